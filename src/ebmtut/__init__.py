@@ -1,0 +1,18 @@
+"""Energy-based models: learning, sampling and the exact answers beside them.
+
+The package is layered; a module imports only from the floors below its own::
+
+    0  checks, random, states, schedules    plain helpers
+    1  energies, neighbors                  what p(x) ~ exp(-E(x)) is made of
+    2  exact, samplers                      answers by enumeration; Markov chains
+    3  losses, metrics                      how to learn, how to judge
+    4  data, results, plotting, training, widgets
+    5  experiments, ledger, cli             the papers' figures and tables
+
+Nothing is imported here, so that ``import ebmtut`` stays cheap; write
+``from ebmtut.energies import Ising`` and so on.
+"""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,129 @@
+"""Compare a notebook's stored outputs with those of a copy that has been executed.
+
+nbval decides what counts as equal: text is compared to the letter after the sanitize
+file, pictures are not compared, cells tagged ``nbval-ignore-output`` are left out.
+nbval alone would execute every notebook a second time; this reuses its comparator on
+the copies that papermill has already executed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+from nbformat import NotebookNode
+from nbval import plugin
+
+__all__ = ["compare_notebooks", "read_sanitize_file"]
+
+SANITIZE = Path(__file__).parents[1] / "tests" / "book" / "sanitize.cfg"
+
+# What nbval itself leaves out, and WebP, which it does not know.
+SKIP = (
+    "metadata",
+    "traceback",
+    "prompt_number",
+    "output_type",
+    "name",
+    "execution_count",
+    "application/vnd.jupyter.widget-view+json",
+    "image/png",
+    "image/jpeg",
+    "image/webp",
+)
+
+
+class _Comparator:
+    """The part of nbval's cell that compares outputs, without a pytest session."""
+
+    compare_outputs = plugin.IPyNbCell.compare_outputs
+    sanitize = plugin.IPyNbCell.sanitize
+    colors = plugin.nocolors
+
+    def __init__(self, patterns: dict[str, str]) -> None:
+        self.parent = SimpleNamespace(skip_compare=SKIP, sanitize_patterns=patterns)
+        self.comparison_traceback: list[str] = []
+
+    def format_output_compare(self, key: str, left: object, right: object) -> None:
+        """Note the lines that differ."""
+        difference = difflib.unified_diff(
+            str(left).splitlines(), str(right).splitlines(), "stored", "now", "", "", 0
+        )
+        self.comparison_traceback += [f"{key} differs:", *map(str.rstrip, difference)]
+
+
+def read_sanitize_file(path: Path = SANITIZE) -> dict[str, str]:
+    """Read nbval's sanitize file: regular expression -> replacement, in order."""
+    return dict(plugin.get_sanitize_patterns(path.read_text()))
+
+
+def _is_ignored(cell: NotebookNode) -> bool:
+    options = dict(plugin.find_metadata_tags(cell.metadata))
+    options.update(plugin.find_comment_markers(cell.source))
+    return options.get("check") is False
+
+
+def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the code cells; papermill adds one that the stored notebook lacks."""
+    return [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        and "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
+
+
+def compare_notebooks(
+    stored: NotebookNode, executed: NotebookNode, patterns: dict[str, str]
+) -> list[str]:
+    """Return what differs between the stored and the executed outputs, cell by cell.
+
+    Parameters
+    ----------
+    stored
+        The committed notebook.
+    executed
+        The copy that papermill executed, with the notebook's own parameters.
+    patterns
+        Regular expression -> replacement, applied to both sides in this order.
+
+    Returns
+    -------
+    list of str
+        One message a cell; empty if all outputs agree.
+    """
+    stored_cells, executed_cells = _code_cells(stored), _code_cells(executed)
+    sources = [
+        [cell.source for cell in cells] for cells in (stored_cells, executed_cells)
+    ]
+    if sources[0] != sources[1]:
+        return ["the executed copy has other code than the notebook: execute it again"]
+    differences = []
+    for number, (old, new) in enumerate(
+        zip(stored_cells, executed_cells, strict=True), start=1
+    ):
+        if _is_ignored(old):
+            continue
+        comparator = _Comparator(patterns)
+        if not comparator.compare_outputs(
+            plugin.coalesce_streams(new.outputs), plugin.coalesce_streams(old.outputs)
+        ):
+            head = old.source.strip().split("\n")[0]
+            details = "\n    ".join(comparator.comparison_traceback)
+            differences.append(f"code cell {number} ({head}):\n    {details}")
+    return differences
+
+
+def main(arguments: list[str]) -> int:
+    """Compare notebook files: ``python tools/compare.py STORED EXECUTED``."""
+    stored, executed = (nbformat.read(path, as_version=4) for path in arguments)
+    differences = compare_notebooks(stored, executed, read_sanitize_file())
+    print("\n".join(differences) or "the outputs agree")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,254 @@
+"""Execute the book's notebooks with papermill, several at a time.
+
+Each notebook runs in a process and a kernel of its own, with one thread each, so
+that a run is as fast on two cores as two notebooks allow and its numbers do not
+depend on how many cores there are.
+
+    python -m tools.execute                    # defaults, into _build/executed
+    python -m tools.execute -p seed=3 book/ledger.ipynb
+"""
+
+import argparse
+import ast
+import contextlib
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from tools.paths import EXECUTED, ROOT, book_notebooks
+
+__all__ = ["ExecutionError", "execute_all", "notebook_parameters", "run_notebook"]
+
+CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    "1",
+)
+
+
+class ExecutionError(RuntimeError):
+    """One or more notebooks did not run to their end."""
+
+
+def notebook_parameters(notebook: Path) -> set[str]:
+    """Names in the cell tagged ``parameters``; empty where there is none."""
+    import papermill
+
+    return set(papermill.inspect_notebook(str(notebook)))
+
+
+def run_notebook(
+    source: Path,
+    target: Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    timeout: int = CELL_TIMEOUT,
+) -> float:
+    """Execute one notebook in this process's charge and write the executed copy.
+
+    The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
+    changes the working directory of the whole process to do so, which is why
+    `execute_all` gives each notebook a process.
+
+    Parameters
+    ----------
+    source, target
+        The notebook to read and the file to write; the copy is written up to the
+        failing cell when one fails.
+    parameters
+        Values that replace those of the cell tagged ``parameters``.
+    timeout
+        Seconds that a single cell may take.
+
+    Returns
+    -------
+    float
+        Wall-clock seconds.
+    """
+    import papermill
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    papermill.execute_notebook(
+        str(source.resolve()),
+        str(target.resolve()),
+        parameters=dict(parameters or {}),
+        cwd=str(source.resolve().parent),
+        kernel_name="python3",
+        progress_bar=False,
+        execution_timeout=timeout,
+        start_timeout=180,
+    )
+    return time.perf_counter() - started
+
+
+def execute_all(
+    parameters: Mapping[str, Any] | None = None,
+    out_dir: Path = EXECUTED,
+    jobs: int | None = None,
+    *,
+    notebooks: Sequence[Path] | None = None,
+    root: Path = ROOT,
+    timeout: int = CELL_TIMEOUT,
+) -> list[Path]:
+    """Execute notebooks in parallel and write their copies below `out_dir`.
+
+    Parameters
+    ----------
+    parameters
+        Either values for every notebook that has a parameter of that name
+        (``{"seed": 3}``), or a mapping for each notebook, keyed by its path from
+        `root` (``{"book/ledger.ipynb": {"seed": 3}}``). None runs the defaults.
+    out_dir
+        Copies keep their path: ``out_dir/book/.../name.ipynb``.
+    jobs
+        Notebooks at a time; the number of cores by default.
+    notebooks
+        Which ones; all of the book by default.
+    root
+        The folder that holds ``book/``.
+    timeout
+        Seconds that a single cell may take.
+
+    Returns
+    -------
+    list of Path
+        The executed copies, in the order of `notebooks`.
+
+    Raises
+    ------
+    ExecutionError
+        If there is no notebook, a parameter exists in none of them, or a notebook
+        failed; the message names every failed notebook and its error.
+    """
+    root, out_dir = root.resolve(), out_dir.resolve()
+    sources = [p.resolve() for p in (notebooks or book_notebooks(root))]
+    if not sources:
+        raise ExecutionError(f"no notebook under {root / 'book'}")
+    chosen = _choose_parameters(sources, parameters or {}, root)
+    targets = [out_dir / source.relative_to(root) for source in sources]
+
+    failures: dict[Path, str] = {}
+    spawn = multiprocessing.get_context("spawn")
+    workers = max(1, min(jobs or os.cpu_count() or 1, len(sources)))
+    with (
+        _environment(ONE_THREAD),
+        ProcessPoolExecutor(workers, spawn, max_tasks_per_child=1) as pool,
+        tqdm(total=len(sources), desc="notebooks", unit="nb") as bar,
+    ):
+        pending = {
+            pool.submit(
+                run_notebook, source, target, chosen[source], timeout=timeout
+            ): (source.relative_to(root))
+            for source, target in zip(sources, targets, strict=True)
+        }
+        for future in as_completed(pending):
+            name = pending[future]
+            error = future.exception()
+            if error is None:
+                tqdm.write(f"  {future.result():6.1f} s  {name}")
+            else:
+                failures[name] = _plain(str(error) or type(error).__name__)
+                tqdm.write(f"  FAILED    {name}")
+            bar.update()
+    if failures:
+        raise ExecutionError(
+            "\n\n".join(f"{name} failed:\n{text}" for name, text in failures.items())
+        )
+    return targets
+
+
+def _choose_parameters(
+    sources: Sequence[Path], parameters: Mapping[str, Any], root: Path
+) -> dict[Path, dict[str, Any]]:
+    """Give each notebook the parameters that it has; refuse one that none has.
+
+    Papermill itself only warns of an unknown parameter, so a typing error would run
+    the defaults and look like success.
+    """
+    by_path = {str(source.relative_to(root)): source for source in sources}
+    known = {source: notebook_parameters(source) for source in sources}
+    if parameters and all(isinstance(value, Mapping) for value in parameters.values()):
+        chosen: dict[Path, dict[str, Any]] = {source: {} for source in sources}
+        for name, values in parameters.items():
+            if name not in by_path:
+                raise ExecutionError(f"no notebook {name!r}; there are {list(by_path)}")
+            unknown = set(values) - known[by_path[name]]
+            if unknown:
+                raise ExecutionError(
+                    f"{name} has no parameter {sorted(unknown)}; "
+                    f"it has {sorted(known[by_path[name]])}"
+                )
+            chosen[by_path[name]] = dict(values)
+        return chosen
+    everywhere = set().union(*known.values())
+    if unknown := set(parameters) - everywhere:
+        raise ExecutionError(
+            f"no notebook has a parameter {sorted(unknown)}; "
+            f"there are {sorted(everywhere)}"
+        )
+    return {
+        source: {k: v for k, v in parameters.items() if k in known[source]}
+        for source in sources
+    }
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables that child processes inherit, then put them back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _plain(text: str) -> str:
+    """Strip the colour codes that IPython puts into tracebacks."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Execute the book's notebooks.")
+    parser.add_argument("notebooks", nargs="*", type=Path, help="all by default")
+    parser.add_argument("-p", "--parameter", action="append", default=[])
+    parser.add_argument("-j", "--jobs", type=int, default=None)
+    parser.add_argument("-o", "--out", type=Path, default=EXECUTED)
+    options = parser.parse_args(arguments)
+    pairs = [item.partition("=") for item in options.parameter]
+    try:
+        execute_all(
+            {name: _parse_value(value) for name, _, value in pairs},
+            options.out,
+            options.jobs,
+            notebooks=options.notebooks or None,
+        )
+    except ExecutionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

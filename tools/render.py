@@ -1,0 +1,178 @@
+"""Render executed notebooks and the book's other pages to HTML.
+
+The renderer executes nothing: it works on a staged copy of the book in which every
+notebook has been replaced by its executed copy. A warning is an error, and so are a
+page of the table of contents that did not come out and an empty output folder.
+
+    python -m tools.render                     # _build/executed -> _build/html
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
+
+__all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
+
+SMALLEST_PAGE = 2000  # bytes; less than this is an empty shell
+
+
+class RenderError(RuntimeError):
+    """The book was not rendered, or not without warnings."""
+
+
+def render(executed_dir: Path = EXECUTED, out_dir: Path = HTML) -> Path:
+    """Render the book from executed notebooks.
+
+    Parameters
+    ----------
+    executed_dir
+        Folder written by `tools.execute.execute_all`: ``executed_dir/book/...``.
+    out_dir
+        Folder that will hold ``index.html``; replaced if it is there.
+
+    Returns
+    -------
+    Path
+        The book's ``index.html``.
+
+    Raises
+    ------
+    RenderError
+        If a notebook has no executed copy, the build warns or fails, or a page of
+        the table of contents is missing; the message carries the warnings.
+    """
+    staged = out_dir.parent / "staged"
+    stage(executed_dir, staged)
+    return build(staged, out_dir)
+
+
+def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
+    """Copy the book with executed notebooks in place of the stored ones.
+
+    Parameters
+    ----------
+    executed_dir
+        Folder with ``book/.../*.ipynb``.
+    staged
+        Folder to make anew.
+    root
+        The repository.
+
+    Returns
+    -------
+    Path
+        `staged`.
+    """
+    if staged.exists():
+        shutil.rmtree(staged)
+    skip = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__", ".tmp*")
+    staged.mkdir(parents=True)
+    for name in ("_config.yml", "_toc.yml"):
+        shutil.copy2(root / name, staged / name)
+    for name in ("book", "src", "results"):
+        if (root / name).is_dir():
+            shutil.copytree(root / name, staged / name, ignore=skip)
+    for notebook in book_notebooks(root):
+        relative = notebook.relative_to(root)
+        executed = executed_dir / relative
+        if not executed.is_file():
+            raise RenderError(f"{relative} has no executed copy in {executed_dir}")
+        shutil.copy2(executed, staged / relative)
+    return staged
+
+
+def build(staged: Path, out_dir: Path) -> Path:
+    """Run Jupyter Book on a staged tree, warnings being errors.
+
+    Parameters
+    ----------
+    staged
+        Folder with ``_config.yml``, ``_toc.yml`` and ``book/``.
+    out_dir
+        Folder that will hold ``index.html``; replaced if it is there.
+
+    Returns
+    -------
+    Path
+        ``out_dir/index.html``.
+    """
+    command = [sys.executable, "-m", "jupyter_book", "build", str(staged)]
+    command += ["-W", "-n", "--keep-going", "--all"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    made = staged / "_build" / "html"
+    if out_dir.exists():
+        shutil.rmtree(out_dir)
+    if made.is_dir():
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, out_dir)
+    if done.returncode:
+        raise RenderError("the book has warnings or errors:\n" + _complaints(done))
+    if absent := missing_pages(staged, out_dir):
+        raise RenderError("pages that did not come out: " + ", ".join(absent))
+    return out_dir / "index.html"
+
+
+def toc_pages(root: Path = ROOT) -> list[str]:
+    """Documents of ``_toc.yml``, in order, without a suffix."""
+
+    def walk(entry: Any) -> Iterator[str]:
+        if isinstance(entry, dict):
+            for key, value in entry.items():
+                if key in ("root", "file"):
+                    yield str(value)
+                else:
+                    yield from walk(value)
+        elif isinstance(entry, list):
+            for value in entry:
+                yield from walk(value)
+
+    return list(walk(yaml.safe_load((root / "_toc.yml").read_text("utf-8"))))
+
+
+def missing_pages(root: Path, html: Path) -> list[str]:
+    """Pages of the table of contents, and the front door, that are not in `html`."""
+    wanted = {"index.html": 1}
+    wanted |= {
+        f"{Path(page).with_suffix('')}.html": SMALLEST_PAGE for page in toc_pages(root)
+    }
+    return [
+        name
+        for name, size in wanted.items()
+        if not (html / name).is_file() or (html / name).stat().st_size < size
+    ]
+
+
+def _complaints(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the lines of a build's output that say what is wrong."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + "\n" + done.stderr)
+    wrong = re.compile(r"WARNING|ERROR|CRITICAL|[Ee]xception|Error:")
+    lines = [line for line in text.splitlines() if wrong.search(line)]
+    return "\n".join(dict.fromkeys(lines)) or text[-4000:]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Render the executed book.")
+    parser.add_argument("--executed", type=Path, default=EXECUTED)
+    parser.add_argument("-o", "--out", type=Path, default=HTML)
+    options = parser.parse_args(arguments)
+    try:
+        index = render(options.executed, options.out)
+    except RenderError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"The book is at {index}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
