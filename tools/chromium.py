@@ -1,6 +1,6 @@
 """Find a Chromium that runs, install one if there is none, or say how to get one.
 
-``python tools/chromium.py`` prints the path of the binary that the browser tests use.
+``python -m tools.chromium`` prints the path of the binary that the browser tests use.
 """
 
 from __future__ import annotations

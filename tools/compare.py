@@ -17,9 +17,11 @@ import nbformat
 from nbformat import NotebookNode
 from nbval import plugin
 
+from tools.paths import ROOT
+
 __all__ = ["compare_notebooks", "read_sanitize_file"]
 
-SANITIZE = Path(__file__).parents[1] / "tests" / "book" / "sanitize.cfg"
+SANITIZE = ROOT / "tests" / "book" / "sanitize.cfg"
 
 # What nbval itself leaves out, and WebP, which it does not know.
 SKIP = (
@@ -118,7 +120,7 @@ def compare_notebooks(
 
 
 def main(arguments: list[str]) -> int:
-    """Compare notebook files: ``python tools/compare.py STORED EXECUTED``."""
+    """Compare notebook files: ``python -m tools.compare STORED EXECUTED``."""
     stored, executed = (nbformat.read(path, as_version=4) for path in arguments)
     differences = compare_notebooks(stored, executed, read_sanitize_file())
     print("\n".join(differences) or "the outputs agree")

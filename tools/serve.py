@@ -1,4 +1,4 @@
-"""Serve a folder to this machine only: ``python tools/serve.py [FOLDER] [PORT]``."""
+"""Serve a folder to this machine only: ``python -m tools.serve [FOLDER] [PORT]``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tools.paths import HTML
 
 __all__ = ["serve"]
 
@@ -43,7 +45,7 @@ def serve(folder: Path, port: int = 0) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Serve the built book until interrupted."""
-    folder = Path(arguments[0] if arguments else "_build/html")
+    folder = Path(arguments[0]) if arguments else HTML
     port = int(arguments[1]) if len(arguments) > 1 else 8000
     if not (folder / "index.html").exists():
         print(f"error: {folder} holds no index.html: run `make book` first")

@@ -1,0 +1,96 @@
+"""A module imports lower floors, its own package, and what stands left of it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools.paths import ROOT
+
+# Lowest first. On one floor, a module may use those that stand to its left, so the
+# whole list is one order and no cycle is possible.
+FLOORS = (
+    ("checks", "random", "states", "schedules"),
+    ("energies", "neighbors", "paths"),
+    ("exact", "samplers", "message_passing", "transport", "flows"),
+    ("losses", "metrics"),
+    ("data", "results", "plotting", "training", "widgets"),
+    ("experiments", "ledger", "cli"),
+)
+ORDER = {name: place for place, name in enumerate(sum(FLOORS, ()))}
+# The package's own door and `python -m ebmtut` look at everything.
+ROOF = {"__init__", "__main__"}
+
+PACKAGE = ROOT / "src" / "ebmtut"
+
+
+def part_of(path: Path, package: Path) -> str:
+    """Name the part a file belongs to: a module, or the package on the top level."""
+    return path.relative_to(package).with_suffix("").parts[0]
+
+
+def imported_parts(path: Path, package: Path) -> set[str]:
+    """Parts of the package that a file imports, wherever in the file it does so."""
+    name = package.name
+    here = [name, *path.relative_to(package).parent.parts]
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = here[: len(here) - node.level + 1]
+                base = ".".join([*above, *([node.module] if node.module else [])])
+            modules |= {f"{base}.{alias.name}" for alias in node.names}
+    split = [module.split(".") for module in modules]
+    return {parts[1] for parts in split if parts[0] == name and len(parts) > 1}
+
+
+def violations(package: Path) -> list[str]:
+    """Imports that go up or sideways, and parts that have no floor."""
+    wrong = []
+    for path in sorted(package.rglob("*.py")):
+        part = part_of(path, package)
+        if part in ROOF:
+            continue
+        if part not in ORDER:
+            wrong.append(f"{part} has no floor: give it one in FLOORS")
+            continue
+        for other in sorted(imported_parts(path, package) - {part}):
+            # `from ebmtut import __version__` names no part and starts no cycle.
+            if other.startswith("__"):
+                continue
+            if other not in ORDER or ORDER[other] > ORDER[part]:
+                wrong.append(f"{path.relative_to(package)} imports {other}")
+    return wrong
+
+
+def test_every_import_goes_down() -> None:
+    assert list(PACKAGE.rglob("*.py")), "no package to check"
+    assert violations(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "caught"),
+    [
+        ("energies/ising.py", "from ebmtut.samplers import gibbs", True),
+        ("energies/ising.py", "from ..losses.mine import loss", True),
+        ("energies/ising.py", "from .. import metrics", True),
+        ("energies/ising.py", "def f():\n    import ebmtut.cli", True),
+        ("states.py", "from . import schedules", True),
+        ("attic.py", "", True),
+        ("energies/ising.py", "from .base import Energy", False),
+        ("energies/ising.py", "from ebmtut.checks import InputError", False),
+        ("states.py", "from .checks import check_choice", False),
+        ("losses/mine.py", "import torch, ebmtut.exact", False),
+        ("__init__.py", "from .cli import main", False),
+    ],
+)
+def test_the_test_tells_good_imports_from_bad(
+    tmp_path: Path, path: str, line: str, caught: bool
+) -> None:
+    module = tmp_path / "ebmtut" / path
+    module.parent.mkdir(parents=True, exist_ok=True)
+    module.write_text(line)
+    assert bool(violations(tmp_path / "ebmtut")) == caught

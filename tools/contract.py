@@ -1,0 +1,193 @@
+"""What every notebook of the book keeps to, checked on the file, without running it.
+
+Each rule is a function from a notebook to the list of its violations.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.paths import book_notebooks
+
+__all__ = ["RULES", "machine_paths", "violations"]
+
+PARAMETERS = {"scale": "str", "seed": "int", "device": "str", "results_dir": "str"}
+MOST_CODE_LINES = 150
+WIDEST_CODE_LINE = 72
+MOST_BYTES_OF_WIDGETS = 2_000_000
+SHORTEST_ALT_TEXT = 20
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
+# Cells whose outputs do not reach the page.
+UNSEEN = {"remove-cell", "remove-output"}
+
+# Folders of one machine: they mean nothing on a reader's.
+MACHINE_PATH = re.compile(r"(?<![\w.~}/])/(?:root|home|Users|work|tmp|mnt)/[\w.-]+")
+
+# The two that hung when executed without a browser (see the issue of nbclient, 312).
+HANGING = re.compile(r"\binteract(?:ive|ive_output|_manual)?\(|\bOutput\(")
+
+
+def _code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _tags(cell: NotebookNode) -> set[str]:
+    return set(cell.metadata.get("tags", []))
+
+
+def machine_paths(text: str) -> list[str]:
+    """Return the absolute paths of somebody's machine that `text` mentions."""
+    return MACHINE_PATH.findall(text)
+
+
+def one_parameters_cell(notebook: NotebookNode) -> Iterator[str]:
+    """Exactly one cell is tagged ``parameters`` and annotates the common four."""
+    cells = [cell for cell in _code(notebook) if "parameters" in _tags(cell)]
+    if len(cells) != 1:
+        yield f"{len(cells)} cells are tagged 'parameters', there must be one"
+        return
+    try:
+        body = ast.parse(cells[0].source).body
+    except SyntaxError as error:
+        yield f"the parameters cell is not plain Python: {error}"
+        return
+    found: dict[str, str] = {}
+    for statement in body:
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.value is not None
+        ):
+            found[statement.target.id] = ast.unparse(statement.annotation)
+        else:
+            yield f"not a parameter `name: type = value`: {ast.unparse(statement)}"
+    for name, kind in PARAMETERS.items():
+        if found.get(name) != kind:
+            yield f"parameter `{name}: {kind}` is missing (found {found.get(name)})"
+
+
+def run_in_order(notebook: NotebookNode) -> Iterator[str]:
+    """Every code cell was run, from the top, in a fresh kernel."""
+    counts = [cell.execution_count for cell in _code(notebook)]
+    if counts != list(range(1, len(counts) + 1)):
+        yield f"execution counts are {counts}, not 1 to {len(counts)}"
+
+
+def no_errors(notebook: NotebookNode) -> Iterator[str]:
+    """No cell stores an error."""
+    for number, cell in enumerate(_code(notebook), start=1):
+        for output in cell.outputs:
+            if output.output_type == "error":
+                yield f"code cell {number} ends in {output.ename}: {output.evalue}"
+
+
+def short_code(notebook: NotebookNode) -> Iterator[str]:
+    """Few enough lines to read, none so wide that the listing scrolls sideways."""
+    lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
+    counted = [line for line in lines if line.strip()]
+    if len(counted) > MOST_CODE_LINES:
+        yield f"{len(counted)} lines of code, at most {MOST_CODE_LINES}"
+    for line in lines:
+        if len(line) > WIDEST_CODE_LINE:
+            yield f"{len(line)} characters, at most {WIDEST_CODE_LINE}: {line.strip()}"
+
+
+def no_machine_paths(notebook: NotebookNode) -> Iterator[str]:
+    """Nothing a reader sees names a folder of the machine that ran it."""
+    for cell in notebook.cells:
+        texts = [cell.source]
+        for output in cell.get("outputs", []):
+            shown = {k: v for k, v in output.get("data", {}).items() if k not in IMAGES}
+            texts += [output.get("text", ""), json.dumps(shown)]
+        for path in machine_paths("\n".join(texts)):
+            yield f"names a path of one machine: {path}"
+    # Papermill leaves the paths of the run in the notebook's own metadata.
+    for path in machine_paths(json.dumps(notebook.metadata.get("papermill", {}))):
+        yield f"metadata of papermill names a path of one machine: {path}"
+
+
+def figures_described(notebook: NotebookNode) -> Iterator[str]:
+    """Every picture has a text for who cannot see it, a caption and a label."""
+    labels: list[str] = []
+    for number, cell in enumerate(_code(notebook), start=1):
+        if _tags(cell) & UNSEEN:
+            continue
+        pictures = [out for out in cell.outputs if set(out.get("data", {})) & {*IMAGES}]
+        if not pictures:
+            continue
+        if len(pictures) > 1:
+            yield f"code cell {number} shows {len(pictures)} pictures, one caption fits"
+        about = cell.metadata.get("mystnb", {})
+        figure = about.get("figure", {})
+        alt = str(about.get("image", {}).get("alt", ""))
+        if len(alt) < SHORTEST_ALT_TEXT:
+            yield f"code cell {number}: mystnb.image.alt is {alt!r}: say what is seen"
+        if not figure.get("caption"):
+            yield f"code cell {number}: mystnb.figure.caption is missing"
+        if not figure.get("name"):
+            yield f"code cell {number}: mystnb.figure.name is missing"
+        labels.append(str(figure.get("name")))
+    for label in {label for label in labels if labels.count(label) > 1}:
+        yield f"two figures have the label {label!r}"
+
+
+def plain_kernel(notebook: NotebookNode) -> Iterator[str]:
+    """The kernel is the one that every installation has."""
+    name = notebook.metadata.get("kernelspec", {}).get("name")
+    if name != "python3":
+        yield f"kernelspec is {name!r}, it must be 'python3'"
+
+
+def widgets_that_last(notebook: NotebookNode) -> Iterator[str]:
+    """Widget state is small, and nothing is used that hangs without a browser."""
+    size = len(json.dumps(notebook.metadata.get("widgets", {})))
+    if size > MOST_BYTES_OF_WIDGETS:
+        yield f"{size} bytes of widget state, at most {MOST_BYTES_OF_WIDGETS}"
+    for cell in _code(notebook):
+        for used in HANGING.findall(cell.source):
+            yield f"uses {used}...): it can hang when executed; use `observe`"
+
+
+RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
+    rule.__name__: rule
+    for rule in (
+        one_parameters_cell,
+        run_in_order,
+        no_errors,
+        short_code,
+        no_machine_paths,
+        figures_described,
+        plain_kernel,
+        widgets_that_last,
+    )
+}
+
+
+def violations(notebook: NotebookNode) -> list[str]:
+    """Return what a notebook breaks, ``rule: what``; empty if it keeps to all rules."""
+    return [
+        f"{name}: {what}" for name, rule in RULES.items() for what in rule(notebook)
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    """Check the named notebooks, all of the book by default."""
+    paths = [Path(name) for name in arguments] or book_notebooks()
+    found = 0
+    for path in paths:
+        for what in violations(nbformat.read(path, as_version=4)):
+            print(f"{path}: {what}")
+            found += 1
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

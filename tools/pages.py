@@ -1,0 +1,165 @@
+"""Open pages in headless Chromium with the network cut, and say what is wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tools.chromium import FLAGS, find_chromium, install_chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+__all__ = ["DESKTOP", "PHONE", "Visit", "open_browser", "visitor"]
+
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
+
+# No name resolves: what escapes the interception below still reaches nobody.
+NO_NAMES = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+
+LOCAL = ("http://127.0.0.1:", "file:", "data:", "blob:", "about:")
+
+# Resolves when fonts, formulas, pictures and widgets are there.
+SETTLED = """async () => {
+  for (const image of document.images) image.loading = "eager";
+  await document.fonts.ready;
+  await window.MathJax?.startup?.promise;
+  await Promise.all([...document.images].map(i => i.decode().catch(() => null)));
+}"""
+
+# One view script a widget; the manager puts the widget itself into a .widget-subarea.
+WIDGETS_READY = """() => {
+  const kind = "application/vnd.jupyter.widget-view+json";
+  const wanted = document.querySelectorAll(`script[type="${kind}"]`).length;
+  const made = [...document.querySelectorAll(".widget-subarea")];
+  return made.filter(e => e.querySelector(".jupyter-widgets")).length >= wanted;
+}"""
+
+WRONG = """() => {
+  const wrong = [];
+  const main = document.querySelector("main, article, body");
+  for (const image of document.images)
+    if (!image.naturalWidth)
+      wrong.push(`picture not loaded: ${image.src.slice(0, 80)}`);
+  for (const formula of document.querySelectorAll(".math"))
+    if (!formula.querySelector("mjx-container"))
+      wrong.push(`formula not typeset: ${formula.textContent.trim().slice(0, 60)}`);
+  for (const error of document.querySelectorAll("mjx-merror"))
+    wrong.push(`formula with an error: ${error.textContent.trim().slice(0, 60)}`);
+  const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  for (let node; (node = texts.nextNode()); )
+    if (/\\\\[(\\[]|\\$\\$/.test(node.data) &&
+        !node.parentElement.closest("pre, code, script, style, mjx-container, .math"))
+      wrong.push(`raw formula: ${node.data.trim().slice(0, 60)}`);
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) {
+    const wide = [...main.querySelectorAll("*")].filter(
+      e => e.getBoundingClientRect().right > root.clientWidth + 1 &&
+           !e.closest("pre, .mathjax_ignore, mjx-container, [style*=overflow]"));
+    const names = wide.slice(0, 3).map(e => `${e.tagName} ${e.className}`);
+    wrong.push(`${root.scrollWidth} px wide, window ${root.clientWidth} px: ${names}`);
+  }
+  return wrong;
+}"""
+
+
+@dataclass
+class Visit:
+    """One page, open, with what went wrong while it loaded and since.
+
+    Attributes
+    ----------
+    page
+        The page itself, for further questions.
+    problems
+        Errors of the console and of scripts, and requests to the outside.
+    """
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, address: str) -> None:
+        """Load a page and wait until formulas, pictures and widgets are there."""
+        self.problems.clear()
+        self.page.goto(address, wait_until="load")
+        self.page.evaluate(SETTLED)
+
+    def wait_for_widgets(self) -> None:
+        """Wait until every widget of the page is drawn."""
+        from playwright.sync_api import TimeoutError as TooLate
+
+        try:
+            self.page.wait_for_function(WIDGETS_READY, timeout=20_000)
+        except TooLate:
+            self.problems.append("widgets not drawn after 20 s")
+        self.page.evaluate(SETTLED)
+
+    def wrong(self) -> list[str]:
+        """Return everything that is wrong with the page now, one line each."""
+        self.wait_for_widgets()
+        return [*self.problems, *self.page.evaluate(WRONG)]
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start a Chromium with a fresh profile, installed first if there is none."""
+    from playwright.sync_api import sync_playwright
+
+    binary = find_chromium() or install_chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=binary, args=[*FLAGS, NO_NAMES]
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def visitor(browser: Browser, size: tuple[int, int] = DESKTOP) -> Iterator[Visit]:
+    """Open a window with the network cut.
+
+    Parameters
+    ----------
+    browser
+        From `open_browser`.
+    size
+        Width and height of the window in pixels.
+    """
+    context: BrowserContext = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}
+    )
+    context.set_default_timeout(30_000)
+    visit = Visit(context.new_page())
+
+    def let_local_pass(route: Route) -> None:
+        address = route.request.url
+        if address.startswith(LOCAL):
+            route.continue_()
+        else:
+            visit.problems.append(f"request to the outside: {address}")
+            route.abort()
+
+    context.route("**/*", let_local_pass)
+    page = visit.page
+    page.on(
+        "websocket",
+        lambda socket: visit.problems.append(f"request to the outside: {socket.url}"),
+    )
+    page.on("pageerror", lambda error: visit.problems.append(f"script error: {error}"))
+    page.on(
+        "console",
+        lambda line: (
+            visit.problems.append(f"console: {line.text} ({line.location.get('url')})")
+            if line.type == "error"
+            else None
+        ),
+    )
+    try:
+        yield visit
+    finally:
+        context.close()
