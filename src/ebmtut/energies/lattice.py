@@ -1,0 +1,175 @@
+"""The Ising model on a periodic square lattice, and the lattice itself."""
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.energies.base import Energy
+from ebmtut.energies.ising import Ising
+from ebmtut.states import bits_to_spins
+
+__all__ = ["LatticeIsing", "lattice_adjacency", "lattice_coloring"]
+
+
+class LatticeIsing(Energy):
+    """Ising model on a periodic side x side square lattice.
+
+    p(x) is proportional to exp(sigma s'As + bias sum(s)) with spins
+    s = 2x - 1 and the adjacency matrix A: each edge counts twice, so its
+    coupling is 2 sigma, and the infinite lattice is critical at
+    sigma = ln(1 + sqrt(2)) / 4 = 0.220343. Sites are numbered row by row.
+
+    Parameters
+    ----------
+    side : int
+        Sites a side, at least 3: on shorter loops an edge would join two
+        sites twice.
+    sigma : float
+        Coupling; positive favours equal neighbours.
+    bias : float
+        Field on every site.
+
+    Raises
+    ------
+    InputError
+        If `side` is less than 3 or a number is not finite.
+    """
+
+    def __init__(self, side: int, sigma: float, bias: float = 0.0) -> None:
+        super().__init__()
+        _check_periodic_side(side)
+        check_range("sigma", sigma)
+        check_range("bias", bias)
+        self.side = side
+        self.sigma = float(sigma)
+        self.bias = float(bias)
+        self.n_sites = side * side
+
+    def extra_repr(self) -> str:
+        """Show the settings when the module is printed."""
+        return f"side={self.side}, sigma={self.sigma}, bias={self.bias}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies by two rolls, without the matrix.
+
+        Parameters
+        ----------
+        x : Tensor
+            Bits, shape (batch, side * side).
+
+        Returns
+        -------
+        Tensor
+            Shape (batch,).
+        """
+        grid = self._spin_grid(x)
+        # Right and lower neighbours meet each edge once; s'As meets it twice.
+        ahead = grid.roll(-1, dims=1) + grid.roll(-1, dims=2)
+        density = grid * (2 * self.sigma * ahead + self.bias)
+        return -density.sum(dim=(1, 2))
+
+    def flip_log_ratios(self, x: Tensor) -> Tensor:
+        """Log p(x with site i flipped) - log p(x) from the four neighbours.
+
+        Parameters
+        ----------
+        x : Tensor
+            Bits, shape (batch, side * side).
+
+        Returns
+        -------
+        Tensor
+            Shape (batch, side * side).
+        """
+        grid = self._spin_grid(x)
+        around = sum(grid.roll(step, dims=dim) for step in (-1, 1) for dim in (1, 2))
+        return (-2 * grid * (2 * self.sigma * around + self.bias)).flatten(1)
+
+    def _spin_grid(self, x: Tensor) -> Tensor:
+        return bits_to_spins(x).reshape(-1, self.side, self.side)
+
+    def to_dense(self, dtype: torch.dtype = torch.float64) -> Ising:
+        """Write the same law as an `Ising` model with a full matrix.
+
+        Parameters
+        ----------
+        dtype : torch.dtype
+            Dtype of the matrix.
+
+        Returns
+        -------
+        Ising
+        """
+        coupling = self.sigma * lattice_adjacency(self.side, dtype=dtype)
+        bias = torch.full((self.n_sites,), self.bias, dtype=dtype)
+        return Ising(coupling, bias)
+
+
+def lattice_adjacency(
+    side: int, periodic: bool = True, *, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """Adjacency matrix of the square lattice, sites numbered row by row.
+
+    Parameters
+    ----------
+    side : int
+        Sites a side; at least 3 where periodic, else at least 1.
+    periodic : bool
+        Whether the edges wrap around.
+    dtype : torch.dtype
+        Dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        Symmetric, 0 and 1, shape (side**2, side**2).
+
+    Raises
+    ------
+    InputError
+        If `side` is too small.
+    """
+    if periodic:
+        _check_periodic_side(side)
+    check_range("side", side, low=1, integer=True)
+    eye = torch.eye(side, dtype=dtype)
+    loop = eye.roll(1, dims=0)
+    if not periodic:
+        loop[0] = 0
+    loop = loop + loop.T
+    return torch.kron(loop, eye) + torch.kron(eye, loop)
+
+
+def lattice_coloring(side: int) -> Tensor:
+    """Colour the periodic lattice so that neighbours differ.
+
+    An even side needs two colours, an odd side three: a loop of odd length
+    has no two-colouring.
+
+    Parameters
+    ----------
+    side : int
+        Sites a side, at least 3.
+
+    Returns
+    -------
+    Tensor
+        Colours 0, 1 (and 2), shape (side**2,), int64.
+
+    Raises
+    ------
+    InputError
+        If `side` is less than 3.
+    """
+    _check_periodic_side(side)
+    loop = torch.arange(side) % 2
+    n_colors = 2
+    if side % 2:
+        loop[-1] = 2
+        n_colors = 3
+    # Sums of proper colourings of the two loops differ along every edge.
+    return ((loop[:, None] + loop[None, :]) % n_colors).flatten()
+
+
+def _check_periodic_side(side: int) -> None:
+    check_range("side of a periodic lattice", side, low=3, integer=True)

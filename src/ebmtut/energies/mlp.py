@@ -1,0 +1,107 @@
+"""A multilayer perceptron as an energy."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.energies.base import Energy
+from ebmtut.random import make_generator
+
+__all__ = ["MLPEnergy"]
+
+
+class MLPEnergy(Energy):
+    """Energy of a fully connected network with SiLU between its layers.
+
+    With `base_probs` the law is that of the network times a Bernoulli base:
+    E(x) = net(x) - sum_i x_i logit(base_i), so that the network only learns
+    what the single-site means do not tell.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites.
+    hidden : int
+        Units of a hidden layer.
+    n_layers : int
+        Linear layers, the last of which has one output.
+    base_probs : Tensor, optional
+        Means of the base, shape (n_sites,), inside (0, 1).
+    generator : torch.Generator, optional
+        Source of the initial weights, uniform within +-1/sqrt(fan-in); None
+        takes a fresh one of seed 0, so that the global stream stays alone.
+
+    Attributes
+    ----------
+    net : torch.nn.Sequential
+        The layers: (n_sites -> hidden -> ... -> 1).
+    base_logits : Tensor or None
+        The base as logits, a buffer.
+
+    Raises
+    ------
+    InputError
+        If a size is less than 1 or the base is out of range.
+    """
+
+    base_logits: Tensor | None
+
+    def __init__(
+        self,
+        n_sites: int,
+        hidden: int = 256,
+        n_layers: int = 4,
+        base_probs: Tensor | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_range("n_sites", n_sites, low=1, integer=True)
+        check_range("hidden", hidden, low=1, integer=True)
+        check_range("n_layers", n_layers, low=1, integer=True)
+        self.n_sites = n_sites
+        widths = [n_sites] + [hidden] * (n_layers - 1) + [1]
+        if generator is None:
+            generator = make_generator(0)
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise(widths):
+            layers += [_linear(n_in, n_out, generator), nn.SiLU()]
+        self.net = nn.Sequential(*layers[:-1])
+        if base_probs is not None:
+            check_shape("base_probs", base_probs, (n_sites,))
+            if not bool(((base_probs > 0) & (base_probs < 1)).all()):
+                low, high = float(base_probs.min()), float(base_probs.max())
+                raise InputError(
+                    f"base_probs must lie in (0, 1), got [{low:g}, {high:g}]"
+                )
+            base_probs = torch.logit(base_probs.detach()).to(torch.get_default_dtype())
+        self.register_buffer("base_logits", base_probs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies of the network and its base.
+
+        Parameters
+        ----------
+        x : Tensor
+            Bits, shape (batch, n_sites), of the module's dtype and device.
+
+        Returns
+        -------
+        Tensor
+            Shape (batch,).
+        """
+        energy: Tensor = self.net(x).squeeze(-1)
+        if self.base_logits is not None:
+            energy = energy - x @ self.base_logits
+        return energy
+
+
+def _linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+    # An ordinary nn.Linear would draw its weights from the global stream.
+    layer = nn.utils.skip_init(nn.Linear, n_in, n_out, device=generator.device)
+    bound = n_in**-0.5
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer

@@ -1,0 +1,107 @@
+"""Log-probability ratios of all states that differ at one site.
+
+Every local sampler and local loss is a short expression of them. The closed
+form of the energy is used where there is one; otherwise every neighbour is
+evaluated; the first-order Taylor expansion costs one gradient.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range, check_shape
+
+__all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
+
+
+def neighbor_log_ratios(
+    energy: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *,
+    n_states: int = 2,
+    chunk: int = 2**15,
+) -> Tensor:
+    """Exact log p(y) - log p(x) for all y that differ from x at one site.
+
+    Parameters
+    ----------
+    energy : Energy or callable
+        Maps states (batch, n_sites) to energies (batch,); a method
+        `flip_log_ratios(x)`, where it has one, gives the answer for bits.
+    x : Tensor
+        States, shape (batch, n_sites): bits where `n_states` is 2, else
+        values 0, ..., n_states - 1.
+    n_states : int
+        Number of states of a site.
+    chunk : int
+        Most neighbours evaluated at once.
+
+    Returns
+    -------
+    Tensor
+        For two states the ratios of flips, shape (batch, n_sites). For more,
+        shape (batch, n_sites, n_states), zero at the current state.
+
+    Raises
+    ------
+    InputError
+        If `x` has no two dimensions or a number is out of range.
+    """
+    check_shape("x", x, (None, None))
+    check_range("n_states", n_states, low=2, integer=True)
+    check_range("chunk", chunk, low=1, integer=True)
+    closed_form = getattr(energy, "flip_log_ratios", None)
+    if n_states == 2 and closed_form is not None:
+        ratios: Tensor = closed_form(x)
+        return ratios
+    batch, n_sites = x.shape
+    n_moves = n_states - 1
+    here = energy(x)
+    pieces = []
+    moves = torch.arange(x.numel() * n_moves, device=x.device)
+    for index in torch.split(moves, chunk):
+        row = index // (n_sites * n_moves)
+        site = index // n_moves % n_sites
+        # Adding 1, ..., n_states - 1 modulo n_states meets every other state.
+        shift = index % n_moves + 1
+        y = x[row]
+        at = torch.arange(len(index), device=x.device), site
+        y[at] = (y[at] + shift) % n_states
+        pieces.append(here[row] - energy(y))
+    ratios = torch.cat(pieces).reshape(batch, n_sites, n_moves)
+    if n_states == 2:
+        return ratios.squeeze(-1)
+    shift = torch.arange(1, n_states, device=x.device)
+    target = (x.long()[..., None] + shift) % n_states
+    return ratios.new_zeros(batch, n_sites, n_states).scatter(2, target, ratios)
+
+
+def taylor_log_ratios(energy: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """First-order estimate of log p(x with site i flipped) - log p(x).
+
+    Exact where the energy is linear in every single bit, as any quadratic
+    energy without squares of a site is (Grathwohl et al. 2021).
+
+    Parameters
+    ----------
+    energy : Energy or callable
+        Differentiable map from states (batch, n_sites) to energies (batch,).
+    x : Tensor
+        Bits, shape (batch, n_sites).
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, n_sites), detached.
+
+    Raises
+    ------
+    InputError
+        If `x` has no two dimensions.
+    """
+    check_shape("x", x, (None, None))
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(energy(x).sum(), x)
+    return (2 * x.detach() - 1) * gradient

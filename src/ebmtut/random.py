@@ -1,0 +1,205 @@
+"""Random draws that take an explicit generator and leave the global one alone."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+
+__all__ = [
+    "bernoulli",
+    "categorical",
+    "exponential",
+    "gumbel",
+    "logistic",
+    "make_generator",
+    "spawn_seed",
+]
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Generator:
+    """Make a generator on a device from a seed.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0 and less than 2**63.
+    device : str or torch.device
+        Where the draws will be made.
+
+    Returns
+    -------
+    torch.Generator
+
+    Raises
+    ------
+    InputError
+        If the seed is no integer in that range.
+    """
+    check_range("seed", seed, low=0, high=2**63 - 1, integer=True)
+    return torch.Generator(device=device).manual_seed(int(seed))
+
+
+def spawn_seed(generator: torch.Generator) -> int:
+    """Draw a 63-bit seed for another random stream, such as numba's.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        Advanced by one draw.
+
+    Returns
+    -------
+    int
+        Uniform on 0, ..., 2**63 - 2.
+    """
+    seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
+    return int(seed)
+
+
+def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Draw bits, each with its own probability of being 1.
+
+    Parameters
+    ----------
+    probs : Tensor
+        Probabilities in [0, 1], any shape, floating. Not checked, since this
+        is the innermost line of every sampler.
+    generator : torch.Generator
+        On the device of `probs`.
+
+    Returns
+    -------
+    Tensor
+        Values 0 and 1, of the shape, dtype and device of `probs`.
+    """
+    u = _uniform(probs.shape, generator, probs.dtype, probs.device)
+    return (u < probs).to(probs.dtype)
+
+
+def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Draw indices from the categorical laws of the last dimension.
+
+    The largest of independently Gumbel-perturbed logits has this law.
+
+    Parameters
+    ----------
+    logits : Tensor
+        Unnormalised log-probabilities, shape (..., n); -inf excludes.
+    generator : torch.Generator
+        On the device of `logits`.
+
+    Returns
+    -------
+    Tensor
+        Indices, int64, shape (...).
+    """
+    noise = gumbel(
+        logits.shape, generator=generator, dtype=logits.dtype, device=logits.device
+    )
+    return (logits + noise).argmax(dim=-1)
+
+
+def exponential(
+    shape: Sequence[int],
+    *,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Draw from the exponential law of mean 1; never exactly 0.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of the result.
+    generator : torch.Generator
+        On `device`.
+    dtype : torch.dtype
+        Floating dtype of the result.
+    device : str or torch.device
+        Device of the result.
+
+    Returns
+    -------
+    Tensor
+    """
+    _check_device(generator, device)
+    e = torch.empty(tuple(shape), dtype=_wide(dtype), device=device)
+    e.exponential_(generator=generator)
+    return e.clamp_(min=torch.finfo(e.dtype).tiny).to(dtype)
+
+
+def gumbel(
+    shape: Sequence[int],
+    *,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Draw from the standard Gumbel law, P(G <= g) = exp(-exp(-g)).
+
+    Parameters
+    ----------
+    shape, generator, dtype, device
+        As in `exponential`.
+
+    Returns
+    -------
+    Tensor
+        Always finite.
+    """
+    e = exponential(shape, generator=generator, dtype=_wide(dtype), device=device)
+    return e.log_().neg_().to(dtype)
+
+
+def logistic(
+    shape: Sequence[int],
+    *,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Draw from the standard logistic law, the difference of two Gumbels.
+
+    Parameters
+    ----------
+    shape, generator, dtype, device
+        As in `exponential`.
+
+    Returns
+    -------
+    Tensor
+        Always finite.
+    """
+    u = _uniform(shape, generator, dtype, device)
+    # u may be exactly 0, where the quantile function is infinite.
+    return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2).to(dtype)
+
+
+def _uniform(
+    shape: Sequence[int],
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    device: str | torch.device,
+) -> Tensor:
+    _check_device(generator, device)
+    return torch.rand(
+        tuple(shape), generator=generator, dtype=_wide(dtype), device=device
+    )
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    # Eight or eleven random bits would round probabilities visibly.
+    return torch.float32 if dtype in _HALF else dtype
+
+
+def _check_device(generator: torch.Generator, device: str | torch.device) -> None:
+    want = torch.device(device).type
+    if generator.device.type != want:
+        raise InputError(
+            f"generator must live on {want}, got one on {generator.device.type}"
+        )

@@ -1,0 +1,114 @@
+"""Schedules: functions of the step, for temperatures, noise and step sizes.
+
+A ramp over `n_steps` has its start at step 0 and its stop at step
+n_steps - 1, where it then stays.
+"""
+
+import math
+from collections.abc import Callable
+
+from ebmtut.checks import check_range
+
+__all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
+
+#: A function from the step (0, 1, ...) to a number.
+Schedule = Callable[[int], float]
+
+
+def constant(value: float) -> Schedule:
+    """Keep one value.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+
+    Returns
+    -------
+    Schedule
+    """
+    check_range("value", value)
+    return lambda step: value
+
+
+def linear(start: float, stop: float, n_steps: int) -> Schedule:
+    """Move from start to stop by equal differences.
+
+    Parameters
+    ----------
+    start, stop : float
+        Values at the first and the last step.
+    n_steps : int
+        Number of steps, at least 1; a single step has the value `stop`.
+
+    Returns
+    -------
+    Schedule
+    """
+    fraction = _fraction(start, stop, n_steps)
+    return lambda step: start + (stop - start) * fraction(step)
+
+
+def cosine(start: float, stop: float, n_steps: int) -> Schedule:
+    """Move from start to stop along half a cosine, flat at both ends.
+
+    Parameters
+    ----------
+    start, stop, n_steps
+        As in `linear`.
+
+    Returns
+    -------
+    Schedule
+    """
+    fraction = _fraction(start, stop, n_steps)
+    return lambda step: (
+        stop + (start - stop) * (1 + math.cos(math.pi * fraction(step))) / 2
+    )
+
+
+def geometric(start: float, stop: float, n_steps: int) -> Schedule:
+    """Move from start to stop by equal ratios.
+
+    Parameters
+    ----------
+    start, stop : float
+        Positive values at the first and the last step.
+    n_steps : int
+        As in `linear`.
+
+    Returns
+    -------
+    Schedule
+    """
+    check_range("start", start, low=0, include_low=False)
+    check_range("stop", stop, low=0, include_low=False)
+    fraction = _fraction(start, stop, n_steps)
+    ratio = math.log(stop / start)
+    return lambda step: start * math.exp(ratio * fraction(step))
+
+
+def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
+    """Scale the first steps of a schedule up from 1/n_warmup to 1.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What to scale.
+    n_warmup : int
+        Steps until the full value; 0 changes nothing.
+
+    Returns
+    -------
+    Schedule
+    """
+    check_range("n_warmup", n_warmup, low=0, integer=True)
+    return lambda step: schedule(step) * min(1.0, (step + 1) / max(n_warmup, 1))
+
+
+def _fraction(start: float, stop: float, n_steps: int) -> Schedule:
+    check_range("start", start)
+    check_range("stop", stop)
+    check_range("n_steps", n_steps, low=1, integer=True)
+    last = n_steps - 1
+    return lambda step: min(step / last, 1.0) if last else 1.0

@@ -1,0 +1,273 @@
+"""Discrete states: bits and spins, one-hot, enumeration, the Gray code."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_bits, check_finite, check_range, check_shape
+
+__all__ = [
+    "GRAY_MAGNITUDE_BITS",
+    "bits_to_spins",
+    "enumerate_states",
+    "gray_decode",
+    "gray_encode",
+    "index_to_states",
+    "one_hot",
+    "spins_to_bits",
+    "states_to_index",
+]
+
+#: Bits of a coordinate's magnitude; one more holds its sign.
+GRAY_MAGNITUDE_BITS = 15
+
+_MAX_ENUMERATED_BITS = 24
+
+
+def bits_to_spins(x: Tensor) -> Tensor:
+    """Map bits 0, 1 to spins -1, +1.
+
+    Parameters
+    ----------
+    x : Tensor
+        Bits, any shape, floating.
+
+    Returns
+    -------
+    Tensor
+        2x - 1, same shape and dtype.
+    """
+    return 2 * x - 1
+
+
+def spins_to_bits(s: Tensor) -> Tensor:
+    """Map spins -1, +1 to bits 0, 1.
+
+    Parameters
+    ----------
+    s : Tensor
+        Spins, any shape, floating.
+
+    Returns
+    -------
+    Tensor
+        (s + 1) / 2, same shape and dtype.
+    """
+    return (s + 1) / 2
+
+
+def one_hot(x: Tensor, n_states: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Encode integer states as unit vectors.
+
+    Parameters
+    ----------
+    x : Tensor
+        States 0, ..., n_states - 1, any shape; integer, or floating with
+        integer values.
+    n_states : int
+        Number of states.
+    dtype : torch.dtype
+        Dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        Shape (*x.shape, n_states).
+
+    Raises
+    ------
+    InputError
+        If a state is out of range.
+    """
+    _check_states("x", x, n_states)
+    return torch.nn.functional.one_hot(x.long(), n_states).to(dtype)
+
+
+def enumerate_states(
+    n_sites: int, n_states: int = 2, *, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """List every state; the first site is the most significant digit.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites.
+    n_states : int
+        Number of states of a site.
+    dtype : torch.dtype
+        Dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_states**n_sites, n_sites); row k has the digits of k.
+
+    Raises
+    ------
+    InputError
+        If the states number more than 2**24.
+    """
+    check_range("n_sites", n_sites, low=1, integer=True)
+    check_range("n_states", n_states, low=2, integer=True)
+    if n_sites * math.log2(n_states) > _MAX_ENUMERATED_BITS:
+        raise InputError(
+            f"n_sites={n_sites} with n_states={n_states} has too many states: "
+            f"at most 2**{_MAX_ENUMERATED_BITS} can be enumerated"
+        )
+    index = torch.arange(n_states**n_sites)
+    return index_to_states(index, n_sites, n_states, dtype=dtype)
+
+
+def index_to_states(
+    index: Tensor,
+    n_sites: int,
+    n_states: int = 2,
+    *,
+    dtype: torch.dtype = torch.float64,
+) -> Tensor:
+    """Write integers in base `n_states`, most significant digit first.
+
+    Parameters
+    ----------
+    index : Tensor
+        Integers, shape (batch,), int64.
+    n_sites : int
+        Number of digits.
+    n_states : int
+        The base.
+    dtype : torch.dtype
+        Dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, n_sites).
+    """
+    place = _place_values(n_sites, n_states, index.device)
+    return ((index[:, None] // place) % n_states).to(dtype)
+
+
+def states_to_index(x: Tensor, n_states: int = 2) -> Tensor:
+    """Rows of `enumerate_states` at which states stand.
+
+    Parameters
+    ----------
+    x : Tensor
+        States, shape (batch, n_sites), integer or floating with integer
+        values.
+    n_states : int
+        Number of states of a site.
+
+    Returns
+    -------
+    Tensor
+        Indices, shape (batch,), int64.
+
+    Raises
+    ------
+    InputError
+        If the shape is another, a state is out of range, or an index would
+        not fit 63 bits.
+    """
+    check_shape("x", x, (None, None))
+    _check_states("x", x, n_states)
+    n_sites = x.shape[1]
+    if n_sites * math.log2(n_states) > 63:
+        raise InputError(f"x must have an index below 2**63, got {n_sites} sites")
+    return (x.long() * _place_values(n_sites, n_states, x.device)).sum(dim=1)
+
+
+def gray_encode(points: Tensor, scale: float) -> Tensor:
+    """Encode points of the plane as 32 bits, as the density literature does.
+
+    A coordinate v takes a sign bit (1 if v < 0) and then 15 bits, most
+    significant first, of the Gray code m ^ (m >> 1) of m = floor(|v| scale);
+    the first coordinate comes first (Dai et al. 2020; code of Zhang et al.
+    2022). Neighbouring cells differ in one bit. All cells have the area
+    scale**-2.
+
+    Parameters
+    ----------
+    points : Tensor
+        Shape (n, 2), floating, with |points| * scale < 2**15.
+    scale : float
+        Cells a unit of length.
+
+    Returns
+    -------
+    Tensor
+        Bits, shape (n, 32), dtype of `points`.
+
+    Raises
+    ------
+    InputError
+        If a point is not finite or falls outside the grid.
+    """
+    check_shape("points", points, (None, 2))
+    check_finite("points", points)
+    check_range("scale", scale, low=0, include_low=False)
+    scaled = points.double() * scale
+    magnitude = scaled.abs().long()
+    if magnitude.numel() and int(magnitude.max()) >= 2**GRAY_MAGNITUDE_BITS:
+        limit = 2**GRAY_MAGNITUDE_BITS / scale
+        worst = float(points.abs().max())
+        raise InputError(
+            f"points must lie within +-{limit:.6g} at scale {scale:.6g}, "
+            f"got a coordinate of size {worst:.6g}"
+        )
+    gray = magnitude ^ (magnitude >> 1)
+    bits = (gray[..., None] // _place_values(GRAY_MAGNITUDE_BITS, 2, points.device)) % 2
+    sign = (scaled < 0).long()[..., None]
+    return torch.cat([sign, bits], dim=-1).flatten(1).to(points.dtype)
+
+
+def gray_decode(bits: Tensor, scale: float, *, center: bool = False) -> Tensor:
+    """Decode 32 bits to a point of their cell.
+
+    Parameters
+    ----------
+    bits : Tensor
+        Shape (n, 32), as `gray_encode` makes them.
+    scale : float
+        Cells a unit of length.
+    center : bool
+        False takes the cell's corner nearest to the origin, as the
+        literature does; encoding that corner again may fall one cell short
+        by rounding, and forgets the sign of a zero. True takes the centre,
+        which encodes to the same bits.
+
+    Returns
+    -------
+    Tensor
+        Points, shape (n, 2), dtype of `bits`.
+
+    Raises
+    ------
+    InputError
+        If `bits` are no 32-bit states.
+    """
+    check_bits("bits", bits, 2 * (GRAY_MAGNITUDE_BITS + 1))
+    check_range("scale", scale, low=0, include_low=False)
+    digits = bits.long().unflatten(1, (2, -1))
+    # A Gray code is undone by summing the digits so far, modulo 2.
+    binary = digits[..., 1:].cumsum(dim=-1) % 2
+    place = _place_values(GRAY_MAGNITUDE_BITS, 2, bits.device)
+    magnitude = (binary * place).sum(dim=-1).double() + (0.5 if center else 0.0)
+    sign = 1 - 2 * digits[..., 0]
+    return (sign * magnitude / scale).to(bits.dtype)
+
+
+def _place_values(n_digits: int, base: int, device: torch.device) -> Tensor:
+    return base ** torch.arange(n_digits - 1, -1, -1, device=device)
+
+
+def _check_states(name: str, x: Tensor, n_states: int) -> None:
+    check_range("n_states", n_states, low=2, integer=True)
+    if x.is_floating_point() and bool((x != x.round()).any()):
+        raise InputError(f"{name} must hold integer values, got fractions")
+    if x.numel() and (int(x.min()) < 0 or int(x.max()) >= n_states):
+        raise InputError(
+            f"{name} must hold states in [0, {n_states - 1}], "
+            f"got [{int(x.min())}, {int(x.max())}]"
+        )
