@@ -92,9 +92,14 @@ class MLPEnergy(Energy):
         Tensor
             Shape (batch,).
         """
-        energy: Tensor = self.net(x).squeeze(-1)
-        if self.base_logits is not None:
-            energy = energy - x @ self.base_logits
+        hidden = self.net[:-1](x)
+        last = self.net[-1]
+        # Under autocast the last layer keeps full precision: bfloat16 has
+        # eight bits, which would round energies of order ten to 0.06.
+        with torch.autocast(x.device.type, enabled=False):
+            energy: Tensor = last(hidden.to(last.weight.dtype)).squeeze(-1)
+            if self.base_logits is not None:
+                energy = energy - x @ self.base_logits
         return energy
 
 
