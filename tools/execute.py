@@ -28,10 +28,12 @@ from tools.paths import EXECUTED, ROOT, book_notebooks
 __all__ = ["ExecutionError", "execute_all", "notebook_parameters", "run_notebook"]
 
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"),
-    "1",
-)
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+}
 
 
 class ExecutionError(RuntimeError):

@@ -1,7 +1,8 @@
 """Render executed notebooks and the book's other pages to HTML.
 
 The renderer executes nothing: it works on a staged copy of the book in which every
-notebook has been replaced by its executed copy. A warning is an error, and so are a
+notebook has been replaced by its executed copy, and to which the API pages have been
+added. A warning is an error, and so are a
 page of the table of contents that did not come out and an empty output folder.
 
     python -m tools.render                     # _build/executed -> _build/html
@@ -18,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from tools.api_pages import ApiError, write_pages
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
 
 __all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
@@ -87,6 +89,7 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         if not executed.is_file():
             raise RenderError(f"{relative} has no executed copy in {executed_dir}")
         shutil.copy2(executed, staged / relative)
+    write_pages(staged / "book" / "api")
     return staged
 
 
@@ -105,7 +108,8 @@ def build(staged: Path, out_dir: Path) -> Path:
     Path
         ``out_dir/index.html``.
     """
-    command = [sys.executable, "-m", "jupyter_book", "build", str(staged)]
+    tool = Path(sys.executable).with_name("jupyter-book")
+    command = [str(tool), "build", str(staged)]
     command += ["-W", "-n", "--keep-going", "--all"]
     done = subprocess.run(command, capture_output=True, text=True)
     made = staged / "_build" / "html"
@@ -129,6 +133,9 @@ def toc_pages(root: Path = ROOT) -> list[str]:
             for key, value in entry.items():
                 if key in ("root", "file"):
                     yield str(value)
+                elif key == "glob":
+                    for path in sorted(root.glob(value)):
+                        yield path.relative_to(root).with_suffix("").as_posix()
                 else:
                     yield from walk(value)
         elif isinstance(entry, list):
@@ -167,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         index = render(options.executed, options.out)
-    except RenderError as error:
+    except (RenderError, ApiError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"The book is at {index}")

@@ -1,0 +1,204 @@
+"""Check or refresh the third-party scripts that the book carries.
+
+A reader without a network still gets typeset mathematics and working widgets, because
+the book brings MathJax and the widget manager along instead of linking to a CDN.
+
+    python -m tools.vendor             # check every file against SHA256SUMS
+    python -m tools.vendor --refresh   # fetch the pinned packages from npm again
+
+To move to a newer version: change `PACKAGES`, run ``--refresh``, put the integrity
+that it prints into `PACKAGES`, and open a page with a widget.
+"""
+
+import argparse
+import base64
+import hashlib
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tools.paths import BOOK
+
+__all__ = ["PACKAGES", "VENDOR", "Package", "check", "refresh"]
+
+VENDOR = BOOK / "_static" / "vendor"
+SUMS = "SHA256SUMS"
+
+REQUIREJS_LICENSE = """\
+RequireJS 2.3.8, Copyright jQuery Foundation and other contributors.
+Released under the MIT license: https://github.com/requirejs/requirejs
+
+The npm package carries no licence file; require.js names its licence in its head.
+"""
+
+
+@dataclass(frozen=True)
+class Package:
+    """An npm package and the files of it that the book needs.
+
+    Attributes
+    ----------
+    spec
+        Name and version as npm takes them.
+    integrity
+        The npm tarball's hash, ``sha512-`` and base64.
+    files
+        Glob pattern inside the package -> folder inside the package that is cut off.
+    """
+
+    spec: str
+    integrity: str
+    files: dict[str, str]
+
+
+PACKAGES = {
+    "mathjax": Package(
+        "mathjax@3.2.2",
+        "sha512-Bt+SSVU8eBG27zChVewOicYs7Xsdt40qm4+UpHyX7k0/"
+        "O9NliPc+x77k1/FEsPsjKPZGJvtRZM1vO+geW0OhGw==",
+        {
+            "LICENSE": "",
+            "es5/tex-mml-chtml.js": "es5",
+            "es5/input/tex/extensions/*.js": "es5",
+            "es5/output/chtml/fonts/woff-v2/*.woff": "es5",
+        },
+    ),
+    "html-manager": Package(
+        "@jupyter-widgets/html-manager@1.0.14",
+        "sha512-wglgQQ+VMj+MBKkTttdeoMtOah/H2A1w5GU1OAVXmDQq"
+        "ZYTK6C+oHZjQMxcNezIpiqUjC1YHKOo5XdP3ENvBng==",
+        {"LICENSE": "", "dist/embed-amd.js": "dist", "dist/*.woff2": "dist"},
+    ),
+    "requirejs": Package(
+        "requirejs@2.3.8",
+        "sha512-7/cTSLOdYkNBNJcDMWf+luFvMriVm7eYxp4BcFCsAX0w"
+        "F421Vyce5SXP17c+Jd5otXKGNehIonFlyQXSowL6Mw==",
+        {"require.js": ""},
+    ),
+}
+
+
+def check(folder: Path = VENDOR) -> list[str]:
+    """Compare the vendored files with their recorded hashes.
+
+    Parameters
+    ----------
+    folder
+        A folder with ``SHA256SUMS``.
+
+    Returns
+    -------
+    list of str
+        One line for each changed, missing or unrecorded file.
+    """
+    recorded = {}
+    for line in (folder / SUMS).read_text("utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        recorded[name] = digest
+    present = _hashes(folder)
+    return (
+        [f"missing: {name}" for name in sorted(recorded.keys() - present.keys())]
+        + [f"unrecorded: {name}" for name in sorted(present.keys() - recorded.keys())]
+        + [
+            f"changed: {name}"
+            for name in sorted(recorded.keys() & present.keys())
+            if recorded[name] != present[name]
+        ]
+    )
+
+
+def refresh(folder: Path = VENDOR) -> None:
+    """Fetch every package anew and rewrite the folder and its hashes.
+
+    Raises
+    ------
+    ValueError
+        If a tarball does not have the recorded integrity; nothing is replaced then.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary) / "vendor"
+        for name, package in PACKAGES.items():
+            _unpack(_fetch(package, Path(temporary)), package, made / name)
+        (made / "requirejs" / "LICENSE").write_text(REQUIREJS_LICENSE, "utf-8")
+        _copy_anywidget(made / "anywidget")
+        lines = [
+            f"{digest}  {name}\n" for name, digest in sorted(_hashes(made).items())
+        ]
+        (made / SUMS).write_text("".join(lines), "utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(made, folder)
+
+
+def _fetch(package: Package, temporary: Path) -> Path:
+    """Download a package's tarball and hold it to its recorded integrity."""
+    done = subprocess.run(
+        ["npm", "pack", "--json", "--silent", package.spec],
+        cwd=temporary,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    tarball = temporary / json.loads(done.stdout)[0]["filename"]
+    digest = hashlib.sha512(tarball.read_bytes()).digest()
+    integrity = "sha512-" + base64.b64encode(digest).decode()
+    if integrity != package.integrity:
+        raise ValueError(
+            f"{package.spec} has integrity {integrity}, not the pinned one"
+        )
+    return tarball
+
+
+def _unpack(tarball: Path, package: Package, target: Path) -> None:
+    """Write the wanted members, and only regular files, below `target`."""
+    with tarfile.open(tarball) as archive:
+        for member in archive.getmembers():
+            name = PurePosixPath(member.name).relative_to("package")
+            for pattern, cut in package.files.items():
+                if member.isfile() and name.match(pattern):
+                    file = target / name.relative_to(cut)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    content = archive.extractfile(member)
+                    assert content is not None
+                    file.write_bytes(content.read())
+
+
+def _copy_anywidget(target: Path) -> None:
+    """Take anywidget's front end from the installed wheel, so that the two match."""
+    distribution = importlib.metadata.distribution("anywidget")
+    target.mkdir(parents=True)
+    for path in distribution.files or []:
+        if path.match("anywidget/nbextension/index.js") or path.name == "LICENSE":
+            shutil.copy2(Path(str(distribution.locate_file(path))), target / path.name)
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != SUMS
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Third-party scripts of the book.")
+    parser.add_argument("--refresh", action="store_true", help="fetch them anew")
+    if parser.parse_args(arguments).refresh:
+        refresh()
+    wrong = check()
+    print("\n".join(wrong) or "vendored files: as recorded")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
