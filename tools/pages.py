@@ -40,6 +40,7 @@ WIDGETS_READY = """() => {
 
 WRONG = """() => {
   const wrong = [];
+  const root = document.documentElement;
   const main = document.querySelector("main, article, body");
   for (const image of document.images)
     if (!image.naturalWidth)
@@ -47,6 +48,9 @@ WRONG = """() => {
   for (const formula of document.querySelectorAll(".math"))
     if (!formula.querySelector("mjx-container"))
       wrong.push(`formula not typeset: ${formula.textContent.trim().slice(0, 60)}`);
+  for (const listing of document.querySelectorAll(".cell_input pre"))
+    if (listing.scrollWidth > listing.clientWidth && root.clientWidth > 1000)
+      wrong.push(`listing scrolls: ${listing.textContent.trim().slice(0, 60)}`);
   for (const error of document.querySelectorAll("mjx-merror"))
     wrong.push(`formula with an error: ${error.textContent.trim().slice(0, 60)}`);
   const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
@@ -54,7 +58,6 @@ WRONG = """() => {
     if (/\\\\[(\\[]|\\$\\$/.test(node.data) &&
         !node.parentElement.closest("pre, code, script, style, mjx-container, .math"))
       wrong.push(`raw formula: ${node.data.trim().slice(0, 60)}`);
-  const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) {
     const wide = [...main.querySelectorAll("*")].filter(
       e => e.getBoundingClientRect().right > root.clientWidth + 1 &&

@@ -1,0 +1,85 @@
+"""The executed notebooks, the built book and the browser, each made once at most.
+
+`make test` executes and builds first and says where by EBMTUT_EXECUTED and
+EBMTUT_HTML. Without them, what lies in _build serves as long as nothing that it was
+made from has changed since; else it is made anew, in a temporary folder.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tools.execute import execute_all
+from tools.pages import open_browser
+from tools.paths import BOOK, EXECUTED, HTML, ROOT, book_notebooks
+from tools.render import render
+
+Executed = Callable[[Path], Path]
+
+
+def is_fresh(made: Path, *sources: Path) -> bool:
+    """Whether a file exists and no source, or file below it, is newer."""
+    if not made.is_file():
+        return False
+    files = [
+        file
+        for source in sources
+        for file in ([source] if source.is_file() else source.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    return all(file.stat().st_mtime <= made.stat().st_mtime for file in files)
+
+
+@pytest.fixture(scope="session")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    """Return a function: notebook -> its copy executed with its defaults."""
+    given = os.environ.get("EBMTUT_EXECUTED")
+    made_here = tmp_path_factory.mktemp("executed")
+
+    def copy_of(notebook: Path) -> Path:
+        name = notebook.relative_to(ROOT)
+        if given and (copy := ROOT / given / name).is_file():
+            return copy
+        copy = EXECUTED / name
+        if not given and is_fresh(copy, notebook, ROOT / "src", ROOT / "results"):
+            return copy
+        copy = made_here / name
+        if not copy.is_file():
+            execute_all(out_dir=made_here, notebooks=[notebook])
+        return copy
+
+    return copy_of
+
+
+@pytest.fixture(scope="session")
+def html(executed: Executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built book."""
+    given = os.environ.get("EBMTUT_HTML")
+    if given and (ROOT / given / "index.html").is_file():
+        return ROOT / given
+    sources = [ROOT / name for name in ("_config.yml", "_toc.yml", "src", "results")]
+    if not given and is_fresh(HTML / "index.html", BOOK, *sources):
+        return HTML
+    folder = tmp_path_factory.mktemp("book")
+    for notebook in book_notebooks():
+        target = folder / "executed" / notebook.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(executed(notebook).read_bytes())
+    return render(folder / "executed", folder / "html").parent
+
+
+@pytest.fixture(scope="session")
+def pages(html: Path) -> list[str]:
+    """Return every page a reader can get to, the API's among them."""
+    found = sorted((html / "book").rglob("*.html"))
+    return [page.relative_to(html).as_posix() for page in found]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Return a Chromium; found, else installed, else the tests fail and say how."""
+    with open_browser() as chromium:
+        yield chromium

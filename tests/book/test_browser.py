@@ -1,0 +1,161 @@
+"""The built book as a reader sees it: in a browser, with no network and no kernel."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator
+
+from tools.pages import DESKTOP, PHONE, Visit, visitor
+from tools.serve import serve
+
+pytestmark = pytest.mark.browser
+
+# The pictures that a widget shows now, as a reader sees them: their pixels.
+PICTURES = """area => {
+  const canvas = document.createElement("canvas");
+  const seen = [...area.querySelectorAll("img, canvas")].filter(e => e.offsetWidth);
+  return seen.map(e => {
+    canvas.width = e.naturalWidth || e.width;
+    canvas.height = e.naturalHeight || e.height;
+    canvas.getContext("2d").drawImage(e, 0, 0);
+    return canvas.toDataURL();
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def address(html: Path) -> Iterator[str]:
+    with serve(html) as where:
+        yield where
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser) -> Iterator[Visit]:
+    with visitor(browser, DESKTOP) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Browser) -> Iterator[Visit]:
+    with visitor(browser, PHONE) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def widget_pages(html: Path, pages: list[str]) -> list[str]:
+    """Pages that hold the state of widgets."""
+    mark = "application/vnd.jupyter.widget-view+json"
+    return [page for page in pages if mark in (html / page).read_text("utf-8")]
+
+
+def look(visit: Visit, address: str, pages: list[str]) -> list[str]:
+    """Open each page; return what is wrong, page by page."""
+    wrong = []
+    for page in pages:
+        visit.open(f"{address}/{page}")
+        wrong += [f"{page}: {what}" for what in visit.wrong()]
+    return wrong
+
+
+def test_pages_on_a_desk(desk: Visit, address: str, pages: list[str]) -> None:
+    """No error, no foreign request; formulas, pictures and widgets are drawn."""
+    assert pages
+    wrong = look(desk, address, ["index.html", *pages])
+    assert not wrong, "\n".join(wrong)
+
+
+def test_pages_on_a_phone(phone: Visit, address: str, pages: list[str]) -> None:
+    """The same, and no page scrolls sideways."""
+    assert pages
+    wrong = look(phone, address, pages)
+    assert not wrong, "\n".join(wrong)
+
+
+def pictures(area: Locator) -> list[str]:
+    """Return what the widget shows, once two looks in a row agree."""
+    before: list[str] = []
+    for _ in range(50):
+        area.page.wait_for_timeout(100)
+        now: list[str] = area.evaluate(PICTURES)
+        if now and now == before:
+            return now
+        before = now
+    return before
+
+
+def move_every_slider(visit: Visit) -> int:
+    """Move each slider by keyboard and by mouse; its pictures must follow."""
+    moved = 0
+    for area in visit.page.locator(".widget-subarea").all():
+        for handle in area.locator(".noUi-handle:visible").all():
+            handle.scroll_into_view_if_needed()
+            start = pictures(area)
+            assert start, "the widget shows no picture"
+            value = handle.get_attribute("aria-valuenow")
+            handle.focus()
+            last = value == handle.get_attribute("aria-valuemax")
+            visit.page.keyboard.press("ArrowLeft" if last else "ArrowRight")
+            by_key = pictures(area)
+            assert handle.get_attribute("aria-valuenow") != value
+            assert by_key != start, "the arrow keys change no picture"
+
+            # A click on the end of the track that is farther away.
+            track = handle.locator("xpath=ancestor::*[contains(@class,'noUi-target')]")
+            box, grip = track.bounding_box(), handle.bounding_box()
+            assert box and grip
+            left = grip["x"] + grip["width"] / 2 > box["x"] + box["width"] / 2
+            where = box["x"] + (0.02 if left else 0.98) * box["width"]
+            visit.page.mouse.click(where, box["y"] + box["height"] / 2)
+            assert pictures(area) != by_key, "the mouse changes no picture"
+            moved += 1
+    return moved
+
+
+def test_there_are_widgets(widget_pages: list[str]) -> None:
+    assert widget_pages
+
+
+def test_widgets_answer_without_a_kernel(
+    desk: Visit, address: str, widget_pages: list[str]
+) -> None:
+    for page in widget_pages:
+        desk.open(f"{address}/{page}")
+        assert not desk.wrong()
+        assert move_every_slider(desk), f"{page} has no slider"
+        assert not desk.wrong()
+
+
+def test_widgets_answer_on_a_phone(
+    phone: Visit, address: str, widget_pages: list[str]
+) -> None:
+    phone.open(f"{address}/{widget_pages[0]}")
+    assert not phone.wrong()
+    assert move_every_slider(phone)
+    assert not phone.wrong()
+
+
+def test_widgets_answer_from_a_file(
+    desk: Visit, html: Path, widget_pages: list[str]
+) -> None:
+    """The built folder works when it is opened without any server."""
+    desk.open((html / widget_pages[0]).as_uri())
+    assert not desk.wrong()
+    assert move_every_slider(desk)
+    assert not desk.wrong()
+
+
+def test_a_picture_stands_in_for_the_widget(
+    html: Path, widget_pages: list[str]
+) -> None:
+    """Without scripts (print, text browsers) a still picture remains."""
+    for page in widget_pages:
+        article = (html / page).read_text("utf-8")
+        assert re.search(r"<img [^>]*src=\"[^\"]*(_images|_static)/", article), page
+
+
+def test_search_finds_a_page(desk: Visit, address: str) -> None:
+    desk.open(f"{address}/search.html?q=energy")
+    desk.page.wait_for_selector("#search-results li a")
+    assert not desk.wrong()

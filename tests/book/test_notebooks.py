@@ -1,0 +1,49 @@
+"""Every notebook keeps to the contract, and its stored outputs are what runs print."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tools.compare import compare_notebooks, read_sanitize_file
+from tools.contract import violations
+from tools.paths import ROOT, book_notebooks
+
+NOTEBOOKS = book_notebooks()
+each_notebook = pytest.mark.parametrize(
+    "notebook", NOTEBOOKS, ids=[str(path.relative_to(ROOT)) for path in NOTEBOOKS]
+)
+
+
+def test_there_are_notebooks() -> None:
+    assert NOTEBOOKS, "no notebook under book/: nothing would be tested"
+
+
+@each_notebook
+def test_contract(notebook: Path) -> None:
+    broken = violations(nbformat.read(notebook, as_version=4))
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.executed
+@each_notebook
+def test_stored_outputs_are_what_the_code_prints(
+    notebook: Path, executed: Callable[[Path], Path]
+) -> None:
+    stored = nbformat.read(notebook, as_version=4)
+    copy = nbformat.read(executed(notebook), as_version=4)
+    differences = compare_notebooks(stored, copy, read_sanitize_file())
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.executed
+def test_every_executed_copy_is_there() -> None:
+    """`make test` says where the copies are: then none may be missing."""
+    given = os.environ.get("EBMTUT_EXECUTED")
+    if not given:
+        pytest.skip("EBMTUT_EXECUTED is not set: copies are made on demand")
+    names = [path.relative_to(ROOT) for path in NOTEBOOKS]
+    missing = [str(name) for name in names if not (ROOT / given / name).is_file()]
+    assert not missing

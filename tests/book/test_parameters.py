@@ -1,0 +1,101 @@
+"""papermill runs every notebook with other parameters, and refuses broken ones."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+
+from tools.compare import compare_notebooks, read_sanitize_file
+from tools.execute import ExecutionError, execute_all, notebook_parameters
+from tools.paths import ROOT, book_notebooks
+
+pytestmark = pytest.mark.parameters
+
+TABLE = Path(__file__).with_name("parameters.yaml")
+NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
+
+# What a cell takes at most to import the package, or to refuse a scale.
+SECONDS_TO_REFUSE = 60
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(TABLE.read_text("utf-8"))
+
+
+def defaults(notebook: Path) -> dict[str, Any]:
+    """Return the values in the notebook's own parameters cell."""
+    import papermill
+
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: yaml.safe_load(about["default"]) for name, about in found.items()}
+
+
+def test_table_lists_every_notebook(table: dict[str, dict[str, Any]]) -> None:
+    assert table.keys() == NOTEBOOKS.keys()
+
+
+def test_table_has_other_values_than_the_defaults(
+    table: dict[str, dict[str, Any]],
+) -> None:
+    for name, parameters in table.items():
+        usual = defaults(NOTEBOOKS[name])
+        assert parameters, f"{name} has no parameters in the table"
+        assert parameters.keys() <= usual.keys(), f"{name} has only {sorted(usual)}"
+        same = {key for key, value in parameters.items() if usual[key] == value}
+        assert not same, f"{name}: {same} are the defaults"
+
+
+@pytest.mark.slow
+def test_other_parameters(table: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Every notebook runs, prints other numbers with another seed, and records."""
+    records = {name: tmp_path / "results" / Path(name).stem for name in table}
+    parameters = {
+        name: values | {"results_dir": str(records[name])}
+        for name, values in table.items()
+    }
+    for folder in records.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    copies = execute_all(parameters, tmp_path / "executed")
+    for name, copy in zip(NOTEBOOKS, copies, strict=True):
+        stored = nbformat.read(NOTEBOOKS[name], as_version=4)
+        now = nbformat.read(copy, as_version=4)
+        if "seed" in table[name]:
+            assert compare_notebooks(stored, now, read_sanitize_file()), (
+                f"{name} prints the same numbers with another seed"
+            )
+        if any(re.search(r"\brecord\(", cell.source) for cell in stored.cells):
+            assert list(records[name].rglob("*.json")), f"{name} recorded nothing"
+
+
+def test_unknown_parameter_is_refused(tmp_path: Path) -> None:
+    name, notebook = next(iter(NOTEBOOKS.items()))
+    assert "colour" not in notebook_parameters(notebook)
+    with pytest.raises(ExecutionError, match="colour"):
+        execute_all({name: {"colour": "red"}}, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_broken_parameter_is_refused_before_any_work(tmp_path: Path) -> None:
+    """An unknown scale ends each notebook at once, in one line that names it."""
+    with pytest.raises(ExecutionError) as caught:
+        execute_all({"scale": "huge"}, tmp_path, timeout=SECONDS_TO_REFUSE)
+    for name in NOTEBOOKS:
+        assert f"{name} failed" in str(caught.value), f"{name} took scale='huge'"
+        cells = nbformat.read(tmp_path / name, as_version=4).cells
+        errors = [
+            output
+            for cell in cells
+            for output in cell.get("outputs", [])
+            if output.output_type == "error"
+        ]
+        assert [error.ename for error in errors] == ["InputError"], name
+        message = errors[0].evalue
+        assert "\n" not in message
+        assert all(word in message for word in ("scale", "huge", "quick")), message
+        # Imports, parameters, papermill's own cell, and the validating cell itself.
+        done = [cell for cell in cells if cell.get("execution_count")]
+        assert len(done) <= 4, f"{name} ran {len(done)} cells before it refused"
