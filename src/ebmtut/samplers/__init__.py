@@ -1,0 +1,45 @@
+"""Samplers of p(x) ∝ exp(-E(x)) on bits, and the loop that runs them."""
+
+from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
+from ebmtut.samplers.discrete_langevin import (
+    DulaState,
+    dmala,
+    dula,
+    langevin_flip_logits,
+    langevin_log_proposal,
+)
+from ebmtut.samplers.gibbs import (
+    ColorGibbsState,
+    GibbsState,
+    color_gibbs,
+    flip_sites,
+    gibbs,
+)
+from ebmtut.samplers.informed import balancing_function, gwg, gwg_log_proposal
+from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
+
+__all__ = [
+    "ChainResult",
+    "ColorGibbsState",
+    "DulaState",
+    "GibbsState",
+    "InformedState",
+    "Sampler",
+    "Step",
+    "StepInfo",
+    "balancing_function",
+    "color_gibbs",
+    "dmala",
+    "dula",
+    "flip_sites",
+    "gibbs",
+    "gwg",
+    "gwg_log_proposal",
+    "ising_gibbs",
+    "ising_gibbs_reference",
+    "langevin_flip_logits",
+    "langevin_log_proposal",
+    "metropolis_log_acceptance",
+    "run_chain",
+]

@@ -1,0 +1,169 @@
+"""Gibbs sampling: redraw one bit, or one colour class, given the rest.
+
+Given the other bits, bit i is flipped with probability
+sigmoid(log p(flip_i x) - log p(x)) (Geman and Geman, 1984).
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_choice, check_shape
+from ebmtut.energies import EnergyFunction
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.random import bernoulli
+from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
+
+__all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "flip_sites", "gibbs"]
+
+
+class GibbsState(NamedTuple):
+    """State of :func:`gibbs`: bits, their energy, the scan's next site."""
+
+    x: Tensor
+    energy: Tensor
+    site: int
+
+
+class ColorGibbsState(NamedTuple):
+    """State of :func:`color_gibbs`: the bits."""
+
+    x: Tensor
+
+
+def flip_sites(x: Tensor, site: Tensor) -> Tensor:
+    """Copy of ``x`` with one bit a row flipped.
+
+    Parameters
+    ----------
+    x : Tensor
+        Bits, ``(batch, n_sites)``.
+    site : Tensor
+        Which bit, int64, ``(batch,)``.
+    """
+    column = site[:, None]
+    return x.scatter(1, column, 1 - x.gather(1, column))
+
+
+def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
+    """Single-site Gibbs sampling; one step redraws one bit of every chain.
+
+    Parameters
+    ----------
+    energy : callable
+        Bits ``(batch, n_sites)`` to energies ``(batch,)``.
+    order : {"random", "systematic"}
+        Each chain draws its site uniformly (reversible), or all visit the
+        sites in turn (leaves p unchanged, but is not reversible).
+
+    Returns
+    -------
+    Sampler
+        A step costs one evaluation of the energy; ``n_sites`` steps are a
+        sweep.
+
+    Raises
+    ------
+    InputError
+        On an unknown order; by ``init``, on anything but finite-energy bits.
+    """
+    check_choice("order", order, ("random", "systematic"))
+
+    def init(x: Tensor) -> GibbsState:
+        return GibbsState(x, start_energy(energy, x), 0)
+
+    @torch.no_grad()
+    def step(
+        state: GibbsState, *, generator: torch.Generator
+    ) -> tuple[GibbsState, StepInfo]:
+        x, current, next_site = state
+        batch, n_sites = x.shape
+        if order == "random":
+            site = torch.randint(
+                n_sites, (batch,), generator=generator, device=x.device
+            )
+        else:
+            site = torch.full((batch,), next_site, device=x.device)
+        flipped = flip_sites(x, site)
+        other = energy(flipped)
+        flip = bernoulli(torch.sigmoid(current - other), generator=generator)
+        new = GibbsState(
+            x=torch.where(flip[:, None] == 1, flipped, x),
+            energy=torch.where(flip == 1, other, current),
+            site=(next_site + 1) % n_sites,
+        )
+        return new, StepInfo(torch.ones_like(flip), flip)
+
+    return Sampler(init, step)
+
+
+def color_gibbs(energy: EnergyFunction, colors: Tensor) -> Sampler:
+    """Gibbs sampling by colour class; one step is one sweep over all sites.
+
+    Sites of one colour must not interact: given the others they are then
+    independent, and one vectorised draw updates them all.
+
+    Parameters
+    ----------
+    energy : callable
+        Bits ``(batch, n_sites)`` to energies ``(batch,)``.
+    colors : Tensor
+        Integer colour of each site, ``(n_sites,)``; classes are updated in
+        increasing order. See :func:`ebmtut.energies.lattice_coloring`.
+
+    Returns
+    -------
+    Sampler
+        Each colour's update is reversible; the sweep leaves p unchanged.
+
+    Raises
+    ------
+    InputError
+        If ``colors`` is not a vector of integers; by ``init``, if the
+        start is not finite-energy bits, or if two sites of one colour are
+        seen to interact there.
+    """
+    check_shape("colors", colors, (None,))
+    if colors.is_floating_point() or colors.is_complex() or colors.dtype == torch.bool:
+        raise InputError(f"colors must hold integers, got dtype {colors.dtype}")
+    classes = [colors == color for color in torch.unique(colors)]
+
+    def init(x: Tensor) -> ColorGibbsState:
+        current = start_energy(energy, x)
+        check_shape("colors", colors, (x.shape[1],))
+        with torch.no_grad():
+            ratios = neighbor_log_ratios(energy, x)
+            for sites in classes:
+                _check_independent(energy, x, current, ratios, sites.to(x.device))
+        return ColorGibbsState(x)
+
+    @torch.no_grad()
+    def step(
+        state: ColorGibbsState, *, generator: torch.Generator
+    ) -> tuple[ColorGibbsState, StepInfo]:
+        x = state.x
+        for sites in classes:
+            flip_probability = torch.sigmoid(neighbor_log_ratios(energy, x))
+            flip = bernoulli(flip_probability, generator=generator)
+            x = torch.where(sites.to(x.device), (x - flip).abs(), x)
+        n_changed = (x - state.x).abs().sum(1)
+        return ColorGibbsState(x), StepInfo(torch.ones_like(n_changed), n_changed)
+
+    return Sampler(init, step)
+
+
+def _check_independent(
+    energy: EnergyFunction, x: Tensor, current: Tensor, ratios: Tensor, sites: Tensor
+) -> None:
+    """Refuse a class whose joint flip is not the product of its single flips."""
+    joint = current - energy(torch.where(sites, 1 - x, x))
+    single = ratios[:, sites]
+    scale = 1 + current.abs() + single.abs().sum(1)
+    tolerance = 1e3 * torch.finfo(x.dtype).eps * scale
+    if ((joint - single.sum(1)).abs() > tolerance).any():
+        members = sites.nonzero()[:, 0].tolist()
+        raise InputError(
+            f"colors must not give interacting sites one colour, got the class "
+            f"{members[:8]}{'...' if len(members) > 8 else ''} with interactions"
+        )

@@ -1,0 +1,164 @@
+"""Fast Gibbs sampling of Ising models, and the same in plain torch."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
+from ebmtut.random import bernoulli, spawn_seed
+from ebmtut.samplers import _ising_kernels as kernels
+from ebmtut.samplers.chain import run_chain
+from ebmtut.samplers.gibbs import color_gibbs
+from ebmtut.states import bits_to_spins, spins_to_bits
+
+__all__ = ["ising_gibbs", "ising_gibbs_reference"]
+
+
+def ising_gibbs(
+    energy: Ising | LatticeIsing,
+    x: Tensor,
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Run Gibbs sweeps by compiled code where the tensor lies on the CPU.
+
+    The lattice is swept by colour class (two colours for even sides, three
+    for odd), a dense model by site with local fields kept current. Chains
+    are spread over ``torch.get_num_threads()`` threads; the result does not
+    depend on how many.
+
+    Parameters
+    ----------
+    energy : Ising or LatticeIsing
+        The model.
+    x : Tensor
+        Start, ``(batch, n_sites)``, floating, each entry 0 or 1. Unchanged.
+    n_sweeps : int
+        Updates of every site.
+    generator : torch.Generator
+        Seeds the kernels' own streams.
+
+    Returns
+    -------
+    Tensor
+        The chains' last bits, like ``x``.
+
+    Raises
+    ------
+    InputError
+        If the energy is of another kind, ``n_sweeps`` is negative, or ``x``
+        is not a batch of bits of the energy's size.
+
+    See Also
+    --------
+    ising_gibbs_reference : the same law, on any device.
+    """
+    _check(energy, x, n_sweeps)
+    if x.device.type != "cpu":
+        return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
+    seed = spawn_seed(generator)
+    bits = x.numpy(force=True).astype(np.uint8)
+    if isinstance(energy, LatticeIsing):
+        bits = _sweep_lattice(energy, bits, n_sweeps, seed)
+    else:
+        bits = _sweep_dense(energy, bits, n_sweeps, seed)
+    return torch.from_numpy(bits).to(x.dtype)
+
+
+def ising_gibbs_reference(
+    energy: Ising | LatticeIsing,
+    x: Tensor,
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Run the sweeps of :func:`ising_gibbs` in plain torch.
+
+    Takes and returns what :func:`ising_gibbs` does, which has the same law
+    but other random numbers.
+    """
+    _check(energy, x, n_sweeps)
+    if isinstance(energy, LatticeIsing):
+        sampler = color_gibbs(energy, lattice_coloring(energy.side))
+        return run_chain(sampler, x, n_sweeps, generator=generator).x_final
+    coupling, bias = (part.to(x) for part in _logit_parts(energy))
+    spins = bits_to_spins(x)
+    for _ in range(n_sweeps):
+        for i in range(energy.n_sites):
+            up = torch.sigmoid(spins @ coupling[i] + bias[i])
+            spins[:, i] = bits_to_spins(bernoulli(up, generator=generator))
+    return spins_to_bits(spins)
+
+
+def _check(energy: Ising | LatticeIsing, x: Tensor, n_sweeps: int) -> None:
+    if not isinstance(energy, Ising | LatticeIsing):
+        raise InputError(
+            f"energy must be an Ising or a LatticeIsing, got {type(energy).__name__}"
+        )
+    check_bits("x", x, energy.n_sites)
+    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+
+
+def _logit_parts(energy: Ising) -> tuple[Tensor, Tensor]:
+    """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), float64."""
+    coupling = energy.symmetric_coupling.detach().double()
+    if energy.bias is None:
+        return 4 * coupling, coupling.new_zeros(energy.n_sites)
+    return 4 * coupling, 2 * energy.bias.detach().double()
+
+
+def _sweep_dense(
+    energy: Ising, bits: NDArray[np.uint8], n_sweeps: int, seed: int
+) -> NDArray[Any]:
+    coupling, bias = (part.cpu().numpy() for part in _logit_parts(energy))
+    spins = 2 * bits.astype(np.int8) - 1
+    streams = kernels.xoshiro_states(seed, len(spins))
+
+    def sweep(rows: slice) -> None:
+        kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n_sweeps)
+
+    _in_threads(sweep, len(spins))
+    return (spins + 1) // 2
+
+
+def _sweep_lattice(
+    energy: LatticeIsing, bits: NDArray[np.uint8], n_sweeps: int, seed: int
+) -> NDArray[Any]:
+    order = np.argsort(lattice_coloring(energy.side).numpy(), kind="stable")
+    sites = np.arange(energy.n_sites).reshape(energy.side, energy.side)
+    moves = [np.roll(sites, step, axis) for axis in (0, 1) for step in (-1, 1)]
+    neighbors = np.stack([move.ravel() for move in moves], axis=1)[order]
+    n_up = torch.arange(5, dtype=torch.float64)
+    logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
+    thresholds = kernels.threshold_bits(torch.sigmoid(logit).numpy())
+    words = kernels.pack_chains(bits)
+    streams = kernels.xoshiro_states(seed, len(words))
+
+    def sweep(rows: slice) -> None:
+        kernels.lattice_sweeps(
+            words[rows],
+            order.astype(np.uint64),
+            neighbors.astype(np.uint64),
+            thresholds,
+            streams[rows],
+            n_sweeps,
+        )
+
+    _in_threads(sweep, len(words))
+    return kernels.unpack_chains(words, len(bits))
+
+
+def _in_threads(work: Callable[[slice], None], n_rows: int) -> None:
+    """Do the rows in as many slices as torch has threads."""
+    n_threads = max(1, min(torch.get_num_threads(), n_rows))
+    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, [slice(a, b) for a, b in pairwise(edges)]))

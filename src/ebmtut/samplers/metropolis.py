@@ -1,0 +1,85 @@
+"""What the informed samplers share: states with ratios, and acceptance."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice
+from ebmtut.energies import EnergyFunction
+from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
+from ebmtut.random import exponential
+from ebmtut.samplers.chain import StepInfo
+
+__all__ = ["InformedState", "metropolis_log_acceptance"]
+
+_RATIOS: dict[str, Callable[[EnergyFunction, Tensor], Tensor]] = {
+    "taylor": taylor_log_ratios,
+    "exact": neighbor_log_ratios,
+}
+
+
+class InformedState(NamedTuple):
+    """Bits, their energy, and log p(flip_i x) - log p(x) for every site i."""
+
+    x: Tensor
+    energy: Tensor
+    log_ratios: Tensor
+
+
+def ratio_function(ratios: str) -> Callable[[EnergyFunction, Tensor], Tensor]:
+    """First-order log-ratios, from one gradient, or exact ones, by name."""
+    check_choice("ratios", ratios, tuple(_RATIOS))
+    return _RATIOS[ratios]
+
+
+def informed_state(energy: EnergyFunction, x: Tensor, ratios: str) -> InformedState:
+    """Attach energies and log-ratios to bits."""
+    return InformedState(x, energy(x), _RATIOS[ratios](energy, x))
+
+
+def metropolis_log_acceptance(
+    log_ratio: Tensor, log_forward: Tensor, log_backward: Tensor
+) -> Tensor:
+    """Log-probability of accepting a proposal y made at x, ``(batch,)``.
+
+    Parameters
+    ----------
+    log_ratio : Tensor
+        log p(y) - log p(x), exact.
+    log_forward, log_backward : Tensor
+        log q(y | x) and log q(x | y).
+
+    Returns
+    -------
+    Tensor
+        min(0, log_ratio + log_backward - log_forward).
+    """
+    return (log_ratio + log_backward - log_forward).clamp(max=0)
+
+
+def accept_or_stay(
+    state: InformedState,
+    proposal: InformedState,
+    log_acceptance: Tensor,
+    *,
+    generator: torch.Generator,
+) -> tuple[InformedState, StepInfo]:
+    """Move each chain to its proposal with the given log-probability."""
+    noise = exponential(
+        log_acceptance.shape,
+        generator=generator,
+        dtype=log_acceptance.dtype,
+        device=log_acceptance.device,
+    )
+    # An energy that is NaN compares as False: the chain stays where it is.
+    accept = log_acceptance > -noise
+    column = accept[:, None]
+    new = InformedState(
+        x=torch.where(column, proposal.x, state.x),
+        energy=torch.where(accept, proposal.energy, state.energy),
+        log_ratios=torch.where(column, proposal.log_ratios, state.log_ratios),
+    )
+    n_changed = (new.x - state.x).abs().sum(1)
+    return new, StepInfo(log_acceptance.exp(), n_changed)
