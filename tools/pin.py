@@ -1,0 +1,74 @@
+"""Print the pins of everything that the package, its book and its tests install.
+
+Walks the requirements of the installed ebmtut, so that a stray package in the same
+environment is not pinned. `make pin` writes them to requirements.txt, which every
+install of this repository takes as its constraints.
+"""
+
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+__all__ = ["main", "pins"]
+
+EXTRAS = ("book", "test", "dev", "bench")
+
+HEADER = """\
+# What the tests last ran with: the constraints of every install. Made by `make pin`.
+# Upgrading: edit a line (or pyproject.toml), `make test`, `make pin`.
+"""
+
+
+def pins(name: str, extras: tuple[str, ...] = ()) -> dict[str, str]:
+    """Collect the installed versions that a package needs, directly or not.
+
+    Parameters
+    ----------
+    name
+        An installed distribution; it is not pinned itself.
+    extras
+        Its extras to follow.
+
+    Returns
+    -------
+    dict of str to str
+        Name -> version, without a local suffix such as ``+cpu``, which names a build
+        and not a version.
+    """
+    found: dict[str, str] = {}
+    waiting = [(name, extras)]
+    seen = set()
+    while waiting:
+        current, wanted = waiting.pop()
+        if (current, wanted) in seen:
+            continue
+        seen.add((current, wanted))
+        try:
+            installed = distribution(current)
+        except PackageNotFoundError:
+            continue  # needed on another system only
+        found[canonicalize_name(current)] = Version(installed.version).public
+        for line in installed.requires or []:
+            requirement = Requirement(line)
+            marker = requirement.marker
+            if marker is None or any(
+                marker.evaluate({"extra": extra}) for extra in ("", *wanted)
+            ):
+                waiting.append((requirement.name, tuple(sorted(requirement.extras))))
+    del found[canonicalize_name(name)]
+    return found
+
+
+def main() -> int:
+    """Run from the command line."""
+    print(HEADER, end="")
+    for name, version in sorted(pins("ebmtut", EXTRAS).items()):
+        print(f"{name}=={version}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
