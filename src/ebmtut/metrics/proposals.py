@@ -1,0 +1,179 @@
+"""Normalised laws over bits to draw from: independent bits, and a 2-D histogram."""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.energies import EnergyFunction
+from ebmtut.random import bernoulli
+
+__all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
+
+
+class Proposal(Protocol):
+    """A normalised law over bits that can be sampled and evaluated."""
+
+    n_sites: int
+
+    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
+        """Draw n states, shape (n, n_sites), float64."""
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log probabilities of states, shape (n,), float64."""
+
+
+class BernoulliProposal:
+    """Independent bits.
+
+    Parameters
+    ----------
+    probs
+        Probability of a one at each site, strictly inside (0, 1), shape
+        (n_sites,).
+    """
+
+    def __init__(self, probs: Tensor) -> None:
+        self.probs = probs.double()
+        if not bool(((self.probs > 0.0) & (self.probs < 1.0)).all()):
+            low, high = float(probs.min()), float(probs.max())
+            raise InputError(f"probs must lie in (0, 1), got [{low}, {high}]")
+        self.n_sites = len(probs)
+
+    @classmethod
+    def uniform(
+        cls, n_sites: int, device: str | torch.device = "cpu"
+    ) -> "BernoulliProposal":
+        """All states alike."""
+        return cls(torch.full((n_sites,), 0.5, dtype=torch.float64, device=device))
+
+    @classmethod
+    def fit(cls, x: Tensor) -> "BernoulliProposal":
+        """Frequencies of ones in states (n, n_sites), one pseudo-count a side."""
+        check_bits("x", x)
+        return cls((x.double().sum(dim=0) + 1.0) / (len(x) + 2.0))
+
+    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
+        """Draw n states, shape (n, n_sites), float64."""
+        return bernoulli(self.probs.expand(n, -1), generator=generator)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log probabilities of states, shape (n,), float64."""
+        x = x.double()
+        return x @ self.probs.log() + (1.0 - x) @ (-self.probs).log1p()
+
+
+class HistogramProposal:
+    """A histogram over coarse cells of the plane, uniform inside each cell.
+
+    For states that are the Gray codes of two coordinates.  The leading bits
+    of a coordinate's code (sign first) name a coarse interval and all the
+    states of the interval share them, so the law is a categorical one over
+    leading bits times independent fair bits for the rest.
+
+    Parameters
+    ----------
+    masses
+        Probabilities of the cells, shape (2**coarse_bits, 2**coarse_bits),
+        indexed by the leading bits of the first and the second coordinate
+        read as binary numbers.
+    bits_per_coordinate
+        Bits of one coordinate, at least the ``coarse_bits`` of ``masses``.
+    """
+
+    def __init__(self, masses: Tensor, bits_per_coordinate: int = 16) -> None:
+        side = len(masses)
+        coarse_bits = side.bit_length() - 1
+        if masses.shape != (side, side) or side != 2**coarse_bits or coarse_bits < 1:
+            raise InputError(
+                f"masses must be square with a power of 2 a side, "
+                f"got shape {tuple(masses.shape)}"
+            )
+        check_range(
+            "bits_per_coordinate", bits_per_coordinate, low=coarse_bits, integer=True
+        )
+        self.masses = (masses / masses.sum()).double()
+        self.coarse_bits = coarse_bits
+        self.n_sites = 2 * bits_per_coordinate
+        self._place = 2 ** torch.arange(coarse_bits - 1, -1, -1, device=masses.device)
+
+    @classmethod
+    @torch.no_grad()
+    def fit(
+        cls,
+        energy: EnergyFunction,
+        *,
+        generator: torch.Generator,
+        bits_per_coordinate: int = 16,
+        coarse_bits: int = 8,
+        draws_per_cell: int = 4,
+        uniform: float = 0.05,
+        dtype: torch.dtype = torch.float32,
+    ) -> "HistogramProposal":
+        """Fit the cells' masses to an energy.
+
+        Parameters
+        ----------
+        energy
+            Maps bits (n, 2 * bits_per_coordinate) to energies (n,).
+        generator
+            Source of randomness.
+        bits_per_coordinate
+            Bits of one coordinate.
+        coarse_bits
+            Leading bits that name a coarse interval.
+        draws_per_cell
+            States in each cell whose mean exp(-E) is taken for the cell.
+        uniform
+            Mass that is spread over all states alike.  It bounds the weights
+            exp(-E) / q, and so their variance, wherever the fit misses.
+        dtype
+            Dtype of the states handed to the energy.
+
+        Returns
+        -------
+        HistogramProposal
+        """
+        check_range("coarse_bits", coarse_bits, low=1, high=12, integer=True)
+        check_range("draws_per_cell", draws_per_cell, low=1, integer=True)
+        check_range("uniform", uniform, low=0.0, high=1.0, include_low=False)
+        side = 2**coarse_bits
+        cells = torch.ones(side, side, dtype=torch.float64, device=generator.device)
+        flat = cls(cells, bits_per_coordinate)
+        every_cell = torch.arange(side * side, device=generator.device)
+        log_mass = torch.full_like(cells.flatten(), -math.inf)
+        for _ in range(draws_per_cell):
+            for cell in every_cell.split(16384):
+                z = flat._fill(cell, generator=generator).to(dtype)
+                log_mass[cell] = torch.logaddexp(log_mass[cell], -energy(z).double())
+        fitted = log_mass.softmax(dim=0).view(side, side)
+        return cls(
+            (1.0 - uniform) * fitted + uniform * flat.masses, bits_per_coordinate
+        )
+
+    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
+        """Draw n states, shape (n, n_sites), float64."""
+        cell = torch.multinomial(
+            self.masses.flatten(), n, replacement=True, generator=generator
+        )
+        return self._fill(cell, generator=generator)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log probabilities of states, shape (n,), float64."""
+        halves = x.view(len(x), 2, -1)[:, :, : self.coarse_bits]
+        row, column = (halves.long() * self._place).sum(dim=2).unbind(1)
+        n_fair = self.n_sites - 2 * self.coarse_bits
+        return self.masses[row, column].log() - n_fair * math.log(2.0)
+
+    def _fill(self, cell: Tensor, *, generator: torch.Generator) -> Tensor:
+        """Uniform draws from given cells, each named by its flat index."""
+        side = len(self.masses)
+        coordinate = torch.stack([cell // side, cell % side], dim=1)
+        leading = (coordinate[:, :, None] // self._place) % 2
+        n_fair = self.n_sites // 2 - self.coarse_bits
+        fair = torch.randint(
+            2, (len(cell), 2, n_fair), generator=generator, device=cell.device
+        )
+        return torch.cat([leading, fair], dim=2).view(len(cell), -1).double()
