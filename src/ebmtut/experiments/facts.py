@@ -1,0 +1,198 @@
+"""What the five papers show and print, as data.
+
+The facts lie in `facts.yaml` beside this module: every figure and table that
+the project regenerates, with the published numbers that could be read. Nothing
+here imports torch, so that ``ebmtut list`` starts at once.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+__all__ = [
+    "Better",
+    "Fact",
+    "Paper",
+    "PublishedTable",
+    "facts",
+    "get_fact",
+    "lookup",
+    "papers",
+]
+
+Value = TypeVar("Value")
+Better = Literal["higher", "lower", "equal"]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper of the book: its key, title, authors and year."""
+
+    key: str
+    title: str
+    authors: str
+    year: int
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Numbers that a paper prints.
+
+    Attributes
+    ----------
+    name, metric, unit : str
+        What is measured, and in which unit ("" for a pure number).
+    better : {"higher", "lower", "equal"}
+        Which side is better; "equal" where the number itself is the aim.
+    decimals : int
+        Decimals as printed: half a unit of the last one is rounding.
+    columns : tuple of str
+        Names of the columns.
+    published, spread : mapping of str to tuple of float
+        A number for each column, by method; NaN where the paper prints none.
+        The spread is the paper's own standard deviation, where it gives one.
+    slack : float
+        How far the paper's own protocol leaves a number open.
+    slack_reason : str
+        Why it does.
+    """
+
+    name: str
+    metric: str
+    better: Better
+    decimals: int
+    columns: tuple[str, ...]
+    published: Mapping[str, tuple[float, ...]]
+    unit: str = ""
+    spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    slack: float = 0.0
+    slack_reason: str = ""
+
+    def number(self, method: str, column: str) -> float | None:
+        """Return the published number of a cell, None where there is none."""
+        return self._cell(self.published, method, column)
+
+    def deviation(self, method: str, column: str) -> float | None:
+        """Return the published standard deviation of a cell, or None."""
+        return self._cell(self.spread, method, column)
+
+    def _cell(
+        self, values: Mapping[str, tuple[float, ...]], method: str, column: str
+    ) -> float | None:
+        places = {name: place for place, name in enumerate(self.columns)}
+        place = lookup(f"column of the table {self.name!r}", column, places)
+        if method not in values or math.isnan(values[method][place]):
+            return None
+        return values[method][place]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure or table of a paper.
+
+    Attributes
+    ----------
+    id : str
+        Stable name, "paper/row".
+    title : str
+        A short title.
+    shown_in : str
+        The figure or table of the paper.
+    what, setup, check, note : str
+        What it shows; the paper's setting; the claim tested on our output;
+        what is missing, and why.
+    tables : tuple of PublishedTable
+        The numbers that the paper prints.
+    """
+
+    id: str
+    title: str
+    shown_in: str
+    what: str
+    setup: str
+    check: str = ""
+    note: str = ""
+    tables: tuple[PublishedTable, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        """Key of the paper: the part of the id before the slash."""
+        return self.id.split("/")[0]
+
+    def table(self, name: str) -> PublishedTable:
+        """Return the table of that name.
+
+        Raises
+        ------
+        InputError
+            If the row has no such table.
+        """
+        return lookup(f"table of {self.id}", name, {t.name: t for t in self.tables})
+
+
+@cache
+def _load() -> tuple[dict[str, Paper], dict[str, Fact]]:
+    text = (files("ebmtut.experiments") / "facts.yaml").read_text(encoding="utf-8")
+    loaded = yaml.safe_load(text)
+    by_key = {key: Paper(key, **entry) for key, entry in loaded["papers"].items()}
+    rows = [_fact(entry) for entry in loaded["rows"]]
+    return by_key, {fact.id: fact for fact in rows}
+
+
+def _fact(entry: dict[str, Any]) -> Fact:
+    tables = tuple(_table(table) for table in entry.pop("tables", []))
+    return Fact(**entry, tables=tables)
+
+
+def _table(entry: dict[str, Any]) -> PublishedTable:
+    # YAML has lists; tuples keep the frozen facts from being changed.
+    for key in ("published", "spread"):
+        rows = entry.pop(key, {})
+        entry[key] = {method: tuple(values) for method, values in rows.items()}
+    return PublishedTable(**entry | {"columns": tuple(entry["columns"])})
+
+
+def papers() -> Mapping[str, Paper]:
+    """Return the five papers by key, in the book's order."""
+    return _load()[0]
+
+
+def facts() -> Mapping[str, Fact]:
+    """Return every figure and table by id, in the papers' order."""
+    return _load()[1]
+
+
+def get_fact(id: str) -> Fact:
+    """Return one figure or table.
+
+    Raises
+    ------
+    InputError
+        If there is no such id; the message lists what exists.
+    """
+    return lookup("id", id, facts())
+
+
+def lookup(name: str, key: str, known: Mapping[str, Value]) -> Value:
+    """Return ``known[key]``, or raise an InputError that lists the keys.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    key : str
+        What is asked for.
+    known : mapping of str
+        What exists.
+    """
+    if key not in known:
+        # The checks import torch: only who has something wrong waits for it.
+        from ebmtut.checks import check_choice
+
+        check_choice(name, key, known)
+    return known[key]

@@ -1,0 +1,284 @@
+"""How a number of ours is judged: one rule, stated once.
+
+`compare` sets a number beside the one that a paper prints, `claim` beside a
+bound that we set ourselves. A verdict carries its evidence, so that the ledger
+judges it again from the facts whenever it is read: a stored word is never
+believed.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ebmtut.experiments.facts import Better, get_fact
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "Verdict",
+    "Word",
+    "claim",
+    "compare",
+    "judge",
+    "judge_again",
+    "to_json",
+]
+
+Word = Literal["match", "better", "miss", "not comparable"]
+Rule = Literal["published", "at least", "at most"]
+
+RULES: Mapping[Rule, str] = {
+    "published": (
+        "match: |ours - published| is at most the larger of half a unit of the last "
+        "printed digit and two standard errors (ours over seeds, and the paper's "
+        "where it prints one). not comparable: the protocols differ, the paper's "
+        "number is not available, or the difference is within what the paper's own "
+        "protocol leaves open. Else better or miss, by the metric's direction; a "
+        "number that is not finite is a miss."
+    ),
+    "at least": "match: ours is finite and at least the target; else miss.",
+    "at most": "match: ours is finite and at most the target; else miss.",
+}
+
+# Decimal fractions such as 4.65 - 4.6 miss their bound by a rounding error.
+_FUZZ = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a number of ours is worth, with the evidence.
+
+    Attributes
+    ----------
+    name : str
+        What is compared.
+    ours : float or None
+        Our number, averaged over the seeds; None if it is not finite.
+    target, published : float or None
+        Our own bound, or the paper's number.
+    verdict : {"match", "better", "miss", "not comparable"}
+        The word of the rule.
+    rule : {"published", "at least", "at most"}
+        The key of the rule in `RULES`.
+    reason : str
+        Why this word.
+    stderr : float or None
+        Standard error of `ours`, None for a single seed.
+    n_seeds : int or None
+        Number of independent runs behind `ours`.
+    cell : tuple of str or None
+        Table, method and column of the published number.
+    excuse : str
+        Why our protocol makes the numbers incomparable, if it does.
+    """
+
+    name: str
+    ours: float | None
+    target: float | None
+    published: float | None
+    verdict: Word
+    rule: Rule
+    reason: str = ""
+    stderr: float | None = None
+    n_seeds: int | None = None
+    cell: tuple[str, str, str] | None = None
+    excuse: str = ""
+
+
+def judge(
+    ours: float | None,
+    published: float | None,
+    *,
+    better: Better,
+    rounding: float,
+    stderr: float | None = None,
+    slack: float = 0.0,
+    slack_reason: str = "",
+    excuse: str = "",
+) -> tuple[Word, str]:
+    """Judge a number against a published one.
+
+    Parameters
+    ----------
+    ours, published : float or None
+        The two numbers; None or not finite where there is none.
+    better : {"higher", "lower", "equal"}
+        The metric's direction.
+    rounding : float
+        Half a unit of the last printed digit.
+    stderr : float, optional
+        Standard error of the difference.
+    slack, slack_reason : float, str
+        How far the paper's protocol leaves its number open, and why.
+    excuse : str
+        Why the protocols differ; "" if they do not.
+
+    Returns
+    -------
+    word, reason : str
+        The verdict by ``RULES["published"]``, and its reason.
+    """
+    if excuse:
+        return "not comparable", excuse
+    if published is None or not math.isfinite(published):
+        return "not comparable", "the paper's number is not available"
+    if ours is None or not math.isfinite(ours):
+        return "miss", "our number is not finite"
+    difference = ours - published
+    noise = 2 * stderr if stderr is not None and math.isfinite(stderr) else 0.0
+    margin = max(rounding, noise)
+    if abs(difference) <= margin + _FUZZ:
+        return "match", f"difference {difference:+.4g} within {margin:.4g}"
+    if abs(difference) <= slack + _FUZZ:
+        return "not comparable", slack_reason
+    reason = f"difference {difference:+.4g} beyond {margin:.4g}"
+    if better == "equal":
+        return "miss", reason
+    return ("better" if (difference > 0) == (better == "higher") else "miss"), reason
+
+
+def compare(
+    id: str,
+    table: str,
+    method: str,
+    column: str,
+    ours: float | None,
+    *,
+    stderr: float | None = None,
+    n_seeds: int | None = None,
+    excuse: str = "",
+) -> Verdict:
+    """Set a number of ours beside the paper's.
+
+    Parameters
+    ----------
+    id, table, method, column : str
+        The cell: row of the facts, its table, the method and the column.
+    ours : float or None
+        Our number, the mean over the seeds.
+    stderr : float, optional
+        Its standard error.
+    n_seeds : int, optional
+        Number of independent runs.
+    excuse : str
+        Why the two are not comparable, if they are not.
+
+    Returns
+    -------
+    Verdict
+        By ``RULES["published"]``.
+
+    Raises
+    ------
+    InputError
+        If there is no such row, table or column.
+    """
+    printed = get_fact(id).table(table)
+    published = printed.number(method, column)
+    deviation = printed.deviation(method, column)
+    word, reason = judge(
+        ours,
+        published,
+        better=printed.better,
+        rounding=0.5 * 10.0**-printed.decimals,
+        stderr=math.hypot(stderr or 0.0, deviation or 0.0),
+        slack=printed.slack,
+        slack_reason=printed.slack_reason,
+        excuse=excuse,
+    )
+    return Verdict(
+        name=f"{table}: {method}, {column}",
+        ours=_finite(ours),
+        target=None,
+        published=published,
+        verdict=word,
+        rule="published",
+        reason=reason,
+        stderr=_finite(stderr),
+        n_seeds=n_seeds,
+        cell=(table, method, column),
+        excuse=excuse,
+    )
+
+
+def claim(
+    name: str,
+    ours: float | None,
+    rule: Literal["at least", "at most"],
+    target: float,
+    *,
+    stderr: float | None = None,
+    n_seeds: int | None = None,
+) -> Verdict:
+    """Set a number of ours beside a bound of our own.
+
+    Parameters
+    ----------
+    name : str
+        What is claimed.
+    ours : float or None
+        The number that must keep to the bound.
+    rule : {"at least", "at most"}
+        The side of the bound.
+    target : float
+        The bound.
+    stderr, n_seeds : float, int, optional
+        Standard error of `ours`, number of runs.
+
+    Returns
+    -------
+    Verdict
+        "match" if the claim holds, else "miss".
+    """
+    ours = _finite(ours)
+    holds = ours is not None and (
+        ours >= target - _FUZZ if rule == "at least" else ours <= target + _FUZZ
+    )
+    shown = "not finite" if ours is None else f"{ours:.4g}"
+    return Verdict(
+        name=name,
+        ours=ours,
+        target=target,
+        published=None,
+        verdict="match" if holds else "miss",
+        rule=rule,
+        reason=f"{shown}, claimed {rule} {target:.4g}",
+        stderr=_finite(stderr),
+        n_seeds=n_seeds,
+    )
+
+
+def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
+    """Judge stored evidence by today's facts and rule.
+
+    Parameters
+    ----------
+    id : str
+        The row that the evidence belongs to.
+    stored : mapping
+        A verdict as `to_json` wrote it; its word is not read.
+
+    Raises
+    ------
+    InputError
+        If the cell is no longer among the facts.
+    """
+    evidence = {key: stored.get(key) for key in ("ours", "stderr", "n_seeds")}
+    if stored["rule"] == "published":
+        return compare(id, *stored["cell"], **evidence, excuse=stored["excuse"])
+    return claim(
+        stored["name"], rule=stored["rule"], target=stored["target"], **evidence
+    )
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain JSON: no NaN, lists for tuples."""
+    entry = dataclasses.asdict(verdict)
+    return entry | {"cell": list(verdict.cell) if verdict.cell else None}
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a plain float (numpy's are no JSON), None if it is not finite."""
+    return float(value) if value is not None and math.isfinite(value) else None

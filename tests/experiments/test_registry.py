@@ -1,0 +1,147 @@
+"""The facts are complete, experiments are found, wrong names are refused."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.experiments import registry
+from ebmtut.experiments.facts import facts, get_fact, papers
+from ebmtut.experiments.registry import (
+    LOCATIONS,
+    SCALES,
+    Experiment,
+    Location,
+    available,
+    get_experiment,
+)
+
+# How many figures and tables the project set out to regenerate, by paper.
+ROWS = {"ed": 9, "drl": 11, "pmp": 10, "got": 7, "dnfs": 13}
+
+
+def test_every_row_is_there() -> None:
+    counted = dict.fromkeys(papers(), 0)
+    for fact in facts().values():
+        counted[fact.paper] += 1
+        assert fact.title and fact.shown_in and fact.what and fact.setup, fact.id
+    assert counted == ROWS
+
+
+def test_tables_have_a_number_for_each_column() -> None:
+    for fact in facts().values():
+        for table in fact.tables:
+            assert table.better in ("higher", "lower", "equal")
+            assert len(set(table.columns)) == len(table.columns)
+            assert table.published
+            for rows in (table.published, table.spread):
+                for method, values in rows.items():
+                    assert len(values) == len(table.columns), (fact.id, method)
+            assert table.spread.keys() <= table.published.keys()
+            assert (table.slack > 0) == bool(table.slack_reason)
+
+
+@pytest.mark.parametrize(
+    ("id", "table", "method", "column", "number"),
+    [
+        ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "9x9, -0.2", 4.0),
+        ("ed/ising-rmse", "negative log-RMSE", "EB-GFN", "10x10, 0.1", 6.1),
+        ("ed/densities-table", "NLL", "ED-Bern", "checkerboard", 20.679),
+        ("ed/densities-table", "MMD", "ALOE+", "checkerboard", 12.138),
+        ("drl/ablation", "FID", "DRL", "T6 K10", None),
+        ("pmp/rbm-twos", "log MMD^2", "PMP", "twos", -5.36),
+        ("dnfs/max-cut", "cut size", "DNFS + DMALA", "BA64-75", 192.30),
+        ("ed/densities-table", "NLL", "ED-Pool", "moons", None),
+    ],
+)
+def test_published_numbers(
+    id: str, table: str, method: str, column: str, number: float | None
+) -> None:
+    assert get_fact(id).table(table).number(method, column) == number
+
+
+def test_numbers_that_are_not_available_are_said_to_be() -> None:
+    fact = get_fact("ed/images-table")
+    assert not fact.tables
+    assert "not available" in fact.note
+
+
+def test_unknown_names_list_what_exists() -> None:
+    with pytest.raises(InputError, match=r"ed/ising-rmse.*did you mean 'ed/ising-rms"):
+        get_fact("ed/ising-rmze")
+    with pytest.raises(InputError, match="NLL, MMD"):
+        get_fact("ed/densities-table").table("FID")
+    with pytest.raises(InputError, match=r"moons.*'moon'.*did you mean 'moons'"):
+        get_fact("ed/densities-table").table("NLL").number("PCD", "moon")
+
+
+def test_facts_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        get_fact("ed/epsilon").title = "another"  # type: ignore[misc]
+
+
+def test_locations_are_rows() -> None:
+    assert LOCATIONS.keys() <= facts().keys()
+
+
+def test_experiments_keep_the_contract() -> None:
+    for id in available():
+        experiment = get_experiment(id)
+        assert experiment.id == id
+        assert experiment.title
+        assert experiment.presets
+        assert set(experiment.presets) <= set(SCALES)
+        for config in experiment.presets.values():
+            assert dataclasses.is_dataclass(config)
+        with pytest.raises(InputError, match=r"scale of .*quick.*'huge'"):
+            experiment.config("huge")
+
+
+def test_a_row_without_experiment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="'drl/samples'") as caught:
+        get_experiment("drl/samples")
+    assert "\n" not in str(caught.value)
+    # A location whose module is not there yet counts as no experiment.
+    missing = {"drl/samples": Location("nowhere.at_all", "SAMPLES", "drl/x.ipynb")}
+    monkeypatch.setattr(registry, "LOCATIONS", missing)
+    assert not available()
+    with pytest.raises(InputError, match="'drl/samples'"):
+        get_experiment("drl/samples")
+
+
+def test_a_constant_that_is_no_experiment_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wrong = {"drl/samples": Location("registry", "SCALES", "drl/samples.ipynb")}
+    monkeypatch.setattr(registry, "LOCATIONS", wrong)
+    with pytest.raises(TypeError, match="registry:SCALES is no Experiment"):
+        get_experiment("drl/samples")
+
+
+def test_an_experiment_knows_its_scales() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        n_steps: int
+
+    experiment = Experiment(
+        id="ed/epsilon",
+        title="x",
+        presets={"quick": Config(3)},
+        run=lambda config, **options: None,  # type: ignore[arg-type,return-value]
+        figure=lambda result: None,  # type: ignore[arg-type,return-value]
+        check=lambda result: [],
+    )
+    assert experiment.config("quick") == Config(3)
+    with pytest.raises(InputError, match="scale of ed/epsilon must be one of quick"):
+        experiment.config("full")
+
+
+def test_looking_up_the_facts_does_not_import_torch() -> None:
+    code = (
+        "import sys, ebmtut.experiments as e; e.facts(); e.available(); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    assert done.returncode == 0

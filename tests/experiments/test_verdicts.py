@@ -1,0 +1,199 @@
+"""The rule of the verdicts, at its edges."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.experiments.facts import get_fact
+from ebmtut.experiments.verdicts import (
+    RULES,
+    claim,
+    compare,
+    judge,
+    judge_again,
+    to_json,
+)
+
+ONE_DECIMAL = 0.05
+
+
+@pytest.mark.parametrize(
+    ("ours", "published", "better", "word"),
+    [
+        (4.6, 4.6, "higher", "match"),
+        (4.65, 4.6, "higher", "match"),  # rounds to the printed digit
+        (4.55, 4.6, "higher", "match"),
+        (4.651, 4.6, "higher", "better"),
+        (4.549, 4.6, "higher", "miss"),
+        (4.651, 4.6, "lower", "miss"),
+        (4.549, 4.6, "lower", "better"),
+        (4.651, 4.6, "equal", "miss"),
+        (4.549, 4.6, "equal", "miss"),
+        (-5.41, -5.36, "lower", "match"),
+        (-5.42, -5.36, "lower", "better"),
+        (math.nan, 4.6, "higher", "miss"),
+        (math.inf, 4.6, "higher", "miss"),
+        (-math.inf, 4.6, "lower", "miss"),
+        (None, 4.6, "higher", "miss"),
+        (4.6, None, "higher", "not comparable"),
+        (4.6, math.nan, "higher", "not comparable"),
+        (None, None, "higher", "not comparable"),
+    ],
+)
+def test_rounding_and_direction(
+    ours: float | None, published: float | None, better: str, word: str
+) -> None:
+    found, reason = judge(
+        ours,
+        published,
+        better=better,  # type: ignore[arg-type]
+        rounding=ONE_DECIMAL,
+    )
+    assert found == word
+    assert reason
+
+
+@pytest.mark.parametrize(
+    ("stderr", "word"),
+    [(None, "miss"), (0.0, "miss"), (0.049, "miss"), (0.05, "match"), (0.2, "match")],
+)
+def test_two_standard_errors(stderr: float | None, word: str) -> None:
+    """A difference of 0.1 is noise from a standard error of 0.05 on."""
+    found, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
+    assert found == word
+
+
+def test_a_standard_error_that_is_not_finite_excuses_nothing() -> None:
+    for stderr in (math.nan, math.inf):
+        word, _ = judge(4.5, 4.6, better="higher", rounding=0.05, stderr=stderr)
+        assert word == "miss"
+
+
+@pytest.mark.parametrize(
+    ("ours", "word"),
+    [
+        (20.0004, "match"),
+        (20.06, "not comparable"),
+        (19.94, "not comparable"),
+        (20.061, "miss"),
+        (19.939, "better"),
+    ],
+)
+def test_slack_of_the_papers_protocol(ours: float, word: str) -> None:
+    """What the protocol leaves open proves nothing, in either direction."""
+    found, reason = judge(
+        ours,
+        20.0,
+        better="lower",
+        rounding=0.0005,
+        slack=0.06,
+        slack_reason="unseeded scale",
+    )
+    assert found == word
+    assert (reason == "unseeded scale") == (word == "not comparable")
+
+
+def test_an_excuse_comes_first() -> None:
+    word, reason = judge(
+        9.9, 4.6, better="higher", rounding=0.05, excuse="another sampler"
+    )
+    assert (word, reason) == ("not comparable", "another sampler")
+
+
+def test_compare_takes_the_number_from_the_facts() -> None:
+    verdict = compare(
+        "ed/ising-rmse",
+        "negative log-RMSE",
+        "ED-Grid",
+        "10x10, 0.2",
+        4.83,
+        stderr=0.01,
+        n_seeds=3,
+    )
+    assert verdict.published == 4.0
+    assert verdict.verdict == "better"
+    assert verdict.n_seeds == 3
+    assert verdict.target is None
+    unknown = compare(
+        "ed/ising-rmse", "negative log-RMSE", "ED-Pool", "10x10, 0.2", 3.3
+    )
+    assert unknown.verdict == "not comparable"
+    assert "not available" in unknown.reason
+    with pytest.raises(InputError, match=r"10x10, 0\.2"):
+        compare("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.9", 3.3)
+
+
+def test_compare_uses_the_papers_own_spread() -> None:
+    """The paper prints -5.36 with a deviation of 0.06: two of them are no miss."""
+    cell = ("pmp/rbm-twos", "log MMD^2", "PMP", "twos")
+    assert compare(*cell, -5.25).verdict == "match"
+    assert compare(*cell, -5.23).verdict == "miss"
+    assert get_fact(cell[0]).table(cell[1]).deviation("PMP", "twos") == 0.06
+
+
+@pytest.mark.parametrize(
+    ("ours", "rule", "word"),
+    [
+        (0.99, "at least", "match"),
+        (0.9899, "at least", "miss"),
+        (1.0, "at least", "match"),
+        (0.03, "at most", "match"),
+        (0.0301, "at most", "miss"),
+        (-1.0, "at most", "match"),
+        (math.nan, "at least", "miss"),
+        (-math.inf, "at most", "miss"),
+        (None, "at most", "miss"),
+    ],
+)
+def test_claims(ours: float | None, rule: str, word: str) -> None:
+    target = 0.99 if rule == "at least" else 0.03
+    verdict = claim("x", ours, rule, target)  # type: ignore[arg-type]
+    assert verdict.verdict == word
+    assert verdict.target == target
+    assert verdict.published is None
+
+
+def test_every_rule_is_stated() -> None:
+    verdicts = [
+        claim("x", 1.0, "at least", 0.5),
+        claim("x", 1.0, "at most", 2.0),
+        compare("ed/densities-table", "NLL", "ED-Bern", "moons", 19.7),
+    ]
+    assert {verdict.rule for verdict in verdicts} == set(RULES)
+
+
+def test_json_has_no_nan() -> None:
+    """Strict JSON knows no NaN; a diverged run must not break the ledger."""
+    verdict = compare(
+        "ed/densities-table", "NLL", "ED-Bern", "moons", math.nan, stderr=math.nan
+    )
+    entry = json.loads(json.dumps(to_json(verdict), allow_nan=False))
+    assert entry["ours"] is None
+    assert entry["verdict"] == "miss"
+
+
+def test_a_stored_word_is_not_believed() -> None:
+    cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
+    honest = compare(*cell, 4.2, stderr=0.01, n_seeds=3)
+    assert honest.verdict == "miss"
+    tampered = to_json(honest) | {"verdict": "match", "published": 4.2, "reason": ""}
+    assert judge_again(cell[0], tampered) == honest
+
+    broken = claim("precision", 0.5, "at least", 0.99)
+    tampered = to_json(broken) | {"verdict": "match"}
+    assert judge_again("ed/ising-heatmaps", tampered) == broken
+
+
+def test_judging_again_changes_nothing_else() -> None:
+    verdicts = [
+        compare("ed/densities-table", "MMD", "PCD", "moons", 0.9, excuse="exact grid"),
+        compare("ed/densities-table", "NLL", "PCD", "moons", 19.9, n_seeds=1),
+        claim("steps", 3.0, "at most", 4.0, stderr=0.5, n_seeds=2),
+    ]
+    for verdict in verdicts:
+        stored = json.loads(json.dumps(to_json(verdict)))
+        assert judge_again("ed/densities-table", stored) == verdict
+        assert dataclasses.asdict(verdict).keys() == stored.keys()
