@@ -1,0 +1,37 @@
+"""Exact answers on small systems and lattices, the judges of everything else."""
+
+from ebmtut.exact.discrepancy import (
+    bernoulli_channel,
+    contrastive_potential,
+    exact_energy_discrepancy,
+    grid_channel,
+    pooling_channel,
+)
+from ebmtut.exact.enumeration import (
+    exact_log_partition,
+    exact_mean,
+    exact_probabilities,
+    kernel_matrix,
+)
+from ebmtut.exact.lattice import (
+    lattice_log_partition,
+    onsager_free_energy,
+    torus_log_partition,
+    transfer_log_partition,
+)
+
+__all__ = [
+    "bernoulli_channel",
+    "contrastive_potential",
+    "exact_energy_discrepancy",
+    "exact_log_partition",
+    "exact_mean",
+    "exact_probabilities",
+    "grid_channel",
+    "kernel_matrix",
+    "lattice_log_partition",
+    "onsager_free_energy",
+    "pooling_channel",
+    "torus_log_partition",
+    "transfer_log_partition",
+]

@@ -1,0 +1,193 @@
+"""Energy discrepancy without sampling, and the channels of the paper.
+
+A channel is the matrix log q(y|x), shape (n_x, n_y), with the states x in the
+order of `enumerate_states` (Schröder et al. 2023, Section 2).
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.energies import EnergyFunction
+from ebmtut.states import enumerate_states, states_to_index
+
+__all__ = [
+    "bernoulli_channel",
+    "contrastive_potential",
+    "exact_energy_discrepancy",
+    "grid_channel",
+    "pooling_channel",
+]
+
+_MAX_CHANNEL_SITES = 12
+
+
+def exact_energy_discrepancy(
+    energy: EnergyFunction | Tensor, log_p_data: Tensor, log_q: Tensor
+) -> Tensor:
+    """Energy discrepancy of Definition 1 by summation.
+
+    ED = E_p(x)[U(x)] - E_p(x) E_q(y|x)[U_q(y)] with the contrastive potential
+    U_q of Eq. 1.
+
+    Parameters
+    ----------
+    energy : Energy, callable or Tensor
+        U as a map from bits (batch, n_sites) to energies (batch,), or its
+        values at all states, shape (n_x,).
+    log_p_data : Tensor
+        Normalised log-probabilities of all states, shape (n_x,); -inf where
+        a state has none.
+    log_q : Tensor
+        The channel log q(y|x), shape (n_x, n_y); -inf where y is out of
+        reach.
+
+    Returns
+    -------
+    Tensor
+        A scalar, differentiable in the energy.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ or the probabilities do not sum to 1.
+    """
+    check_shape("log_p_data", log_p_data, (None,))
+    check_shape("log_q", log_q, (len(log_p_data), None))
+    _check_normalized("log_p_data", log_p_data)
+    _check_normalized("log_q", log_q)
+    values = energy if isinstance(energy, Tensor) else energy(_states(log_p_data))
+    check_shape("energy", values, tuple(log_p_data.shape))
+    # A y that no x reaches has probability 0 but an infinite potential.
+    log_q = log_q[:, torch.isfinite(log_q).any(dim=0)]
+    p = log_p_data.exp()
+    return p @ values - (p @ log_q.exp()) @ contrastive_potential(values, log_q)
+
+
+def contrastive_potential(energies: Tensor, log_q: Tensor) -> Tensor:
+    """Contrastive potential U_q(y) = -log sum_x q(y|x) exp(-U(x)), Eq. 1.
+
+    Parameters
+    ----------
+    energies : Tensor
+        U at all states, shape (n_x,).
+    log_q : Tensor
+        The channel log q(y|x), shape (n_x, n_y).
+
+    Returns
+    -------
+    Tensor
+        Shape (n_y,); +inf where no x reaches y.
+    """
+    return -torch.logsumexp(log_q - energies[:, None], dim=0)
+
+
+def bernoulli_channel(n_sites: int, eps: float) -> Tensor:
+    """Channel that flips every bit independently with probability eps.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites, at most 12.
+    eps : float
+        Inside (0, 1).
+
+    Returns
+    -------
+    Tensor
+        log q(y|x), float64, shape (2**n_sites, 2**n_sites).
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    check_range("eps", eps, low=0, high=1, include_low=False, include_high=False)
+    distance = _hamming_distances(n_sites)
+    return distance * math.log(eps) + (n_sites - distance) * math.log1p(-eps)
+
+
+def grid_channel(n_sites: int) -> Tensor:
+    """Channel that flips one bit, chosen uniformly (Appendix C.3).
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites, at most 12.
+
+    Returns
+    -------
+    Tensor
+        log q(y|x), float64, shape (2**n_sites, 2**n_sites).
+
+    Raises
+    ------
+    InputError
+        If `n_sites` is out of range.
+    """
+    distance = _hamming_distances(n_sites)
+    return torch.where(distance == 1, -math.log(n_sites), -math.inf).double()
+
+
+def pooling_channel(n_sites: int, window: int) -> Tensor:
+    """Channel that keeps only the sum of each block of `window` bits.
+
+    The mean pooling of Appendix C.2 in one dimension: deterministic, with
+    the block-wise permutations of x as the states that it confuses.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites, at most 12.
+    window : int
+        Length of a block, a divisor of `n_sites`.
+
+    Returns
+    -------
+    Tensor
+        log q(y|x), float64, shape (2**n_sites, (window + 1)**n_blocks); y in
+        the order of the tuples of block sums.
+
+    Raises
+    ------
+    InputError
+        If `n_sites` is out of range or not a multiple of `window`.
+    """
+    check_range("window", window, low=1, integer=True)
+    check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
+    if n_sites % window:
+        raise InputError(f"window must divide n_sites={n_sites}, got {window}")
+    n_blocks = n_sites // window
+    x = enumerate_states(n_sites)
+    sums = x.reshape(len(x), n_blocks, window).sum(dim=2)
+    y = states_to_index(sums, window + 1)
+    log_q = torch.full((len(x), (window + 1) ** n_blocks), -math.inf).double()
+    log_q[torch.arange(len(x)), y] = 0.0
+    return log_q
+
+
+def _hamming_distances(n_sites: int) -> Tensor:
+    check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
+    x = enumerate_states(n_sites)
+    return x @ (1 - x).T + (1 - x) @ x.T
+
+
+def _states(log_p: Tensor) -> Tensor:
+    n_sites = (len(log_p) - 1).bit_length()
+    if len(log_p) != 2**n_sites or n_sites < 1:
+        raise InputError(
+            f"log_p_data must list 2**n_sites states, got {len(log_p)}: give the "
+            "energy as a tensor of values for other spaces"
+        )
+    return enumerate_states(n_sites, dtype=log_p.dtype).to(log_p.device)
+
+
+def _check_normalized(name: str, log_p: Tensor) -> None:
+    error = float(torch.logsumexp(log_p, dim=-1).abs().max())
+    if not error < 1e-5:
+        raise InputError(
+            f"{name} must be log-probabilities that sum to 1, got a log-sum of "
+            f"size {error:.3g}"
+        )

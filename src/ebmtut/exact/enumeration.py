@@ -1,0 +1,189 @@
+"""Exact laws of small systems by listing every state."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.energies import Energy, EnergyFunction
+from ebmtut.states import enumerate_states, index_to_states
+
+__all__ = [
+    "exact_log_partition",
+    "exact_mean",
+    "exact_probabilities",
+    "kernel_matrix",
+]
+
+_MAX_STREAMED_SITES = 30
+
+
+def exact_probabilities(
+    energy: EnergyFunction,
+    n_sites: int,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Log-probabilities of all states, in the order of `enumerate_states`.
+
+    Parameters
+    ----------
+    energy : Energy or callable
+        Maps bits (batch, n_sites) to energies (batch,).
+    n_sites : int
+        Number of sites, at most 24.
+    dtype : torch.dtype
+        Dtype of the states that the energy is given.
+    device : str or torch.device
+        Device of the states.
+
+    Returns
+    -------
+    Tensor
+        Normalised log p, shape (2**n_sites,), differentiable; its `exp()`
+        sums to 1.
+
+    Raises
+    ------
+    InputError
+        If there are too many states, or energies of another shape.
+    """
+    check_range("n_sites", n_sites, low=1, high=24, integer=True)
+    pieces = [-e for _, e in _stream(energy, n_sites, dtype, device)]
+    return torch.log_softmax(torch.cat(pieces), dim=0)
+
+
+def exact_log_partition(
+    energy: EnergyFunction,
+    n_sites: int,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Log partition function, log of the sum of exp(-E(x)) over all bits.
+
+    Parameters
+    ----------
+    energy, dtype, device
+        As in `exact_probabilities`.
+    n_sites : int
+        Number of sites, at most 30; states are listed in blocks.
+
+    Returns
+    -------
+    Tensor
+        A scalar, differentiable.
+
+    Raises
+    ------
+    InputError
+        If there are too many states, or energies of another shape.
+    """
+    check_range("n_sites", n_sites, low=1, high=_MAX_STREAMED_SITES, integer=True)
+    blocks = [
+        torch.logsumexp(-e, dim=0) for _, e in _stream(energy, n_sites, dtype, device)
+    ]
+    return torch.logsumexp(torch.stack(blocks), dim=0)
+
+
+def exact_mean(
+    energy: EnergyFunction,
+    f: Callable[[Tensor], Tensor],
+    *,
+    n_sites: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Expectation of a function of the state under p(x).
+
+    Parameters
+    ----------
+    energy, dtype, device
+        As in `exact_probabilities`.
+    f : callable
+        Maps bits (batch, n_sites) to values (batch, ...).
+    n_sites : int, optional
+        Number of sites, at most 30; None takes it from the energy.
+
+    Returns
+    -------
+    Tensor
+        Shape of one value, differentiable.
+
+    Raises
+    ------
+    InputError
+        If the number of sites is unknown or too large.
+    """
+    if n_sites is None:
+        if not isinstance(energy, Energy):
+            raise InputError("n_sites must be given where energy is no Energy")
+        n_sites = energy.n_sites
+    log_z = exact_log_partition(energy, n_sites, dtype=dtype, device=device)
+    total: Tensor | None = None
+    for x, e in _stream(energy, n_sites, dtype, device):
+        part = torch.tensordot(torch.exp(-e - log_z), f(x).to(e), dims=1)
+        total = part if total is None else total + part
+    assert total is not None  # there is at least one state
+    return total
+
+
+def kernel_matrix(
+    row_probabilities: Callable[[Tensor], Tensor],
+    n_sites: int,
+    *,
+    dtype: torch.dtype = torch.float64,
+) -> Tensor:
+    """Transition matrix of a Markov kernel on bits.
+
+    Parameters
+    ----------
+    row_probabilities : callable
+        Maps states (batch, n_sites) to the probabilities of moving to each
+        of all states, shape (batch, 2**n_sites), in the order of
+        `enumerate_states`.
+    n_sites : int
+        Number of sites, at most 12.
+    dtype : torch.dtype
+        Dtype of the states.
+
+    Returns
+    -------
+    Tensor
+        P[i, j], the probability of moving from state i to state j.
+
+    Raises
+    ------
+    InputError
+        If a row has another shape, a negative entry or another sum than 1.
+    """
+    check_range("n_sites", n_sites, low=1, high=12, integer=True)
+    n_all = 2**n_sites
+    matrix = row_probabilities(enumerate_states(n_sites, dtype=dtype))
+    check_shape("row_probabilities(x)", matrix, (n_all, n_all))
+    error = float((matrix.sum(dim=1) - 1).abs().max())
+    if float(matrix.min()) < 0 or error > 1e-6:
+        raise InputError(
+            "row_probabilities(x) must be probabilities: smallest entry "
+            f"{float(matrix.min()):.3g}, largest error of a sum {error:.3g}"
+        )
+    return matrix
+
+
+def _stream(
+    energy: EnergyFunction,
+    n_sites: int,
+    dtype: torch.dtype,
+    device: str | torch.device,
+    block: int = 2**14,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    # States are made block by block, so that memory holds only one.
+    for start in range(0, 2**n_sites, block):
+        stop = min(start + block, 2**n_sites)
+        index = torch.arange(start, stop, device=device)
+        x = index_to_states(index, n_sites, dtype=dtype)
+        e = energy(x)
+        check_shape("energy(x)", e, (len(x),))
+        yield x, e.double()
