@@ -1,0 +1,33 @@
+"""Results and their provenance, stored atomically; checkpoints."""
+
+from ebmtut.results.atomic import check_writable
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+from ebmtut.results.provenance import Provenance, collect_provenance
+from ebmtut.results.store import (
+    SCALES,
+    Result,
+    ResultNotFound,
+    default_root,
+    list_results,
+    load_result,
+    record,
+    result_folder,
+    save_result,
+)
+
+__all__ = [
+    "SCALES",
+    "Provenance",
+    "Result",
+    "ResultNotFound",
+    "check_writable",
+    "collect_provenance",
+    "default_root",
+    "list_results",
+    "load_checkpoint",
+    "load_result",
+    "record",
+    "result_folder",
+    "save_checkpoint",
+    "save_result",
+]

@@ -1,0 +1,287 @@
+"""Stored results: one folder each, written whole or not at all."""
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ebmtut.checks import InputError, check_choice
+from ebmtut.results.atomic import replace_file, replace_folder
+from ebmtut.results.provenance import Provenance
+
+__all__ = [
+    "SCALES",
+    "Result",
+    "ResultNotFound",
+    "default_root",
+    "list_results",
+    "load_result",
+    "record",
+    "result_folder",
+    "save_result",
+    "to_json",
+]
+
+SCALES = ("quick", "full", "paper")
+
+_FORMAT = 1
+_ID = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9-]*")
+
+
+class ResultNotFound(InputError):
+    """No result is stored under this id and scale."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one experiment gave; figures and verdicts are functions of it.
+
+    Attributes
+    ----------
+    id : str
+        Row of the ledger, such as ``"ed/ising-heatmaps"``.
+    scale : str
+        ``"quick"``, ``"full"`` or ``"paper"``.
+    config : dict
+        The configuration, JSON-able.
+    scalars : dict
+        Numbers and small tables, JSON-able.
+    arrays : dict of str to numpy.ndarray
+        Whatever is larger.
+    provenance : Provenance
+        Where it comes from.
+    """
+
+    id: str
+    scale: str
+    config: dict[str, Any]
+    scalars: dict[str, Any]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=Provenance)
+
+    def __post_init__(self) -> None:
+        _check_key(self.id, self.scale)
+
+
+def default_root() -> Path:
+    """Folder of the stored results.
+
+    ``EBMTUT_RESULTS`` if it is set; else ``results/`` of the checkout that
+    this package is run from; else ``results/`` below the working folder.
+    """
+    chosen = os.environ.get("EBMTUT_RESULTS")
+    if chosen:
+        return Path(chosen)
+    checkout = Path(__file__).resolve().parents[3]
+    home = checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()
+    return home / "results"
+
+
+def result_folder(id: str, scale: str, root: str | Path | None = None) -> Path:
+    """Folder of one result: ``root/<paper>/<name>/<scale>``."""
+    _check_key(id, scale)
+    return Path(root if root is not None else default_root()) / id / scale
+
+
+def save_result(result: Result, root: str | Path | None = None) -> Path:
+    """Store a result, in place of an older one.
+
+    Parameters
+    ----------
+    result
+        What to store.  Non-finite numbers among its scalars become null.
+    root
+        Folder of all results; :func:`default_root` if not given.
+
+    Returns
+    -------
+    Path
+        The result's folder, with ``result.json`` and ``arrays.npz``.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to, or an entry is neither JSON-able
+        nor an array of numbers.
+    """
+    target = result_folder(result.id, result.scale, root)
+    arrays = _npz(result.arrays)
+    content = {
+        "format": _FORMAT,
+        "id": result.id,
+        "scale": result.scale,
+        "config": to_json(result.config, "config"),
+        "scalars": to_json(result.scalars, "scalars"),
+        "provenance": to_json(result.provenance, "provenance"),
+        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
+    }
+    text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
+    with replace_folder(target) as fresh:
+        (fresh / "arrays.npz").write_bytes(arrays)
+        (fresh / "result.json").write_text(text + "\n", encoding="utf-8")
+    return target
+
+
+def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
+    """Load a stored result.
+
+    Parameters
+    ----------
+    id, scale
+        Which one.
+    root
+        Folder of all results; :func:`default_root` if not given.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ResultNotFound
+        If there is none; the message says how to make it.
+    InputError
+        If its files are damaged, were not written together or hold pickled
+        objects.
+    """
+    folder = result_folder(id, scale, root)
+    path = folder / "result.json"
+    if not path.is_file():
+        raise ResultNotFound(
+            f"no result of {id} at scale {scale} in {folder.parents[2]}: "
+            f"`ebmtut run {id} --scale {scale}` makes it"
+        )
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        npz = (folder / "arrays.npz").read_bytes()
+        if content["format"] != _FORMAT:
+            raise InputError(
+                f"{path} must have format {_FORMAT}, got {content['format']}"
+            )
+        if hashlib.sha256(npz).hexdigest() != content["arrays_sha256"]:
+            raise InputError(f"{folder / 'arrays.npz'} is not the file of {path.name}")
+        with np.load(io.BytesIO(npz), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        return Result(
+            id=content["id"],
+            scale=content["scale"],
+            config=content["config"],
+            scalars=content["scalars"],
+            arrays=arrays,
+            provenance=Provenance(**content["provenance"]),
+        )
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{folder} holds no readable result: {reason}") from error
+
+
+def list_results(root: str | Path | None = None) -> list[tuple[str, str]]:
+    """Ids and scales of all stored results, sorted."""
+    root = Path(root if root is not None else default_root())
+
+    def found() -> Iterator[tuple[str, str]]:
+        for path in root.glob("*/*/*/result.json"):
+            paper, name, scale = path.parent.relative_to(root).parts
+            if scale in SCALES and _ID.fullmatch(f"{paper}/{name}"):
+                yield f"{paper}/{name}", scale
+
+    return sorted(found())
+
+
+def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> None:
+    """Keep what a notebook found, for a sweep to collect.
+
+    Parameters
+    ----------
+    name
+        Name of the record: letters, digits, ``-`` and ``_``.
+    values
+        Arrays and tensors go to ``name.npz``, everything else to
+        ``name.json``; each file is replaced in one step, the JSON last.
+    results_dir
+        Where to; empty for nowhere, which is what a notebook's default is.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to, or a value cannot be stored.
+    """
+    if not str(results_dir) or results_dir == Path(""):
+        return
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise InputError(f"name must be letters, digits, - and _, got {name!r}")
+    kinds = (np.ndarray, torch.Tensor)
+    arrays = {key: value for key, value in values.items() if isinstance(value, kinds)}
+    rest = {key: value for key, value in values.items() if key not in arrays}
+    text = json.dumps(
+        to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
+    )
+    if arrays:
+        replace_file(Path(results_dir) / f"{name}.npz", _npz(arrays))
+    replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())
+
+
+def to_json(value: Any, where: str = "value") -> Any:
+    """Reduce a value to what JSON holds; non-finite numbers become None.
+
+    Parameters
+    ----------
+    value
+        Nested mappings, sequences, dataclasses, numbers, numpy or torch
+        numbers and arrays, strings, paths, None.
+    where
+        Name of the value, for the message.
+
+    Raises
+    ------
+    InputError
+        If something else is inside; the message says where.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, (np.generic, np.ndarray, torch.Tensor)):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v, f"{where}.{k}") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+    raise InputError(f"{where} must be JSON-able, got {type(value).__name__}")
+
+
+def _npz(arrays: Mapping[str, Any]) -> bytes:
+    """A compressed archive of arrays, without pickled objects."""
+    plain = {}
+    for name, value in arrays.items():
+        if isinstance(value, torch.Tensor):
+            value = value.detach().cpu().numpy()
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            raise InputError(f"arrays[{name!r}] must hold numbers, got Python objects")
+        plain[name] = array
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **plain)
+    return buffer.getvalue()
+
+
+def _check_key(id: str, scale: str) -> None:
+    if not _ID.fullmatch(str(id)):
+        raise InputError(f"id must look like paper/name, got {id!r}")
+    check_choice("scale", scale, SCALES)
