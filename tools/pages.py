@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tools.chromium import FLAGS, find_chromium, install_chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page, Route
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route
 
 __all__ = ["DESKTOP", "PHONE", "Visit", "open_browser", "visitor"]
 
@@ -69,6 +69,19 @@ WRONG = """() => {
 }"""
 
 
+# The pictures that a widget shows now, as a reader sees them: their pixels.
+PICTURES = """area => {
+  const canvas = document.createElement("canvas");
+  const seen = [...area.querySelectorAll("img, canvas")].filter(e => e.offsetWidth);
+  return seen.map(e => {
+    canvas.width = e.naturalWidth || e.width;
+    canvas.height = e.naturalHeight || e.height;
+    canvas.getContext("2d").drawImage(e, 0, 0);
+    return canvas.toDataURL();
+  });
+}"""
+
+
 @dataclass
 class Visit:
     """One page, open, with what went wrong while it loaded and since.
@@ -79,10 +92,13 @@ class Visit:
         The page itself, for further questions.
     problems
         Errors of the console and of scripts, and requests to the outside.
+    patience
+        Seconds until a widget that is not drawn counts as broken.
     """
 
     page: Page
     problems: list[str] = field(default_factory=list)
+    patience: float = 20.0
 
     def open(self, address: str) -> None:
         """Load a page and wait until formulas, pictures and widgets are there."""
@@ -95,15 +111,75 @@ class Visit:
         from playwright.sync_api import TimeoutError as TooLate
 
         try:
-            self.page.wait_for_function(WIDGETS_READY, timeout=20_000)
+            self.page.wait_for_function(WIDGETS_READY, timeout=1000 * self.patience)
         except TooLate:
-            self.problems.append("widgets not drawn after 20 s")
+            self.problems.append(f"widgets not drawn after {self.patience:.0f} s")
         self.page.evaluate(SETTLED)
 
     def wrong(self) -> list[str]:
         """Return everything that is wrong with the page now, one line each."""
         self.wait_for_widgets()
         return [*self.problems, *self.page.evaluate(WRONG)]
+
+    def dead_sliders(self) -> list[str]:
+        """Move every slider by keyboard and by mouse; return those that change nothing.
+
+        Returns
+        -------
+        list of str
+            One line for each slider that leaves its widget's pictures as they were,
+            and one for a page without any slider.
+        """
+        handles = self.page.locator(".widget-subarea .noUi-handle:visible").all()
+        dead = [] if handles else ["the page has no slider"]
+        for number, handle in enumerate(handles, start=1):
+            area = handle.locator(
+                "xpath=ancestor::*[contains(@class,'widget-subarea')]"
+            )
+            handle.scroll_into_view_if_needed()
+            before = _pictures(area)
+            _press_arrow(handle)
+            if (by_key := _pictures(area)) == before:
+                dead.append(f"slider {number}: the arrow keys change no picture")
+            _click_far_end(handle)
+            if _pictures(area) == by_key:
+                dead.append(f"slider {number}: the mouse changes no picture")
+        return dead
+
+
+def _ancestor(element: Locator, css_class: str) -> Locator:
+    return element.locator(f"xpath=ancestor::*[contains(@class, '{css_class}')]")
+
+
+def _pictures(area: Locator) -> list[str]:
+    """Return what a widget shows, once two looks in a row agree."""
+    before: list[str] = []
+    for _ in range(50):
+        area.page.wait_for_timeout(100)
+        now: list[str] = area.evaluate(PICTURES)
+        if now and now == before:
+            break
+        before = now
+    return before
+
+
+def _press_arrow(handle: Locator) -> None:
+    """Move a slider by one step with the keyboard, away from its end."""
+    at_end = handle.get_attribute("aria-valuenow") == handle.get_attribute(
+        "aria-valuemax"
+    )
+    handle.press("ArrowLeft" if at_end else "ArrowRight")
+
+
+def _click_far_end(handle: Locator) -> None:
+    """Click on the slider's track, near the end that is farther from the handle."""
+    track = _ancestor(handle, "noUi-target")
+    box, grip = track.bounding_box(), handle.bounding_box()
+    if box is None or grip is None:
+        raise ValueError("the slider is not visible")
+    is_right = grip["x"] + grip["width"] / 2 > box["x"] + box["width"] / 2
+    x = box["x"] + (0.02 if is_right else 0.98) * box["width"]
+    handle.page.mouse.click(x, box["y"] + box["height"] / 2)
 
 
 @contextmanager

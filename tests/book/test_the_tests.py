@@ -1,0 +1,404 @@
+"""The checks of the book catch what they are for, shown on a tiny book."""
+
+import copy
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from playwright.sync_api import Browser
+
+from tools import contract
+from tools.compare import compare_notebooks, read_sanitize_file
+from tools.execute import ExecutionError, execute_all
+from tools.links import dead_links
+from tools.pages import PHONE, Visit, visitor
+from tools.paths import ROOT
+from tools.render import RenderError, build, missing_pages
+from tools.serve import serve
+
+TOC = "format: jb-book\nroot: book/index\nchapters:\n- file: book/toy\n"
+
+FRONT = """(front)=
+# A tiny book
+
+It has $a^2 + b^2$, a [way to the other page](toy.ipynb), an anchor [here](front),
+and a picture in the other page.
+"""
+
+PARAMETERS = """scale: str = "quick"
+seed: int = 0
+device: str = "auto"
+results_dir: str = \"\""""
+
+CHECK = """class InputError(ValueError):
+    pass
+
+if scale not in ("quick", "full", "paper"):
+    raise InputError(f"scale is {scale!r}, not quick, full, paper")"""
+
+NUMBERS = """print(f"energy {0.1234 + seed:.4f} in 0.12 s")"""
+
+PICTURE = """import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(3, 2))
+ax.plot([0, 1], [0, 1])
+plt.show()"""
+
+WIDGET = """import io
+import ipywidgets as widgets
+
+def picture(height):
+    fig, ax = plt.subplots(figsize=(3, 2))
+    ax.bar([0], [height])
+    ax.set_ylim(0, 3)
+    file = io.BytesIO()
+    fig.savefig(file)
+    plt.close(fig)
+    return widgets.Image(value=file.getvalue())
+
+pages = widgets.Stack([picture(k) for k in (1, 2, 3)])
+pages.selected_index = 0
+slider = widgets.IntSlider(max=2)
+widgets.jslink((slider, "value"), (pages, "selected_index"))
+widgets.VBox([slider, pages])"""
+
+FIGURE = {
+    "image": {"alt": "A straight line from the origin to one, one."},
+    "figure": {"name": "fig-line", "caption": "The line rises."},
+}
+
+
+@dataclass
+class TinyBook:
+    """A healthy book, built: its sources, its notebook as stored, its HTML."""
+
+    root: Path
+    stored: NotebookNode
+    html: Path
+
+
+def toy_notebook() -> NotebookNode:
+    notebook = new_notebook(
+        cells=[
+            new_markdown_cell("# Toy\n\nIt leads [back](front)."),
+            new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
+            new_code_cell(CHECK),
+            new_code_cell(NUMBERS),
+            new_code_cell(PICTURE, metadata={"mystnb": FIGURE}),
+            new_code_cell(WIDGET, metadata={"tags": ["nbval-ignore-output"]}),
+        ]
+    )
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata.kernelspec = kernel
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyBook:
+    """Write, execute and build a book with the real configuration."""
+    root = tmp_path_factory.mktemp("tiny")
+    shutil.copy(ROOT / "_config.yml", root)
+    for name in ("_static", "_ext"):
+        shutil.copytree(ROOT / "book" / name, root / "book" / name)
+    shutil.copy(ROOT / "book" / "references.bib", root / "book")
+    (root / "_toc.yml").write_text(TOC)
+    (root / "book" / "index.md").write_text(FRONT)
+    toy = root / "book" / "toy.ipynb"
+    nbformat.write(toy_notebook(), toy)
+    (executed,) = execute_all(out_dir=root / "executed", root=root)
+    stored = nbformat.read(executed, as_version=4)
+    stored.metadata.pop("papermill")
+    shutil.copy(executed, toy)
+    shutil.rmtree(root / "executed")
+    build(root, root.with_name("tiny-html"))
+    return TinyBook(root, stored, root.with_name("tiny-html"))
+
+
+@pytest.fixture
+def notebook(tiny: TinyBook) -> NotebookNode:
+    """Return a copy of the stored notebook, to be spoilt."""
+    return copy.deepcopy(tiny.stored)
+
+
+@pytest.fixture
+def html(tiny: TinyBook, tmp_path: Path) -> Path:
+    """Return the built book again, in hard links, to be spoilt file by file."""
+    return shutil.copytree(tiny.html, tmp_path / "html", copy_function=os.link)
+
+
+@pytest.fixture
+def sources(tiny: TinyBook, tmp_path: Path) -> Path:
+    """Return a copy of the sources, to be spoilt and built."""
+    ignore = shutil.ignore_patterns("_build")
+    return shutil.copytree(tiny.root, tmp_path / "sources", ignore=ignore)
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser) -> Iterator[Visit]:
+    with visitor(browser) as visit:
+        yield visit
+
+
+def spoil(html: Path, mark: str, instead: str, page: str = "toy.html") -> None:
+    """Replace the first `mark` of a built page."""
+    file = html / "book" / page
+    text = file.read_text("utf-8")
+    assert mark in text
+    file.unlink()
+    file.write_text(text.replace(mark, instead, 1), "utf-8")
+
+
+# ------------------------------------------------------------- the healthy book
+
+
+def test_healthy_notebook_passes(tiny: TinyBook) -> None:
+    assert contract.violations(tiny.stored) == []
+    assert compare_notebooks(tiny.stored, tiny.stored, read_sanitize_file()) == []
+
+
+def test_healthy_pages_pass(tiny: TinyBook, desk: Visit) -> None:
+    assert dead_links(tiny.html) == []
+    assert missing_pages(tiny.root, tiny.html) == []
+    with serve(tiny.html) as address:
+        for page in ("index", "toy"):
+            desk.open(f"{address}/book/{page}.html")
+            assert desk.wrong() == []
+        assert desk.page.locator(".widget-subarea .jupyter-widgets").count()
+        assert desk.dead_sliders() == []
+        assert desk.wrong() == []
+
+
+# ---------------------------------------------------------------- stored outputs
+
+
+def test_tampered_number_is_caught(tiny: TinyBook, notebook: NotebookNode) -> None:
+    output = notebook.cells[3].outputs[0]
+    output.text = output.text.replace("0.1234", "0.1235")
+    (difference,) = compare_notebooks(notebook, tiny.stored, read_sanitize_file())
+    assert "0.1234" in difference
+    assert "0.1235" in difference
+
+
+def test_another_duration_is_no_difference(
+    tiny: TinyBook, notebook: NotebookNode
+) -> None:
+    output = notebook.cells[3].outputs[0]
+    output.text = output.text.replace("0.12 s", "0.34 s")
+    assert compare_notebooks(notebook, tiny.stored, read_sanitize_file()) == []
+
+
+@pytest.mark.parametrize("spoilt", ["missing", "added", "code"])
+def test_other_outputs_or_code_are_caught(
+    tiny: TinyBook, notebook: NotebookNode, spoilt: str
+) -> None:
+    cell = notebook.cells[3]
+    if spoilt == "missing":
+        cell.outputs = []
+    elif spoilt == "added":
+        cell.outputs.append(new_output("display_data", {"text/plain": "1.0"}))
+    else:
+        cell.source += "  # since changed"
+    assert compare_notebooks(notebook, tiny.stored, read_sanitize_file())
+
+
+# ------------------------------------------------------------------ the contract
+
+
+def untag(notebook: NotebookNode) -> None:
+    notebook.cells[1].metadata.tags = []
+
+
+def never_run(notebook: NotebookNode) -> None:
+    notebook.cells[3].execution_count = None
+    notebook.cells[3].outputs = []
+
+
+def fail(notebook: NotebookNode) -> None:
+    notebook.cells[3].outputs = [new_output("error", ename="ValueError", evalue="no")]
+
+
+def too_long(notebook: NotebookNode) -> None:
+    notebook.cells[3].source += "\nx = 1" * contract.MOST_CODE_LINES
+
+
+def too_wide(notebook: NotebookNode) -> None:
+    notebook.cells[3].source += "  #" + contract.WIDEST_CODE_LINE * "-"
+
+
+def name_a_path(notebook: NotebookNode) -> None:
+    notebook.cells[3].outputs[0].text = "saved to " + "/home" + "/ada/result.json"
+
+
+def no_alt_text(notebook: NotebookNode) -> None:
+    del notebook.cells[4].metadata.mystnb["image"]
+
+
+def no_caption(notebook: NotebookNode) -> None:
+    del notebook.cells[4].metadata.mystnb["figure"]
+
+
+def own_kernel(notebook: NotebookNode) -> None:
+    notebook.metadata.kernelspec.name = "my-venv"
+
+
+def heavy_state(notebook: NotebookNode) -> None:
+    notebook.metadata.widgets["more"] = "x" * contract.MOST_BYTES_OF_WIDGETS
+
+
+def interact(notebook: NotebookNode) -> None:
+    notebook.cells[5].source += "\nwidgets.interact(picture, height=3)"
+
+
+SPOILERS = {
+    untag: "one_parameters_cell",
+    never_run: "run_in_order",
+    fail: "no_errors",
+    too_long: "short_code",
+    too_wide: "short_code",
+    name_a_path: "no_machine_paths",
+    no_alt_text: "figures_described",
+    no_caption: "figures_described",
+    own_kernel: "plain_kernel",
+    heavy_state: "widgets_that_last",
+    interact: "widgets_that_last",
+}
+
+
+@pytest.mark.parametrize(("spoiler", "rule"), SPOILERS.items())
+def test_broken_contract_is_caught(
+    notebook: NotebookNode, spoiler: Callable[[NotebookNode], None], rule: str
+) -> None:
+    spoiler(notebook)
+    caught = contract.violations(notebook)
+    assert caught
+    assert all(what.startswith(f"{rule}: ") for what in caught)
+
+
+def test_every_rule_has_its_counterexample() -> None:
+    assert set(SPOILERS.values()) == set(contract.RULES)
+
+
+# -------------------------------------------------------------------- parameters
+
+
+def test_broken_parameter_is_caught(tiny: TinyBook, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match=r"InputError.*'huge'"):
+        execute_all({"scale": "huge"}, tmp_path, root=tiny.root)
+
+
+def test_unknown_parameter_is_caught(tiny: TinyBook, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="scael"):
+        execute_all({"scael": "full"}, tmp_path, root=tiny.root)
+
+
+def test_no_notebook_at_all_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="no notebook"):
+        execute_all(out_dir=tmp_path / "out", root=tmp_path)
+
+
+# --------------------------------------------------------------------- rendering
+
+
+def test_dead_references_are_caught(sources: Path) -> None:
+    """One build with several, to save time: each must be named."""
+    front = sources / "book" / "index.md"
+    front.write_text(
+        FRONT + "See {ref}`nowhere-1`, [this](nowhere-2), {eq}`nowhere-3`, "
+        "{cite}`nowhere-4`, {py:func}`ebmtut.nowhere_5`, ![x](nowhere-6.png).\n"
+    )
+    with pytest.raises(RenderError) as caught:
+        build(sources, sources / "html")
+    text = str(caught.value)
+    missed = [k for k in range(1, 7) if not re.search(f"nowhere[-_]{k}", text)]
+    assert not missed
+
+
+def test_missing_page_is_caught(sources: Path) -> None:
+    (sources / "_toc.yml").write_text(TOC + "- file: book/gone\n")
+    with pytest.raises(RenderError, match="gone"):
+        build(sources, sources / "html")
+
+
+def test_missing_output_is_caught(tiny: TinyBook, html: Path) -> None:
+    file = html / "book" / "toy.html"
+    file.unlink()
+    file.write_text("<html></html>")
+    assert missing_pages(tiny.root, html) == ["book/toy.html"]
+
+
+# ------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '<a href="gone.html">x</a>',
+        '<a href="index.html#gone">x</a>',
+        '<a href="#gone">x</a>',
+        '<img src="../_images/gone.png">',
+        '<script src="../_static/gone.js"></script>',
+    ],
+)
+def test_dead_link_is_caught(html: Path, broken: str) -> None:
+    spoil(html, "</article>", broken + "</article>")
+    (dead,) = dead_links(html)
+    assert "gone" in dead
+
+
+# ------------------------------------------------------------------- the browser
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("<script>throw new Error('oops')</script>", "script error: oops"),
+        ("<script>Promise.reject(new Error('late'))</script>", "script error: late"),
+        ("<script>console.error('oh')</script>", "console: oh"),
+        ("<img src='https://example.org/a.png'>", "outside: https://example.org"),
+        ("<script>fetch('https://example.org').catch(() => 0)</script>", "outside"),
+        ("<script>new WebSocket('wss://example.org')</script>", "outside: wss"),
+        ("<img src='gone.png'>", "picture not loaded"),
+        (r"<p class='mathjax_ignore'>\(a^2\)</p>", "raw formula"),
+        (r"<p class='math'>\(\frac{\)</p>", "formula"),
+        ("<p style='width: 2000px'>wide</p>", "px wide"),
+    ],
+)
+def test_broken_page_is_caught(
+    html: Path, browser: Browser, broken: str, words: str
+) -> None:
+    spoil(html, "</article>", broken + "</article>", "index.html")
+    with serve(html) as address, visitor(browser, PHONE) as phone:
+        phone.open(f"{address}/book/index.html")
+        wrong = phone.wrong()
+    assert any(words in line for line in wrong), wrong
+
+
+@pytest.mark.browser
+def test_widget_that_is_not_drawn_is_caught(
+    html: Path, desk: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (html / "_static" / "vendor" / "html-manager" / "embed-amd.js").unlink()
+    monkeypatch.setattr(desk, "patience", 3.0)
+    with serve(html) as address:
+        desk.open(f"{address}/book/toy.html")
+        assert "widgets not drawn after 3 s" in desk.wrong()
+
+
+@pytest.mark.browser
+def test_dead_slider_is_caught(html: Path, desk: Visit) -> None:
+    """Without the link between slider and pages, the slider moves and nothing else."""
+    spoil(html, '"LinkModel"', '"DirectionalLinkModel"')
+    spoil(html, '"source":', '"nothing":')
+    with serve(html) as address:
+        desk.open(f"{address}/book/toy.html")
+        desk.wait_for_widgets()
+        dead = desk.dead_sliders()
+    assert len(dead) == 2, dead
