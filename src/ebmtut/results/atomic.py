@@ -56,7 +56,7 @@ def replace_file(path: str | Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(0o644)
-        os.replace(name, path)
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -67,7 +67,8 @@ def replace_folder(target: str | Path) -> Iterator[Path]:
     """Give a fresh folder to fill, and put it in the target's place at the end.
 
     If the block fails, the target is as it was.  If the process is killed, at
-    worst a hidden folder ``.tmp-*`` is left beside the target.
+    worst a hidden folder ``.tmp-*`` is left beside the target; it holds the old
+    content if the kill falls between the two renames.
     """
     target = Path(target)
     parent = check_writable(target.parent)
@@ -77,12 +78,12 @@ def replace_folder(target: str | Path) -> Iterator[Path]:
         yield fresh
         fresh.chmod(0o755)
         if target.exists():
-            os.replace(target, old)
+            target.replace(old)
         try:
-            os.replace(fresh, target)
+            fresh.replace(target)
         except BaseException:
             if old.exists():
-                os.replace(old, target)
+                old.replace(target)
             raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

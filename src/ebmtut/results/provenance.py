@@ -35,7 +35,7 @@ class Provenance:
     seed : int or None
         Seed of the run.
     commit : str
-        Commit of the code, with ``-dirty`` if tracked files were changed, or
+        Commit of the code, with ``-dirty`` if the package differs from it, or
         ``"unknown"`` outside a repository.
     device : str
         What computed it, such as ``"cpu (AMD EPYC 9R14, 1 thread)"``.
@@ -110,7 +110,7 @@ def git_commit() -> str:
         return "unknown"
     try:
         commit = _git(root, "rev-parse", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        changed = _git(root, "status", "--porcelain", "--", "src")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{commit}-dirty" if changed else commit

@@ -218,7 +218,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
     InputError
         If the folder cannot be written to, or a value cannot be stored.
     """
-    if not str(results_dir) or results_dir == Path(""):
+    if not str(results_dir) or results_dir == Path():
         return
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
@@ -268,16 +268,22 @@ def to_json(value: Any, where: str = "value") -> Any:
 
 def _npz(arrays: Mapping[str, Any]) -> bytes:
     """A compressed archive of arrays, without pickled objects."""
-    plain = {}
-    for name, value in arrays.items():
-        if isinstance(value, torch.Tensor):
-            value = value.detach().cpu().numpy()
-        array = np.asarray(value)
-        if array.dtype.hasobject:
-            raise InputError(f"arrays[{name!r}] must hold numbers, got Python objects")
-        plain[name] = array
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **plain)
+    # Not np.savez, whose own argument names an array could collide with.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in arrays.items():
+            if isinstance(value, torch.Tensor):
+                value = value.detach().cpu().numpy()
+            array = np.asarray(value)
+            if array.dtype.hasobject:
+                raise InputError(
+                    f"arrays[{name!r}] must hold numbers, got Python objects"
+                )
+            # A fixed date, so that equal results are equal files.
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     return buffer.getvalue()
 
 
