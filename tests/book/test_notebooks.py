@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from tools.compare import compare_notebooks, read_sanitize_file
-from tools.contract import violations
+from tools.contract import violations, widgets_that_last
 from tools.paths import ROOT, book_notebooks
 
 NOTEBOOKS = book_notebooks()
@@ -36,6 +36,16 @@ def test_stored_outputs_are_what_the_code_prints(
     copy = nbformat.read(executed(notebook), as_version=4)
     differences = compare_notebooks(stored, copy, read_sanitize_file())
     assert not differences, "\n".join(differences)
+
+
+@pytest.mark.executed
+@each_notebook
+def test_executed_copy_carries_light_widgets(
+    notebook: Path, executed: Callable[[Path], Path]
+) -> None:
+    """The committed notebook holds no widget state; the page gets the copy's."""
+    copy = nbformat.read(executed(notebook), as_version=4)
+    assert not list(widgets_that_last(copy))
 
 
 @pytest.mark.executed

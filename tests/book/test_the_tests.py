@@ -163,6 +163,7 @@ def test_healthy_notebook_passes(tiny: TinyBook) -> None:
     assert compare_notebooks(tiny.stored, tiny.stored, read_sanitize_file()) == []
 
 
+@pytest.mark.browser
 def test_healthy_pages_pass(tiny: TinyBook, desk: Visit) -> None:
     assert dead_links(tiny.html) == []
     assert missing_pages(tiny.root, tiny.html) == []

@@ -1,0 +1,155 @@
+"""What the repository says of itself is true: commands, pins, vendored files, text."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tools.contract import IMAGES, machine_paths
+from tools.paths import ROOT
+from tools.vendor import VENDOR, check
+
+# Hosts of package registries: an install follows the user's own configuration.
+# Put together here, so that this file does not find itself.
+REGISTRIES = re.compile(
+    "|".join([r"pypi\." + "org", "python" + "hosted", "npm" + "js"])
+)
+PICTURE = re.compile(rf'"(?:{"|".join(map(re.escape, IMAGES))})": "[^"]*"')
+
+
+def make_targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):(?!=)", makefile, re.MULTILINE))
+
+
+def make_commands(markdown: str) -> set[str]:
+    """Targets of the `make` commands in a text's code."""
+    code = re.findall(r"```.*?```|`[^`\n]+`", markdown, re.DOTALL)
+    return set(re.findall(r"\bmake ((?!PYTHON)[a-z][\w-]*)", "\n".join(code)))
+
+
+def unmet(ranges: list[str], pins: str) -> list[str]:
+    """Requirements that no pin satisfies."""
+    pinned = dict(
+        line.partition("==")[::2]
+        for line in pins.splitlines()
+        if line and not line.startswith("#")
+    )
+    wanted = [Requirement(text) for text in ranges]
+    return [
+        str(requirement)
+        for requirement in wanted
+        if (name := canonicalize_name(requirement.name)) not in pinned
+        or Version(pinned[name]) not in requirement.specifier
+    ]
+
+
+def telltales(text: str) -> list[str]:
+    """Paths of one machine and hosts of registries in a text, pictures left out."""
+    text = PICTURE.sub("", text)
+    return [*machine_paths(text), *REGISTRIES.findall(text)]
+
+
+def committed_texts() -> dict[str, str]:
+    """Text files that git tracks, without third parties' code."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    texts = {}
+    for name in filter(None, done.stdout.split("\0")):
+        file = ROOT / name
+        if VENDOR in file.parents or not file.is_file():
+            continue
+        raw = file.read_bytes()
+        if b"\0" not in raw:
+            texts[name] = raw.decode("utf-8", "replace")
+    return texts
+
+
+def test_commands_of_the_readme_exist() -> None:
+    commands = make_commands((ROOT / "README.md").read_text("utf-8"))
+    assert {"book", "test"} <= commands
+    assert commands <= make_targets((ROOT / "Makefile").read_text("utf-8"))
+
+
+def test_every_page_names_only_commands_that_exist() -> None:
+    targets = make_targets((ROOT / "Makefile").read_text("utf-8"))
+    pages = [*ROOT.glob("*.md"), *(ROOT / "book").rglob("*.md")]
+    wrong = {
+        page.relative_to(ROOT): missing
+        for page in pages
+        if (missing := make_commands(page.read_text("utf-8")) - targets)
+    }
+    assert not wrong
+
+
+def test_pins_satisfy_the_ranges() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    ranges = list(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        ranges += extra
+    assert unmet(ranges, (ROOT / "requirements.txt").read_text("utf-8")) == []
+
+
+def test_nothing_committed_tells_of_a_machine() -> None:
+    texts = committed_texts()
+    assert texts
+    wrong = {name: found for name, text in texts.items() if (found := telltales(text))}
+    assert not wrong
+
+
+def test_vendored_files_are_what_was_reviewed() -> None:
+    assert check() == []
+
+
+def test_continuous_integration_runs_what_a_person_runs() -> None:
+    assert re.search(r"^(exec )?make test$", (ROOT / ".ci" / "run").read_text(), re.M)
+
+
+# ----------------------------------------------------- each of these checks can fail
+
+
+def test_unknown_command_is_caught() -> None:
+    readme = "Run `make book`, then:\n```\nmake tset\n```\nWe make do."
+    assert make_commands(readme) == {"book", "tset"}
+    assert make_targets("book: x ## why\nPYTHON := 3\n.PHONY: book\n") == {"book"}
+
+
+@pytest.mark.parametrize("pins", ["torch==1.9\n", "# torch==2.5\n", ""])
+def test_bad_pin_is_caught(pins: str) -> None:
+    assert unmet(["torch>=2.4"], pins) == ["torch>=2.4"]
+    assert unmet(["torch>=2.4"], "torch==2.5\n") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["see " + "/root" + "/x.py", '"' + "/home" + '/ada/a"', "pypi." + "org"]
+)
+def test_telltale_is_caught(text: str) -> None:
+    assert telltales(text)
+
+
+@pytest.mark.parametrize("text", ["src/work/x", "https://a.org/home/x", "~/tmp/x"])
+def test_harmless_path_is_none(text: str) -> None:
+    assert not telltales(text)
+
+
+@pytest.mark.parametrize("spoilt", ["changed", "missing", "unrecorded"])
+def test_tampered_vendored_file_is_caught(tmp_path: Path, spoilt: str) -> None:
+    folder = shutil.copytree(VENDOR / "requirejs", tmp_path / "vendor" / "requirejs")
+    sums = (VENDOR / "SHA256SUMS").read_text("utf-8").splitlines()
+    kept = [line for line in sums if "  requirejs/" in line]
+    (folder.parent / "SHA256SUMS").write_text("\n".join(kept) + "\n")
+    assert check(folder.parent) == []
+    script = folder / "require.js"
+    if spoilt == "missing":
+        script.unlink()
+    else:
+        target = script if spoilt == "changed" else folder / "more.js"
+        target.write_text("alert(1)")
+    (found,) = check(folder.parent)
+    assert found.startswith(spoilt)
