@@ -1,0 +1,34 @@
+"""The book's figures: one style, one colour a method."""
+
+from ebmtut.plotting.colors import (
+    COLORS,
+    DENSITY_CMAP,
+    DIVERGING_CMAP,
+    IMAGE_CMAP,
+    OKABE_ITO,
+)
+from ebmtut.plotting.pictures import (
+    grid_points,
+    heatmap,
+    image_grid,
+    landscape,
+    mean_band,
+)
+from ebmtut.plotting.style import TEXT_WIDTH, figure_size, panel_size, use_style
+
+__all__ = [
+    "COLORS",
+    "DENSITY_CMAP",
+    "DIVERGING_CMAP",
+    "IMAGE_CMAP",
+    "OKABE_ITO",
+    "TEXT_WIDTH",
+    "figure_size",
+    "grid_points",
+    "heatmap",
+    "image_grid",
+    "landscape",
+    "mean_band",
+    "panel_size",
+    "use_style",
+]

@@ -1,0 +1,208 @@
+"""Pictures that the chapters share: landscapes, couplings, images, runs over seeds."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.plotting.colors import DENSITY_CMAP, DIVERGING_CMAP, IMAGE_CMAP
+
+__all__ = ["grid_points", "heatmap", "image_grid", "landscape", "mean_band"]
+
+
+def grid_points(extent: float, n: int = 200) -> Tensor:
+    """Centres of n x n square cells that cover [-extent, extent]^2.
+
+    Parameters
+    ----------
+    extent
+        Half the side of the square.
+    n
+        Cells a side.
+
+    Returns
+    -------
+    Tensor
+        Shape (n * n, 2), float64; row k * n + j has the j-th x and the k-th
+        y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
+    """
+    check_range("extent", extent, low=0.0, include_low=False)
+    check_range("n", n, low=2, integer=True)
+    centre = (torch.arange(n, dtype=torch.float64) + 0.5) * (2.0 * extent / n) - extent
+    y, x = torch.meshgrid(centre, centre, indexing="ij")
+    return torch.stack([x.flatten(), y.flatten()], dim=1)
+
+
+def landscape(
+    ax: Axes,
+    log_density: ArrayLike | Tensor,
+    extent: float,
+    *,
+    points: ArrayLike | Tensor | None = None,
+    ticks: bool = True,
+) -> AxesImage:
+    """Show a density on a square, from its logarithm on a grid.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    log_density
+        Shape (n, n), up to a constant, rows of growing y, on the cells of
+        :func:`grid_points`; minus infinity where there is no mass.
+    extent
+        Half the side of the square.
+    points
+        Points (k, 2) to draw on top.
+    ticks
+        Whether to label the axes' ends and centre.
+
+    Returns
+    -------
+    AxesImage
+        Linear in the density.  The scale ends where 99.8 percent of the cells
+        lie below, so that a single spike does not darken everything else.
+    """
+    log_density = _square("log_density", log_density)
+    top = log_density.max()
+    if not np.isfinite(top):
+        raise InputError(f"log_density must have a finite maximum, got {top}")
+    density = np.exp(log_density - top)
+    image = ax.imshow(
+        density,
+        origin="lower",
+        extent=(-extent, extent, -extent, extent),
+        cmap=DENSITY_CMAP,
+        vmin=0.0,
+        vmax=max(float(np.quantile(density, 0.998)), 1e-12),
+    )
+    if points is not None:
+        x, y = np.asarray(points).T
+        ax.plot(x, y, ".", color="white", markersize=1.0, alpha=0.6)
+    ends = [-int(extent), 0, int(extent)] if ticks else []
+    ax.set(xticks=ends, yticks=ends, xlim=(-extent, extent), ylim=(-extent, extent))
+    ax.spines[:].set_visible(False)
+    return image
+
+
+def heatmap(
+    ax: Axes,
+    matrix: ArrayLike | Tensor,
+    *,
+    limit: float | None = None,
+    ticks: bool = True,
+) -> AxesImage:
+    """Show a square matrix of signed couplings, white at zero.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    matrix
+        Shape (d, d).
+    limit
+        Value at which the colours end, on both sides; by default the largest
+        magnitude.  Give all maps of a figure the same.
+    ticks
+        Whether to label the first and the last row and column.
+
+    Returns
+    -------
+    AxesImage
+        For a colour bar.
+    """
+    matrix = _square("matrix", matrix)
+    if limit is None:
+        limit = float(np.abs(matrix).max()) or 1.0
+    check_range("limit", limit, low=0.0, include_low=False)
+    image = ax.imshow(matrix, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit)
+    ends = [0, len(matrix) - 1] if ticks else []
+    labels = [str(end + 1) for end in ends]
+    ax.set_xticks(ends, labels)
+    ax.set_yticks(ends, labels)
+    return image
+
+
+def image_grid(
+    ax: Axes, images: ArrayLike | Tensor, n_columns: int | None = None, **kwargs: Any
+) -> AxesImage:
+    """Show small grey images side by side as one picture.
+
+    Parameters
+    ----------
+    ax
+        Where to draw; its axes are hidden.
+    images
+        Shape (n, height, width), ones drawn black.
+    n_columns
+        Images a row; by default about as many as rows.
+    **kwargs
+        Handed to ``imshow``, such as ``vmin`` and ``vmax``.
+
+    Returns
+    -------
+    AxesImage
+    """
+    images = _array(images)
+    if images.ndim != 3 or not len(images):
+        raise InputError(
+            f"images must have shape (n, height, width), got {images.shape}"
+        )
+    n, height, width = images.shape
+    columns = n_columns or int(np.ceil(np.sqrt(n)))
+    check_range("n_columns", columns, low=1, integer=True)
+    columns = min(columns, n)
+    rows = -(-n // columns)
+    # Gaps and missing images are not a number: they stay transparent.
+    sheet = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    for k, image in enumerate(images):
+        top, left = (k // columns) * (height + 1), (k % columns) * (width + 1)
+        sheet[top : top + height, left : left + width] = image
+    picture = ax.imshow(sheet, **{"cmap": IMAGE_CMAP, **kwargs})
+    ax.set_axis_off()
+    return picture
+
+
+def mean_band(ax: Axes, x: ArrayLike, runs: ArrayLike | Tensor, **kwargs: Any) -> None:
+    """Draw the mean over seeds as a line, one standard error as a band.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    x
+        Shape (k,).
+    runs
+        Shape (n_seeds, k); with one seed there is no band.
+    **kwargs
+        Handed to ``plot``, such as ``color`` and ``label``.
+    """
+    runs = _array(runs)
+    x = np.asarray(x)
+    if runs.ndim != 2 or runs.shape[1:] != x.shape:
+        raise InputError(f"runs must have shape (any, {x.size}), got {runs.shape}")
+    mean = runs.mean(axis=0)
+    (line,) = ax.plot(x, mean, **kwargs)
+    if len(runs) > 1:
+        error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+        ax.fill_between(
+            x, mean - error, mean + error, color=line.get_color(), alpha=0.2, lw=0
+        )
+
+
+def _array(values: ArrayLike | Tensor) -> np.ndarray:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, dtype=float)
+
+
+def _square(name: str, values: ArrayLike | Tensor) -> np.ndarray:
+    array = _array(values)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise InputError(f"{name} must be a square matrix, got shape {array.shape}")
+    return array
