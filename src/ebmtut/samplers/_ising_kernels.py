@@ -30,7 +30,6 @@ __all__ = [
 
 PROBABILITY_BITS = 48
 _LEVELS = 8  # drawn between two looks at whether all chains are settled
-_TOGETHER = 16  # dense chains that share a row of the coupling
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -149,29 +148,27 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
 
     spins (n_chains, n_sites) int8, -1 or 1, and streams (n_chains, 4) are
     updated in place. P(s_i = 1 | rest) = sigmoid(bias_i + coupling_i . s)
-    with a symmetric coupling of zero diagonal. A few chains move together,
-    so that each row of the coupling is fetched once for all of them.
+    with a symmetric coupling of zero diagonal.
     """
     n_chains, n_sites = spins.shape
-    field = np.empty((min(_TOGETHER, n_chains), n_sites))
-    for first in range(0, n_chains, _TOGETHER):
-        block = range(min(_TOGETHER, n_chains - first))
-        for c in block:
-            field[c] = bias
+    field = np.empty(n_sites)
+    for chain in range(n_chains):
+        s = spins[chain]
+        s0, s1, s2, s3 = streams[chain]
+        field[:] = bias
         for i in range(n_sites):
-            for c in block:
-                for j in range(n_sites):
-                    field[c, j] += coupling[i, j] * spins[first + c, i]
+            for j in range(n_sites):
+                field[j] += coupling[i, j] * s[i]
         for _ in range(n_sweeps):
             for i in range(n_sites):
-                for c in block:
-                    s0, s1, s2, s3 = streams[first + c]
-                    draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-                    streams[first + c] = s0, s1, s2, s3
-                    uniform = (draw >> np.uint64(11)) * 2.0**-53
-                    # u < 1 / (1 + exp(-f)), without a division by infinity.
-                    new = 1 if uniform * (1 + np.exp(-field[c, i])) < 1 else -1
-                    if new != spins[first + c, i]:
-                        spins[first + c, i] = new
-                        for j in range(n_sites):
-                            field[c, j] += 2 * new * coupling[i, j]
+                draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
+                uniform = (draw >> np.uint64(11)) * 2.0**-53
+                # u < 1 / (1 + exp(-f)), without a division by infinity.
+                new = 1 if uniform * (1 + np.exp(-field[i])) < 1 else -1
+                if new != s[i]:
+                    s[i] = new
+                    change = 2.0 * new
+                    row = coupling[i]
+                    for j in range(n_sites):
+                        field[j] += change * row[j]
+        streams[chain] = s0, s1, s2, s3

@@ -115,9 +115,9 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
 def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sampler:
     """Discrete unadjusted Langevin algorithm: DMALA that always accepts.
 
-    Its stationary law is not p, but tends to p as ``step_size`` goes to 0
-    where the log-ratios are exact, as first-order ones are on quadratic
-    energies.
+    Its stationary law is not p, but tends to p as ``step_size`` goes to 0,
+    with exact log-ratios always, with first-order ones where the energy is
+    at most quadratic in every bit.
 
     Parameters
     ----------

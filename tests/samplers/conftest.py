@@ -1,0 +1,69 @@
+"""Small asymmetric systems and the counting tests that the samplers share."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from ebmtut.energies import Ising
+from ebmtut.states import states_to_index
+
+
+def cubic_energy(n_sites):
+    """No two states alike, and cubic in single bits, so that Taylor ratios err."""
+    generator = torch.Generator().manual_seed(n_sites)
+    field = torch.randn(n_sites, dtype=torch.float64, generator=generator)
+    pair = torch.randn(n_sites, n_sites, dtype=torch.float64, generator=generator)
+
+    def energy(x):
+        triple = x[:, 0] * x[:, 1] * x[:, 2]
+        cube = 0.4 * (x[:, 0] - 1.5 * x[:, -1]) ** 3
+        return x @ field + ((x @ pair) * x).sum(1) + 1.3 * triple + cube
+
+    return energy
+
+
+def path_ising(n_sites):
+    """Ising path with unequal couplings and fields; odd and even sites colour it."""
+    generator = torch.Generator().manual_seed(10 + n_sites)
+    edges = 0.6 * torch.randn(n_sites - 1, dtype=torch.float64, generator=generator)
+    bias = 0.5 * torch.randn(n_sites, dtype=torch.float64, generator=generator)
+    return Ising(torch.diag(edges, 1), bias)
+
+
+def chi_square_p(counts, expected):
+    """p-value of counts against expectations, rare cells merged.
+
+    A count where the expectation is zero gives zero.
+    """
+    counts = np.asarray(counts, dtype=float)
+    expected = np.asarray(expected, dtype=float)
+    if counts[expected == 0].any():
+        return 0.0
+    rare = expected < 10
+    counts = np.append(counts[~rare], counts[rare].sum())
+    expected = np.append(expected[~rare], expected[rare].sum())
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    return float(chi2.sf(statistic, max(len(counts) - 1, 1)))
+
+
+def law_p(x, probabilities):
+    """p-value of independent states against their law over enumerate_states."""
+    counts = torch.bincount(states_to_index(x), minlength=len(probabilities))
+    return chi_square_p(counts, len(x) * probabilities)
+
+
+@pytest.fixture(name="cubic_energy")
+def _cubic_energy():
+    return cubic_energy
+
+
+@pytest.fixture(name="path_ising")
+def _path_ising():
+    return path_ising
+
+
+@pytest.fixture(name="law_p")
+def _law_p():
+    return law_p

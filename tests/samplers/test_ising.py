@@ -1,0 +1,216 @@
+"""The compiled sweeps against enumeration, transfer matrix and reference."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.exact import exact_probabilities, lattice_log_partition
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.random import make_generator
+from ebmtut.samplers import _ising_kernels as kernels
+from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
+from ebmtut.states import enumerate_states
+
+RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
+every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+
+
+def swept_law(energy, start, order):
+    """Exact law after redrawing the sites once in this order."""
+    n_sites = len(start)
+    states = enumerate_states(n_sites)
+    flip = torch.sigmoid(neighbor_log_ratios(energy, states))
+    law = (states == start).all(1).double()
+    index = torch.arange(2**n_sites)
+    for site in order:
+        other = index ^ (1 << (n_sites - 1 - int(site)))
+        law = law * (1 - flip[:, site]) + (law * flip[:, site])[other]
+    return law
+
+
+def dense_model():
+    generator = make_generator(2)
+    coupling = torch.randn(5, 5, dtype=torch.float64, generator=generator)
+    bias = torch.randn(5, dtype=torch.float64, generator=generator)
+    return Ising(0.25 * coupling, 0.4 * bias)
+
+
+@every_run
+@pytest.mark.parametrize("n_sweeps", [1, 2])
+def test_odd_lattice_sweeps_by_color(run, n_sweeps, law_p):
+    """The order of the three colours shows after one sweep."""
+    energy = LatticeIsing(3, 0.15, 0.2)
+    start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
+    order = torch.argsort(lattice_coloring(3), stable=True)
+    law = swept_law(energy, start, order.repeat(n_sweeps))
+    n_chains = 100_000
+    x = run(energy, start.repeat(n_chains, 1), n_sweeps, generator=make_generator(0))
+    assert law_p(x, law) > 1e-4
+
+
+@every_run
+def test_even_lattice_sweeps_by_color(run, law_p):
+    """The law of the first 8 of 16 sites after one sweep."""
+    energy = LatticeIsing(4, -0.12, 0.1)
+    start = (torch.arange(16) % 3 == 0).double()
+    order = torch.argsort(lattice_coloring(4), stable=True)
+    law = swept_law(energy, start, order).reshape(256, 256).sum(1)
+    x = run(energy, start.repeat(50_000, 1), 1, generator=make_generator(1))
+    assert law_p(x[:, :8], law) > 1e-4
+
+
+@every_run
+@pytest.mark.parametrize("n_sweeps", [1, 2])
+def test_dense_sweeps_by_site(run, n_sweeps, law_p):
+    energy = dense_model()
+    start = torch.tensor([1, 0, 0, 1, 1], dtype=torch.float64)
+    law = swept_law(energy, start, list(range(5)) * n_sweeps)
+    x = run(energy, start.repeat(100_000, 1), n_sweeps, generator=make_generator(3))
+    assert law_p(x, law) > 1e-4
+
+
+@every_run
+@pytest.mark.parametrize("energy", [LatticeIsing(3, 0.12, 0.1), dense_model()])
+def test_stationary_law(run, energy, law_p):
+    """All 512 or 32 states in proportion, from independent chains."""
+    n_sites = energy.n_sites
+    start = torch.ones(n_sites, dtype=torch.float64)
+    n_sweeps = 30
+    p = exact_probabilities(energy, n_sites).exp()
+    order = (
+        torch.argsort(lattice_coloring(3), stable=True)
+        if n_sites == 9
+        else torch.arange(n_sites)
+    )
+    assert (swept_law(energy, start, order.repeat(n_sweeps)) - p).abs().sum() < 1e-3
+    x = run(energy, start.repeat(50_000, 1), n_sweeps, generator=make_generator(4))
+    assert law_p(x, p) > 1e-4
+
+
+@pytest.mark.parametrize("side", [5, 6])
+def test_mean_energy_matches_the_transfer_matrix(side):
+    """E[s'As] = d log Z / d sigma, within five standard errors."""
+    sigma, bias, step = 0.12, 0.08, 1e-4
+    exact = (
+        lattice_log_partition(side, sigma + step, bias)
+        - lattice_log_partition(side, sigma - step, bias)
+    ) / (2 * step)
+    start = torch.rand(20_000, side * side, generator=make_generator(5)) < 0.5
+    x = ising_gibbs(
+        LatticeIsing(side, sigma, bias),
+        start.double(),
+        100,
+        generator=make_generator(6),
+    )
+    s = 2 * x - 1
+    value = ((s @ lattice_adjacency(side)) * s).sum(1)
+    assert abs(value.mean() - exact) < 5 * value.std() / math.sqrt(len(value))
+
+
+def test_dense_and_lattice_kernels_agree_on_the_lattice():
+    """Mean bits of one model by two kernels, within five standard errors."""
+    energy = LatticeIsing(4, 0.1, 0.2)
+    start = torch.zeros(20_000, 16, dtype=torch.float64)
+    a = ising_gibbs(energy, start, 40, generator=make_generator(7)).mean(1)
+    b = ising_gibbs(energy.to_dense(), start, 40, generator=make_generator(8)).mean(1)
+    error = torch.sqrt((a.var() + b.var()) / len(start))
+    assert abs(a.mean() - b.mean()) < 5 * error
+
+
+@pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), dense_model()])
+def test_chains_are_independent(energy):
+    """Chains that share a word or follow one another are uncorrelated."""
+    n_chains, n_sites = 6400, energy.n_sites
+    x = ising_gibbs(
+        energy,
+        torch.zeros(n_chains, n_sites, dtype=torch.float64),
+        50,
+        generator=make_generator(9),
+    )
+    x = x - x.mean(0)
+    for shift in (1, 2, 32, 64, 128):
+        product = (x * x.roll(shift, 0)).mean(0) / x.var(0)
+        assert product.abs().max() < 5 / math.sqrt(n_chains)
+
+
+@pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), dense_model()])
+def test_threads_do_not_change_the_result(energy):
+    start = torch.zeros(200, energy.n_sites)
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for n_threads in (1, 3):
+            torch.set_num_threads(n_threads)
+            results.append(ising_gibbs(energy, start, 5, generator=make_generator(0)))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*results)
+
+
+def test_no_bias_is_zero_bias():
+    coupling = dense_model().coupling.detach()
+    start = torch.zeros(50, 5)
+    with_zeros, without = (
+        ising_gibbs(Ising(coupling, bias), start, 5, generator=make_generator(0))
+        for bias in (torch.zeros(5, dtype=torch.float64), None)
+    )
+    assert torch.equal(with_zeros, without)
+
+
+def test_splitmix_matches_published_values():
+    """First outputs of SplitMix64 from the seed 1234567 (Rosetta Code)."""
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+    ]
+    assert kernels.xoshiro_states(1234567, 2)[0].tolist() == expected
+
+
+def test_xoshiro_matches_published_values():
+    """First outputs of xoshiro256++ from the state 1, 2, 3, 4 (reference C)."""
+    state = tuple(np.uint64(k) for k in (1, 2, 3, 4))
+    draws = []
+    for _ in range(5):
+        draw, *state = kernels.xoshiro_next(*state)
+        state = tuple(np.uint64(s) for s in state)
+        draws.append(int(draw))
+    assert draws == [
+        41943041,
+        58720359,
+        3588806011781223,
+        3591011842654386,
+        9228616714210784205,
+    ]
+
+
+def test_packing_round_trip():
+    bits = np.random.default_rng(0).integers(0, 2, (130, 7), dtype=np.uint8)
+    words = kernels.pack_chains(bits)
+    assert words.shape == (3, 7)
+    assert int(words[1, 2]) >> 3 & 1 == bits[67, 2]
+    assert (kernels.unpack_chains(words, 130) == bits).all()
+
+
+def test_thresholds_are_the_binary_digits():
+    p = np.array([0.0, 0.3, 0.5, 1 - 2**-40, 1.0])
+    digits = kernels.threshold_bits(p) & np.uint64(1)
+    weights = 2.0 ** -np.arange(1, kernels.PROBABILITY_BITS + 1)
+    np.testing.assert_allclose(weights @ digits, p, rtol=0, atol=2**-47)
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_cache(monkeypatch):
+    compile_ = numba.njit
+
+    def no_folder(*args, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return compile_(*args, **options)
+
+    monkeypatch.setattr(numba, "njit", no_folder)
+    assert kernels.compiled(lambda x: x + 1)(1) == 2
