@@ -52,7 +52,7 @@ $(READY): pyproject.toml requirements.txt
 	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; \
 	  rm -rf $(VENV); exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check \
+	@$(RUN) -m pip install -qq --disable-pip-version-check \
 	  --constraint requirements.txt --editable ".[book,test,dev,bench]"
 	@touch $@
 

@@ -88,6 +88,7 @@ def run_notebook(
         progress_bar=False,
         execution_timeout=timeout,
         start_timeout=180,
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
     )
     return time.perf_counter() - started
 

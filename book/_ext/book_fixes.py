@@ -7,15 +7,18 @@ from sphinx.application import Sphinx
 __all__ = ["setup"]
 
 
+def _is_thebe(item: Any) -> bool:
+    """Whether a script or style belongs to thebe, by its name or its text."""
+    body = getattr(item, "attributes", {}).get("body") or ""
+    return "thebe" in str(getattr(item, "filename", item)) or "thebe" in body
+
+
 def _drop_thebe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Leave out the live-code script: it comes from a CDN, and nothing here uses it."""
-    context["script_files"] = [
-        script
-        for script in context.get("script_files", [])
-        if "thebe" not in str(getattr(script, "filename", script))
-    ]
+    """Leave out the live-code scripts: they ask a CDN, and come twice, an error."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [item for item in context.get(kind, []) if not _is_thebe(item)]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
