@@ -165,15 +165,18 @@ def test_healthy_notebook_passes(tiny: TinyBook) -> None:
 
 @pytest.mark.browser
 def test_healthy_pages_pass(tiny: TinyBook, desk: Visit) -> None:
+    """Over http and from a file."""
     assert dead_links(tiny.html) == []
     assert missing_pages(tiny.root, tiny.html) == []
     with serve(tiny.html) as address:
-        for page in ("index", "toy"):
-            desk.open(f"{address}/book/{page}.html")
+        for where in (address, tiny.html.as_uri()):
+            desk.open(f"{where}/book/index.html")
             assert desk.wrong() == []
-        assert desk.page.locator(".widget-subarea .jupyter-widgets").count()
-        assert desk.dead_sliders() == []
-        assert desk.wrong() == []
+            desk.open(f"{where}/book/toy.html")
+            assert desk.wrong() == []
+            assert desk.page.locator(".widget-subarea .jupyter-widgets").count()
+            assert desk.dead_sliders() == []
+            assert desk.wrong() == []
 
 
 # ---------------------------------------------------------------- stored outputs
