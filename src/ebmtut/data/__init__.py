@@ -1,5 +1,12 @@
 """Data: two-dimensional densities in bits, Ising samples, images."""
 
+from ebmtut.data.datasets import (
+    DataUnavailable,
+    RemoteFile,
+    cache_folder,
+    fetch,
+    sha256_of,
+)
 from ebmtut.data.densities import (
     DENSITIES,
     DensityData,
@@ -10,14 +17,31 @@ from ebmtut.data.densities import (
     exact_entropy,
     sample_density,
 )
+from ebmtut.data.images import ImageData, binarize, glyph_digits
+from ebmtut.data.ising_data import ising_samples
+from ebmtut.data.mnist import DATASETS, MNIST_FILES, load_digits, load_mnist, read_idx
 
 __all__ = [
+    "DATASETS",
     "DENSITIES",
+    "MNIST_FILES",
+    "DataUnavailable",
     "DensityData",
+    "ImageData",
+    "RemoteFile",
+    "binarize",
+    "cache_folder",
     "density_extent",
     "density_log_prob",
     "density_scale",
     "differential_entropy",
     "exact_entropy",
+    "fetch",
+    "glyph_digits",
+    "ising_samples",
+    "load_digits",
+    "load_mnist",
+    "read_idx",
     "sample_density",
+    "sha256_of",
 ]

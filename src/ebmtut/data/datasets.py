@@ -1,0 +1,189 @@
+"""Files from the network: found at hand, or fetched, checked and kept.
+
+A file is looked for in the folder ``data_dir`` or, if none is given, in the
+one that the variable ``EBMTUT_DATA`` names; then in the cache
+(``EBMTUT_CACHE``, else the platform's cache folder); then it is downloaded.
+Whatever is returned has the SHA-256 that was asked for.
+"""
+
+import hashlib
+import http.client
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock
+
+from ebmtut.checks import InputError
+
+__all__ = ["DataUnavailable", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
+
+_TIMEOUT_S = 30.0
+_BLOCK = 1 << 20
+
+
+class DataUnavailable(InputError):
+    """A file is not at hand and cannot be downloaded."""
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file with a known content.
+
+    Attributes
+    ----------
+    name : str
+        Where it lies below a data folder, such as ``"mnist/labels.gz"``.
+    urls : tuple of str
+        Where it is published; tried in order.
+    sha256 : str
+        Hash of its content, in lower-case hexadecimal digits.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Folder of downloaded files: ``EBMTUT_CACHE``, or the platform's."""
+    return Path(os.environ.get("EBMTUT_CACHE") or platformdirs.user_cache_dir("ebmtut"))
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file, in lower-case hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(
+    file: RemoteFile,
+    *,
+    data_dir: str | Path | None = None,
+    offline: bool | None = None,
+) -> Path:
+    """Find a file, downloading it if need be.
+
+    Parameters
+    ----------
+    file
+        Which one.
+    data_dir
+        A folder of files at hand, in place of ``EBMTUT_DATA``.
+    offline
+        Whether to leave the network alone; by default if the variable
+        ``EBMTUT_OFFLINE`` is set to anything but 0.
+
+    Returns
+    -------
+    Path
+        A file whose content has the right hash.
+
+    Raises
+    ------
+    DataUnavailable
+        If it is not at hand and cannot be downloaded; the message says where
+        to put it.
+    InputError
+        If the file at hand, or what the network sent, is not the right one.
+    """
+    if offline is None:
+        offline = os.environ.get("EBMTUT_OFFLINE", "0") not in ("", "0")
+    folder = data_dir if data_dir is not None else os.environ.get("EBMTUT_DATA")
+    if folder:
+        at_hand = Path(folder) / file.name
+        if at_hand.is_file():
+            # Someone else's file: refused, never repaired.
+            _require_hash(at_hand, file)
+            return at_hand
+
+    path = cache_folder() / file.name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{path}.lock"):
+            damaged = path.is_file() and sha256_of(path) != file.sha256
+            if path.is_file() and not damaged:
+                return path
+            if offline:
+                state = "is damaged" if damaged else "is not there"
+                raise DataUnavailable(
+                    f"{path} {state}, and downloads are off: {_advice(file)}"
+                )
+            _download(file, path)
+    except OSError as error:
+        raise InputError(
+            f"cache folder {cache_folder()} cannot be used ({error.strerror}): "
+            f"give another by EBMTUT_CACHE"
+        ) from error
+    return path
+
+
+def _download(file: RemoteFile, path: Path) -> None:
+    """Fetch from the first place that answers, into a temporary file first."""
+    reasons = []
+    for url in file.urls:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        partial = Path(name)
+        try:
+            with (
+                os.fdopen(handle, "wb") as target,
+                _open(url) as source,
+            ):
+                while block := _read(source):
+                    target.write(block)
+            _require_hash(partial, file)
+            partial.chmod(0o644)
+            partial.replace(path)
+            return
+        except (_Unreachable, InputError) as error:
+            reasons.append(f"{url}: {error}")
+        finally:
+            partial.unlink(missing_ok=True)
+    raise DataUnavailable(
+        f"{file.name} could not be downloaded ({'; '.join(reasons)}): {_advice(file)}"
+    )
+
+
+class _Unreachable(Exception):
+    """The network failed, as opposed to the disk."""
+
+
+def _open(url: str) -> http.client.HTTPResponse:
+    request = urllib.request.Request(url, headers={"User-Agent": "ebmtut"})
+    try:
+        return urllib.request.urlopen(request, timeout=_TIMEOUT_S)
+    except (OSError, http.client.HTTPException) as error:
+        raise _Unreachable(_reason(error)) from error
+
+
+def _read(source: http.client.HTTPResponse) -> bytes:
+    try:
+        return source.read(_BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _Unreachable(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"status {error.code}"
+    reason = getattr(error, "reason", None) or error
+    return str(reason) or type(error).__name__
+
+
+def _require_hash(path: Path, file: RemoteFile) -> None:
+    found = sha256_of(path)
+    if found != file.sha256:
+        raise InputError(
+            f"{path} is damaged: its SHA-256 must be {file.sha256}, got {found}"
+        )
+
+
+def _advice(file: RemoteFile) -> str:
+    return (
+        f"put it at {cache_folder() / file.name}, or set EBMTUT_DATA to a folder "
+        f"that holds {file.name}"
+    )
