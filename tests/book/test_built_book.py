@@ -77,7 +77,7 @@ def test_every_internal_link_leads_somewhere(html: Path) -> None:
 
 
 def test_every_result_is_shown(html: Path, pages: list[str]) -> None:
-    """What the ledger calls live or stored is named on a page that is not the ledger's."""
+    """What the ledger calls live or stored is named on a chapter's page."""
     ledger = rows()
     assert ledger, "the ledger is empty"
     shown = [
