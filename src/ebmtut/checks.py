@@ -129,7 +129,8 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
     InputError
         If `tensor` is no tensor or its shape differs.
     """
-    want = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+    sizes = ["any" if n is None else str(n) for n in shape]
+    want = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
     if not isinstance(tensor, Tensor):
         kind = type(tensor).__name__
         raise InputError(f"{name} must be a tensor of shape {want}, got {kind}")

@@ -5,18 +5,17 @@ form of the energy is used where there is one; otherwise every neighbour is
 evaluated; the first-order Taylor expansion costs one gradient.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_shape
+from ebmtut.energies import EnergyFunction
 
 __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
 
 
 def neighbor_log_ratios(
-    energy: Callable[[Tensor], Tensor],
+    energy: EnergyFunction,
     x: Tensor,
     *,
     n_states: int = 2,
@@ -77,7 +76,7 @@ def neighbor_log_ratios(
     return ratios.new_zeros(batch, n_sites, n_states).scatter(2, target, ratios)
 
 
-def taylor_log_ratios(energy: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def taylor_log_ratios(energy: EnergyFunction, x: Tensor) -> Tensor:
     """First-order estimate of log p(x with site i flipped) - log p(x).
 
     Exact where the energy is linear in every single bit, as any quadratic

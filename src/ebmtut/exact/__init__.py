@@ -2,6 +2,7 @@
 
 from ebmtut.exact.discrepancy import (
     bernoulli_channel,
+    channel_classes,
     contrastive_potential,
     exact_energy_discrepancy,
     grid_channel,
@@ -22,6 +23,7 @@ from ebmtut.exact.lattice import (
 
 __all__ = [
     "bernoulli_channel",
+    "channel_classes",
     "contrastive_potential",
     "exact_energy_discrepancy",
     "exact_log_partition",

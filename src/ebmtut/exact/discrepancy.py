@@ -7,6 +7,8 @@ order of `enumerate_states` (Schröder et al. 2023, Section 2).
 import math
 
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_shape
@@ -15,6 +17,7 @@ from ebmtut.states import enumerate_states, states_to_index
 
 __all__ = [
     "bernoulli_channel",
+    "channel_classes",
     "contrastive_potential",
     "exact_energy_discrepancy",
     "grid_channel",
@@ -84,6 +87,31 @@ def contrastive_potential(energies: Tensor, log_q: Tensor) -> Tensor:
     return -torch.logsumexp(log_q - energies[:, None], dim=0)
 
 
+def channel_classes(log_q: Tensor) -> Tensor:
+    """Classes of states between which energy discrepancy cannot weigh.
+
+    Two states that reach a common y are in one class, and so on along chains.
+    The second variation of ED, E[Var(h(x)|y)] (Lemma 2), vanishes where h is
+    constant on every class: the minimiser of a positive law is
+    -log p plus one free constant a class. Var(x|y) > 0 alone, as Theorem 1
+    asks, does not make the class unique.
+
+    Parameters
+    ----------
+    log_q : Tensor
+        The channel log q(y|x), shape (n_x, n_y).
+
+    Returns
+    -------
+    Tensor
+        Labels 0, 1, ..., shape (n_x,), int64; all 0 where the minimiser is
+        unique up to a constant.
+    """
+    reach = csr_array(torch.isfinite(log_q).cpu().numpy().astype(float))
+    _, labels = connected_components(reach @ reach.T, directed=False)
+    return torch.as_tensor(labels, dtype=torch.int64)
+
+
 def bernoulli_channel(n_sites: int, eps: float) -> Tensor:
     """Channel that flips every bit independently with probability eps.
 
@@ -128,7 +156,8 @@ def grid_channel(n_sites: int) -> Tensor:
         If `n_sites` is out of range.
     """
     distance = _hamming_distances(n_sites)
-    return torch.where(distance == 1, -math.log(n_sites), -math.inf).double()
+    log_q = torch.full_like(distance, -math.inf)
+    return log_q.masked_fill(distance == 1, -math.log(n_sites))
 
 
 def pooling_channel(n_sites: int, window: int) -> Tensor:

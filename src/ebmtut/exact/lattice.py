@@ -11,7 +11,6 @@ import math
 import numpy as np
 import torch
 from scipy.integrate import quad
-from scipy.special import logsumexp
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -25,6 +24,8 @@ __all__ = [
 ]
 
 _MAX_TRANSFER_COLS = 16
+# Largest log-ratio of two entries of T, so that none is lost to underflow.
+_MAX_STRENGTH = 600.0
 # Beyond it cosh^2 would soon overflow, and every spin is aligned anyway.
 _MAX_K = 100.0
 
@@ -49,7 +50,7 @@ def lattice_log_partition(side: int, sigma: float, bias: float = 0.0) -> float:
     Raises
     ------
     InputError
-        If the side is out of range or a number is not finite.
+        As in `transfer_log_partition`.
     """
     check_range("sigma", sigma)
     return transfer_log_partition(side, side, 2 * sigma, bias)
@@ -84,12 +85,19 @@ def transfer_log_partition(
     Raises
     ------
     InputError
-        If a size is out of range or a number is not finite.
+        If a size is out of range, or the couplings are so strong that
+        entries of T would underflow: cols (4 |K| + 2 |b|) must be at most 600.
     """
     check_range("rows", rows, low=3, integer=True)
     check_range("cols", cols, low=3, high=_MAX_TRANSFER_COLS, integer=True)
     check_range("edge_coupling", edge_coupling)
     check_range("field", field)
+    strength = cols * (4 * abs(edge_coupling) + 2 * abs(field))
+    if strength > _MAX_STRENGTH:
+        raise InputError(
+            "cols * (4 |edge_coupling| + 2 |field|) must be <= "
+            f"{_MAX_STRENGTH:g}, got {strength:g}"
+        )
     bits = enumerate_states(cols)
     s = bits_to_spins(bits)
     within = edge_coupling * (s * s.roll(1, dims=1)).sum(1) + field * s.sum(1)
@@ -131,8 +139,7 @@ def _apply_transfer(
         rows = rows.reshape(n_vectors, len(factor), -1).transpose(1, 2) @ factor
         rows = rows.reshape(n_vectors, n_states)
     rows = rows * half
-    # A start so unlikely that it underflows to 0 adds nothing, not NaN.
-    peak = rows.amax(dim=1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
+    peak = rows.amax(dim=1, keepdim=True)
     log_growth = peak.log().squeeze(1) + within.max() + abs(edge_coupling) * n_sites
     return rows / peak, log_growth
 
@@ -185,9 +192,12 @@ def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
     with np.errstate(divide="ignore"):  # sinh(g_0) is 0 at criticality
         log_cosh = half + np.log1p(np.exp(-2 * half))
         log_sinh = half + np.log(-np.expm1(-2 * half))
-    logs = [f[first::2].sum() for first in (1, 0) for f in (log_cosh, log_sinh)]
-    log_sum = logsumexp(logs, b=[1.0, 1.0, 1.0, np.sign(g[0])])
-    return float(n_sites / 2 * math.log(2 * math.sinh(2 * k)) - math.log(2) + log_sum)
+    logs = np.array(
+        [f[first::2].sum() for first in (1, 0) for f in (log_cosh, log_sinh)]
+    )
+    terms = np.array([1.0, 1.0, 1.0, np.sign(g[0])]) * np.exp(logs - logs.max())
+    log_sum = logs.max() + math.log(terms.sum() / 2)
+    return float(n_sites / 2 * math.log(2 * math.sinh(2 * k)) + log_sum)
 
 
 def onsager_free_energy(sigma: float) -> float:

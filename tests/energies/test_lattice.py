@@ -1,0 +1,101 @@
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.random import bernoulli, make_generator
+from ebmtut.states import enumerate_states
+
+
+def random_bits(n, n_sites, dtype=torch.float64):
+    probs = torch.full((n, n_sites), 0.5, dtype=dtype)
+    return bernoulli(probs, generator=make_generator(0))
+
+
+def adjacency_by_loops(side, periodic):
+    a = torch.zeros(side * side, side * side, dtype=torch.float64)
+    for r in range(side):
+        for c in range(side):
+            for dr, dc in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+                row, col = r + dr, c + dc
+                inside = 0 <= row < side and 0 <= col < side
+                if periodic or inside:
+                    a[r * side + c, row % side * side + col % side] = 1
+    return a
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+@pytest.mark.parametrize("side", [3, 4, 5])
+def test_adjacency(side, periodic):
+    a = lattice_adjacency(side, periodic)
+    assert torch.equal(a, adjacency_by_loops(side, periodic))
+
+
+def test_open_lattices_may_be_small():
+    assert lattice_adjacency(1, periodic=False).tolist() == [[0.0]]
+    assert lattice_adjacency(2, periodic=False).sum() == 8
+    assert lattice_adjacency(3, dtype=torch.float32).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("side", "n_colors"), [(3, 3), (4, 2), (5, 3), (10, 2)])
+def test_neighbours_have_different_colours(side, n_colors):
+    colors = lattice_coloring(side)
+    assert colors.dtype == torch.int64
+    assert sorted(colors.unique().tolist()) == list(range(n_colors))
+    row, col = lattice_adjacency(side).nonzero(as_tuple=True)
+    assert (colors[row] != colors[col]).all()
+
+
+@pytest.mark.parametrize("side", [3, 4, 7])
+@pytest.mark.parametrize(("sigma", "bias"), [(0.3, 0.0), (-0.2, 0.4)])
+def test_rolls_equal_the_dense_model(side, sigma, bias):
+    lattice = LatticeIsing(side, sigma, bias)
+    dense = lattice.to_dense()
+    x = random_bits(50, side * side)
+    # Sums of at most 4 side**2 terms of size one.
+    assert torch.allclose(lattice(x), dense(x), rtol=0, atol=1e-12)
+    ratios = lattice.flip_log_ratios(x)
+    assert torch.allclose(ratios, dense.flip_log_ratios(x), rtol=0, atol=1e-12)
+
+
+def test_ground_state():
+    lattice = LatticeIsing(4, 0.25, 0.5)
+    up = torch.ones(1, 16, dtype=torch.float64)
+    # 32 edges, each counted twice, and 16 fields.
+    assert float(lattice(up)) == pytest.approx(-0.25 * 2 * 32 - 0.5 * 16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dtype_follows_the_states(dtype):
+    lattice = LatticeIsing(3, 0.2, 0.1)
+    x = enumerate_states(9, dtype=dtype)
+    assert lattice(x).dtype == dtype
+    assert lattice.flip_log_ratios(x).dtype == dtype
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_the_gpu():
+    lattice = LatticeIsing(3, 0.2, 0.1)
+    x = enumerate_states(9)
+    assert torch.allclose(lattice(x.cuda()).cpu(), lattice(x))
+
+
+def test_settings_are_shown():
+    assert "side=3, sigma=0.2, bias=0.0" in repr(LatticeIsing(3, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LatticeIsing(2, 0.1), "side of a periodic lattice must .* >= 3"),
+        (lambda: LatticeIsing(3, torch.nan), "sigma must be a number, got nan"),
+        (lambda: LatticeIsing(3, 0.1, torch.inf), "bias must be a number, got inf"),
+        (lambda: lattice_adjacency(2), "side of a periodic lattice must .* >= 3"),
+        (lambda: lattice_adjacency(0, periodic=False), "side must be an integer >= 1"),
+        (lambda: lattice_coloring(2), "side of a periodic lattice must .* >= 3"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

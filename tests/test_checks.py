@@ -1,0 +1,99 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import (
+    InputError,
+    check_bits,
+    check_choice,
+    check_finite,
+    check_range,
+    check_shape,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "limits"),
+    [
+        (0, {"low": 0}),
+        (1.5, {"low": 1, "high": 2}),
+        (np.float32(0.5), {"low": 0, "high": 1, "include_low": False}),
+        (np.int64(3), {"low": 1, "integer": True}),
+        (-7, {}),
+    ],
+)
+def test_range_accepts_what_is_inside(value, limits):
+    check_range("n", value, **limits)
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "rule"),
+    [
+        (-1, {"low": 0}, ">= 0"),
+        (0, {"low": 0, "include_low": False}, "> 0"),
+        (3, {"high": 2}, "<= 2"),
+        (2, {"high": 2, "include_high": False}, "< 2"),
+        (1.0, {"low": 0, "high": 1, "include_high": False}, r"\[0, 1\)"),
+        (0.0, {"low": 0, "high": 1, "include_low": False}, r"\(0, 1\]"),
+        (1.5, {"integer": True}, "an integer"),
+        (math.nan, {}, "a number"),
+        (math.inf, {"low": 0}, "a number"),
+        ("3", {}, "a number"),
+        (True, {"integer": True}, "an integer"),
+        (None, {"low": 0}, "a number"),
+    ],
+)
+def test_range_names_argument_value_and_rule(value, limits, rule):
+    with pytest.raises(InputError, match=rf"^eps must be .*{rule}.*, got ") as error:
+        check_range("eps", value, **limits)
+    assert repr(value) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_choice_lists_and_suggests():
+    check_choice("name", "moons", ["moons", "circles"])
+    with pytest.raises(
+        InputError, match=r"name must be one of moons, circles; got 'mons'.*'moons'"
+    ):
+        check_choice("name", "mons", ["moons", "circles"])
+    with pytest.raises(InputError, match=r"got 'xyz'$"):
+        check_choice("name", "xyz", iter(["moons", "circles"]))
+
+
+def test_shape():
+    check_shape("x", torch.zeros(2, 3), (None, 3))
+    with pytest.raises(InputError, match=r"x must have shape \(any, 4\), got \(2, 3\)"):
+        check_shape("x", torch.zeros(2, 3), (None, 4))
+    with pytest.raises(InputError, match=r"shape \(any,\), got \(2, 3\)"):
+        check_shape("x", torch.zeros(2, 3), (None,))
+    with pytest.raises(InputError, match=r"must be a tensor of shape .*, got ndarray"):
+        check_shape("x", np.zeros(3), (3,))
+
+
+def test_finite_counts():
+    check_finite("x", torch.zeros(3))
+    with pytest.raises(InputError, match=r"x must be finite, got 2 .* of 3"):
+        check_finite("x", torch.tensor([math.nan, 1.0, -math.inf]))
+
+
+def test_bits():
+    check_bits("x", torch.tensor([[0.0, 1.0]]), 2)
+    check_bits("x", torch.zeros(0, 2, dtype=torch.float64))
+    with pytest.raises(
+        InputError, match=r"floating tensor of 0 and 1, got torch.int64"
+    ):
+        check_bits("x", torch.tensor([[0, 1]]))
+    with pytest.raises(InputError, match="only 0 and 1, got -1"):
+        check_bits("x", torch.tensor([[1.0, -1.0]]))
+    with pytest.raises(InputError, match="only 0 and 1, got nan"):
+        check_bits("x", torch.tensor([[math.nan, 1.0]]))
+    with pytest.raises(InputError, match=r"shape \(any, 3\), got \(1, 2\)"):
+        check_bits("x", torch.tensor([[0.0, 1.0]]), 3)
+    with pytest.raises(InputError, match=r"shape \(any, any\), got \(2,\)"):
+        check_bits("x", torch.tensor([0.0, 1.0]))
+
+
+def test_input_error_is_a_value_error():
+    assert issubclass(InputError, ValueError)

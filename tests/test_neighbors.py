@@ -1,0 +1,175 @@
+"""Ratios against the table of all log-probabilities."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.energies import Ising, LatticeIsing, MLPEnergy
+from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+
+def random_tensor(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
+
+
+def random_ising(n_sites, seed=0):
+    return Ising(
+        random_tensor(n_sites, n_sites, seed=seed), random_tensor(n_sites, seed=seed)
+    )
+
+
+ENERGIES = {
+    "ising": random_ising(6),
+    "lattice": LatticeIsing(3, 0.3, -0.2),
+    "mlp": MLPEnergy(6, hidden=16, base_probs=torch.full((6,), 0.3)).double(),
+}
+
+
+def brute_force(energy, n_sites):
+    x = enumerate_states(n_sites)
+    log_p = torch.log_softmax(-energy(x), dim=0)
+    flipped = (x[:, None] - torch.eye(n_sites)).abs().double()
+    at = torch.stack([states_to_index(y) for y in flipped])
+    return log_p[at] - log_p[:, None]
+
+
+@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
+def test_flips_against_enumeration(energy):
+    with torch.no_grad():
+        want = brute_force(energy, energy.n_sites)
+        x = enumerate_states(energy.n_sites)
+        assert torch.allclose(neighbor_log_ratios(energy, x), want, atol=1e-12)
+        # A plain function hides the closed form: every neighbour is evaluated.
+        got = neighbor_log_ratios(lambda z: energy(z), x, chunk=100)
+        assert torch.allclose(got, want, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 10**6])
+def test_chunks_change_nothing(chunk):
+    energy = ENERGIES["mlp"]
+    x = enumerate_states(6)[10:14]
+    whole = neighbor_log_ratios(energy, x)
+    sizes = []
+
+    def spy(z):
+        sizes.append(len(z))
+        return energy(z)
+
+    pieces = neighbor_log_ratios(spy, x, chunk=chunk)
+    assert torch.allclose(pieces, whole, atol=1e-12)
+    assert max(sizes[1:]) <= chunk
+
+
+def test_gradients_flow_to_parameters():
+    energy = random_ising(4)
+    energy.coupling.requires_grad_()
+    x = enumerate_states(4)
+    by_form = torch.autograd.grad(
+        neighbor_log_ratios(energy, x).square().sum(), energy.coupling
+    )
+    by_evaluation = torch.autograd.grad(
+        neighbor_log_ratios(lambda z: energy(z), x).square().sum(), energy.coupling
+    )
+    assert torch.allclose(by_form[0], by_evaluation[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_many_states_against_enumeration(dtype):
+    n_sites, n_states = 3, 4
+    table = random_tensor(n_states**n_sites)
+
+    def energy(x):
+        return table[states_to_index(x, n_states)]
+
+    x = enumerate_states(n_sites, n_states, dtype=dtype)
+    ratios = neighbor_log_ratios(energy, x, n_states=n_states, chunk=17)
+    assert ratios.shape == (n_states**n_sites, n_sites, n_states)
+    for site in range(n_sites):
+        for value in range(n_states):
+            y = x.clone()
+            y[:, site] = value
+            want = energy(x) - energy(y)
+            assert torch.allclose(ratios[:, site, value], want)
+    current = ratios.gather(2, x.long()[..., None])
+    assert (current == 0).all()
+
+
+def test_three_state_form_of_two_states():
+    # Bits through the general form hold the flips and zeros.
+    energy = ENERGIES["mlp"]
+    x = enumerate_states(6)[:8]
+    flips = neighbor_log_ratios(energy, x)
+    general = neighbor_log_ratios(lambda z: energy(z.clamp(max=1)), x, n_states=3)
+    assert torch.allclose(general.gather(2, 1 - x.long()[..., None])[..., 0], flips)
+
+
+def test_empty_batch():
+    x = torch.zeros(0, 6, dtype=torch.float64)
+    assert neighbor_log_ratios(ENERGIES["mlp"], x).shape == (0, 6)
+
+
+@pytest.mark.parametrize("name", ["ising", "lattice"])
+def test_taylor_is_exact_on_quadratic_energies(name):
+    energy = ENERGIES[name]
+    x = enumerate_states(energy.n_sites)
+    exact = neighbor_log_ratios(energy, x)
+    with torch.no_grad():  # as inside a sampler
+        taylor = taylor_log_ratios(energy, x)
+    assert not taylor.requires_grad
+    assert torch.allclose(taylor, exact, atol=1e-12)
+
+
+def test_taylor_is_first_order_only():
+    def squares(x):
+        return (x * x * 3.0).sum(1)
+
+    x = enumerate_states(3)
+    # E = 3 x^2 has slope 0 at 0 and 6 at 1, where the true step is 3.
+    assert torch.equal(taylor_log_ratios(squares, x), x * 6)
+    assert torch.equal(neighbor_log_ratios(squares, x), 6 * x - 3)
+
+
+@given(st.integers(2, 6), st.integers(0, 10_000), st.floats(-50, 50))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_constants_and_flips_of_flips(n_sites, seed, constant):
+    energy = random_ising(n_sites, seed)
+    x = enumerate_states(n_sites)
+
+    def shifted(z):
+        return energy(z) + constant
+
+    ratios = neighbor_log_ratios(energy, x)
+    assert torch.allclose(neighbor_log_ratios(shifted, x), ratios, atol=1e-11)
+    assert torch.allclose(taylor_log_ratios(shifted, x), ratios, atol=1e-11)
+    # Flipping back undoes the ratio.
+    for site in range(n_sites):
+        y = x.clone()
+        y[:, site] = 1 - y[:, site]
+        back = neighbor_log_ratios(energy, y)[:, site]
+        assert torch.allclose(back, -ratios[:, site], atol=1e-11)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_the_gpu():
+    energy = random_ising(5).cuda()
+    x = enumerate_states(5).cuda()
+    closed = neighbor_log_ratios(energy, x)
+    assert torch.allclose(closed, neighbor_log_ratios(lambda z: energy(z), x))
+    assert torch.allclose(closed, taylor_log_ratios(energy, x))
+
+
+def test_bad_input():
+    energy = ENERGIES["ising"]
+    with pytest.raises(InputError, match=r"x must have shape \(any, any\)"):
+        neighbor_log_ratios(energy, torch.zeros(6))
+    with pytest.raises(InputError, match=r"x must have shape \(any, any\)"):
+        taylor_log_ratios(energy, torch.zeros(6))
+    with pytest.raises(InputError, match="n_states must be an integer >= 2, got 1"):
+        neighbor_log_ratios(energy, torch.zeros(1, 6), n_states=1)
+    with pytest.raises(InputError, match="chunk must be an integer >= 1, got 0"):
+        neighbor_log_ratios(energy, torch.zeros(1, 6), chunk=0)

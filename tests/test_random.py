@@ -1,0 +1,141 @@
+"""Laws of the draws, and the contract of generators.
+
+Tolerances: Kolmogorov-Smirnov and chi-square p-values above 1e-4, frequencies
+within 5 standard errors; with fixed seeds a pass is a pass for good.
+"""
+
+import math
+import random
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.random import (
+    bernoulli,
+    categorical,
+    exponential,
+    gumbel,
+    logistic,
+    make_generator,
+    spawn_seed,
+)
+
+DRAWS = {
+    "bernoulli": lambda g: bernoulli(torch.full((50,), 0.4), generator=g),
+    "categorical": lambda g: categorical(torch.zeros(50, 7), generator=g),
+    "exponential": lambda g: exponential((50,), generator=g),
+    "gumbel": lambda g: gumbel((50,), generator=g),
+    "logistic": lambda g: logistic((50,), generator=g),
+    "spawn_seed": lambda g: torch.tensor([spawn_seed(g) for _ in range(3)]),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_seed_decides_and_global_streams_rest(draw):
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    first = draw(make_generator(3))
+    assert torch.equal(first, draw(make_generator(3)))
+    assert not torch.equal(first, draw(make_generator(4)))
+    generator = make_generator(3)
+    assert not torch.equal(draw(generator), draw(generator))
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+    assert np.array_equal(states[2], np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "0"])
+def test_bad_seed(seed):
+    with pytest.raises(InputError, match=r"seed must be an integer in \[0, "):
+        make_generator(seed)
+
+
+def test_spawned_seeds_fit_63_bits():
+    generator = make_generator(0)
+    seeds = [spawn_seed(generator) for _ in range(200)]
+    assert len(set(seeds)) == 200
+    assert all(isinstance(s, int) and 0 <= s < 2**63 for s in seeds)
+    # Both halves of the range are used: 2**-200 is the chance of one alone.
+    assert min(seeds) < 2**62 < max(seeds)
+
+
+def test_bernoulli_frequencies():
+    probs = torch.tensor([0.0, 1e-3, 0.3, 0.999, 1.0], dtype=torch.float64)
+    n = 100_000
+    bits = bernoulli(probs.expand(n, 5), generator=make_generator(1))
+    assert bits.dtype == torch.float64
+    assert set(bits.unique().tolist()) == {0.0, 1.0}
+    error = (bits.mean(0) - probs).abs()
+    assert (error <= 5 * (probs * (1 - probs) / n).sqrt()).all()
+
+
+def test_bernoulli_in_half_precision_keeps_small_probabilities():
+    # Eight random bits could not tell 0.001 from 0.
+    probs = torch.full((200_000,), 0.001, dtype=torch.bfloat16)
+    bits = bernoulli(probs, generator=make_generator(2))
+    assert bits.dtype == torch.bfloat16
+    p = float(probs[0])
+    assert abs(float(bits.float().mean()) - p) < 5 * math.sqrt(p / 200_000)
+
+
+def test_categorical_frequencies():
+    logits = torch.tensor([0.0, -math.inf, 2.0, -1.0, 700.0 - 699.0])
+    n = 50_000
+    index = categorical(logits.expand(n, 5), generator=make_generator(3))
+    assert index.dtype == torch.int64
+    assert index.shape == (n,)
+    counts = index.bincount(minlength=5).double()
+    assert counts[1] == 0
+    expected = n * logits.double().softmax(0)
+    keep = expected > 0
+    result = scipy.stats.chisquare(counts[keep], expected[keep])
+    assert result.pvalue > 1e-4
+
+
+def test_categorical_extreme_logits():
+    logits = torch.tensor([-1e30, 0.0, -1e4]).expand(1000, 3)
+    index = categorical(logits, generator=make_generator(4))
+    assert (index == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("draw", "law"),
+    [
+        (exponential, scipy.stats.expon),
+        (gumbel, scipy.stats.gumbel_r),
+        (logistic, scipy.stats.logistic),
+    ],
+)
+def test_continuous_laws(draw, law, dtype):
+    x = draw((20_000,), generator=make_generator(5), dtype=dtype)
+    assert x.dtype == dtype
+    assert torch.isfinite(x).all()
+    assert scipy.stats.kstest(x.double().numpy(), law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("draw", [exponential, gumbel, logistic])
+def test_half_precision_and_shape(draw):
+    x = draw((3, 4), generator=make_generator(6), dtype=torch.bfloat16)
+    assert x.dtype == torch.bfloat16
+    assert x.shape == (3, 4)
+
+
+def test_generator_of_another_device_is_refused():
+    with pytest.raises(InputError, match="generator must live on meta, got one on cpu"):
+        gumbel((3,), generator=make_generator(0), device="meta")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_draws_on_the_gpu():
+    generator = make_generator(0, "cuda")
+    probs = torch.full((1000, 4), 0.25, device="cuda")
+    bits = bernoulli(probs, generator=generator)
+    assert bits.device.type == "cuda"
+    assert abs(float(bits.mean()) - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 4000)
+    assert categorical(probs.log(), generator=generator).device.type == "cuda"
+    assert gumbel((3,), generator=generator, device="cuda").device.type == "cuda"
+    assert 0 <= spawn_seed(generator) < 2**63

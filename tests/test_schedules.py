@@ -1,0 +1,59 @@
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.schedules import constant, cosine, geometric, linear, warmup
+
+RAMPS = {"linear": linear, "cosine": cosine, "geometric": geometric}
+positive = st.floats(1e-3, 1e3)
+
+
+def test_constant():
+    assert [constant(0.3)(step) for step in (0, 7)] == [0.3, 0.3]
+
+
+@pytest.mark.parametrize("ramp", RAMPS.values(), ids=RAMPS)
+@given(start=positive, stop=positive, n_steps=st.integers(1, 40))
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_ramps_meet_their_ends_and_are_monotone(ramp, start, stop, n_steps):
+    schedule = ramp(start, stop, n_steps)
+    values = [schedule(step) for step in range(n_steps + 3)]
+    if n_steps > 1:
+        assert values[0] == pytest.approx(start, rel=1e-12)
+    assert values[n_steps - 1 :] == pytest.approx([stop] * 4, rel=1e-12)
+    sign = 1 if stop >= start else -1
+    slack = 1e-12 * max(start, stop)
+    pairs = itertools.pairwise(values)
+    assert all(sign * (b - a) >= -slack for a, b in pairs)
+
+
+def test_shapes_of_the_ramps():
+    assert linear(1.0, 3.0, 5)(1) == 1.5
+    assert geometric(1.0, 16.0, 5)(1) == pytest.approx(2.0)
+    assert cosine(1.0, 0.0, 5)(1) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
+
+
+def test_warmup():
+    schedule = warmup(constant(2.0), 4)
+    assert [schedule(step) for step in range(6)] == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
+    assert warmup(linear(1.0, 0.0, 3), 0)(1) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: linear(0.0, 1.0, 0), "n_steps must be an integer >= 1, got 0"),
+        (lambda: cosine(math.nan, 1.0, 2), "start must be a number, got nan"),
+        (lambda: geometric(0.0, 1.0, 2), "start must be a number > 0, got 0.0"),
+        (lambda: geometric(1.0, -1.0, 2), "stop must be a number > 0, got -1.0"),
+        (lambda: warmup(constant(1.0), -1), "n_warmup must be an integer >= 0"),
+        (lambda: constant("a"), "value must be a number, got 'a'"),
+    ],
+)
+def test_bad_input(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
