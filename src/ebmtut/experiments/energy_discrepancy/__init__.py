@@ -1,0 +1,1 @@
+"""Experiments of energy discrepancy (Schröder, Ou, Li and Duncan, 2023)."""

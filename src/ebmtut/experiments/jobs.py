@@ -1,0 +1,133 @@
+"""Many independent computations, in parallel, none computed twice.
+
+A table of an experiment is a set of jobs: plain functions of plain values.
+Each one's outcome is written as soon as it is there, so that a killed run
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.results.store import to_json
+
+__all__ = ["Outcome", "run_jobs"]
+
+
+@dataclass
+class Outcome:
+    """What a job returns: numbers by name, and arrays by name."""
+
+    scalars: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def run_jobs(
+    function: Callable[..., Outcome],
+    jobs: Mapping[str, Mapping[str, Any]],
+    *,
+    folder: Path | None = None,
+    n_workers: int | None = None,
+    progress: bool = False,
+    label: str = "jobs",
+) -> dict[str, Outcome]:
+    """Call ``function(**arguments)`` for every job.
+
+    Parameters
+    ----------
+    function
+        Importable by name (a worker process imports it).
+    jobs
+        Keyword arguments by job name; a name is a file's name, too. An
+        argument named ``checkpoint`` says where a job keeps its state, not
+        what it computes.
+    folder
+        Where outcomes are kept. An outcome there is used again if it was
+        computed with the same arguments, and computed anew otherwise.
+    n_workers
+        Processes; None: one a core. With one, or a single job, the jobs run
+        in this process.
+    progress
+        Whether to show a progress bar over jobs, named ``label``.
+
+    Returns
+    -------
+    dict of str to Outcome
+        In the order of ``jobs``.
+    """
+    outcomes: dict[str, Outcome] = {}
+    waiting: dict[str, Mapping[str, Any]] = {}
+    for name, arguments in jobs.items():
+        kept = _load(folder, name, arguments)
+        if kept is None:
+            waiting[name] = arguments
+        else:
+            outcomes[name] = kept
+    n_workers = min(n_workers or os.cpu_count() or 1, max(1, len(waiting)))
+    bar = tqdm(total=len(jobs), initial=len(outcomes), desc=label, disable=not progress)
+    with bar:
+
+        def done(name: str, outcome: Outcome) -> None:
+            _save(folder, name, jobs[name], outcome)
+            outcomes[name] = outcome
+            bar.update()
+
+        if n_workers == 1:
+            for name, arguments in waiting.items():
+                done(name, function(**arguments))
+        else:
+            spawn = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(
+                n_workers,
+                mp_context=spawn,
+                initializer=torch.set_num_threads,
+                initargs=(1,),
+            ) as pool:
+                futures = {
+                    pool.submit(function, **arguments): name
+                    for name, arguments in waiting.items()
+                }
+                try:
+                    for future in as_completed(futures):
+                        done(futures[future], future.result())
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
+    return {name: outcomes[name] for name in jobs}
+
+
+def _identity(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return what a job computes, as JSON gives it back."""
+    what = {k: v for k, v in arguments.items() if k != "checkpoint"}
+    return to_json(what, name)
+
+
+def _load(
+    folder: Path | None, name: str, arguments: Mapping[str, Any]
+) -> Outcome | None:
+    if folder is None or not (folder / f"{name}.safetensors").is_file():
+        return None
+    tensors, meta = load_checkpoint(folder / f"{name}.safetensors")
+    if meta["arguments"] != _identity(name, arguments):
+        return None
+    return Outcome(meta["scalars"], {k: v.numpy() for k, v in tensors.items()})
+
+
+def _save(
+    folder: Path | None, name: str, arguments: Mapping[str, Any], outcome: Outcome
+) -> None:
+    if folder is not None:
+        tensors = {k: torch.from_numpy(v) for k, v in outcome.arrays.items()}
+        meta = {"arguments": _identity(name, arguments), "scalars": outcome.scalars}
+        save_checkpoint(folder / f"{name}.safetensors", tensors, meta)

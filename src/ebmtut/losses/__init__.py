@@ -1,0 +1,31 @@
+"""Training losses."""
+
+from ebmtut.losses.contrastive_divergence import (
+    PersistentChains,
+    contrastive_divergence_loss,
+)
+from ebmtut.losses.energy_discrepancy import (
+    energy_discrepancy_loss,
+    stabilized_log_mean_exp,
+)
+from ebmtut.losses.perturbations import (
+    Bernoulli,
+    DirectedNeighborhood,
+    Grid,
+    Negatives,
+    Perturbation,
+    Pool,
+)
+
+__all__ = [
+    "Bernoulli",
+    "DirectedNeighborhood",
+    "Grid",
+    "Negatives",
+    "PersistentChains",
+    "Perturbation",
+    "Pool",
+    "contrastive_divergence_loss",
+    "energy_discrepancy_loss",
+    "stabilized_log_mean_exp",
+]

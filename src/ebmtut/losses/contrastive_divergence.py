@@ -1,0 +1,88 @@
+"""Contrastive divergence, CD-k and persistent.
+
+Source: Hinton (2002); Tieleman (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_bits, check_range
+from ebmtut.samplers import Sampler, run_chain
+
+__all__ = ["PersistentChains", "contrastive_divergence_loss"]
+
+
+def contrastive_divergence_loss(
+    energy: Callable[[Tensor], Tensor], x: Tensor, x_model: Tensor
+) -> Tensor:
+    """Mean energy of data minus mean energy of model samples.
+
+    Its gradient is the (approximate) gradient of the negative
+    log-likelihood; its value measures nothing.
+
+    Parameters
+    ----------
+    energy
+        Maps states (n, n_sites) to energies (n,).
+    x
+        Data, shape (batch, n_sites).
+    x_model
+        Samples of the model, shape (any, n_sites): k steps of a chain from
+        ``x`` give CD-k, chains kept between updates give PCD
+        (`PersistentChains`).
+
+    Returns
+    -------
+    Tensor
+        Scalar loss.
+    """
+    check_bits("x", x)
+    check_bits("x_model", x_model, n_sites=x.shape[1])
+    u = energy(torch.cat([x, x_model]))
+    return u[: len(x)].mean() - u[len(x) :].mean()
+
+
+class PersistentChains:
+    """Chains that go on where the last update left them (PCD).
+
+    Parameters
+    ----------
+    x
+        Starting states, shape (n_chains, n_sites).
+    n_steps
+        Steps of the sampler an update.
+    restart_probability
+        Chance that a chain starts afresh from the data of the update,
+        which helps chains that sit in a forgotten mode.
+    """
+
+    def __init__(
+        self, x: Tensor, *, n_steps: int, restart_probability: float = 0.0
+    ) -> None:
+        check_bits("x", x)
+        check_range("n_steps", n_steps, low=1, integer=True)
+        check_range("restart_probability", restart_probability, low=0, high=1)
+        self.x = x.clone()
+        self.n_steps = n_steps
+        self.restart_probability = restart_probability
+
+    def advance(
+        self, sampler: Sampler, data: Tensor, *, generator: torch.Generator
+    ) -> Tensor:
+        """Move every chain ``n_steps``, in place, and return the new states."""
+        n_chains = len(self.x)
+        x = self.x
+        if self.restart_probability > 0:
+            draw = torch.rand(n_chains, generator=generator, device=self.x.device)
+            pick = torch.randint(
+                len(data), (n_chains,), generator=generator, device=self.x.device
+            )
+            restart = (draw < self.restart_probability)[:, None]
+            x = torch.where(restart, data[pick], x)
+        result = run_chain(sampler, x, self.n_steps, generator=generator)
+        # In place, so that a checkpoint can hold the very tensor.
+        return self.x.copy_(result.x_final.detach())

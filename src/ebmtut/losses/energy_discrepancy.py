@@ -1,0 +1,142 @@
+"""The energy discrepancy loss.
+
+Source: Schröder, Ou, Li and Duncan (2023), "Training Discrete Energy-Based
+Models with Energy Discrepancy", Definition 1 and Eq. 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_bits, check_range
+from ebmtut.losses.perturbations import Negatives, Perturbation
+
+__all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
+
+
+def stabilized_log_mean_exp(difference: Tensor, ratio: float) -> Tensor:
+    """Return log(ratio + mean(exp(difference))) over the last dimension.
+
+    Parameters
+    ----------
+    difference
+        U(x) - U(x') (+ log-weights), shape (batch, n_negatives).
+    ratio
+        w / M, the stabiliser over the number of negatives; 0 for none.
+    """
+    log_sum = difference.logsumexp(-1) - math.log(difference.shape[-1])
+    if ratio == 0:
+        return log_sum
+    return torch.logaddexp(log_sum, log_sum.new_tensor(math.log(ratio)))
+
+
+def energy_discrepancy_loss(
+    energy: Callable[[Tensor], Tensor],
+    x: Tensor,
+    perturbation: Perturbation,
+    *,
+    n_negatives: int = 32,
+    stabilizer: float = 1.0,
+    n_backward: int | None = None,
+    generator: torch.Generator,
+) -> Tensor:
+    """Stabilised energy discrepancy of a batch, Eq. 2.
+
+    The mean over the batch of
+
+        log( w + sum_j exp(U(x) - U(x'_j)) ) - log M.
+
+    Parameters
+    ----------
+    energy
+        Maps states (n, n_sites) to energies (n,).
+    x
+        Data, bits as floats, shape (batch, n_sites).
+    perturbation
+        Where the negative samples x'_j come from.
+    n_negatives
+        M, negative samples a data point. A perturbation that sums exactly
+        (`Grid`) may return another number; the ratio w / M is then kept.
+    stabilizer
+        w >= 0. It bounds the loss below by log(w / M); w = 0 is the plain
+        estimator, which can diverge.
+    n_backward
+        Differentiate through only this many of the negatives, drawn in
+        proportion to their part in the gradient. The loss is the same, its
+        gradient unbiased, and its cost falls: most negatives are so
+        unlikely that they hardly pull. None (default): through all.
+    generator
+        Source of randomness.
+
+    Returns
+    -------
+    Tensor
+        Scalar loss.
+
+    Raises
+    ------
+    InputError
+        If ``x`` is not made of bits, or a number lies out of its range.
+
+    Notes
+    -----
+    The gradient is the mean over the batch of
+    ``sum_j r_j (grad U(x) - grad U(x'_j))`` with the responsibilities
+    ``r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k)))``.
+
+    See the chapter :doc:`/book/energy_discrepancy/index`.
+    """
+    check_bits("x", x)
+    check_range("n_negatives", n_negatives, low=1, integer=True)
+    check_range("stabilizer", stabilizer, low=0)
+    negatives = perturbation.negatives(x, n_negatives, generator=generator)
+    ratio = stabilizer / n_negatives
+    if n_backward is not None:
+        check_range("n_backward", n_backward, low=1, integer=True)
+        if n_backward < negatives.x.shape[1]:
+            return _subsampled(energy, x, negatives, ratio, n_backward, generator)
+    return stabilized_log_mean_exp(_differences(energy, x, negatives), ratio).mean()
+
+
+def _differences(
+    energy: Callable[[Tensor], Tensor], x: Tensor, negatives: Negatives
+) -> Tensor:
+    """U(x) - U(x'_j) + log weight, (batch, n_negatives), by one evaluation."""
+    batch, n_negatives, n_sites = negatives.x.shape
+    u = energy(torch.cat([x, negatives.x.reshape(-1, n_sites)]))
+    difference = u[:batch, None] - u[batch:].view(batch, n_negatives)
+    if negatives.log_weight is not None:
+        difference = difference + negatives.log_weight
+    return difference
+
+
+def _subsampled(
+    energy: Callable[[Tensor], Tensor],
+    x: Tensor,
+    negatives: Negatives,
+    ratio: float,
+    n_backward: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Return the loss with a gradient through ``n_backward`` negatives."""
+    with torch.no_grad():
+        difference = _differences(energy, x, negatives)
+        values = stabilized_log_mean_exp(difference, ratio)
+        share = (difference - values[:, None]).exp() / difference.shape[1]
+        # Systematic resampling: one uniform a row, evenly spaced points.
+        # Each negative is drawn (n_backward * share / total) times on average.
+        cumulative = share.cumsum(1)
+        total = cumulative[:, -1:]
+        u = torch.rand((len(x), 1), generator=generator, device=x.device, dtype=x.dtype)
+        steps = torch.arange(n_backward, device=x.device, dtype=x.dtype)
+        points = (steps + u) / n_backward * total
+        drawn = torch.searchsorted(cumulative, points, right=True)
+        drawn.clamp_(max=difference.shape[1] - 1)
+        chosen = negatives.x.take_along_dim(drawn.unsqueeze(-1), dim=1)
+    chosen_difference = _differences(energy, x, Negatives(chosen))
+    surrogate = (total * chosen_difference).mean(1).mean()
+    return values.mean() + surrogate - surrogate.detach()

@@ -1,0 +1,268 @@
+"""Perturbations q(y|x) of energy discrepancy and their negative samples.
+
+A perturbation destroys information: it maps a data point ``x`` to ``y``.
+Energy discrepancy only ever needs the way back, *negative samples* ``x'``
+drawn from the law in which the contrastive potential is an expectation,
+
+    U_q(y) = -log E[ weight(x', y) * exp(-U(x')) ]          (Eq. 5)
+
+so each class here offers one method, `negatives`, that goes there and back.
+
+Source: Schröder, Ou, Li and Duncan (2023), "Training Discrete Energy-Based
+Models with Energy Discrepancy", Section 2.1 and Appendix C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.random import bernoulli
+
+__all__ = [
+    "Bernoulli",
+    "DirectedNeighborhood",
+    "Grid",
+    "Negatives",
+    "Perturbation",
+    "Pool",
+]
+
+
+class Negatives(NamedTuple):
+    """Negative samples of a batch.
+
+    Attributes
+    ----------
+    x
+        Negative samples, shape (batch, n_negatives, n_sites).
+    log_weight
+        Logarithms of the weights inside the expectation of Eq. 5, shape
+        (batch, n_negatives); None where every weight is 1.
+    """
+
+    x: Tensor
+    log_weight: Tensor | None = None
+
+
+class Perturbation(Protocol):
+    """Anything that turns data into negative samples."""
+
+    def negatives(
+        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+    ) -> Negatives:
+        """Perturb ``x`` of shape (batch, n_sites) and draw the way back."""
+        ...
+
+
+def _flip_one(x: Tensor, site: Tensor) -> Tensor:
+    """Flip bit ``site`` of the last dimension of ``x``."""
+    value = x.gather(-1, site.unsqueeze(-1))
+    return x.scatter(-1, site.unsqueeze(-1), 1 - value)
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Flip every bit independently with probability ``eps`` (ED-Bern).
+
+    The channel is symmetric, so the way back is the same noise once more.
+
+    Parameters
+    ----------
+    eps
+        Flip probability in the open interval (0, 1). At 0 nothing is lost
+        and at 1 the flip is undone exactly: the loss then does not depend
+        on the energy at all.
+    """
+
+    eps: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_range(
+            "eps", self.eps, low=0, high=1, include_low=False, include_high=False
+        )
+
+    def negatives(
+        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+    ) -> Negatives:
+        """Draw y = x + noise and x' = y + noise (mod 2); see `Perturbation`."""
+        batch, n_sites = x.shape
+        eps = x.new_tensor(self.eps)
+        y = (x - bernoulli(eps.expand(batch, n_sites), generator=generator)).abs()
+        noise = bernoulli(eps.expand(batch, n_negatives, n_sites), generator=generator)
+        return Negatives((y.unsqueeze(1) - noise).abs())
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Move to a uniform neighbour at Hamming distance one (ED-Grid).
+
+    Parameters
+    ----------
+    exact
+        Whether to sum over all ``n_sites`` neighbours of ``y`` instead of
+        sampling ``n_negatives`` of them. None (default): where it costs no
+        more than sampling, that is for ``n_negatives >= n_sites``.
+    """
+
+    exact: bool | None = None
+
+    def negatives(
+        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+    ) -> Negatives:
+        """Draw y from N(x), then all or some of N(y); see `Perturbation`."""
+        batch, n_sites = x.shape
+
+        def sites(*shape: int) -> Tensor:
+            return torch.randint(n_sites, shape, generator=generator, device=x.device)
+
+        y = _flip_one(x, sites(batch)).unsqueeze(1)
+        if self.exact or (self.exact is None and n_negatives >= n_sites):
+            eye = torch.eye(n_sites, dtype=x.dtype, device=x.device)
+            return Negatives((y - eye).abs())
+        y = y.expand(batch, n_negatives, n_sites)
+        return Negatives(_flip_one(y, sites(batch, n_negatives)))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Replace each window by its mean (ED-Pool, Appendix C.2).
+
+    Given a window's mean, every arrangement of its bits is equally likely:
+    negative samples are block-wise permutations of the data point, and the
+    pooled point itself is never formed.
+
+    Parameters
+    ----------
+    window
+        Number of sites in a window, or (height, width) of a two-dimensional
+        block.
+    image_shape
+        (height, width) of the image for two-dimensional blocks, else None.
+    """
+
+    window: int | tuple[int, int]
+    image_shape: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = self.window if isinstance(self.window, tuple) else (self.window,)
+        for size in sizes:
+            check_range("window", size, low=1, integer=True)
+        if isinstance(self.window, tuple) != (self.image_shape is not None):
+            raise InputError(
+                f"window={self.window} with image_shape={self.image_shape}: give a "
+                "(height, width) window together with a (height, width) image_shape, "
+                "or a whole number and no image_shape"
+            )
+
+    def blocks(self, n_sites: int) -> Tensor:
+        """Site indices of each window, int64 (n_windows, window_size).
+
+        Raises
+        ------
+        InputError
+            If the windows do not tile the sites.
+        """
+        if isinstance(self.window, tuple) and self.image_shape is not None:
+            (h, w), (height, width) = self.window, self.image_shape
+            if height * width != n_sites:
+                raise InputError(
+                    f"image_shape={self.image_shape} has {height * width} sites, "
+                    f"but the data has {n_sites}"
+                )
+            if height % h or width % w:
+                raise InputError(
+                    f"window={self.window} does not divide image_shape="
+                    f"{self.image_shape}: each side must be a multiple"
+                )
+            index = torch.arange(n_sites).view(height // h, h, width // w, w)
+            return index.transpose(1, 2).reshape(-1, h * w)
+        assert isinstance(self.window, int)
+        if n_sites % self.window:
+            raise InputError(
+                f"window={self.window} does not divide the {n_sites} sites: "
+                f"use a divisor of {n_sites}"
+            )
+        return torch.arange(n_sites).view(-1, self.window)
+
+    def negatives(
+        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+    ) -> Negatives:
+        """Permute the bits within each window; see `Perturbation`."""
+        batch, n_sites = x.shape
+        blocks = self.blocks(n_sites).to(x.device)
+        keys = torch.rand(
+            (batch, n_negatives, *blocks.shape),
+            generator=generator,
+            device=x.device,
+        )
+        windows = x[:, blocks].unsqueeze(1).expand(keys.shape)
+        shuffled = windows.gather(-1, keys.argsort(dim=-1))
+        negatives = torch.empty(
+            (batch, n_negatives, n_sites), dtype=x.dtype, device=x.device
+        )
+        negatives[..., blocks.flatten()] = shuffled.flatten(2)
+        return Negatives(negatives)
+
+
+@dataclass(frozen=True)
+class DirectedNeighborhood:
+    """Neighbourhoods that differ from their inverses (Appendix C.4).
+
+    Enumerated spaces only: neighbours are lists of state indices. The way
+    back is uniform on N^-1(y), and each x' carries the weight
+    |N^-1(y)| / |N(x')|.
+
+    Parameters
+    ----------
+    states
+        All states, shape (n_states, n_sites).
+    neighbors
+        ``neighbors[i]`` lists the indices of the neighbours of state ``i``;
+        none may be empty.
+    index
+        Maps states (batch, n_sites) to their row in ``states``.
+    """
+
+    states: Tensor
+    neighbors: tuple[tuple[int, ...], ...]
+    index: Callable[[Tensor], Tensor]
+
+    def __post_init__(self) -> None:
+        if len(self.neighbors) != len(self.states):
+            raise InputError(
+                f"neighbors has {len(self.neighbors)} lists for "
+                f"{len(self.states)} states: give one a state"
+            )
+        empty = [i for i, near in enumerate(self.neighbors) if not near]
+        if empty:
+            raise InputError(
+                f"neighbors[{empty[0]}] is empty: every state needs a neighbour"
+            )
+
+    def adjacency(self) -> Tensor:
+        """Return A with A[x, y] = 1 where y is in N(x), (n_states, n_states)."""
+        n = len(self.states)
+        adjacency = self.states.new_zeros(n, n)
+        for i, near in enumerate(self.neighbors):
+            adjacency[i, list(near)] = 1
+        return adjacency
+
+    def negatives(
+        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+    ) -> Negatives:
+        """Draw y from N(x) and x' from N^-1(y), with log-weights."""
+        adjacency = self.adjacency()
+        y = torch.multinomial(adjacency[self.index(x)], 1, generator=generator)
+        inverse = adjacency.T[y.squeeze(1)]  # row: who has y as a neighbour
+        back = torch.multinomial(
+            inverse, n_negatives, replacement=True, generator=generator
+        )
+        n_out = adjacency.sum(1)[back]
+        n_in = inverse.sum(1, keepdim=True)
+        return Negatives(self.states[back], n_in.log() - n_out.log())

@@ -1,0 +1,283 @@
+"""One training loop for every energy in the book.
+
+Averaged weights, gradient clipping, bfloat16 where the hardware has units
+for it, checkpoints that continue bit for bit, and a stop with a message
+when the loss diverges.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.results import load_checkpoint, save_checkpoint
+
+__all__ = [
+    "DivergenceError",
+    "Loss",
+    "TrainConfig",
+    "TrainResult",
+    "bfloat16_is_fast",
+    "train",
+]
+
+
+class DivergenceError(RuntimeError):
+    """The loss or the gradient is no longer finite."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train.
+
+    Parameters
+    ----------
+    n_steps
+        Optimiser steps.
+    batch_size
+        Data points a step.
+    learning_rate
+        Adam's step size after warm-up.
+    decay
+        "cosine" lets the learning rate fall to zero over the run,
+        "constant" keeps it.
+    n_warmup
+        Steps over which the learning rate rises from zero.
+    ema_decay
+        Decay of the exponential moving average of the weights, which is
+        what the run returns; 0 returns the last weights.
+    clip_norm
+        Largest norm of the gradient; a longer one is scaled down.
+    precision
+        "float32", "bfloat16", or "auto": bfloat16 where it is fast.
+    """
+
+    n_steps: int
+    batch_size: int = 128
+    learning_rate: float = 2e-3
+    decay: str = "cosine"
+    n_warmup: int = 100
+    ema_decay: float = 0.998
+    clip_norm: float = 5.0
+    precision: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_range("n_steps", self.n_steps, low=0, integer=True)
+        check_range("batch_size", self.batch_size, low=1, integer=True)
+        check_range("learning_rate", self.learning_rate, low=0)
+        check_choice("decay", self.decay, ("cosine", "constant"))
+        check_range("n_warmup", self.n_warmup, low=0, integer=True)
+        check_range("ema_decay", self.ema_decay, low=0, high=1, include_high=False)
+        check_range("clip_norm", self.clip_norm, low=0, include_low=False)
+        check_choice("precision", self.precision, ("auto", "float32", "bfloat16"))
+
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of ``step`` (0-based)."""
+        rate = self.learning_rate * min(1.0, (step + 1) / (self.n_warmup + 1))
+        if self.decay == "cosine":
+            rate *= 0.5 * (1 + math.cos(math.pi * step / max(1, self.n_steps)))
+        return rate
+
+
+class Loss(Protocol):
+    """A training loss: (energy, batch, generator) -> scalar."""
+
+    def __call__(
+        self, energy: nn.Module, x: Tensor, *, generator: torch.Generator
+    ) -> Tensor:
+        """Return the loss of the batch ``x``."""
+        ...
+
+
+@dataclass
+class TrainResult:
+    """What a run leaves behind.
+
+    Attributes
+    ----------
+    energy
+        A copy of the energy with averaged weights.
+    losses
+        Loss of every step, float32 (n_steps,).
+    """
+
+    energy: nn.Module
+    losses: np.ndarray = field(repr=False)
+
+
+def bfloat16_is_fast(device: torch.device) -> bool:
+    """Whether ``device`` has units for bfloat16 matrix products."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return bool(
+        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    )
+
+
+def train(
+    energy: nn.Module,
+    loss: Loss,
+    sample: Callable[..., Tensor],
+    config: TrainConfig,
+    *,
+    generator: torch.Generator,
+    buffers: Mapping[str, Tensor] | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 1000,
+    on_step: Callable[[int, nn.Module], None] | None = None,
+    progress: bool = False,
+    label: str = "training",
+) -> TrainResult:
+    """Minimise ``loss`` over the parameters of ``energy`` with Adam.
+
+    Parameters
+    ----------
+    energy
+        Trained in place.
+    loss
+        ``loss(energy, x, generator=generator) -> scalar``.
+    sample
+        ``sample(n, generator=generator) -> x``, the data.
+    config
+        How to train.
+    generator
+        Source of all randomness of the run.
+    buffers
+        Tensors that the loss changes in place and that a checkpoint must
+        hold, such as persistent chains.
+    checkpoint
+        File to write every ``checkpoint_every`` steps; if it is there, the
+        run goes on from it, with the same numbers as an unbroken run.
+    on_step
+        Called with (step, averaged energy) after every step.
+    progress
+        Whether to show a progress bar, named ``label``.
+
+    Returns
+    -------
+    TrainResult
+
+    Raises
+    ------
+    DivergenceError
+        If the loss or the gradient is not finite; names the step.
+    InputError
+        If the checkpoint belongs to another configuration.
+    """
+    parameters = [p for p in energy.parameters() if p.requires_grad]
+    device = parameters[0].device
+    averaged = copy.deepcopy(energy)
+    averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
+    weights = [p.data for p in parameters]
+    averaged.requires_grad_(False)
+    optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
+    bfloat16 = config.precision == "bfloat16" or (
+        config.precision == "auto" and bfloat16_is_fast(device)
+    )
+    run = _Run(energy, averaged, optimizer, generator, dict(buffers or {}), config)
+    losses = np.full(config.n_steps, np.nan, dtype=np.float32)
+    start = run.restore(checkpoint, losses) if checkpoint else 0
+
+    steps = tqdm(
+        range(start, config.n_steps),
+        desc=label,
+        disable=not progress,
+        initial=start,
+        total=config.n_steps,
+    )
+    for step in steps:
+        optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
+        x = sample(config.batch_size, generator=generator)
+        # No cache of cast weights: one made without gradients would be
+        # reused where gradients are needed.
+        with torch.autocast(
+            device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
+        ):
+            value = loss(energy, x, generator=generator)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
+        losses[step] = value.item()
+        if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
+            raise DivergenceError(
+                f"{label} diverged at step {step}: loss {losses[step]}, gradient "
+                f"norm {norm.item()}; try a smaller learning_rate "
+                f"({config.learning_rate}) or a larger stabilizer"
+            )
+        optimizer.step()
+        # The average starts short, so that it forgets the initial weights.
+        decay = min(config.ema_decay, (step + 1) / (step + 10))
+        if config.ema_decay == 0:
+            decay = 0.0
+        torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
+        if on_step is not None:
+            on_step(step, averaged)
+        if checkpoint and (step + 1) % checkpoint_every == 0:
+            run.save(checkpoint, step + 1, losses)
+    return TrainResult(averaged, losses)
+
+
+@dataclass
+class _Run:
+    """Everything that a checkpoint has to hold."""
+
+    energy: nn.Module
+    averaged: nn.Module
+    optimizer: torch.optim.Adam
+    generator: torch.Generator
+    buffers: dict[str, Tensor]
+    config: TrainConfig
+
+    def _adam_tensors(self) -> dict[str, Tensor]:
+        state = self.optimizer.state_dict()["state"]
+        return {f"adam.{i}.{k}": v for i, s in state.items() for k, v in s.items()}
+
+    def save(self, path: Path, step: int, losses: np.ndarray) -> None:
+        """Write the whole state of the run."""
+        tensors = {f"energy.{k}": v for k, v in self.energy.state_dict().items()}
+        tensors |= {f"ema.{k}": v for k, v in self.averaged.state_dict().items()}
+        tensors |= self._adam_tensors()
+        tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
+        tensors["generator"] = self.generator.get_state()
+        tensors["losses"] = torch.from_numpy(losses[:step])
+        save_checkpoint(path, tensors, {"step": step, "config": asdict(self.config)})
+
+    def restore(self, path: Path, losses: np.ndarray) -> int:
+        """Load the state from ``path`` if it is there; return the next step."""
+        if not path.exists():
+            return 0
+        tensors, meta = load_checkpoint(path)
+        if meta["config"] != asdict(self.config):
+            raise InputError(
+                f"checkpoint={path.name} was made with {meta['config']}, not with "
+                f"{asdict(self.config)}: remove it or use its configuration"
+            )
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            cut = len(prefix) + 1
+            return {k[cut:]: v for k, v in tensors.items() if k.startswith(prefix)}
+
+        self.energy.load_state_dict(part("energy"))
+        self.averaged.load_state_dict(part("ema"))
+        adam: dict[int, dict[str, Any]] = {}
+        for key, value in part("adam").items():
+            index, name = key.split(".", 1)
+            adam.setdefault(int(index), {})[name] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": adam, "param_groups": groups})
+        for key, value in part("buffer").items():
+            self.buffers[key].copy_(value)
+        self.generator.set_state(tensors["generator"].cpu())
+        step = int(meta["step"])
+        losses[:step] = tensors["losses"].numpy()
+        return step
