@@ -3,6 +3,8 @@
 from ebmtut.results.atomic import check_writable
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.results.provenance import Provenance, collect_provenance
+from ebmtut.results.records import record
+from ebmtut.results.serialize import to_json
 from ebmtut.results.store import (
     SCALES,
     Result,
@@ -10,7 +12,6 @@ from ebmtut.results.store import (
     default_root,
     list_results,
     load_result,
-    record,
     result_folder,
     save_result,
 )
@@ -30,4 +31,5 @@ __all__ = [
     "result_folder",
     "save_checkpoint",
     "save_result",
+    "to_json",
 ]

@@ -11,7 +11,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.results.atomic import replace_file
-from ebmtut.results.store import to_json
+from ebmtut.results.serialize import to_json
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 

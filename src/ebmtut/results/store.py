@@ -3,21 +3,20 @@
 import hashlib
 import io
 import json
-import math
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ebmtut.checks import InputError, check_choice
-from ebmtut.results.atomic import replace_file, replace_folder
+from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance
+from ebmtut.results.serialize import to_json, to_npz
 
 __all__ = [
     "SCALES",
@@ -26,10 +25,8 @@ __all__ = [
     "default_root",
     "list_results",
     "load_result",
-    "record",
     "result_folder",
     "save_result",
-    "to_json",
 ]
 
 SCALES = ("quick", "full", "paper")
@@ -115,7 +112,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
         nor an array of numbers.
     """
     target = result_folder(result.id, result.scale, root)
-    arrays = _npz(result.arrays)
+    arrays = to_npz(result.arrays)
     content = {
         "format": _FORMAT,
         "id": result.id,
@@ -198,93 +195,6 @@ def list_results(root: str | Path | None = None) -> list[tuple[str, str]]:
                 yield f"{paper}/{name}", scale
 
     return sorted(found())
-
-
-def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> None:
-    """Keep what a notebook found, for a sweep to collect.
-
-    Parameters
-    ----------
-    name
-        Name of the record: letters, digits, ``-`` and ``_``.
-    values
-        Arrays and tensors go to ``name.npz``, everything else to
-        ``name.json``; each file is replaced in one step, the JSON last.
-    results_dir
-        Where to; empty for nowhere, which is what a notebook's default is.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written to, or a value cannot be stored.
-    """
-    if not str(results_dir) or results_dir == Path():
-        return
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        raise InputError(f"name must be letters, digits, - and _, got {name!r}")
-    kinds = (np.ndarray, torch.Tensor)
-    arrays = {key: value for key, value in values.items() if isinstance(value, kinds)}
-    rest = {key: value for key, value in values.items() if key not in arrays}
-    text = json.dumps(
-        to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
-    )
-    if arrays:
-        replace_file(Path(results_dir) / f"{name}.npz", _npz(arrays))
-    replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())
-
-
-def to_json(value: Any, where: str = "value") -> Any:
-    """Reduce a value to what JSON holds; non-finite numbers become None.
-
-    Parameters
-    ----------
-    value
-        Nested mappings, sequences, dataclasses, numbers, numpy or torch
-        numbers and arrays, strings, paths, None.
-    where
-        Name of the value, for the message.
-
-    Raises
-    ------
-    InputError
-        If something else is inside; the message says where.
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        value = asdict(value)
-    if isinstance(value, (np.generic, np.ndarray, torch.Tensor)):
-        value = value.tolist()
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(k): to_json(v, f"{where}.{k}") for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
-    raise InputError(f"{where} must be JSON-able, got {type(value).__name__}")
-
-
-def _npz(arrays: Mapping[str, Any]) -> bytes:
-    """A compressed archive of arrays, without pickled objects."""
-    buffer = io.BytesIO()
-    # Not np.savez, whose own argument names an array could collide with.
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, value in arrays.items():
-            if isinstance(value, torch.Tensor):
-                value = value.detach().cpu().numpy()
-            array = np.asarray(value)
-            if array.dtype.hasobject:
-                raise InputError(
-                    f"arrays[{name!r}] must hold numbers, got Python objects"
-                )
-            # A fixed date, so that equal results are equal files.
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(entry, "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def _check_key(id: str, scale: str) -> None:

@@ -1,0 +1,49 @@
+"""Records: what a notebook leaves for a sweep to collect."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.results.atomic import replace_file
+from ebmtut.results.serialize import to_json, to_npz
+
+__all__ = ["record"]
+
+
+def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> None:
+    """Keep what a notebook found, for a sweep to collect.
+
+    Parameters
+    ----------
+    name
+        Name of the record: letters, digits, ``-`` and ``_``.
+    values
+        Arrays and tensors go to ``name.npz``, everything else to
+        ``name.json``; each file is replaced in one step, the JSON last.
+    results_dir
+        Where to; empty for nowhere, which is what a notebook's default is.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written to, or a value cannot be stored.
+    """
+    if not str(results_dir) or results_dir == Path():
+        return
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise InputError(f"name must be letters, digits, - and _, got {name!r}")
+    kinds = (np.ndarray, torch.Tensor)
+    arrays = {key: value for key, value in values.items() if isinstance(value, kinds)}
+    rest = {key: value for key, value in values.items() if key not in arrays}
+    text = json.dumps(
+        to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
+    )
+    if arrays:
+        replace_file(Path(results_dir) / f"{name}.npz", to_npz(arrays))
+    replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())

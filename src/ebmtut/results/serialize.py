@@ -1,0 +1,78 @@
+"""Values as JSON and arrays as npz, strictly: nothing pickled, nothing non-standard."""
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ebmtut.checks import InputError
+
+__all__ = ["to_json", "to_npz"]
+
+
+def to_json(value: Any, where: str = "value") -> Any:
+    """Reduce a value to what JSON holds; non-finite numbers become None.
+
+    Parameters
+    ----------
+    value
+        Nested mappings, sequences, dataclasses, numbers, numpy or torch
+        numbers and arrays, strings, paths, None.
+    where
+        Name of the value, for the message.
+
+    Raises
+    ------
+    InputError
+        If something else is inside; the message says where.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, (np.generic, np.ndarray, torch.Tensor)):
+        value = value.tolist()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v, f"{where}.{k}") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+    raise InputError(f"{where} must be JSON-able, got {type(value).__name__}")
+
+
+def to_npz(arrays: Mapping[str, Any]) -> bytes:
+    """Pack arrays and tensors into a compressed npz archive.
+
+    Equal arrays give equal bytes.
+
+    Raises
+    ------
+    InputError
+        If an array holds Python objects.
+    """
+    buffer = io.BytesIO()
+    # Not np.savez, whose own argument names an array could collide with.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in arrays.items():
+            if isinstance(value, torch.Tensor):
+                value = value.detach().cpu().numpy()
+            array = np.asarray(value)
+            if array.dtype.hasobject:
+                raise InputError(
+                    f"arrays[{name!r}] must hold numbers, got Python objects"
+                )
+            # A fixed date, so that equal results are equal files.
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+    return buffer.getvalue()
