@@ -84,10 +84,10 @@ def write_pages(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for page in collect():
-        parts = [f"(api-{page.name})=\n# `{PACKAGE}.{page.name}`\n"]
+        parts = [f"(api-{page.name})=\n# {PACKAGE}.{page.name}\n"]
         for module, names in page.modules.items():
             if module != f"{PACKAGE}.{page.name}":
-                parts.append(f"## `{module}`\n")
+                parts.append(f"## {module}\n")
             parts.append(f"```{{eval-rst}}\n{_directives(module, names)}```\n")
         file = folder / f"{page.name}.md"
         file.write_text("\n".join(parts), "utf-8")
@@ -167,7 +167,7 @@ def _entry(module: str, name: str) -> list[str]:
         # The fields of a named tuple have no text beyond the class's docstring.
         members = [] if issubclass(value, tuple) else ["   :members:"]
         return [f".. {kind}:: {name}", *members, "   :show-inheritance:", ""]
-    if callable(value) and hasattr(value, "__doc__") and hasattr(value, "__name__"):
+    if inspect.isroutine(value) or hasattr(value, "py_func"):  # the latter by numba
         return [f".. autofunction:: {name}", ""]
     return [f".. py:data:: {name}", "", *_comment(module, name), ""]
 
