@@ -11,7 +11,6 @@ from tools.paths import BOOK, HTML
 
 __all__ = ["main", "photograph"]
 
-WINDOW = {"width": 1280, "height": 800}
 SECONDS = 6  # of the moving picture, so that it shows something
 
 
@@ -26,7 +25,9 @@ def photograph(index: Path, target: Path) -> None:
         A PNG file.
     """
     with open_browser() as browser:
-        page = browser.new_page(viewport=WINDOW, color_scheme="light")
+        page = browser.new_page(
+            viewport={"width": 1280, "height": 800}, color_scheme="light"
+        )
         page.goto(index.as_uri())
         page.wait_for_timeout(1000 * SECONDS)
         page.screenshot(path=str(target))
