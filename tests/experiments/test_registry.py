@@ -103,12 +103,13 @@ def test_a_row_without_experiment_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InputError, match="'drl/samples'") as caught:
         get_experiment("drl/samples")
     assert "\n" not in str(caught.value)
-    # A location whose module is not there yet counts as no experiment.
-    missing = {"drl/samples": Location("nowhere.at_all", "SAMPLES", "drl/x.ipynb")}
-    monkeypatch.setattr(registry, "LOCATIONS", missing)
-    assert not available()
-    with pytest.raises(InputError, match="'drl/samples'"):
-        get_experiment("drl/samples")
+    # A location whose module or constant is not there yet counts as no experiment.
+    for module, attribute in (("nowhere.at_all", "SAMPLES"), ("registry", "SAMPLES")):
+        missing = {"drl/samples": Location(module, attribute, "drl/x.ipynb")}
+        monkeypatch.setattr(registry, "LOCATIONS", missing)
+        assert not available()
+        with pytest.raises(InputError, match="'drl/samples' has no experiment yet"):
+            get_experiment("drl/samples")
 
 
 def test_a_constant_that_is_no_experiment_is_refused(

@@ -5,6 +5,7 @@ An experiment is a constant of its module, an `Experiment`; the table
 """
 
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ class Experiment:
 
     id: str
     title: str
-    presets: Mapping[Scale, Any]
+    presets: Mapping[str, Any]
     run: Callable[..., "Result"]
     figure: Callable[["Result"], "Figure"]
     check: Callable[["Result"], list[Verdict]]
@@ -94,9 +95,11 @@ class Location:
     notebook: str
 
     def exists(self) -> bool:
-        """Whether the module is there; it is not imported."""
+        """Whether the module defines the constant; it is read, not imported."""
         parts = self.module.split(".")
-        return Path(__file__).parent.joinpath(*parts).with_suffix(".py").is_file()
+        path = Path(__file__).parent.joinpath(*parts).with_suffix(".py")
+        defines = re.compile(rf"^{self.attribute}\b", re.MULTILINE)
+        return path.is_file() and bool(defines.search(path.read_text("utf-8")))
 
 
 _ISING = ("energy_discrepancy.ising", "energy_discrepancy/ising.ipynb")
@@ -140,7 +143,13 @@ def get_experiment(id: str) -> Experiment:
         what exists.
     """
     get_fact(id)
-    place = lookup("id of an experiment that runs", id, available())
+    known = available()
+    if id not in known:
+        from ebmtut.checks import InputError
+
+        listing = ", ".join(known) or "none"
+        raise InputError(f"{id!r} has no experiment yet; those that run: {listing}")
+    place = known[id]
     module = importlib.import_module(f"ebmtut.experiments.{place.module}")
     experiment = getattr(module, place.attribute)
     if not isinstance(experiment, Experiment):

@@ -265,9 +265,13 @@ def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
     InputError
         If the cell is no longer among the facts.
     """
-    evidence = {key: stored.get(key) for key in ("ours", "stderr", "n_seeds")}
+    evidence: dict[str, Any] = {
+        key: stored.get(key) for key in ("ours", "stderr", "n_seeds")
+    }
     if stored["rule"] == "published":
-        return compare(id, *stored["cell"], **evidence, excuse=stored["excuse"])
+        table, method, column = stored["cell"]
+        excuse = stored["excuse"]
+        return compare(id, table, method, column, **evidence, excuse=excuse)
     return claim(
         stored["name"], rule=stored["rule"], target=stored["target"], **evidence
     )

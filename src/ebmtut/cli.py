@@ -1,0 +1,161 @@
+"""The command line: ``ebmtut list``, ``ebmtut run`` and ``ebmtut data``.
+
+What computes is imported by the command that needs it, so that ``ebmtut list``
+answers at once.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebmtut import __version__
+from ebmtut.experiments.registry import SCALES, get_experiment
+from ebmtut.ledger.listing import rows, text_table
+
+if TYPE_CHECKING:
+    from ebmtut.data import RemoteFile
+
+__all__ = ["main"]
+
+# argparse ends with 2 on a wrong command line; a wrong value ends the same way.
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``ebmtut``; by default those of this process.
+
+    Returns
+    -------
+    int
+        0; 2 after one line on stderr if a value cannot be worked with; 130 if
+        interrupted from the keyboard.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except KeyboardInterrupt:
+        print("interrupted: nothing half-written is left", file=sys.stderr)
+        return INTERRUPTED
+    except ValueError as error:
+        # The checks import torch, so the class is looked at only now.
+        from ebmtut.checks import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        print(f"ebmtut: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ebmtut",
+        description="Figures and tables of five papers on energy-based models.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="every figure and table, and its state")
+    listing.add_argument("--json", action="store_true", help="an array, for programs")
+    listing.add_argument("--paper", default="all", help="ed, drl, pmp, got or dnfs")
+    _add_results(listing)
+    listing.set_defaults(command=_list)
+
+    run = commands.add_parser("run", help="regenerate a row: its result and picture")
+    run.add_argument("id", metavar="ID", help="such as ed/ising-heatmaps")
+    run.add_argument("--scale", default="quick", help=" | ".join(SCALES))
+    run.add_argument("--device", default="auto", help="auto | cpu | cuda")
+    run.add_argument("--seed", default=0, type=int)
+    run.add_argument(
+        "--redraw",
+        action="store_true",
+        help="compute nothing: draw and judge the stored result again",
+    )
+    run.add_argument("--quiet", action="store_true", help="no progress bar")
+    _add_results(run)
+    run.set_defaults(command=_run)
+
+    data = commands.add_parser("data", help="data sets, and where they lie or belong")
+    data.set_defaults(command=_data)
+    return parser
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the results (default: EBMTUT_RESULTS, else results/)",
+    )
+
+
+def _list(options: argparse.Namespace) -> None:
+    ledger = rows(options.results, paper=options.paper)
+    if options.json:
+        entries = [row.to_json() for row in ledger]
+        print(json.dumps(entries, indent=2, allow_nan=False, ensure_ascii=False))
+    else:
+        print(text_table(ledger))
+
+
+def _run(options: argparse.Namespace) -> None:
+    # Everything that can be wrong is looked at before any work.
+    experiment = get_experiment(options.id)
+    experiment.config(options.scale)
+
+    import matplotlib
+
+    from ebmtut.experiments.runs import redraw, run_experiment
+
+    matplotlib.use("Agg")  # pictures go to files, with or without a display
+
+    if options.redraw:
+        folder, verdicts = redraw(experiment, options.scale, options.results)
+    else:
+        folder, verdicts = run_experiment(
+            experiment,
+            options.scale,
+            seed=options.seed,
+            device=options.device,
+            root=options.results,
+            progress=not options.quiet,
+        )
+    for verdict in verdicts:
+        print(f"{verdict.verdict:15} {verdict.name}: {verdict.reason}")
+    print(f"{folder / 'result.json'}\n{folder / 'figure.png'}")
+
+
+def _data(options: argparse.Namespace) -> None:
+    from ebmtut.data import DATASETS, DENSITIES, cache_folder
+
+    print(f"computed, no file needed: {', '.join(DENSITIES)}; Ising samples")
+    for name, files in DATASETS.items():
+        print(f"\n{name}")
+        for file in files:
+            print(f"  {file.name:36}{_whereabouts(file)}")
+    at_hand = os.environ.get("EBMTUT_DATA") or "not set"
+    print("\nA file that is missing is downloaded when it is first needed. To use one")
+    print("that you have, put it under its name into one of these folders:")
+    print(f"  EBMTUT_DATA  {at_hand}\n  cache        {cache_folder()}")
+
+
+def _whereabouts(file: "RemoteFile") -> str:
+    from ebmtut.data import cache_folder, sha256_of
+
+    folders = {"EBMTUT_DATA": os.environ.get("EBMTUT_DATA"), "cache": cache_folder()}
+    for name, folder in folders.items():
+        if folder and (path := Path(folder) / file.name).is_file():
+            whole = sha256_of(path) == file.sha256
+            return f"in {name}" if whole else f"in {name}, damaged (wrong SHA-256)"
+    return "missing"

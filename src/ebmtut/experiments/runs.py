@@ -1,0 +1,155 @@
+"""Run an experiment, store its result with the verdicts, draw its figure."""
+
+import dataclasses
+import io
+import shutil
+import time
+from pathlib import Path
+
+import torch
+
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.verdicts import Verdict, to_json
+from ebmtut.results import (
+    Result,
+    check_writable,
+    collect_provenance,
+    default_root,
+    load_result,
+    result_folder,
+    save_result,
+)
+from ebmtut.results.atomic import replace_file
+
+__all__ = ["redraw", "resolve_device", "run_experiment"]
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def resolve_device(name: str) -> str:
+    """Turn "auto" into a device that is there.
+
+    Parameters
+    ----------
+    name : {"auto", "cpu", "cuda"}
+        What is asked for; "auto" takes CUDA where there is one.
+
+    Raises
+    ------
+    InputError
+        If the name is another, or CUDA is asked for and not there.
+    """
+    check_choice("device", name, DEVICES)
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise InputError("device must be cpu or auto here, got 'cuda': no CUDA device")
+    if name == "auto":
+        return "cuda" if has_cuda else "cpu"
+    return name
+
+
+def run_experiment(
+    experiment: Experiment,
+    scale: str,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    root: Path | None = None,
+    progress: bool = False,
+) -> tuple[Path, list[Verdict]]:
+    """Run a preset of an experiment and store what it gave.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    scale : str
+        Which of its presets.
+    seed : int
+        At least 0.
+    device : {"auto", "cpu", "cuda"}
+        Where to compute.
+    root : Path, optional
+        Folder of the results; by default the project's own.
+    progress : bool
+        Whether to show progress bars.
+
+    Returns
+    -------
+    folder : Path
+        Holds ``result.json``, ``arrays.npz`` and ``figure.png``.
+    verdicts : list of Verdict
+        The experiment's own check.
+
+    Raises
+    ------
+    InputError
+        Before any work: if the scale, the seed or the device cannot be, or the
+        folder cannot be written to.
+    """
+    config = experiment.config(scale)
+    check_range("seed", seed, low=0, integer=True)
+    device = resolve_device(device)
+    root = default_root() if root is None else root
+    check_writable(result_folder(experiment.id, scale, root).parent)
+
+    started = time.time()
+    # Kept beside the results, so that the same command goes on after a kill.
+    name = f"{experiment.id.replace('/', '-')}-{scale}-seed{seed}"
+    kept = root / ".tmp" / name
+    extra = {"checkpoints": kept} if experiment.resumes else {}
+    result = experiment.run(
+        config, seed=seed, device=device, progress=progress, **extra
+    )
+    result = dataclasses.replace(
+        result,
+        id=experiment.id,
+        scale=scale,
+        provenance=collect_provenance(seed=seed, device=device, started=started),
+    )
+    # Stored before anything else can fail; judged and drawn from the stored file.
+    save_result(result, root)
+    shutil.rmtree(kept, ignore_errors=True)
+    return redraw(experiment, scale, root)
+
+
+def redraw(
+    experiment: Experiment, scale: str, root: Path | None = None
+) -> tuple[Path, list[Verdict]]:
+    """Judge and draw a stored result again, computing nothing.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Whose result it is.
+    scale : str
+        At which scale.
+    root : Path, optional
+        Folder of the results.
+
+    Raises
+    ------
+    ResultNotFound
+        If nothing is stored.
+    """
+    result = load_result(experiment.id, scale, root)
+    verdicts = experiment.check(result)
+    evidence = [to_json(verdict) for verdict in verdicts]
+    judged = dataclasses.replace(
+        result, scalars=result.scalars | {"verdicts": evidence}
+    )
+    picture = _png(experiment, result)
+    folder = save_result(judged, root)
+    replace_file(folder / "figure.png", picture)
+    return folder, verdicts
+
+
+def _png(experiment: Experiment, result: Result) -> bytes:
+    import matplotlib.pyplot as plt
+
+    figure = experiment.figure(result)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    plt.close(figure)
+    return buffer.getvalue()

@@ -1,0 +1,18 @@
+"""The ledger: every published number beside ours, and what is not run yet."""
+
+from ebmtut.ledger.listing import Row, ScaleState, rows, summary, text_table
+from ebmtut.ledger.page import STYLE, paper_html, rules_html
+from ebmtut.ledger.reference import Reference, reference_rows
+
+__all__ = [
+    "STYLE",
+    "Reference",
+    "Row",
+    "ScaleState",
+    "paper_html",
+    "reference_rows",
+    "rows",
+    "rules_html",
+    "summary",
+    "text_table",
+]

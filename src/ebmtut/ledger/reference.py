@@ -1,0 +1,143 @@
+"""Null and exact rows: what a model that knows nothing, or everything, scores.
+
+They are computed, never typed: a published comparison that cannot be told from
+its null row shows nothing, and no honest number lies beyond its exact row.
+What computes is imported where it is used: the ledger's list needs none of it.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ebmtut.experiments.facts import PublishedTable, get_fact
+
+__all__ = ["Reference", "reference_rows"]
+
+_N_BITS = 32  # of a point in the plane
+_Estimates = tuple[dict[str, float], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A row that is computed rather than learned.
+
+    Attributes
+    ----------
+    kind : {"null", "exact"}
+        Whether the model knows nothing, or everything.
+    label : str
+        Which model it is.
+    values : mapping of str to float
+        A number for each column of the table.
+    stderr : mapping of str to float
+        Standard errors, where the numbers are estimates.
+    """
+
+    kind: Literal["null", "exact"]
+    label: str
+    values: Mapping[str, float]
+    stderr: Mapping[str, float] = field(default_factory=dict)
+
+
+def reference_rows(
+    id: str, table: str, *, n_points: int = 1000, n_repeats: int = 10, seed: int = 0
+) -> list[Reference]:
+    """Compute the null and exact rows of a published table.
+
+    Parameters
+    ----------
+    id, table : str
+        The table.
+    n_points, n_repeats : int
+        Points a sample, and samples, of the rows that are estimates.
+    seed : int
+        Of their draws.
+
+    Returns
+    -------
+    list of Reference
+        Empty for a table without such rows yet.
+
+    Raises
+    ------
+    InputError
+        If there is no such table, or a size is too small.
+    """
+    from ebmtut.checks import check_range
+
+    check_range("n_points", n_points, low=2, integer=True)
+    check_range("n_repeats", n_repeats, low=2, integer=True)
+    check_range("seed", seed, low=0, integer=True)
+    printed = get_fact(id).table(table)
+    if table == "negative log-RMSE":
+        return [_zero_coupling(printed)]
+    if "checkerboard" not in printed.columns:
+        return []
+    if table == "NLL":
+        return [_uniform_nll(printed), _entropy(printed)]
+    return _mmd_rows(printed, n_points, n_repeats, seed)
+
+
+def _zero_coupling(table: PublishedTable) -> Reference:
+    """Score J = 0: the RMSE is sigma times the root of the density of edges."""
+    import torch
+
+    from ebmtut.energies import lattice_adjacency
+    from ebmtut.metrics import negative_log_rmse
+
+    values = {}
+    for column in table.columns:
+        lattice, sigma = column.split(", ")
+        truth = float(sigma) * lattice_adjacency(int(lattice.split("x")[0]))
+        values[column] = negative_log_rmse(torch.zeros_like(truth), truth)
+    return Reference("null", "J = 0", values)
+
+
+def _uniform_nll(table: PublishedTable) -> Reference:
+    values = dict.fromkeys(table.columns, _N_BITS * math.log(2.0))
+    return Reference("null", "uniform model", values)
+
+
+def _entropy(table: PublishedTable) -> Reference:
+    from ebmtut.data import exact_entropy
+
+    values = {column: exact_entropy(column) for column in table.columns}
+    return Reference("exact", "entropy of the data", values)
+
+
+def _mmd_rows(
+    table: PublishedTable, n_points: int, n_repeats: int, seed: int
+) -> list[Reference]:
+    """Estimate the squared MMD of data to uniform bits, and to fresh data."""
+    import torch
+
+    from ebmtut.data import DensityData
+    from ebmtut.metrics import mmd
+    from ebmtut.random import bernoulli, make_generator
+
+    def estimate(draw: Callable[[DensityData], torch.Tensor]) -> _Estimates:
+        means, errors = {}, {}
+        for column in table.columns:
+            data = DensityData(column)
+            found = torch.tensor(
+                [mmd(fresh(data), draw(data)) / 1e-4 for _ in range(n_repeats)],
+                dtype=torch.float64,
+            )
+            means[column] = float(found.mean())
+            errors[column] = float(found.std()) / math.sqrt(n_repeats)
+        return means, errors
+
+    generator = make_generator(seed)
+
+    def fresh(data: DensityData) -> torch.Tensor:
+        return data.sample_bits(n_points, generator=generator)
+
+    def uniform(data: DensityData) -> torch.Tensor:
+        return bernoulli(torch.full((n_points, _N_BITS), 0.5), generator=generator)
+
+    size = f"{n_repeats} x {n_points} points"
+    return [
+        Reference("null", f"uniform bits, {size}", *estimate(uniform)),
+        Reference("exact", f"fresh data, {size}", *estimate(fresh)),
+    ]

@@ -1,0 +1,333 @@
+"""The command line: what it prints, what it stores, what it refuses, and how."""
+
+import dataclasses
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from ebmtut import cli
+from ebmtut.checks import InputError
+from ebmtut.data import RemoteFile
+from ebmtut.experiments.facts import facts
+from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.runs import resolve_device
+from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.results import Result, load_result
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    n_points: int
+
+
+class Work:
+    """A tiny experiment that notes how it was called, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.fails = False
+
+    def run(self, config: Config, **options: Any) -> Result:
+        self.calls.append({"config": config, **options})
+        if "checkpoints" in options:
+            options["checkpoints"].mkdir(parents=True, exist_ok=True)
+            (options["checkpoints"] / "step").write_text("1")
+        if self.fails:
+            raise KeyboardInterrupt
+        values = np.random.default_rng(options["seed"]).random(config.n_points)
+        mean = float(values.mean())
+        return Result("ed/window", "quick", {}, {"mean": mean}, {"values": values})
+
+    def figure(self, result: Result) -> Figure:
+        figure, axis = plt.subplots()
+        axis.plot(result.arrays["values"])
+        return figure
+
+    def check(self, result: Result) -> list[Verdict]:
+        return [claim("mean of the points", result.scalars["mean"], "at most", 1.0)]
+
+    def experiment(self, **changes: Any) -> Experiment:
+        return Experiment(
+            id="ed/window",
+            title="Pooling windows",
+            presets={"quick": Config(5), "full": Config(9)},
+            run=self.run,
+            figure=self.figure,
+            check=self.check,
+            **changes,
+        )
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    work = Work()
+    monkeypatch.setattr(cli, "get_experiment", lambda id: work.experiment())
+    return work
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must end with 2 and one line on stderr; return the line."""
+    assert cli.main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("ebmtut: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["list", "--results", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines[1:51]] == list(facts())
+    assert cli.main(["list", "--paper", "got", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("got/") == 7
+
+
+def test_list_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli.main(["list", "--json", "--results", str(tmp_path)]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in entries] == list(facts())
+    for entry in entries:
+        assert set(entry) == {"id", "paper", "title", "scales"}
+        assert set(entry["scales"]) == {"quick", "full", "paper"}
+        for at in entry["scales"].values():
+            assert set(at) == {"state", "verdicts"}
+            assert at["state"] in ("stored", "live", "not run")
+            assert at["verdicts"] == []
+
+
+def test_list_answers_at_once() -> None:
+    """Two seconds are allowed; torch alone can take longer, so it is not imported."""
+    code = (
+        "import sys; from ebmtut.cli import main; main(['list', '--json']); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+    assert time.perf_counter() - started < 2.0
+
+
+def test_run_stores_result_and_picture(
+    work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["run", "ed/window", "--scale", "full", "--seed", "3", "--device", "cpu"]
+    assert cli.main([*words, "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    folder = tmp_path / "ed" / "window" / "full"
+    assert str(folder / "result.json") in out
+    assert str(folder / "figure.png") in out
+    assert "match           mean of the points" in out
+    assert (folder / "figure.png").read_bytes().startswith(PNG)
+
+    (call,) = work.calls
+    assert call == {"config": Config(9), "seed": 3, "device": "cpu", "progress": True}
+    result = load_result("ed/window", "full", tmp_path)
+    assert result.provenance.seed == 3
+    assert result.arrays["values"].shape == (9,)
+    assert not (tmp_path / ".tmp").exists()
+
+    assert cli.main(["list", "--json", "--results", str(tmp_path)]) == 0
+    entries = {entry["id"]: entry for entry in json.loads(capsys.readouterr().out)}
+    at = entries["ed/window"]["scales"]["full"]
+    assert at["state"] == "stored"
+    assert [verdict["verdict"] for verdict in at["verdicts"]] == ["match"]
+
+
+def test_the_seed_decides(work: Work, tmp_path: Path) -> None:
+    found = []
+    for seed in ("3", "3", "4"):
+        words = ["run", "ed/window", "--seed", seed, "--quiet"]
+        assert cli.main([*words, "--results", str(tmp_path)]) == 0
+        found.append(load_result("ed/window", "quick", tmp_path).arrays["values"])
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert work.calls[0]["progress"] is False
+
+
+def test_redraw_computes_nothing(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["run", "ed/window", "--results", str(tmp_path)]
+    assert cli.main(words) == 0
+    folder = tmp_path / "ed" / "window" / "quick"
+    (folder / "figure.png").unlink()
+    stricter = [claim("mean of the points", 0.5, "at least", 2.0)]
+    monkeypatch.setattr(work, "check", lambda result: stricter)
+    before = load_result("ed/window", "quick", tmp_path)
+    assert cli.main([*words, "--redraw"]) == 0
+    assert len(work.calls) == 1
+    assert (folder / "figure.png").is_file()
+    after = load_result("ed/window", "quick", tmp_path)
+    assert after.scalars["verdicts"][0]["verdict"] == "miss"
+    assert after.provenance == before.provenance
+    assert np.array_equal(after.arrays["values"], before.arrays["values"])
+
+
+def test_redraw_needs_a_result(
+    work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("run", "ed/window", "--redraw", "--results", str(tmp_path))
+    assert "no result of ed/window at scale quick" in refused(capsys, *words)
+    assert not work.calls
+
+
+def test_a_killed_run_leaves_the_old_result_and_goes_on(
+    work: Work,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cli, "get_experiment", lambda id: work.experiment(resumes=True))
+    words = ["run", "ed/window", "--results", str(tmp_path)]
+    work.fails = True
+    assert cli.main(words) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+    kept = work.calls[0]["checkpoints"]
+    assert (kept / "step").is_file()
+    assert not (tmp_path / "ed" / "window" / "quick").exists()
+    work.fails = False
+    assert cli.main(words) == 0
+    assert work.calls[1]["checkpoints"] == kept
+    assert not kept.exists()
+    assert cli.main([*words, "--seed", "1"]) == 0
+    assert work.calls[2]["checkpoints"] != kept
+
+
+def test_a_failing_figure_does_not_lose_the_result(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(result: Result) -> Figure:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(work, "figure", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["run", "ed/window", "--results", str(tmp_path)])
+    assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
+
+
+def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(capsys, "run", "ed/ising-heatmap")
+    assert "ed/ising-heatmaps, ed/ising-rmse" in line
+    assert "did you mean 'ed/ising-heatmaps'?" in line
+    assert "no experiment yet" in refused(capsys, "run", "drl/samples")
+    assert "all, ed, drl" in refused(capsys, "list", "--paper", "xyz")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
+        (["--scale", "huge"], "got 'huge'"),
+        (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
+        (["--seed", "-1"], "seed must be an integer >= 0, got -1"),
+    ],
+)
+def test_bad_values_are_refused_before_any_work(
+    words: list[str],
+    line: str,
+    work: Work,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "results"
+    words = ["run", "ed/window", "--results", str(root), *words]
+    assert line in refused(capsys, *words)
+    assert not work.calls
+    assert not root.exists()
+
+
+def test_an_unwritable_folder_is_refused_before_any_work(
+    work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    words = ("run", "ed/window", "--results", str(tmp_path / "file"))
+    assert "cannot be written to" in refused(capsys, *words)
+    assert not work.calls
+
+
+def test_a_wrong_command_line_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["fly"], ["run"], ["run", "ed/window", "--seed", "one"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(words)
+        assert caught.value.code == 2
+
+
+def test_a_bug_is_no_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an InputError ends in one line; anything else keeps its traceback."""
+
+    def bug(id: str) -> Experiment:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(cli, "get_experiment", bug)
+    with pytest.raises(ValueError, match="a bug"):
+        cli.main(["run", "ed/window"])
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert resolve_device("auto") == resolve_device("cpu") == "cpu"
+    with pytest.raises(InputError, match="got 'cuda': no CUDA device"):
+        resolve_device("cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert resolve_device("auto") == resolve_device("cuda") == "cuda"
+
+
+def test_published_cells_survive_the_way_through_a_file(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
+    checked = [compare(*cell, float("nan"), n_seeds=2), compare(*cell, 4.62, stderr=0)]
+    monkeypatch.setattr(work, "check", lambda result: checked)
+    renamed = dataclasses.replace(work.experiment(), id="ed/ising-rmse")
+    monkeypatch.setattr(cli, "get_experiment", lambda id: renamed)
+    assert cli.main(["run", "ed/ising-rmse", "--results", str(tmp_path)]) == 0
+    from ebmtut.ledger import rows
+
+    row = next(row for row in rows(tmp_path) if row.fact.id == "ed/ising-rmse")
+    assert list(row.scales["quick"].verdicts) == checked
+
+
+def test_data_says_where_files_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"three bytes"
+    digest = hashlib.sha256(content).hexdigest()
+    names = ("here", "kept", "broken", "absent")
+    files = tuple(RemoteFile(f"toy/{name}", (), digest) for name in names)
+    monkeypatch.setattr("ebmtut.data.DATASETS", {"toy": files})
+    for variable, name, held in (
+        ("EBMTUT_DATA", "here", content),
+        ("EBMTUT_CACHE", "kept", content),
+        ("EBMTUT_CACHE", "broken", b"four"),
+    ):
+        folder = tmp_path / variable
+        monkeypatch.setenv(variable, str(folder))
+        (folder / "toy").mkdir(parents=True, exist_ok=True)
+        (folder / "toy" / name).write_bytes(held)
+    assert cli.main(["data"]) == 0
+    out = capsys.readouterr().out
+    found = dict(line.split(maxsplit=1) for line in out.splitlines() if "toy/" in line)
+    assert found == {
+        "toy/here": "in EBMTUT_DATA",
+        "toy/kept": "in cache",
+        "toy/broken": "in cache, damaged (wrong SHA-256)",
+        "toy/absent": "missing",
+    }
+    assert str(tmp_path / "EBMTUT_CACHE") in out
+    assert "checkerboard" in out

@@ -1,0 +1,279 @@
+"""The ledger is honest: nothing stored, nothing claimed; stored words not believed."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ebmtut import results
+from ebmtut.checks import InputError
+from ebmtut.experiments.facts import facts, get_fact
+from ebmtut.experiments.registry import SCALES, Location, available
+from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
+from ebmtut.ledger import listing, paper_html, reference_rows, rows, summary, text_table
+from ebmtut.ledger import stored as stored_module
+from ebmtut.ledger.reference import Reference
+
+RMSE = ("ed/ising-rmse", "negative log-RMSE")
+
+
+def store(root: Path, id: str, scale: str, verdicts: list[Verdict]) -> None:
+    scalars: dict[str, Any] = {"verdicts": [to_json(verdict) for verdict in verdicts]}
+    scalars["protocol"] = "three seeds, <one> thread"
+    origin = results.Provenance(seed=7, commit="abc", device="cpu", duration_s=90.0)
+    results.save_result(results.Result(id, scale, {}, scalars, {}, origin), root)
+
+
+def ising_verdicts() -> list[Verdict]:
+    kinds = {"10x10, 0.1": 5.2, "10x10, 0.2": 3.9, "10x10, 0.3": 3.12}
+    cells = [
+        compare(*RMSE, "ED-Grid", column, ours, stderr=0.001, n_seeds=3)
+        for column, ours in kinds.items()
+    ]
+    unknown = compare(*RMSE, "ED-Pool", "10x10, 0.1", 4.4, n_seeds=3)
+    diverged = compare(*RMSE, "ED-Bern", "10x10, 0.1", math.nan, n_seeds=3)
+    return [*cells, unknown, diverged, claim("margin", 0.4, "at most", 0.5)]
+
+
+def test_nothing_is_claimed_of_an_empty_folder(tmp_path: Path) -> None:
+    ledger = rows(tmp_path)
+    assert [row.fact.id for row in ledger] == list(facts())
+    for row in ledger:
+        assert tuple(row.scales) == SCALES
+        for scale, at in row.scales.items():
+            assert at.verdicts == ()
+            may = {"live", "not run"} if scale == "quick" else {"not run"}
+            assert at.state in may
+        if row.scales["quick"].state == "live":
+            assert row.fact.id in available()
+
+
+def test_live_needs_the_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment that no page shows is not live."""
+    here = Location("registry", "SCALES", "chapter/page.ipynb")
+    monkeypatch.setattr(listing, "available", lambda: {"ed/window": here})
+    monkeypatch.setattr(listing, "BOOK", tmp_path)
+
+    def live() -> list[str]:
+        found = rows(tmp_path / "results")
+        return [row.fact.id for row in found if row.scales["quick"].state == "live"]
+
+    assert live() == []
+    (tmp_path / "chapter").mkdir()
+    (tmp_path / "chapter" / "page.ipynb").touch()
+    assert live() == ["ed/window"]
+
+
+def test_a_stored_result_is_judged(tmp_path: Path) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    row = next(row for row in rows(tmp_path) if row.fact.id == RMSE[0])
+    assert row.scales["full"].state == "stored"
+    assert row.scales["paper"].state == "not run"
+    words = [verdict.verdict for verdict in row.scales["full"].verdicts]
+    assert words == [
+        "better",
+        "miss",
+        "match",
+        "not comparable",
+        "miss",
+        "match",
+    ]
+    assert row.best() is row.scales["full"]
+
+
+def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    honest = rows(tmp_path)
+    path = tmp_path / RMSE[0] / "full" / "result.json"
+    text = path.read_text("utf-8")
+    assert '"miss"' in text
+    path.write_text(text.replace('"miss"', '"better"'), "utf-8")
+    assert rows(tmp_path) == honest
+
+
+def test_only_the_asked_scales_are_read(tmp_path: Path) -> None:
+    """The book's page leaves out what a reader ran at quick scale."""
+    store(tmp_path, RMSE[0], "quick", ising_verdicts())
+    shown = {row.fact.id: row for row in rows(tmp_path, scales=("full", "paper"))}
+    assert shown[RMSE[0]].scales["quick"].state != "stored"
+    read = {row.fact.id: row for row in rows(tmp_path)}
+    assert read[RMSE[0]].scales["quick"].state == "stored"
+
+
+def test_papers_are_chosen_by_key(tmp_path: Path) -> None:
+    assert {row.fact.paper for row in rows(tmp_path, paper="got")} == {"got"}
+    with pytest.raises(InputError, match=r"paper must be one of all, ed, .*'ebm'"):
+        rows(tmp_path, paper="ebm")
+
+
+def test_json_of_a_row(tmp_path: Path) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    for row in rows(tmp_path):
+        entry = json.loads(json.dumps(row.to_json(), allow_nan=False))
+        assert set(entry) == {"id", "paper", "title", "scales"}
+        assert set(entry["scales"]) == set(SCALES)
+        for at in entry["scales"].values():
+            assert set(at) == {"state", "verdicts"}
+            for verdict in at["verdicts"]:
+                wanted = {"name", "ours", "target", "published", "verdict", "reason"}
+                assert wanted <= set(verdict)
+
+
+def test_text_table_fits_a_terminal(tmp_path: Path) -> None:
+    """Every line has at most 100 columns, with the most verdicts a row can have."""
+    many = compare("ed/densities-table", "NLL", "PCD", "moons", 1.0)
+    miss = compare("ed/densities-table", "NLL", "PCD", "moons", 99.0)
+    match = claim("x", 1.0, "at least", 1.0)
+    unknown = compare("ed/densities-table", "NLL", "ED-Grid", "moons", 20.0)
+    kinds = [kind for kind in (many, miss, match, unknown) for _ in range(10)]
+    store(tmp_path, "ed/densities-table", "paper", kinds)
+    text = text_table(rows(tmp_path))
+    assert max(map(len, text.splitlines())) <= 100
+    assert "10= 10+ 10- 10?" in text
+    for id in facts():
+        assert f"\n{id} " in text
+
+
+def test_summary_counts(tmp_path: Path) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    line = summary(rows(tmp_path, paper="ed")).splitlines()[1]
+    assert line.split()[:3] == ["ed", "9", "1"]
+    assert "2 match, 1 better, 2 miss, 1 not comparable" in line
+    empty = summary(rows(tmp_path / "none", paper="drl")).splitlines()[1]
+    assert empty.split() == ["drl", "11", "0", "0", "11", "none"]
+
+
+def test_the_reader_and_the_results_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader without torch sees what `ebmtut.results` sees."""
+    assert stored_module.default_root() == results.default_root()
+    monkeypatch.setenv("EBMTUT_RESULTS", str(tmp_path))
+    assert stored_module.default_root() == results.default_root() == tmp_path
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    read = stored_module.read_stored(RMSE[0], "full")
+    assert read is not None
+    assert read["scalars"] == results.load_result(RMSE[0], "full").scalars
+    assert read["provenance"]["seed"] == 7
+    assert stored_module.read_stored(RMSE[0], "paper") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"id": "ed/ising-rmse"}', '{"id": "ed/epsilon", "scale": "full"}'],
+)
+def test_a_damaged_result_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / RMSE[0] / "full" / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError, match="holds no readable result") as caught:
+        rows(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_null_row_of_the_ising_table() -> None:
+    """An edge list of density 4/d: the RMSE of J = 0 is sigma sqrt(4/d)."""
+    (null,) = reference_rows(*RMSE)
+    assert null.kind == "null"
+    for column, value in null.values.items():
+        lattice, sigma = column.split(", ")
+        side = int(lattice.split("x")[0])
+        exact = -math.log(abs(float(sigma)) * 2 / side)
+        assert value == pytest.approx(exact, abs=1e-6)
+    shown = [f"{value:.1f}" for value in null.values.values()]
+    assert shown == ["3.9", "3.2", "2.8", "2.5", "2.3", "3.8", "3.1"]
+
+
+def test_uniform_and_exact_nll() -> None:
+    null, exact = reference_rows("ed/densities-table", "NLL")
+    assert (null.kind, exact.kind) == ("null", "exact")
+    for column in null.values:
+        assert null.values[column] == pytest.approx(32 * math.log(2))
+        # No model is better than the data's entropy, the uniform one far worse.
+        assert 19.0 < exact.values[column] < null.values[column] - 1.0
+
+
+def test_mmd_rows_bracket_a_model() -> None:
+    """Fresh data are at zero within five standard errors; uniform bits are not."""
+    torch.set_num_threads(1)
+    null, exact = reference_rows("ed/densities-table", "MMD", n_points=200, seed=3)
+    for column in null.values:
+        assert abs(exact.values[column]) < 5 * exact.stderr[column]
+        assert null.values[column] > 5 * null.stderr[column]
+    again = reference_rows("ed/densities-table", "MMD", n_points=200, seed=3)
+    other = reference_rows("ed/densities-table", "MMD", n_points=200, seed=4)
+    assert again == [null, exact]
+    assert other != again
+
+
+def test_slack_of_the_mmd_is_the_noise_of_its_protocol() -> None:
+    """Two standard errors of a mean over 10 samples of 4000 points.
+
+    The deviation of the U-statistic of two samples of one law falls as 1/n, so
+    that of 500 points is divided by 8. Twenty repeats of seven densities know
+    it to about 6 percent; a quarter is allowed.
+    """
+    torch.set_num_threads(1)
+    row = get_fact("ed/densities-table")
+    _, exact = reference_rows(row.id, "MMD", n_points=500, n_repeats=20, seed=1)
+    deviations = [error * math.sqrt(20) / 8 for error in exact.stderr.values()]
+    typical = math.sqrt(sum(d**2 for d in deviations) / len(deviations))
+    assert row.table("MMD").slack == pytest.approx(
+        2 * typical / math.sqrt(10), rel=0.25
+    )
+
+
+def test_references_refuse_bad_sizes() -> None:
+    assert reference_rows("got/wnmf-digits", "time an epoch") == []
+    with pytest.raises(InputError, match=r"n_points .*>= 2, got 1"):
+        reference_rows("ed/densities-table", "MMD", n_points=1)
+    with pytest.raises(InputError, match=r"n_repeats .*>= 2, got 0"):
+        reference_rows("ed/densities-table", "MMD", n_repeats=0)
+    with pytest.raises(InputError, match="table of ed/densities-table"):
+        reference_rows("ed/densities-table", "FID")
+
+
+def no_references(id: str, table: str) -> list[Reference]:
+    return []
+
+
+def test_page_shows_every_published_number(tmp_path: Path) -> None:
+    for paper in ("ed", "drl", "pmp", "got", "dnfs"):
+        html = paper_html(rows(tmp_path, paper=paper), no_references)
+        for fact in facts().values():
+            if fact.paper != paper:
+                continue
+            assert f"<code>{fact.id}</code>" in html or f"<th>{fact.id}</th>" in html
+            for table in fact.tables:
+                for values in table.published.values():
+                    for value in values:
+                        if not math.isnan(value):
+                            assert f">{value:.{table.decimals}f}" in html
+        assert "not run" in html
+        assert 'class="better"' not in html
+        assert 'class="match"' not in html
+
+
+def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    html = paper_html(rows(tmp_path, paper="ed"), reference_rows_small)
+    assert "ED-Grid, ours, full, 3 seeds" in html
+    assert '5.200 &plusmn; 0.001<small class="better">better</small>' in html
+    assert '3.900 &plusmn; 0.001<small class="miss">miss</small>' in html
+    assert 'not finite<small class="miss">miss</small>' in html
+    assert "null: J = 0" in html
+    assert "margin: 0.4, claimed at most 0.5" in html
+    assert "seed 7" in html and "1.5 min" in html
+    # Words of a result are text, not markup.
+    assert "three seeds, &lt;one&gt; thread" in html
+    assert "<one>" not in html
+
+
+def reference_rows_small(id: str, table: str) -> list[Reference]:
+    return reference_rows(id, table, n_points=50, n_repeats=2)
