@@ -35,7 +35,9 @@ def phone(browser: Browser) -> Iterator[Visit]:
 def widget_pages(html: Path, pages: list[str]) -> list[str]:
     """Pages that hold the state of widgets."""
     mark = "application/vnd.jupyter.widget-view+json"
-    return [page for page in pages if mark in (html / page).read_text("utf-8")]
+    found = [page for page in pages if mark in (html / page).read_text("utf-8")]
+    assert found, "no page has a widget"
+    return found
 
 
 def look(visit: Visit, address: str, pages: list[str]) -> list[str]:
@@ -50,8 +52,13 @@ def look(visit: Visit, address: str, pages: list[str]) -> list[str]:
 def test_pages_on_a_desk(desk: Visit, address: str, pages: list[str]) -> None:
     """No error, no foreign request; formulas, pictures and widgets are drawn."""
     assert pages
-    wrong = look(desk, address, ["index.html", *pages])
+    wrong = look(desk, address, pages)
     assert not wrong, "\n".join(wrong)
+
+
+def test_front_door_leads_to_the_front_page(desk: Visit, address: str) -> None:
+    desk.page.goto(address)
+    desk.page.wait_for_url("**/book/index.html")
 
 
 def test_pages_on_a_phone(phone: Visit, address: str, pages: list[str]) -> None:
@@ -59,10 +66,6 @@ def test_pages_on_a_phone(phone: Visit, address: str, pages: list[str]) -> None:
     assert pages
     wrong = look(phone, address, pages)
     assert not wrong, "\n".join(wrong)
-
-
-def test_there_are_widgets(widget_pages: list[str]) -> None:
-    assert widget_pages
 
 
 def test_widgets_answer_without_a_kernel(
@@ -104,6 +107,7 @@ def test_a_picture_stands_in_for_the_widget(
 
 
 def test_search_finds_a_page(desk: Visit, address: str) -> None:
+    """Its excerpts show formulas as they were typed: only errors count here."""
     desk.open(f"{address}/search.html?q=energy")
     desk.page.wait_for_selector("#search-results li a")
-    assert not desk.wrong()
+    assert not desk.problems
