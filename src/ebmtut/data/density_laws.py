@@ -122,7 +122,7 @@ def _swissroll(points: Tensor, n_nodes: int = 256) -> Tensor:
     return _noisy_curve(points, curve, n_nodes, 0.2)
 
 
-def _pinwheel(points: Tensor, n_cells: int = 128) -> Tensor:
+def _pinwheel(points: Tensor, n_cells: int = 64) -> Tensor:
     # A point is 2 R f with f Gaussian around (1, 0) and R a turn by minus
     # (arm + exp(f_0) / 4).  In polar coordinates f = (r, phi), the radius is
     # kept and the angle becomes  phi - exp(r cos phi) / 4 - arm.  So we look
