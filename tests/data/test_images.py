@@ -1,0 +1,45 @@
+"""Binary forms of images, and the digits that need no file."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data import binarize, glyph_digits
+from ebmtut.data.images import _font
+from ebmtut.random import make_generator
+
+
+def test_static_binarisation_is_a_threshold() -> None:
+    images = torch.tensor([[[0.0, 0.5], [0.500001, 1.0]]])
+    assert binarize(images).tolist() == [[0.0, 0.0, 1.0, 1.0]]
+
+
+def test_dynamic_binarisation_has_the_pixels_as_means() -> None:
+    images = torch.tensor([[[0.0, 0.3], [0.9, 1.0]]]).expand(40_000, 2, 2)
+    means = binarize(images, generator=make_generator(0)).mean(dim=0)
+    for mean, p in zip(means.tolist(), [0.0, 0.3, 0.9, 1.0], strict=True):
+        assert abs(mean - p) <= 5 * math.sqrt(p * (1 - p) / 40_000)
+
+
+def test_glyphs_can_be_told_apart() -> None:
+    """The nearest class mean finds the class of fresh digits (chance: 0.1)."""
+    train = glyph_digits(2000, generator=make_generator(0), side=14)
+    test = glyph_digits(500, generator=make_generator(1), side=14)
+    assert train.images.shape == (2000, 14, 14)
+    assert float(train.images.min()) >= 0.0
+    assert float(train.images.max()) <= 1.0
+    means = torch.stack([train.images[train.labels == k].mean(0) for k in range(10)])
+    distance = torch.cdist(test.images.flatten(1), means.flatten(1))
+    right = float((distance.argmin(dim=1) == test.labels).float().mean())
+    assert right > 0.6
+    assert _font().shape == (10, 7, 7)
+
+
+def test_glyphs_reproduce_by_seed() -> None:
+    a, b, c = (glyph_digits(3, generator=make_generator(s)) for s in (4, 4, 5))
+    assert torch.equal(a.images, b.images)
+    assert not torch.equal(a.images, c.images)
+    with pytest.raises(InputError, match="side must be an integer >= 8, got 4"):
+        glyph_digits(1, generator=make_generator(0), side=4)
