@@ -150,9 +150,11 @@ def _public(module: ModuleType) -> list[str]:
 def _directives(module: str, names: Sequence[str]) -> str:
     """Return the reStructuredText of one module: docstring, table, entries."""
     lines = [f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""]
-    if names:
+    home = importlib.import_module(module)
+    # A constant has no docstring; the table would quote that of its type.
+    if listed := [name for name in names if not _is_constant(getattr(home, name))]:
         lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in names]
+        lines += [f"   {name}" for name in listed]
         lines.append("")
     for name in names:
         lines += _entry(module, name)
@@ -167,9 +169,16 @@ def _entry(module: str, name: str) -> list[str]:
         # The fields of a named tuple have no text beyond the class's docstring.
         members = [] if issubclass(value, tuple) else ["   :members:"]
         return [f".. {kind}:: {name}", *members, "   :show-inheritance:", ""]
-    if inspect.isroutine(value) or hasattr(value, "py_func"):  # the latter by numba
-        return [f".. autofunction:: {name}", ""]
-    return [f".. py:data:: {name}", "", *_comment(module, name), ""]
+    if _is_constant(value):
+        return [f".. py:data:: {name}", "", *_comment(module, name), ""]
+    return [f".. autofunction:: {name}", ""]
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value is neither a class nor a function, be it compiled by numba."""
+    return not (
+        inspect.isclass(value) or inspect.isroutine(value) or hasattr(value, "py_func")
+    )
 
 
 def _comment(module: str, name: str) -> list[str]:

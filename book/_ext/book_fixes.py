@@ -1,10 +1,55 @@
-"""Small repairs of what the theme and its extensions put into each page."""
+"""Small repairs of what reaches the pages: docstrings' signs, the theme's scripts."""
 
+import re
 from typing import Any
 
 from sphinx.application import Sphinx
 
-__all__ = ["setup"]
+__all__ = ["plain_signs", "setup"]
+
+_KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
+
+
+def plain_signs(lines: list[str]) -> list[str]:
+    """Make stars and bars mean themselves in a docstring.
+
+    Docstrings here are plain text with literals and roles, where |v| is an absolute
+    value and (*shape, n) a shape, not a substitution and an emphasis.
+
+    Parameters
+    ----------
+    lines
+        A docstring.
+
+    Returns
+    -------
+    list of str
+        The same with stars and bars escaped, outside of literals and code.
+    """
+    result = []
+    code_below: int | None = None  # indentation of the line that announced code
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if code_below is not None and line.strip() and indent <= code_below:
+            code_below = None
+        is_code = code_below is not None or line.lstrip().startswith((">>>", "..."))
+        if is_code:
+            result.append(line)
+        else:
+            parts = _KEPT.split(line)
+            parts[::2] = [
+                re.sub(r"(?<!\\)([*|])", r"\\\1", part) for part in parts[::2]
+            ]
+            result.append("".join(parts))
+            if line.rstrip().endswith("::"):
+                code_below = indent
+    return result
+
+
+def _repair_docstring(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    lines[:] = plain_signs(lines)
 
 
 def _is_thebe(item: Any) -> bool:
@@ -22,6 +67,7 @@ def _drop_thebe(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register with Sphinx, after the extensions that it repairs."""
+    """Register with Sphinx: before napoleon, and after the theme."""
+    app.connect("autodoc-process-docstring", _repair_docstring, priority=100)
     app.connect("html-page-context", _drop_thebe, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
