@@ -19,7 +19,7 @@ from nbval import plugin
 
 from tools.paths import ROOT
 
-__all__ = ["compare_notebooks", "read_sanitize_file"]
+__all__ = ["compare_notebooks", "is_fresh", "read_sanitize_file"]
 
 SANITIZE = ROOT / "tests" / "book" / "sanitize.cfg"
 
@@ -117,6 +117,19 @@ def compare_notebooks(
             details = "\n    ".join(comparator.comparison_traceback)
             differences.append(f"code cell {number} ({head}):\n    {details}")
     return differences
+
+
+def is_fresh(made: Path, *sources: Path) -> bool:
+    """Whether a file is there, and no source, or file below one, is newer."""
+    if not made.is_file():
+        return False
+    files = [
+        file
+        for source in sources
+        for file in (source.rglob("*") if source.is_dir() else [source])
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+    return all(file.stat().st_mtime <= made.stat().st_mtime for file in files)
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tools.chromium import FLAGS, find_chromium, install_chromium
+from tools.chromium import FLAGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route
@@ -183,11 +183,10 @@ def _click_far_end(handle: Locator) -> None:
 
 
 @contextmanager
-def open_browser() -> Iterator[Browser]:
-    """Start a Chromium with a fresh profile, installed first if there is none."""
+def open_browser(binary: str) -> Iterator[Browser]:
+    """Start a Chromium, by the path of its binary, with a fresh profile."""
     from playwright.sync_api import sync_playwright
 
-    binary = find_chromium() or install_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=binary, args=[*FLAGS, NO_NAMES]
@@ -199,7 +198,9 @@ def open_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def visitor(browser: Browser, size: tuple[int, int] = DESKTOP) -> Iterator[Visit]:
+def visitor(
+    browser: Browser, size: tuple[int, int] = DESKTOP, *, scripts: bool = True
+) -> Iterator[Visit]:
     """Open a window with the network cut.
 
     Parameters
@@ -208,9 +209,11 @@ def visitor(browser: Browser, size: tuple[int, int] = DESKTOP) -> Iterator[Visit
         From `open_browser`.
     size
         Width and height of the window in pixels.
+    scripts
+        Whether pages may run scripts, as almost all readers let them.
     """
     context: BrowserContext = browser.new_context(
-        viewport={"width": size[0], "height": size[1]}
+        viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts
     )
     context.set_default_timeout(30_000)
     visit = Visit(context.new_page())

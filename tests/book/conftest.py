@@ -12,25 +12,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tools.chromium import NoChromiumError, find_chromium, install_chromium
+from tools.compare import is_fresh
 from tools.execute import execute_all
 from tools.pages import open_browser
 from tools.paths import BOOK, EXECUTED, HTML, ROOT, book_notebooks
 from tools.render import render
 
 Executed = Callable[[Path], Path]
-
-
-def is_fresh(made: Path, *sources: Path) -> bool:
-    """Whether a file exists and no source, or file below it, is newer."""
-    if not made.is_file():
-        return False
-    files = [
-        file
-        for source in sources
-        for file in ([source] if source.is_file() else source.rglob("*"))
-        if file.is_file() and "__pycache__" not in file.parts
-    ]
-    return all(file.stat().st_mtime <= made.stat().st_mtime for file in files)
 
 
 @pytest.fixture(scope="session")
@@ -81,5 +70,9 @@ def pages(html: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Return a Chromium; found, else installed, else the tests fail and say how."""
-    with open_browser() as chromium:
+    try:
+        binary = find_chromium() or install_chromium()
+    except NoChromiumError as error:
+        pytest.fail(str(error), pytrace=False)
+    with open_browser(binary) as chromium:
         yield chromium

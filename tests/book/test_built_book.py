@@ -21,18 +21,21 @@ pytestmark = pytest.mark.rendered
 FEWEST_WORDS = 60
 
 
-class _Article(HTMLParser):
-    """The text of a page's article."""
+class Article(HTMLParser):
+    """The text of a page's article, and what its pictures say to who can't see them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.depth = 0
         self.text = ""
-        self.feed(text)
+        self.alts: list[str] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "article":
             self.depth += 1
+        elif tag == "img" and self.depth:
+            self.alts.append(dict(attrs).get("alt") or "")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "article":
@@ -43,8 +46,9 @@ class _Article(HTMLParser):
             self.text += data
 
 
-def page_text(html: Path, page: str) -> str:
-    return _Article((html / page).read_text("utf-8")).text
+@pytest.fixture(scope="module")
+def articles(html: Path, pages: list[str]) -> dict[str, Article]:
+    return {page: Article((html / page).read_text("utf-8")) for page in pages}
 
 
 def test_every_page_is_there(html: Path) -> None:
@@ -52,9 +56,20 @@ def test_every_page_is_there(html: Path) -> None:
     assert missing_pages(ROOT, html) == []
 
 
-def test_every_page_has_something_to_say(html: Path, pages: list[str]) -> None:
-    words = {page: len(page_text(html, page).split()) for page in pages}
+def test_every_page_has_something_to_say(articles: dict[str, Article]) -> None:
+    words = {page: len(article.text.split()) for page, article in articles.items()}
+    assert words
     assert not {page: n for page, n in words.items() if n < FEWEST_WORDS}
+
+
+def test_every_picture_has_a_text(articles: dict[str, Article]) -> None:
+    """Sphinx puts the file's name where an author wrote nothing."""
+    silent = re.compile(r"|.*\.(png|jpe?g|webp|svg|gif)")
+    assert not {
+        page: article.alts
+        for page, article in articles.items()
+        if any(silent.fullmatch(alt) for alt in article.alts)
+    }
 
 
 def test_every_public_name_is_documented(html: Path) -> None:
@@ -78,7 +93,7 @@ def test_every_internal_link_leads_somewhere(html: Path) -> None:
 
 
 def test_every_result_is_shown(
-    html: Path, pages: list[str], capsys: pytest.CaptureFixture[str]
+    articles: dict[str, Article], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the ledger calls live or stored is named on a chapter's page."""
     assert main(["list", "--json"]) == 0
@@ -89,6 +104,9 @@ def test_every_result_is_shown(
         for row in ledger
         if any(at["state"] in ("live", "stored") for at in row["scales"].values())
     ]
-    chapters = [page for page in pages if not page.startswith("book/ledger")]
-    text = "\n".join(page_text(html, page) for page in chapters)
+    text = "\n".join(
+        article.text
+        for page, article in articles.items()
+        if not page.startswith("book/ledger")
+    )
     assert not [name for name in shown if name not in text]

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from playwright.sync_api import Browser
 
 from tools import contract
-from tools.compare import compare_notebooks, read_sanitize_file
+from tools.compare import compare_notebooks, is_fresh, read_sanitize_file
 from tools.execute import ExecutionError, execute_all
 from tools.links import dead_links
 from tools.pages import PHONE, Visit, visitor
@@ -210,6 +210,19 @@ def test_other_outputs_or_code_are_caught(
     else:
         cell.source += "  # since changed"
     assert compare_notebooks(notebook, tiny.stored, read_sanitize_file())
+
+
+def test_outdated_copy_is_caught(tmp_path: Path) -> None:
+    """The package may have changed since a notebook was executed."""
+    made, module = tmp_path / "made.ipynb", tmp_path / "src" / "module.py"
+    module.parent.mkdir()
+    module.touch()
+    assert not is_fresh(made, module.parent)
+    made.touch()
+    os.utime(module, (1, 1))
+    assert is_fresh(made, module.parent, module)
+    os.utime(made, (0, 0))
+    assert not is_fresh(made, module.parent)
 
 
 # ------------------------------------------------------------------ the contract
