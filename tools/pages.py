@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tools.chromium import FLAGS
+from tools.chromium import FLAGS, find_chromium, install_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route
@@ -183,10 +183,17 @@ def _click_far_end(handle: Locator) -> None:
 
 
 @contextmanager
-def open_browser(binary: str) -> Iterator[Browser]:
-    """Start a Chromium, by the path of its binary, with a fresh profile."""
+def open_browser() -> Iterator[Browser]:
+    """Start a Chromium with a fresh profile, installed first if there is none.
+
+    Raises
+    ------
+    NoChromiumError
+        If there is none and none can be installed.
+    """
     from playwright.sync_api import sync_playwright
 
+    binary = find_chromium() or install_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=binary, args=[*FLAGS, NO_NAMES]

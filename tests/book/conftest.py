@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tools.chromium import NoChromiumError, find_chromium, install_chromium
+from tools.chromium import NoChromiumError
 from tools.compare import is_fresh
 from tools.execute import execute_all
 from tools.pages import open_browser
@@ -71,8 +71,7 @@ def pages(html: Path) -> list[str]:
 def browser() -> Iterator[Browser]:
     """Return a Chromium; found, else installed, else the tests fail and say how."""
     try:
-        binary = find_chromium() or install_chromium()
+        with open_browser() as chromium:
+            yield chromium
     except NoChromiumError as error:
         pytest.fail(str(error), pytrace=False)
-    with open_browser(binary) as chromium:
-        yield chromium
