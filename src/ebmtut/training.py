@@ -33,7 +33,17 @@ __all__ = [
 
 
 class DivergenceError(RuntimeError):
-    """The loss or the gradient is no longer finite."""
+    """The loss or the gradient is no longer finite.
+
+    Attributes
+    ----------
+    step
+        The step at which that was found.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 @dataclass(frozen=True)
@@ -212,7 +222,8 @@ def train(
             raise DivergenceError(
                 f"{label} diverged at step {step}: loss {losses[step]}, gradient "
                 f"norm {norm.item()}; try a smaller learning_rate "
-                f"({config.learning_rate}) or a larger stabilizer"
+                f"({config.learning_rate}) or a larger stabilizer",
+                step,
             )
         optimizer.step()
         # The average starts short, so that it forgets the initial weights.
