@@ -57,7 +57,7 @@ def served(tmp_path: Path) -> Path:
 def host(served: Path) -> Iterator[str]:
     handler = functools.partial(Host, directory=str(served))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/"
     server.shutdown()

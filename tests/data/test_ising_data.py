@@ -34,7 +34,7 @@ def test_law_of_a_small_lattice(sigma: float) -> None:
 
 
 def test_both_magnetisations_have_half_the_mass_below_the_critical_point() -> None:
-    """Without the flip a chain keeps the sign that it fell into."""
+    """Each chain keeps the sign that it fell into, and its start was fair."""
     x = ising_samples(6, 0.5, 1000, generator=make_generator(1), n_sweeps=200)
     magnetisation = bits_to_spins(x).mean(dim=1)
     assert float((magnetisation.abs() > 0.8).float().mean()) > 0.9
