@@ -64,10 +64,11 @@ def test_even_lattice_sweeps_by_color(run, law_p):
 
 
 @every_run
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_dense_sweeps_by_site(run, n_sweeps, law_p):
+def test_dense_sweeps_by_site(run, n_sweeps, dtype, law_p):
     energy = dense_model()
-    start = torch.tensor([1, 0, 0, 1, 1], dtype=torch.float64)
+    start = torch.tensor([1, 0, 0, 1, 1], dtype=dtype)
     law = swept_law(energy, start, list(range(5)) * n_sweeps)
     x = run(energy, start.repeat(100_000, 1), n_sweeps, generator=make_generator(3))
     assert law_p(x, law) > 1e-4

@@ -30,6 +30,7 @@ __all__ = [
 
 PROBABILITY_BITS = 48
 _LEVELS = 8  # drawn between two looks at whether all chains are settled
+_REFRESH = 32  # dense sweeps between two sums of the fields from scratch
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -148,18 +149,19 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
 
     spins (n_chains, n_sites) int8, -1 or 1, and streams (n_chains, 4) are
     updated in place. P(s_i = 1 | rest) = sigmoid(bias_i + coupling_i . s)
-    with a symmetric coupling of zero diagonal.
+    with a symmetric coupling of zero diagonal. Fields have its dtype.
     """
     n_chains, n_sites = spins.shape
-    field = np.empty(n_sites)
+    field = np.empty_like(bias)
     for chain in range(n_chains):
         s = spins[chain]
         s0, s1, s2, s3 = streams[chain]
-        field[:] = bias
-        for i in range(n_sites):
-            for j in range(n_sites):
-                field[j] += coupling[i, j] * s[i]
-        for _ in range(n_sweeps):
+        for sweep in range(n_sweeps):
+            if sweep % _REFRESH == 0:
+                field[:] = bias
+                for i in range(n_sites):
+                    for j in range(n_sites):
+                        field[j] += coupling[i, j] * s[i]
             for i in range(n_sites):
                 draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
                 uniform = (draw >> np.uint64(11)) * 2.0**-53
@@ -167,8 +169,7 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
                 new = 1 if uniform * (1 + np.exp(-field[i])) < 1 else -1
                 if new != s[i]:
                     s[i] = new
-                    change = 2.0 * new
-                    row = coupling[i]
+                    change = coupling.dtype.type(2 * new)
                     for j in range(n_sites):
-                        field[j] += change * row[j]
+                        field[j] += change * coupling[i, j]
         streams[chain] = s0, s1, s2, s3

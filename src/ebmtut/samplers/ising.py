@@ -69,7 +69,8 @@ def ising_gibbs(
     if isinstance(energy, LatticeIsing):
         bits = _sweep_lattice(energy, bits, n_sweeps, seed)
     else:
-        bits = _sweep_dense(energy, bits, n_sweeps, seed)
+        coupling, bias = _logit_parts(energy, x)
+        bits = _sweep_dense(coupling.numpy(), bias.numpy(), bits, n_sweeps, seed)
     return torch.from_numpy(bits).to(x.dtype)
 
 
@@ -89,13 +90,13 @@ def ising_gibbs_reference(
     if isinstance(energy, LatticeIsing):
         sampler = color_gibbs(energy, lattice_coloring(energy.side))
         return run_chain(sampler, x, n_sweeps, generator=generator).x_final
-    coupling, bias = (part.to(x) for part in _logit_parts(energy))
-    spins = bits_to_spins(x)
+    coupling, bias = _logit_parts(energy, x)
+    spins = bits_to_spins(x).to(coupling.dtype)
     for _ in range(n_sweeps):
         for i in range(energy.n_sites):
             up = torch.sigmoid(spins @ coupling[i] + bias[i])
             spins[:, i] = bits_to_spins(bernoulli(up, generator=generator))
-    return spins_to_bits(spins)
+    return spins_to_bits(spins).to(x.dtype)
 
 
 def _check(energy: Ising | LatticeIsing, x: Tensor, n_sweeps: int) -> None:
@@ -107,18 +108,22 @@ def _check(energy: Ising | LatticeIsing, x: Tensor, n_sweeps: int) -> None:
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
 
 
-def _logit_parts(energy: Ising) -> tuple[Tensor, Tensor]:
-    """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), float64."""
-    coupling = energy.symmetric_coupling.detach().double()
+def _logit_parts(energy: Ising, x: Tensor) -> tuple[Tensor, Tensor]:
+    """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), where x lies."""
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    coupling = 4 * energy.symmetric_coupling.detach().to(x.device, dtype)
     if energy.bias is None:
-        return 4 * coupling, coupling.new_zeros(energy.n_sites)
-    return 4 * coupling, 2 * energy.bias.detach().double()
+        return coupling, coupling.new_zeros(energy.n_sites)
+    return coupling, 2 * energy.bias.detach().to(coupling)
 
 
 def _sweep_dense(
-    energy: Ising, bits: NDArray[np.uint8], n_sweeps: int, seed: int
+    coupling: NDArray[Any],
+    bias: NDArray[Any],
+    bits: NDArray[np.uint8],
+    n_sweeps: int,
+    seed: int,
 ) -> NDArray[Any]:
-    coupling, bias = (part.cpu().numpy() for part in _logit_parts(energy))
     spins = 2 * bits.astype(np.int8) - 1
     streams = kernels.xoshiro_states(seed, len(spins))
 
