@@ -166,6 +166,7 @@ def test_gray_dtype_follows():
         (torch.tensor([[math.nan, 0.0]]), 1.0, "points must be finite"),
         (torch.zeros(1, 2), 0.0, "scale must be a number > 0, got 0.0"),
         (torch.tensor([[0.0, -8.5]]), 4096.0, r"within \+-8 at .*size 8.5"),
+        (torch.tensor([[8.0, 0.0]]), 4096.0, r"within \+-8 at .*size 8"),
     ],
 )
 def test_bad_points(points, scale, message):

@@ -45,6 +45,19 @@ def test_base_is_a_bernoulli_law():
     assert "base_logits" not in dict(based.named_parameters())
 
 
+def test_autocast_leaves_the_energy_unrounded():
+    energy = MLPEnergy(16, hidden=32, base_probs=torch.full((16,), 1e-3))
+    x = torch.zeros(4, 16)
+    x[:, :3] = torch.tensor([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = energy(x)
+    assert rough.dtype == torch.float32
+    # The base alone adds up to 20.7, of which bfloat16 would keep 8 bits, that
+    # is 0.06; only the hidden units, of size below one, may be rounded.
+    with torch.no_grad():
+        assert (rough - energy(x)).abs().max() < 0.01
+
+
 def test_seeded_start_leaves_the_global_stream():
     before = torch.get_rng_state()
     first, again = MLPEnergy(5, 8), MLPEnergy(5, 8)
