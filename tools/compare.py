@@ -9,6 +9,8 @@ the copies that papermill has already executed.
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +39,8 @@ SKIP = (
     "image/webp",
 )
 
+MOST_LINES = 30  # of a difference; the first ones tell enough
+
 
 class _Comparator:
     """The part of nbval's cell that compares outputs, without a pytest session."""
@@ -52,9 +56,15 @@ class _Comparator:
     def format_output_compare(self, key: str, left: object, right: object) -> None:
         """Note the lines that differ."""
         difference = difflib.unified_diff(
-            str(left).splitlines(), str(right).splitlines(), "stored", "now", "", "", 0
+            _lines(left), _lines(right), "stored", "now", n=0, lineterm=""
         )
-        self.comparison_traceback += [f"{key} differs:", *map(str.rstrip, difference)]
+        shown = itertools.islice(difference, MOST_LINES)
+        self.comparison_traceback += [f"{key} differs:", *shown]
+
+
+def _lines(output: object) -> list[str]:
+    """Split text into lines, and a table's HTML into its cells."""
+    return re.sub(r"(</\w+>)(?=<)", r"\1\n", str(output)).splitlines()
 
 
 def read_sanitize_file(path: Path = SANITIZE) -> dict[str, str]:

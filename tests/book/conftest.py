@@ -74,4 +74,4 @@ def browser() -> Iterator[Browser]:
         with open_browser() as chromium:
             yield chromium
     except NoChromiumError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

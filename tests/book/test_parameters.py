@@ -18,7 +18,7 @@ TABLE = Path(__file__).with_name("parameters.yaml")
 NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
 
 # What a cell takes at most to import the package, or to refuse a scale.
-SECONDS_TO_REFUSE = 60
+SECONDS_TO_REFUSE = 120
 
 
 @pytest.fixture(scope="module")

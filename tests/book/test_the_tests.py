@@ -198,6 +198,19 @@ def test_another_duration_is_no_difference(
     assert compare_notebooks(notebook, tiny.stored, read_sanitize_file()) == []
 
 
+def test_difference_in_a_table_names_its_cell(
+    tiny: TinyBook, notebook: NotebookNode
+) -> None:
+    now = copy.deepcopy(notebook)
+    for book, number in ((notebook, "0.51"), (now, "0.52")):
+        table = f"<table><tr><td>0.25</td><td>{number}</td></tr></table>"
+        book.cells[3].outputs = [new_output("display_data", {"text/html": table})]
+    (difference,) = compare_notebooks(notebook, now, read_sanitize_file())
+    assert "-<td>0.51</td>" in difference
+    assert "+<td>0.52</td>" in difference
+    assert "0.25" not in difference
+
+
 @pytest.mark.parametrize("spoilt", ["missing", "added", "code"])
 def test_other_outputs_or_code_are_caught(
     tiny: TinyBook, notebook: NotebookNode, spoilt: str
