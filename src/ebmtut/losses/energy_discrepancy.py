@@ -93,12 +93,12 @@ def energy_discrepancy_loss(
     check_bits("x", x)
     check_range("n_negatives", n_negatives, low=1, integer=True)
     check_range("stabilizer", stabilizer, low=0)
-    negatives = perturbation.negatives(x, n_negatives, generator=generator)
-    ratio = stabilizer / n_negatives
     if n_backward is not None:
         check_range("n_backward", n_backward, low=1, integer=True)
-        if n_backward < negatives.x.shape[1]:
-            return _subsampled(energy, x, negatives, ratio, n_backward, generator)
+    negatives = perturbation.negatives(x, n_negatives, generator=generator)
+    ratio = stabilizer / n_negatives
+    if n_backward is not None and n_backward < negatives.x.shape[1]:
+        return _subsampled(energy, x, negatives, ratio, n_backward, generator)
     return stabilized_log_mean_exp(_differences(energy, x, negatives), ratio).mean()
 
 
@@ -108,6 +108,8 @@ def _differences(
     """U(x) - U(x'_j) + log weight, (batch, n_negatives), by one evaluation."""
     batch, n_negatives, n_sites = negatives.x.shape
     u = energy(torch.cat([x, negatives.x.reshape(-1, n_sites)]))
+    if u.dtype in (torch.bfloat16, torch.float16):
+        u = u.float()  # shares of the gradient need more than eight bits
     difference = u[:batch, None] - u[batch:].view(batch, n_negatives)
     if negatives.log_weight is not None:
         difference = difference + negatives.log_weight
@@ -131,12 +133,15 @@ def _subsampled(
         # Each negative is drawn (n_backward * share / total) times on average.
         cumulative = share.cumsum(1)
         total = cumulative[:, -1:]
-        u = torch.rand((len(x), 1), generator=generator, device=x.device, dtype=x.dtype)
-        steps = torch.arange(n_backward, device=x.device, dtype=x.dtype)
+        u = torch.rand(
+            total.shape, generator=generator, device=total.device, dtype=total.dtype
+        )
+        steps = torch.arange(n_backward, device=total.device, dtype=total.dtype)
         points = (steps + u) / n_backward * total
         drawn = torch.searchsorted(cumulative, points, right=True)
         drawn.clamp_(max=difference.shape[1] - 1)
         chosen = negatives.x.take_along_dim(drawn.unsqueeze(-1), dim=1)
     chosen_difference = _differences(energy, x, Negatives(chosen))
     surrogate = (total * chosen_difference).mean(1).mean()
-    return values.mean() + surrogate - surrogate.detach()
+    # The bracket is zero: it brings the gradient and leaves the value alone.
+    return values.mean() + (surrogate - surrogate.detach())

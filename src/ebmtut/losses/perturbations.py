@@ -150,15 +150,19 @@ class Pool:
     image_shape: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        sizes = self.window if isinstance(self.window, tuple) else (self.window,)
-        for size in sizes:
-            check_range("window", size, low=1, integer=True)
-        if isinstance(self.window, tuple) != (self.image_shape is not None):
+        pair = isinstance(self.window, tuple)
+        window = self.window if isinstance(self.window, tuple) else (self.window,)
+        shape = self.image_shape if self.image_shape is not None else ()
+        if len(shape) != (2 if pair else 0) or len(window) != (2 if pair else 1):
             raise InputError(
                 f"window={self.window} with image_shape={self.image_shape}: give a "
                 "(height, width) window together with a (height, width) image_shape, "
                 "or a whole number and no image_shape"
             )
+        for size in window:
+            check_range("window", size, low=1, integer=True)
+        for size in shape:
+            check_range("image_shape", size, low=1, integer=True)
 
     def blocks(self, n_sites: int) -> Tensor:
         """Site indices of each window, int64 (n_windows, window_size).
@@ -239,11 +243,14 @@ class DirectedNeighborhood:
                 f"neighbors has {len(self.neighbors)} lists for "
                 f"{len(self.states)} states: give one a state"
             )
-        empty = [i for i, near in enumerate(self.neighbors) if not near]
-        if empty:
-            raise InputError(
-                f"neighbors[{empty[0]}] is empty: every state needs a neighbour"
-            )
+        for i, near in enumerate(self.neighbors):
+            if not near:
+                raise InputError(
+                    f"neighbors[{i}] is empty: every state needs a neighbour"
+                )
+            for j in near:
+                high = len(self.states) - 1
+                check_range(f"neighbors[{i}]", j, low=0, high=high, integer=True)
 
     def adjacency(self) -> Tensor:
         """Return A with A[x, y] = 1 where y is in N(x), (n_states, n_states)."""
@@ -257,7 +264,7 @@ class DirectedNeighborhood:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Draw y from N(x) and x' from N^-1(y), with log-weights."""
-        adjacency = self.adjacency()
+        adjacency = self.adjacency().to(x)
         y = torch.multinomial(adjacency[self.index(x)], 1, generator=generator)
         inverse = adjacency.T[y.squeeze(1)]  # row: who has y as a neighbour
         back = torch.multinomial(
@@ -265,4 +272,4 @@ class DirectedNeighborhood:
         )
         n_out = adjacency.sum(1)[back]
         n_in = inverse.sum(1, keepdim=True)
-        return Negatives(self.states[back], n_in.log() - n_out.log())
+        return Negatives(self.states.to(x)[back], n_in.log() - n_out.log())

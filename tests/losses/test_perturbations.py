@@ -1,0 +1,382 @@
+"""Negative samples judged by the laws that the channels prescribe."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from ebmtut.checks import InputError
+from ebmtut.exact import (
+    bernoulli_channel,
+    contrastive_potential,
+    grid_channel,
+    pooling_channel,
+)
+from ebmtut.losses import Bernoulli, DirectedNeighborhood, Grid, Pool
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+# An asymmetric graph: neither the numbers of neighbours nor those of inverse
+# neighbours agree, and no edge between 0 and 3 or 1 and 2 goes both ways.
+NEIGHBORS = ((1,), (0, 2, 3), (3, 1), (0, 1))
+DIRECTED = DirectedNeighborhood(enumerate_states(2), NEIGHBORS, states_to_index)
+
+
+def directed_channel():
+    """Eq. 7, by loops."""
+    log_q = torch.full((4, 4), -math.inf).double()
+    for x, near in enumerate(NEIGHBORS):
+        for y in near:
+            log_q[x, y] = -math.log(len(near))
+    return log_q
+
+
+CASES = {
+    "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
+    "bernoulli-over-half": (Bernoulli(0.7), bernoulli_channel(3, 0.7), 3),
+    "grid": (Grid(exact=False), grid_channel(4), 4),
+    "pool": (Pool(2), pooling_channel(4, 2), 4),
+    "pool-whole": (Pool(4), pooling_channel(4, 4), 4),
+    "directed": (DIRECTED, directed_channel(), 2),
+}
+every_case = pytest.mark.parametrize(
+    ("perturbation", "log_q", "n_sites"), CASES.values(), ids=CASES
+)
+
+
+def assert_law(counts, probs):
+    """Pearson's test of counts against exact probabilities, p > 1e-4."""
+    counts, probs = counts.flatten().double(), probs.flatten()
+    assert float(probs.sum()) == pytest.approx(1)
+    assert not counts[probs == 0].any()
+    counts, probs = counts[probs > 0], probs[probs > 0]
+    expected = probs * counts.sum()
+    assert expected.min() >= 5  # below, Pearson's statistic is not chi-square
+    if len(counts) > 1:
+        assert chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-4
+
+
+def way_back(log_q, weighted):
+    """Law of x' given y, (n_y, n_x): posterior of a flat prior, or uniform."""
+    back = (log_q.isfinite().double() if weighted else log_q.exp()).T
+    return back / back.sum(1, keepdim=True).clamp_min(1e-300)
+
+
+def bits(batch, n_sites, dtype=torch.float64, seed=0):
+    generator = make_generator(seed)
+    return torch.randint(2, (batch, n_sites), generator=generator).to(dtype)
+
+
+# The laws
+
+
+@every_case
+def test_pairs_of_negatives_have_the_law_of_the_channel(perturbation, log_q, n_sites):
+    """P(x'_1, x'_2 | x) = sum_y q(y|x) r(x'_1|y) r(x'_2|y).
+
+    The joint law sees that the negatives of a data point share its y.
+    """
+    n = 8000
+    back = way_back(log_q, perturbation is DIRECTED)
+    for start in enumerate_states(n_sites)[1:4]:
+        x = start.expand(n, -1)
+        negatives = perturbation.negatives(x, 2, generator=make_generator(3)).x
+        first, second = states_to_index(negatives.flatten(0, 1)).view(n, 2).T
+        n_x = len(log_q)
+        counts = torch.bincount(first * n_x + second, minlength=n_x**2)
+        q = log_q[states_to_index(start[None])[0]].exp()
+        joint = torch.einsum("y,ya,yb->ab", q, back, back)
+        # Rare pairs are one cell, so that every cell is expected five times.
+        rare = (joint.flatten() > 0) & (joint.flatten() * n < 5)
+        common = torch.where(rare, 0, joint.flatten())
+        probs = torch.cat([common, joint.flatten()[rare].sum()[None]])
+        tail = torch.where(rare, counts, 0).sum()
+        counts = torch.cat([torch.where(rare, 0, counts), tail[None]])
+        if 0 < probs[-1] * n < 5:
+            pytest.fail("choose a larger n")
+        assert_law(counts, probs)
+
+
+def test_bernoulli_flips_twice():
+    """Site by site, x' differs from x with probability 2 eps (1 - eps)."""
+    eps, n = 0.1, 20_000
+    x = bits(1, 8).expand(n, 8)
+    negatives = Bernoulli(eps).negatives(x, 1, generator=make_generator(1)).x[:, 0]
+    flips = (negatives != x).double().mean(0)
+    want = 2 * eps * (1 - eps)
+    assert (flips - want).abs().max() < 5 * math.sqrt(want * (1 - want) / n)
+
+
+def test_grid_reaches_second_neighbours():
+    n, d = 20_000, 6
+    x = bits(1, d).expand(n, d)
+    negatives = Grid(exact=False).negatives(x, 1, generator=make_generator(1)).x
+    distance = (negatives[:, 0] != x).sum(1)
+    assert set(distance.tolist()) == {0, 2}
+    back = float((distance == 0).double().mean())
+    assert abs(back - 1 / d) < 5 * math.sqrt((1 / d) * (1 - 1 / d) / n)
+
+
+def test_grid_exact_lists_all_neighbours_of_one_neighbour():
+    n, d = 6000, 5
+    x = bits(n, d)
+    negatives = Grid(exact=True).negatives(x, 1, generator=make_generator(2)).x
+    assert negatives.shape == (n, d, d)
+    y = (negatives - torch.eye(d)).abs()  # undo the flip of each
+    assert (y == y[:, :1]).all()
+    moved = (y[:, 0] != x).long()
+    assert (moved.sum(1) == 1).all()
+    assert_law(moved.sum(0), torch.full((d,), 1 / d).double())
+
+
+@pytest.mark.parametrize(
+    ("exact", "n_negatives", "n_returned"),
+    [(None, 5, 5), (None, 32, 5), (None, 4, 4), (True, 1, 5), (False, 32, 32)],
+)
+def test_grid_sums_exactly_where_it_costs_no_more(exact, n_negatives, n_returned):
+    negatives = Grid(exact).negatives(
+        bits(3, 5), n_negatives, generator=make_generator(0)
+    )
+    assert negatives.x.shape == (3, n_returned, 5)
+    assert negatives.log_weight is None
+
+
+def test_pool_in_two_dimensions_is_uniform_over_both_blocks():
+    """Blocks with two bits of four each: 36 arrangements of the pair."""
+    x = torch.tensor([[1.0, 1, 0, 1], [0, 0, 1, 0]]).view(1, 8)
+    pool = Pool((2, 2), (2, 4))
+    negatives = pool.negatives(x, 20_000, generator=make_generator(4)).x[0]
+    left, right = negatives.view(-1, 2, 2, 2).permute(2, 0, 1, 3).flatten(2)
+    assert (left.sum(1) == 2).all()
+    assert (right.sum(1) == 2).all()
+    index = states_to_index(left) * 16 + states_to_index(right)
+    counts = torch.bincount(index, minlength=256)
+    two = enumerate_states(4).sum(1) == 2
+    assert_law(counts, (two[:, None] & two).double().flatten() / 36)
+
+
+def test_pool_blocks_are_rectangles():
+    height, width, h, w = 4, 6, 2, 3
+    blocks = Pool((h, w), (height, width)).blocks(height * width)
+    want = [
+        [(top + i) * width + left + j for i, j in product(range(h), range(w))]
+        for top, left in product(range(0, height, h), range(0, width, w))
+    ]
+    assert blocks.tolist() == want
+    assert Pool(3).blocks(6).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_pool_touches_nothing_outside_a_mixed_block():
+    image = torch.zeros(4, 6)
+    image[:2, 3:] = 1  # full, so its permutations are invisible
+    image[2, 1] = 1  # the one mixed block: rows 2-3, columns 0-2
+    x = image.view(1, 24)
+    pool = Pool((2, 3), (4, 6))
+    negatives = pool.negatives(x, 500, generator=make_generator(5)).x[0]
+    changed = (negatives != x).any(0).view(4, 6)
+    inside = torch.zeros(4, 6, dtype=torch.bool)
+    inside[2:, :3] = True
+    assert torch.equal(changed, inside)
+    assert (negatives.view(-1, 4, 6)[:, 2:, :3].sum((1, 2)) == 1).all()
+
+
+def test_pool_with_a_window_of_one_loses_nothing():
+    x = bits(3, 4)
+    negatives = Pool(1).negatives(x, 2, generator=make_generator(0)).x
+    assert torch.equal(negatives, x.unsqueeze(1).expand(3, 2, 4))
+
+
+# Directed neighbourhoods, Appendix C.4
+
+
+def test_directed_weights_are_the_ratio_of_neighbour_counts():
+    """From state 0 the only y is 1, so the weights are 3 / K_x'."""
+    x = enumerate_states(2)[:1]
+    negatives = DIRECTED.negatives(x, 300, generator=make_generator(6))
+    back = states_to_index(negatives.x[0])
+    assert set(back.tolist()) == {0, 2, 3}  # who has 1 as a neighbour
+    n_out = torch.tensor([len(near) for near in NEIGHBORS])
+    assert torch.allclose(negatives.log_weight[0].exp(), 3 / n_out[back].double())
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_directed_weights_make_the_estimate_unbiased(start):
+    """E[weight exp(-U(x')) | x] = sum_y q(y|x) exp(-U_q(y)), within 5 SE."""
+    u = torch.tensor([0.3, -1.0, 0.8, 1.5]).double()
+    log_q = directed_channel()
+    n = 20_000
+    x = enumerate_states(2)[start].expand(n, -1)
+    negatives = DIRECTED.negatives(x, 1, generator=make_generator(start))
+    values = (negatives.log_weight[:, 0] - u[states_to_index(negatives.x[:, 0])]).exp()
+    want = log_q[start].exp() @ (-contrastive_potential(u, log_q)).exp()
+    error = float(values.std()) / math.sqrt(n)
+    assert abs(float(values.mean() - want)) < 5 * error
+    # The plain mean is another number, far outside that band.
+    plain = (-u[states_to_index(negatives.x[:, 0])]).exp().mean()
+    assert abs(float(plain - want)) > 10 * error
+
+
+def test_directed_weights_vanish_on_a_symmetric_regular_graph():
+    """The grid on three sites as lists of neighbours: every weight is 1."""
+    states = enumerate_states(3)
+    near = [[i ^ 1, i ^ 2, i ^ 4] for i in range(8)]
+    grid = DirectedNeighborhood(states, tuple(map(tuple, near)), states_to_index)
+    negatives = grid.negatives(states, 50, generator=make_generator(0))
+    assert negatives.log_weight.abs().max() == 0
+    distance = (negatives.x != states.unsqueeze(1)).sum(-1)
+    assert set(distance.flatten().tolist()) == {0, 2}
+
+
+# The contract of random numbers, dtypes and devices
+
+every_perturbation = pytest.mark.parametrize(
+    "perturbation",
+    [Bernoulli(0.3), Grid(False), Grid(True), Pool(4), Pool((2, 2), (2, 4))],
+    ids=repr,
+)
+
+
+@every_perturbation
+def test_the_seed_decides(perturbation):
+    x = bits(64, 8)
+
+    def draw(seed):
+        return perturbation.negatives(x, 3, generator=make_generator(seed)).x
+
+    before, state = x.clone(), torch.get_rng_state()
+    assert torch.equal(draw(0), draw(0))
+    assert not torch.equal(draw(0), draw(1))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(x, before)
+
+
+def test_the_seed_decides_on_a_directed_graph():
+    x = bits(64, 2)
+    one, same, other = (
+        DIRECTED.negatives(x, 3, generator=make_generator(seed)) for seed in (0, 0, 1)
+    )
+    assert torch.equal(one.x, same.x)
+    assert torch.equal(one.log_weight, same.log_weight)
+    assert not torch.equal(one.x, other.x)
+
+
+@every_perturbation
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_dtype_of_the_data_is_kept(perturbation, dtype):
+    negatives = perturbation.negatives(
+        bits(5, 8, dtype), 3, generator=make_generator(0)
+    ).x
+    assert negatives.dtype == dtype
+    assert ((negatives == 0) | (negatives == 1)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_directed_graph_keeps_the_dtype_of_the_data(dtype):
+    negatives = DIRECTED.negatives(bits(5, 2, dtype), 3, generator=make_generator(0))
+    assert negatives.x.dtype == negatives.log_weight.dtype == dtype
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@every_perturbation
+def test_the_device_of_the_data_is_kept(perturbation):
+    x = bits(5, 8).cuda()
+    generator = make_generator(0, "cuda")
+    negatives = perturbation.negatives(x, 3, generator=generator).x
+    assert negatives.device == x.device
+    assert ((negatives == 0) | (negatives == 1)).all()
+
+
+# Properties
+
+BATCHES = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(0, 1000))
+
+
+@given(BATCHES, st.floats(0.01, 0.99))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_bernoulli_gives_bits(sizes, eps):
+    batch, n_negatives, seed = sizes
+    negatives = Bernoulli(eps).negatives(
+        bits(batch, 7, seed=seed), n_negatives, generator=make_generator(seed)
+    )
+    assert negatives.x.shape == (batch, n_negatives, 7)
+    assert ((negatives.x == 0) | (negatives.x == 1)).all()
+
+
+@given(BATCHES, st.integers(1, 6), st.booleans())
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_grid_keeps_the_parity(sizes, n_sites, exact):
+    batch, n_negatives, seed = sizes
+    x = bits(batch, n_sites, seed=seed)
+    negatives = Grid(exact).negatives(x, n_negatives, generator=make_generator(seed))
+    distance = (negatives.x != x.unsqueeze(1)).sum(-1)
+    assert ((distance == 0) | (distance == 2)).all()
+
+
+@given(BATCHES, st.sampled_from([1, 2, 3, 4, 6, 12]))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_pool_keeps_the_sum_of_every_window(sizes, window):
+    batch, n_negatives, seed = sizes
+    x = bits(batch, 12, seed=seed)
+    negatives = Pool(window).negatives(x, n_negatives, generator=make_generator(seed))
+    sums = negatives.x.view(batch, n_negatives, -1, window).sum(-1)
+    assert torch.equal(sums, x.view(batch, 1, -1, window).sum(-1).expand_as(sums))
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("eps", [0, 1, -0.1, 1.5, math.nan])
+def test_bernoulli_refuses_noise_outside_the_open_interval(eps):
+    with pytest.raises(InputError, match=rf"eps must be .* in \(0, 1\), got {eps}"):
+        Bernoulli(eps)
+
+
+def test_pool_refuses_a_window_that_does_not_divide_the_sites():
+    with pytest.raises(InputError, match=r"window=3 does not divide the 8 sites"):
+        Pool(3).negatives(bits(2, 8), 4, generator=make_generator(0))
+    message = r"window=\(2, 3\) does not divide image_shape=\(2, 4\)"
+    with pytest.raises(InputError, match=message):
+        Pool((2, 3), (2, 4)).negatives(bits(2, 8), 4, generator=make_generator(0))
+
+
+def test_pool_refuses_an_image_of_another_size():
+    message = r"image_shape=\(3, 4\) has 12 sites, but the data has 8"
+    with pytest.raises(InputError, match=message):
+        Pool((1, 2), (3, 4)).negatives(bits(2, 8), 4, generator=make_generator(0))
+
+
+@pytest.mark.parametrize(
+    ("window", "image_shape", "message"),
+    [
+        (0, None, r"window must be an integer >= 1, got 0"),
+        (2.0, None, r"window must be an integer >= 1, got 2.0"),
+        ((2, 0), (4, 4), r"window must be an integer >= 1, got 0"),
+        ((2, 2), (-4, -4), r"image_shape must be an integer >= 1, got -4"),
+        (4, (4, 4), r"window=4 with image_shape=\(4, 4\): give a"),
+        ((2, 2), None, r"window=\(2, 2\) with image_shape=None: give a"),
+        ((2, 2, 2), (4, 4), r"window=\(2, 2, 2\) with image_shape=\(4, 4\): give"),
+        ((2, 2), (4, 4, 1), r"window=\(2, 2\) with image_shape=\(4, 4, 1\): give"),
+    ],
+)
+def test_pool_refuses_windows_that_make_no_sense(window, image_shape, message):
+    with pytest.raises(InputError, match=message):
+        Pool(window, image_shape)
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "message"),
+    [
+        (((1,), (0,)), r"neighbors has 2 lists for 4 states"),
+        (((1,), (), (0,), (0,)), r"neighbors\[1\] is empty"),
+        (((1,), (4,), (0,), (0,)), r"neighbors\[1\] must be .* in \[0, 3\], got 4"),
+        (((1,), (-1,), (0,), (0,)), r"neighbors\[1\] must be .* in \[0, 3\], got -1"),
+    ],
+)
+def test_directed_refuses_broken_graphs(neighbors, message):
+    with pytest.raises(InputError, match=message):
+        DirectedNeighborhood(enumerate_states(2), neighbors, states_to_index)
