@@ -88,7 +88,8 @@ def ising_gibbs_reference(
     """
     _check(energy, x, n_sweeps)
     if isinstance(energy, LatticeIsing):
-        sampler = color_gibbs(energy, lattice_coloring(energy.side))
+        colors = lattice_coloring(energy.side).to(x.device)
+        sampler = color_gibbs(energy, colors)
         return run_chain(sampler, x, n_sweeps, generator=generator).x_final
     coupling, bias = _logit_parts(energy, x)
     spins = bits_to_spins(x).to(coupling.dtype)

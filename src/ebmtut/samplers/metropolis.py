@@ -36,7 +36,17 @@ def ratio_function(ratios: str) -> Callable[[EnergyFunction, Tensor], Tensor]:
 
 def informed_state(energy: EnergyFunction, x: Tensor, ratios: str) -> InformedState:
     """Attach energies and log-ratios to bits."""
-    return InformedState(x, energy(x), _RATIOS[ratios](energy, x))
+    if ratios == "exact":
+        return InformedState(x, energy(x), neighbor_log_ratios(energy, x))
+    seen: list[Tensor] = []
+
+    def remember(y: Tensor) -> Tensor:
+        seen.append(energy(y))
+        return seen[-1]
+
+    # The gradient's forward pass is all that the energy itself needs.
+    log_ratios = taylor_log_ratios(remember, x)
+    return InformedState(x, seen[0].detach(), log_ratios)
 
 
 def metropolis_log_acceptance(
