@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         duration=[160] * (len(frames) - 1) + [HOLD],
         loop=0,
         quality=72,
-        method=6,
+        method=4,
     )
     return 0
 

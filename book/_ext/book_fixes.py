@@ -1,4 +1,4 @@
-"""Small repairs of what reaches the pages: docstrings' signs, the theme's scripts."""
+"""Small repairs of what reaches the pages: docstrings, scripts."""
 
 import re
 from typing import Any
@@ -13,8 +13,9 @@ _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 def plain_signs(lines: list[str]) -> list[str]:
     """Make stars and bars mean themselves in a docstring.
 
-    Docstrings here are plain text with literals and roles, where |v| is an absolute
-    value and (*shape, n) a shape, not a substitution and an emphasis.
+    Docstrings here are plain text with literals and roles, where |v| is
+    an absolute value and (*shape, n) a shape, not a substitution and an
+    emphasis.
 
     Parameters
     ----------
@@ -24,21 +25,30 @@ def plain_signs(lines: list[str]) -> list[str]:
     Returns
     -------
     list of str
-        The same with stars and bars escaped, outside of literals and code.
+        The same with stars and bars escaped, but in literals and code.
     """
     result = []
-    code_below: int | None = None  # indentation of the line that announced code
+    code_below: int | None = (
+        None  # indentation of the line that announced code
+    )
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        if code_below is not None and line.strip() and indent <= code_below:
+        if (
+            code_below is not None
+            and line.strip()
+            and indent <= code_below
+        ):
             code_below = None
-        is_code = code_below is not None or line.lstrip().startswith((">>>", "..."))
+        is_code = code_below is not None or line.lstrip().startswith(
+            (">>>", "...")
+        )
         if is_code:
             result.append(line)
         else:
             parts = _KEPT.split(line)
             parts[::2] = [
-                re.sub(r"(?<!\\)([*|])", r"\\\1", part) for part in parts[::2]
+                re.sub(r"(?<!\\)([*|])", r"\\\1", part)
+                for part in parts[::2]
             ]
             result.append("".join(parts))
             if line.rstrip().endswith("::"):
@@ -47,27 +57,45 @@ def plain_signs(lines: list[str]) -> list[str]:
 
 
 def _repair_docstring(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    lines: list[str],
 ) -> None:
     lines[:] = plain_signs(lines)
 
 
 def _is_thebe(item: Any) -> bool:
-    """Whether a script or style belongs to thebe, by its name or its text."""
+    """Whether a script or style is thebe's, by its name or text."""
     body = getattr(item, "attributes", {}).get("body") or ""
-    return "thebe" in str(getattr(item, "filename", item)) or "thebe" in body
+    return (
+        "thebe" in str(getattr(item, "filename", item))
+        or "thebe" in body
+    )
 
 
 def _drop_thebe(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: Any,
 ) -> None:
-    """Leave out the live-code scripts: they ask a CDN, and come twice, an error."""
+    """Leave out live code: it asks a CDN, and comes twice, an error."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [item for item in context.get(kind, []) if not _is_thebe(item)]
+        context[kind] = [
+            item
+            for item in context.get(kind, [])
+            if not _is_thebe(item)
+        ]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
-    app.connect("autodoc-process-docstring", _repair_docstring, priority=100)
+    app.connect(
+        "autodoc-process-docstring", _repair_docstring, priority=100
+    )
     app.connect("html-page-context", _drop_thebe, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
