@@ -21,6 +21,7 @@ from ebmtut.metrics.nll import (
     log_weights,
 )
 from ebmtut.metrics.proposals import HistogramProposal, Proposal
+from ebmtut.random import exponential
 
 __all__ = ["GridPartition", "grid_log_partition", "sample_by_proposal"]
 
@@ -127,24 +128,23 @@ def sample_by_proposal(
         If ``max_draws`` draws give too few samples.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
-    kept, n_kept, n_drawn = [], 0, 0
-    bound = -math.inf
-    while n_kept < n_samples or n_drawn < min_draws:
+    states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)
+    levels = torch.empty(0, dtype=torch.float64, device=generator.device)
+    n_drawn, bound = 0, -math.inf
+    while len(states) < n_samples or n_drawn < min_draws:
         if n_drawn >= max_draws:
             raise InputError(
-                f"proposal must be closer to the model: {n_kept} of {n_samples} "
+                f"proposal must be closer to the model: {len(states)} of {n_samples} "
                 f"samples after {n_drawn} draws"
             )
         z = proposal.sample(batch, generator=generator)
         weight = -energy(z.to(dtype)).double() - proposal.log_prob(z)
-        chance = torch.rand(
-            batch, generator=generator, device=z.device, dtype=torch.float64
+        # A draw is kept as long as its level, log w - log u, exceeds the bound.
+        level = weight + exponential(
+            (batch,), generator=generator, dtype=torch.float64, device=z.device
         )
-        # Kept while this level exceeds the bound.
-        level = weight - chance.log()
         bound = max(bound, float(weight.max()))
-        kept.append((z.to(dtype), level))
-        kept = [(state[high > bound], high[high > bound]) for state, high in kept]
-        n_kept = sum(len(high) for _, high in kept)
+        states = torch.cat([states[levels > bound], z.to(dtype)[level > bound]])
+        levels = torch.cat([levels[levels > bound], level[level > bound]])
         n_drawn += batch
-    return torch.cat([state for state, _ in kept])[:n_samples]
+    return states[:n_samples]

@@ -1,0 +1,210 @@
+"""The 2-D histogram proposal against enumeration at 5 bits a coordinate."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import EnergyFunction, MLPEnergy
+from ebmtut.metrics import (
+    BernoulliProposal,
+    Estimate,
+    HistogramProposal,
+    grid_log_partition,
+    log_partition_uniform,
+    sample_by_proposal,
+)
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+N_SITES = 10
+STATES = enumerate_states(N_SITES)
+
+
+@pytest.fixture(scope="module")
+def table() -> torch.Tensor:
+    """Energies of the 2**10 states: smooth in the leading bits, rough in the rest."""
+    generator = make_generator(0)
+    weights = torch.tensor([2.0, 1.5, 1.0, 0.5, 0.3] * 2, dtype=torch.float64)
+    noise = torch.randn(2**N_SITES, generator=generator, dtype=torch.float64)
+    return STATES @ weights - 3.0 * STATES[:, 0] * STATES[:, 6] + 0.3 * noise
+
+
+def energy_of(table: torch.Tensor) -> EnergyFunction:
+    return lambda x: table[states_to_index(x)]
+
+
+@pytest.mark.parametrize("coarse_bits", [1, 3, 5])
+def test_finds_log_z(table: torch.Tensor, coarse_bits: int) -> None:
+    exact = float((-table).logsumexp(0))
+    found = grid_log_partition(
+        energy_of(table),
+        generator=make_generator(1),
+        bits_per_coordinate=5,
+        coarse_bits=coarse_bits,
+        n_samples=20_000,
+        dtype=torch.float64,
+    )
+    assert isinstance(found.log_partition, Estimate)
+    assert abs(found.log_partition.value - exact) <= 5 * found.log_partition.stderr
+    assert found.proposal.n_sites == N_SITES
+    assert 0 < found.ess <= 1
+
+
+def test_finer_cells_fit_better(table: torch.Tensor) -> None:
+    ess = [
+        grid_log_partition(
+            energy_of(table),
+            generator=make_generator(2),
+            bits_per_coordinate=5,
+            coarse_bits=bits,
+            n_samples=5000,
+            dtype=torch.float64,
+        ).ess
+        for bits in (1, 3, 5)
+    ]
+    assert ess[0] < ess[1] < ess[2]
+    # All bits coarse: exact up to the 5 percent that are spread evenly.
+    assert ess[2] > 0.9
+
+
+def test_fit_is_the_energys_law_at_full_resolution(table: torch.Tensor) -> None:
+    proposal = HistogramProposal.fit(
+        energy_of(table),
+        generator=make_generator(0),
+        bits_per_coordinate=5,
+        coarse_bits=5,
+        uniform=0.2,
+        dtype=torch.float64,
+    )
+    expected = 0.8 * (-table).softmax(0) + 0.2 / 2**N_SITES
+    torch.testing.assert_close(proposal.log_prob(STATES).exp(), expected)
+
+
+@pytest.mark.parametrize("coarse_bits", [1, 3, 5])
+def test_proposal_is_normalised_and_sampled_as_stated(coarse_bits: int) -> None:
+    side = 2**coarse_bits
+    masses = torch.rand(side, side, generator=make_generator(3)) ** 3
+    proposal = HistogramProposal(masses, bits_per_coordinate=5)
+    q = proposal.log_prob(STATES).exp()
+    assert float(q.sum()) == pytest.approx(1.0, abs=1e-6)
+    z = proposal.sample(50_000, generator=make_generator(4))
+    assert_follows(z, q)
+
+
+def test_rejection_draws_the_models_law(table: torch.Tensor) -> None:
+    found = grid_log_partition(
+        energy_of(table),
+        generator=make_generator(1),
+        bits_per_coordinate=5,
+        coarse_bits=3,
+        n_samples=1000,
+        dtype=torch.float64,
+    )
+    x = sample_by_proposal(
+        energy_of(table),
+        found.proposal,
+        50_000,
+        generator=make_generator(5),
+        dtype=torch.float64,
+    )
+    assert x.shape == (50_000, N_SITES)
+    assert_follows(x, (-table).softmax(0))
+
+
+def test_rejection_thins_when_the_bound_rises() -> None:
+    """A rare state carries the highest weight and is met late."""
+    table = torch.zeros(2**N_SITES, dtype=torch.float64)
+    table[123] = -math.log(50.0)
+    proposal = BernoulliProposal.uniform(N_SITES)
+    x = sample_by_proposal(
+        energy_of(table),
+        proposal,
+        2000,
+        generator=make_generator(0),
+        batch=256,
+        min_draws=256,
+        dtype=torch.float64,
+    )
+    p = 50.0 / (50.0 + 1023.0)
+    found = float((states_to_index(x) == 123).double().mean())
+    assert abs(found - p) <= 5 * math.sqrt(p * (1 - p) / 2000)
+
+
+def test_rejection_gives_up_with_a_message() -> None:
+    def narrow(x: torch.Tensor) -> torch.Tensor:
+        return 1000.0 * x.sum(dim=1)
+
+    with pytest.raises(InputError, match="of 500 samples after"):
+        sample_by_proposal(
+            narrow,
+            BernoulliProposal.uniform(N_SITES),
+            500,
+            generator=make_generator(0),
+            max_draws=70_000,
+        )
+
+
+def test_a_network_on_32_bits_agrees_with_uniform_draws() -> None:
+    """A small network is nearly flat, so that uniform draws are exact enough."""
+    torch_seed = make_generator(0)
+    energy = MLPEnergy(32, hidden=16, n_layers=3)
+    with torch.no_grad():
+        for parameter in energy.parameters():
+            parameter.normal_(0.0, 0.15, generator=torch_seed)
+    kwargs = {"n_samples": 50_000, "generator": make_generator(1)}
+    grid = grid_log_partition(energy, coarse_bits=4, **kwargs).log_partition
+    flat = log_partition_uniform(energy, 32, **kwargs)
+    assert abs(grid.value - flat.value) <= 5 * math.hypot(grid.stderr, flat.stderr)
+
+
+def test_seeds_reproduce_and_leave_the_global_stream_alone(table: torch.Tensor) -> None:
+    before = torch.get_rng_state()
+
+    def draw(seed: int) -> torch.Tensor:
+        generator = make_generator(seed)
+        proposal = HistogramProposal.fit(
+            energy_of(table),
+            generator=generator,
+            bits_per_coordinate=5,
+            coarse_bits=2,
+            dtype=torch.float64,
+        )
+        return sample_by_proposal(
+            energy_of(table), proposal, 20, generator=generator, dtype=torch.float64
+        )
+
+    a, b, c = draw(0), draw(0), draw(1)
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_bad_input_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"power of 2 a side, got shape \(3, 3\)"):
+        HistogramProposal(torch.ones(3, 3))
+    with pytest.raises(InputError, match=r"got shape \(2, 4\)"):
+        HistogramProposal(torch.ones(2, 4))
+    with pytest.raises(InputError, match="bits_per_coordinate must be"):
+        HistogramProposal(torch.ones(8, 8), bits_per_coordinate=2)
+    with pytest.raises(InputError, match=r"uniform must be a number in \(0.0, 1.0\]"):
+        HistogramProposal.fit(
+            lambda x: x.sum(1), generator=make_generator(0), uniform=0.0
+        )
+
+
+def assert_follows(x: torch.Tensor, p: torch.Tensor) -> None:
+    """Chi-square of state frequencies, rare states pooled."""
+    counts = torch.bincount(states_to_index(x), minlength=len(p)).double()
+    expected = p.double() * len(x)
+    often = expected >= 5
+    observed = torch.cat([counts[often], counts[~often].sum()[None]])
+    wanted = torch.cat([expected[often], expected[~often].sum()[None] + 1e-9])
+    if wanted[-1] < 5:
+        observed, wanted = observed[:-1], wanted[:-1]
+    statistic = float(((observed - wanted) ** 2 / wanted).sum())
+    freedom = len(wanted) - 1
+    # Wilson and Hilferty: the cube root is nearly normal; four deviations.
+    spread = 2 / (9 * freedom)
+    assert (statistic / freedom) ** (1 / 3) < 1 - spread + 4 * math.sqrt(spread)

@@ -1,0 +1,116 @@
+"""The MMD against brute force, its two kernels and two statistics."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.metrics import hamming_distances, mmd
+from ebmtut.random import bernoulli, make_generator
+from ebmtut.states import enumerate_states
+
+
+def bits(n: int, n_sites: int, seed: int, p: float = 0.5) -> torch.Tensor:
+    probs = torch.full((n, n_sites), p, dtype=torch.float64)
+    return bernoulli(probs, generator=make_generator(seed))
+
+
+def brute_force(x: torch.Tensor, y: torch.Tensor, rate: float, statistic: str) -> float:
+    x, y = x.tolist(), y.tolist()
+
+    def k(a: list[float], b: list[float]) -> float:
+        return math.exp(-rate * sum(i != j for i, j in zip(a, b, strict=True)))
+
+    def within(z: list[list[float]]) -> float:
+        own = statistic == "v"
+        pairs = [
+            k(a, b) for i, a in enumerate(z) for j, b in enumerate(z) if own or i != j
+        ]
+        return sum(pairs) / len(pairs)
+
+    between = sum(k(a, b) for a in x for b in y) / (len(x) * len(y))
+    return within(x) + within(y) - 2 * between
+
+
+@pytest.mark.parametrize("statistic", ["u", "v"])
+@pytest.mark.parametrize(
+    ("kernel", "rate"), [("exponential_hamming", 0.3), ("average_hamming", 1 / 6)]
+)
+def test_is_the_sum_over_pairs(kernel: str, rate: float, statistic: str) -> None:
+    x, y = bits(7, 6, 0), bits(5, 6, 1, p=0.8)
+    found = mmd(x, y, kernel, bandwidth=0.3, statistic=statistic)
+    expected = brute_force(x, y, rate, statistic)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_blocks_do_not_matter(dtype: torch.dtype) -> None:
+    x, y = bits(50, 9, 0).to(dtype), bits(33, 9, 1).to(dtype)
+    whole = mmd(x, y)
+    assert mmd(x, y, block=8) == pytest.approx(whole, abs=1e-7)
+    assert whole == pytest.approx(brute_force(x, y, 0.1, "u"), abs=1e-7)
+
+
+def test_distances_count_differing_sites() -> None:
+    x = enumerate_states(4)
+    distance = hamming_distances(x, x)
+    for i in range(16):
+        for j in range(16):
+            assert int(distance[i, j]) == (i ^ j).bit_count()
+
+
+def test_u_is_unbiased_and_v_biased_by_the_diagonal() -> None:
+    """Samples of one law: E[U] = 0, E[V] = (1 - mean kernel) (1/n + 1/m)."""
+    n, m, n_sites, rate = 20, 30, 8, 0.1
+    # Independent fair bits: E exp(-rate H) = ((1 + exp(-rate)) / 2)**n_sites.
+    mean_kernel = ((1 + math.exp(-rate)) / 2) ** n_sites
+    us, vs = [], []
+    for seed in range(400):
+        x, y = bits(n, n_sites, 2 * seed), bits(m, n_sites, 2 * seed + 1)
+        us.append(mmd(x, y, bandwidth=rate))
+        vs.append(mmd(x, y, bandwidth=rate, statistic="v"))
+    u, v = torch.tensor(us), torch.tensor(vs)
+    root = math.sqrt(len(us))
+    bias = (1 - mean_kernel) * (1 / n + 1 / m)
+    assert abs(float(u.mean())) <= 5 * float(u.std()) / root
+    assert abs(float(v.mean()) - bias) <= 5 * float(v.std()) / root
+    assert float(v.min()) >= 0
+    assert float(u.min()) < 0
+
+
+def test_finds_a_difference_of_two_product_laws() -> None:
+    """Against the closed form for independent bits."""
+
+    def mean_kernel(p: float, q: float) -> float:
+        differ = p * (1 - q) + q * (1 - p)
+        return (1 - differ * (1 - math.exp(-0.1))) ** 12
+
+    exact = mean_kernel(0.5, 0.5) + mean_kernel(0.7, 0.7) - 2 * mean_kernel(0.5, 0.7)
+    found = torch.tensor(
+        [mmd(bits(300, 12, s), bits(300, 12, 100 + s, p=0.7)) for s in range(30)]
+    )
+    stderr = float(found.std()) / math.sqrt(len(found))
+    assert abs(float(found.mean()) - exact) <= 5 * stderr
+
+
+def test_no_gradient_and_exact_zero() -> None:
+    x = bits(6, 4, 0).requires_grad_()
+    assert isinstance(mmd(x, x), float)
+    assert mmd(x, x, statistic="v") == pytest.approx(0.0, abs=1e-15)
+
+
+def test_bad_input_is_one_line() -> None:
+    x = bits(5, 4, 0)
+    with pytest.raises(InputError, match=r"kernel must be one of .* got 'gauss'"):
+        mmd(x, x, "gauss")
+    with pytest.raises(InputError, match="statistic must be one of u, v; got 'w'"):
+        mmd(x, x, statistic="w")
+    with pytest.raises(InputError, match="bandwidth must be a number > 0"):
+        mmd(x, x, bandwidth=0.0)
+    with pytest.raises(InputError, match=r"len\(y\) must be an integer >= 2, got 1"):
+        mmd(x, x[:1])
+    with pytest.raises(InputError, match="y"):
+        mmd(x, bits(5, 3, 0))
+    with pytest.raises(InputError, match="x"):
+        mmd(2 * x, x)

@@ -1,0 +1,144 @@
+"""Log-likelihoods and partition functions against enumeration."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import Ising
+from ebmtut.exact import exact_log_partition, exact_probabilities
+from ebmtut.metrics import (
+    BernoulliProposal,
+    Estimate,
+    effective_sample_size,
+    estimate_log_mean_exp,
+    log_partition_importance,
+    log_partition_uniform,
+    log_weights,
+    nll,
+)
+from ebmtut.random import categorical, make_generator
+from ebmtut.states import enumerate_states
+
+
+@pytest.fixture
+def energy() -> Ising:
+    generator = make_generator(3)
+    coupling = 0.2 * torch.randn(8, 8, generator=generator, dtype=torch.float64)
+    bias = 0.5 * torch.randn(8, generator=generator, dtype=torch.float64)
+    return Ising(coupling, bias)
+
+
+def draws(energy: Ising, n: int) -> torch.Tensor:
+    log_p = exact_probabilities(energy, 8).expand(n, -1)
+    return enumerate_states(8)[categorical(log_p, generator=make_generator(0))]
+
+
+def test_uniform_and_fitted_proposals_find_log_z(energy: Ising) -> None:
+    exact = float(exact_log_partition(energy, 8))
+    kwargs = {"n_samples": 20_000, "dtype": torch.float64, "batch": 3000}
+    uniform = log_partition_uniform(energy, 8, generator=make_generator(1), **kwargs)
+    proposal = BernoulliProposal.fit(draws(energy, 4000))
+    fitted = log_partition_importance(
+        energy, proposal, generator=make_generator(1), **kwargs
+    )
+    for estimate in (uniform, fitted):
+        assert abs(estimate.value - exact) <= 5 * estimate.stderr
+    assert fitted.stderr < 0.8 * uniform.stderr
+
+
+def test_standard_error_covers(energy: Ising) -> None:
+    """Errors over the stated standard error have mean 0 and variance 1."""
+    exact = float(exact_log_partition(energy, 8))
+    scores = []
+    for seed in range(200):
+        estimate = log_partition_uniform(
+            energy, 8, 2000, generator=make_generator(seed), dtype=torch.float64
+        )
+        scores.append((estimate.value - exact) / estimate.stderr)
+    z = torch.tensor(scores)
+    # The bias of a log is half a variance, in units of the error: stderr / 2.
+    assert abs(float(z.mean())) <= 5 / math.sqrt(200) + 0.05
+    # The variance of 200 squared normals is 2 / 200; heavy tails double it.
+    assert abs(float(z.var()) - 1) <= 5 * math.sqrt(4 / 200)
+
+
+def test_exact_proposal_gives_equal_weights() -> None:
+    logits = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
+    proposal = BernoulliProposal(logits.sigmoid())
+
+    def product_energy(x: torch.Tensor) -> torch.Tensor:
+        return -(x @ logits)
+
+    w = log_weights(
+        product_energy, proposal, 50, generator=make_generator(0), dtype=torch.float64
+    )
+    exact = torch.nn.functional.softplus(logits).sum()
+    torch.testing.assert_close(w, exact.expand(50))
+    assert effective_sample_size(w) == pytest.approx(1.0)
+    assert estimate_log_mean_exp(w).stderr == pytest.approx(0.0, abs=1e-12)
+
+
+def test_bernoulli_proposal_is_normalised_and_sampled_as_stated() -> None:
+    proposal = BernoulliProposal(torch.tensor([0.1, 0.5, 0.8]))
+    log_q = proposal.log_prob(enumerate_states(3))
+    assert float(log_q.logsumexp(0)) == pytest.approx(0.0, abs=1e-12)
+    z = proposal.sample(40_000, generator=make_generator(0))
+    for mean, p in zip(z.mean(dim=0).tolist(), [0.1, 0.5, 0.8], strict=True):
+        assert abs(mean - p) <= 5 * math.sqrt(p * (1 - p) / 40_000)
+    # One pseudo-count a side: never 0 or 1.
+    assert BernoulliProposal.fit(torch.ones(8, 2)).probs.tolist() == [0.9, 0.9]
+
+
+def test_effective_sample_size_counts() -> None:
+    assert effective_sample_size(torch.zeros(7)) == pytest.approx(1.0)
+    one = torch.tensor([0.0, -900.0, -900.0, -900.0])
+    assert effective_sample_size(one + 1e4) == pytest.approx(0.25)
+    half = torch.tensor([0.0, 0.0, -torch.inf, -torch.inf])
+    assert effective_sample_size(half) == pytest.approx(0.5)
+
+
+def test_log_mean_exp_of_large_numbers() -> None:
+    weights = torch.tensor([1000.0, 1000.0 + math.log(3.0)], dtype=torch.float64)
+    estimate = estimate_log_mean_exp(weights)
+    assert estimate.value == pytest.approx(1000 + math.log(2))
+    # Weights 1 and 3: mean 2, standard deviation sqrt 2.
+    assert estimate.stderr == pytest.approx(math.sqrt(2) / 2 / math.sqrt(2))
+
+
+def test_nll_of_the_model_is_its_entropy(energy: Ising) -> None:
+    log_p = exact_probabilities(energy, 8)
+    entropy = float(-(log_p.exp() * log_p).sum())
+    exact = float(exact_log_partition(energy, 8))
+    found = nll(energy, draws(energy, 20_000), exact, batch=999)
+    assert abs(found.value - entropy) <= 5 * found.stderr
+    spread = float((log_p.exp() * (log_p + entropy) ** 2).sum()) ** 0.5
+    assert found.stderr == pytest.approx(spread / math.sqrt(20_000), rel=0.1)
+
+
+def test_errors_of_data_and_partition_add_in_squares(energy: Ising) -> None:
+    x = draws(energy, 100)
+    alone = nll(energy, x, 2.0)
+    both = nll(energy, x, Estimate(2.0, 0.3))
+    assert both.value == alone.value
+    assert both.stderr == pytest.approx(math.hypot(alone.stderr, 0.3))
+    assert str(Estimate(1.0, 0.25)) == "1.0000 ± 0.2500"
+
+
+def test_nll_ignores_a_constant(energy: Ising) -> None:
+    x = draws(energy, 50)
+    shifted = nll(lambda z: energy(z) + 7.0, x, 2.0 - 7.0)
+    assert shifted.value == pytest.approx(nll(energy, x, 2.0).value, abs=1e-12)
+
+
+def test_bad_input_is_one_line(energy: Ising) -> None:
+    x = draws(energy, 5)
+    with pytest.raises(InputError, match=r"len\(x\) must be an integer >= 2, got 1"):
+        nll(energy, x[:1], 0.0)
+    with pytest.raises(InputError, match="got 5 non-finite values"):
+        nll(lambda z: energy(z) * torch.nan, x, 0.0)
+    with pytest.raises(InputError, match="n_samples must be an integer >= 2, got 1"):
+        log_partition_uniform(energy, 8, 1, generator=make_generator(0))
+    with pytest.raises(InputError, match=r"probs must lie in \(0, 1\)"):
+        BernoulliProposal(torch.tensor([0.0, 0.5]))
