@@ -257,7 +257,7 @@ def check_w_and_m(result: Result) -> list[Verdict]:
     return verdicts
 
 
-_BASE = Recipe(n_steps=1500, batch_size=64)
+_BASE = Recipe(n_steps=1000, batch_size=64)
 _QUICK = replace(_BASE, n_steps=400)
 
 
