@@ -1,0 +1,302 @@
+"""Results are stored whole or not at all, and read back as they were."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.results import (
+    Provenance,
+    Result,
+    ResultNotFound,
+    check_writable,
+    default_root,
+    list_results,
+    load_result,
+    record,
+    result_folder,
+    save_result,
+    to_json,
+)
+
+
+def make(value: float = 1.5, **changes: object) -> Result:
+    fields: dict[str, object] = {
+        "id": "ed/ising-heatmaps",
+        "scale": "quick",
+        "config": {"n_steps": 3, "sigmas": [0.1, 0.2]},
+        "scalars": {"rmse": value},
+        "arrays": {"coupling": np.arange(6.0).reshape(2, 3)},
+        "provenance": Provenance(command="ebmtut run", seed=3),
+    }
+    return Result(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = save_result(make(), tmp_path)
+    assert folder == tmp_path / "ed" / "ising-heatmaps" / "quick"
+    assert sorted(p.name for p in folder.iterdir()) == ["arrays.npz", "result.json"]
+    back = load_result("ed/ising-heatmaps", "quick", tmp_path)
+    assert (back.id, back.scale, back.config) == (make().id, "quick", make().config)
+    assert back.scalars == {"rmse": 1.5}
+    assert back.provenance == Provenance(command="ebmtut run", seed=3)
+    assert (back.arrays["coupling"] == make().arrays["coupling"]).all()
+
+
+def test_odd_names_and_tensors_are_stored(tmp_path: Path) -> None:
+    arrays = {"file": torch.eye(2), "allow_pickle": np.array(["a"]), "empty": []}
+    save_result(make(arrays=arrays), tmp_path)
+    back = load_result("ed/ising-heatmaps", "quick", tmp_path).arrays
+    assert set(back) == set(arrays)
+    assert (back["file"] == np.eye(2)).all()
+    assert back["file"].dtype == np.float32
+
+
+def test_equal_results_are_equal_files(tmp_path: Path) -> None:
+    first = save_result(make(), tmp_path / "a")
+    second = save_result(make(), tmp_path / "b")
+    for name in ("arrays.npz", "result.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_non_finite_numbers_become_null(tmp_path: Path) -> None:
+    folder = save_result(make(float("nan")), tmp_path)
+    text = (folder / "result.json").read_text("utf-8")
+    assert "NaN" not in text
+    assert json.loads(text)["scalars"] == {"rmse": None}
+
+
+def test_json_of_what_code_has_at_hand() -> None:
+    @dataclass
+    class Config:
+        side: int
+        path: Path
+
+    values = {
+        "config": Config(3, Path("a/b")),
+        "numpy": np.float32(0.5),
+        "array": np.arange(2),
+        "tensor": torch.tensor(2.0),
+        "tuple": (1, None, True, -np.inf),
+        7: "key",
+    }
+    assert to_json(values) == {
+        "config": {"side": 3, "path": "a/b"},
+        "numpy": 0.5,
+        "array": [0, 1],
+        "tensor": 2.0,
+        "tuple": [1, None, True, None],
+        "7": "key",
+    }
+    with pytest.raises(InputError, match=r"scalars\.a\[1\] must be JSON-able, got set"):
+        to_json({"a": [1, {2}]}, "scalars")
+
+
+def test_replaces_an_older_result(tmp_path: Path) -> None:
+    save_result(make(1.0), tmp_path)
+    save_result(make(2.0, arrays={}), tmp_path)
+    back = load_result("ed/ising-heatmaps", "quick", tmp_path)
+    assert back.scalars == {"rmse": 2.0}
+    assert back.arrays == {}
+    assert visible_and_hidden(tmp_path) == ["quick"]
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_failing_rename_leaves_the_old_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    save_result(make(1.0), tmp_path)
+    rename, calls = Path.replace, 0
+
+    def fails(self: Path, target: Path) -> Path:
+        nonlocal calls
+        calls += 1
+        if calls == which:
+            raise OSError("disk gone")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="disk gone"):
+        save_result(make(2.0), tmp_path)
+    monkeypatch.undo()
+    assert calls >= which
+    assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 1.0
+    assert visible_and_hidden(tmp_path) == ["quick"]
+
+
+def test_an_array_that_cannot_be_stored_leaves_nothing(tmp_path: Path) -> None:
+    bad = make(arrays={"words": np.array([{"a": 1}], dtype=object)})
+    with pytest.raises(InputError, match=r"arrays\['words'\] must hold numbers"):
+        save_result(bad, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_killed_save_leaves_no_half_written_result(
+    tmp_path: Path, older: bool
+) -> None:
+    """The process dies by SIGKILL between writing the two files."""
+    if older:
+        save_result(make(1.0), tmp_path)
+    script = """
+        import os, signal, sys
+        from pathlib import Path
+        from ebmtut.results import Result, save_result
+
+        def die(self, *args, **kwargs):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Path.write_text = die
+        print("saving", flush=True)
+        result = Result("ed/ising-heatmaps", "quick", {}, {"rmse": 2.0}, {"a": [1]})
+        save_result(result, sys.argv[1])
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout == "saving\n", done.stderr
+    assert done.returncode == -signal.SIGKILL
+    # The kill did strike in the middle: a hidden folder with one file is left.
+    hidden = (tmp_path / "ed" / "ising-heatmaps").glob(".tmp-*")
+    assert [f.name for p in hidden for f in p.iterdir()] == ["arrays.npz"]
+    if older:
+        back = load_result("ed/ising-heatmaps", "quick", tmp_path)
+        assert back.scalars == {"rmse": 1.0}
+    else:
+        with pytest.raises(ResultNotFound):
+            load_result("ed/ising-heatmaps", "quick", tmp_path)
+    assert list_results(tmp_path) == ([("ed/ising-heatmaps", "quick")] if older else [])
+    save_result(make(3.0), tmp_path)
+    assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 3.0
+
+
+def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file, not a folder")
+    for act in (check_writable, lambda root: save_result(make(), root)):
+        with pytest.raises(InputError, match="cannot be written to") as caught:
+            act(tmp_path / "results")
+        assert "\n" not in str(caught.value)
+        assert str(tmp_path / "results") in str(caught.value)
+        assert "EBMTUT_RESULTS" in str(caught.value)
+    assert check_writable(tmp_path / "a" / "b").is_dir()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_missing_result_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(ResultNotFound, match="`ebmtut run ed/epsilon --scale full`"):
+        load_result("ed/epsilon", "full", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("result.json", b"{"),
+        ("result.json", b"[]"),
+        ("result.json", b'{"format": 99}'),
+        ("arrays.npz", b"PK not quite"),
+        ("arrays.npz", None),
+    ],
+)
+def test_a_damaged_result_is_refused(
+    tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    path = save_result(make(), tmp_path) / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_result("ed/ising-heatmaps", "quick", tmp_path)
+    assert not isinstance(caught.value, ResultNotFound)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_pickles_are_refused_even_with_the_right_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    evil = tmp_path / "evil.npz"
+    array = np.empty(1, dtype=object)
+    array[0] = Trap()
+    np.savez(evil, trap=array)
+    with zipfile.ZipFile(evil) as archive:
+        assert pickle.dumps(Trap())[:2] in archive.read("trap.npy")
+    monkeypatch.setattr("ebmtut.results.store.to_npz", lambda arrays: evil.read_bytes())
+    save_result(make(), tmp_path)
+    with pytest.raises(InputError, match="allow_pickle"):
+        load_result("ed/ising-heatmaps", "quick", tmp_path)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_lists_what_is_there(tmp_path: Path) -> None:
+    assert list_results(tmp_path / "nowhere") == []
+    save_result(make(scale="full"), tmp_path)
+    save_result(make(), tmp_path)
+    save_result(make(id="pmp/rbm"), tmp_path)
+    (tmp_path / "ed" / "ising-heatmaps" / "notes").mkdir()
+    assert list_results(tmp_path) == [
+        ("ed/ising-heatmaps", "full"),
+        ("ed/ising-heatmaps", "quick"),
+        ("pmp/rbm", "quick"),
+    ]
+
+
+@pytest.mark.parametrize("id", ["ising", "ed/../x", "/ed/x", "ed/x/y", "ED/x", ""])
+def test_odd_ids_are_refused(tmp_path: Path, id: str) -> None:
+    with pytest.raises(InputError, match="id must look like paper/name"):
+        make(id=id)
+    with pytest.raises(InputError, match="id must look like paper/name"):
+        result_folder(id, "quick", tmp_path)
+
+
+def test_odd_scales_are_refused() -> None:
+    with pytest.raises(InputError, match="quick, full, paper; got 'fast'"):
+        make(scale="fast")
+
+
+def test_default_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EBMTUT_RESULTS", raising=False)
+    assert default_root().name == "results"
+    monkeypatch.setenv("EBMTUT_RESULTS", str(tmp_path))
+    save_result(make())
+    assert load_result("ed/ising-heatmaps", "quick").scalars == {"rmse": 1.5}
+    assert default_root() == tmp_path
+
+
+def test_records_of_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    record("landscape", {"nll": 20.0}, "")
+    assert list(tmp_path.iterdir()) == []
+    values = {"nll": np.float64(20.0), "grid": np.eye(2), "seed": 3}
+    record("landscape", values, tmp_path / "out")
+    record("plain", {"seed": 4}, tmp_path / "out")
+    names = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert names == ["landscape.json", "landscape.npz", "plain.json"]
+    text = (tmp_path / "out" / "landscape.json").read_text("utf-8")
+    assert json.loads(text) == {"nll": 20.0, "seed": 3}
+    with np.load(tmp_path / "out" / "landscape.npz") as file:
+        assert (file["grid"] == np.eye(2)).all()
+    with pytest.raises(InputError, match="name must be letters"):
+        record("../x", {}, tmp_path)
+
+
+def visible_and_hidden(root: Path) -> list[str]:
+    return [p.name for p in (root / "ed" / "ising-heatmaps").iterdir()]
