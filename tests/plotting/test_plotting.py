@@ -1,0 +1,184 @@
+"""The look of the figures: colours that can be told apart, honest scales."""
+
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_rgb
+
+from ebmtut.checks import InputError
+from ebmtut.data import density_log_prob
+from ebmtut.plotting import (
+    COLORS,
+    DIVERGING_CMAP,
+    OKABE_ITO,
+    TEXT_WIDTH,
+    figure_size,
+    grid_points,
+    heatmap,
+    image_grid,
+    landscape,
+    mean_band,
+    panel_size,
+    use_style,
+)
+
+
+@pytest.fixture(autouse=True)
+def style() -> Iterator[None]:
+    mpl.use("Agg")
+    with mpl.rc_context():
+        use_style()
+        yield
+    plt.close("all")
+
+
+def luminance(color: object) -> float:
+    rgb = np.array(to_rgb(color))  # type: ignore[arg-type]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_every_colour_can_be_seen_on_white() -> None:
+    assert COLORS["exact"] == "#000000"
+    for color in COLORS.values():
+        # Contrast of graphical objects: WCAG asks for 3; sky blue, orange and
+        # grey, which come with labels and never as text, have at least 2.
+        assert 1.05 / (luminance(color) + 0.05) >= 2.0
+
+
+def test_methods_of_one_figure_have_different_colours() -> None:
+    table = [COLORS[k] for k in ("exact", "null", "ED-Bern", "ED-Grid", "ED-Pool")]
+    chains = [COLORS[k] for k in ("exact", "Gibbs", "GWG", "DMALA", "DULA")]
+    for group in ([*table, COLORS["PCD"], COLORS["CD"]], chains):
+        assert len(set(group)) == len(group)
+    assert set(COLORS.values()) <= {*OKABE_ITO.values(), COLORS["data"]}
+
+
+def oklab_lightness(rgb: np.ndarray) -> np.ndarray:
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    lms = linear @ np.array(
+        [
+            [0.4122214708, 0.2119034982, 0.0883024619],
+            [0.5363325363, 0.6806995451, 0.2817188376],
+            [0.0514459929, 0.1073969566, 0.6299787005],
+        ]
+    )
+    return np.cbrt(lms) @ [0.2104542553, 0.7936177850, -0.0040720468]
+
+
+def test_diverging_map_is_white_at_zero_and_steps_evenly() -> None:
+    colors = DIVERGING_CMAP(np.linspace(0, 1, 257))[:, :3]
+    lightness = oklab_lightness(colors)
+    assert lightness.argmax() == 128
+    assert lightness[128] > 0.95
+    for arm in (lightness[:129], lightness[128:][::-1]):
+        steps = np.diff(arm)
+        assert steps.min() > 0
+        assert steps.max() < 1.1 * steps.min()
+    assert abs(lightness[0] - lightness[-1]) < 0.1
+
+
+def test_style_is_white_readable_and_needs_no_missing_font() -> None:
+    assert mpl.rcParams["figure.facecolor"] == "white"
+    assert mpl.rcParams["savefig.facecolor"] == "white"
+    assert mpl.rcParams["font.size"] >= 9
+    known = set(mpl.font_manager.fontManager.get_font_names())
+    assert set(mpl.rcParams["font.sans-serif"]) <= known
+
+
+def test_sizes() -> None:
+    assert figure_size("wide")[0] == TEXT_WIDTH
+    width, height = panel_size(2, 4)
+    assert width == TEXT_WIDTH
+    assert height == pytest.approx(2 * (TEXT_WIDTH / 4 + 0.25))
+    with pytest.raises(InputError, match=r"kind must be one of .* got 'huge'"):
+        figure_size("huge")
+    with pytest.raises(InputError, match="n_rows"):
+        panel_size(0, 1)
+
+
+def test_landscape_puts_the_mass_where_it_is() -> None:
+    """One cell of mass at the right and below the centre."""
+    points = grid_points(4.0, 8)
+    target = torch.tensor([2.5, -1.5], dtype=torch.float64)
+    log_density = -(((points - target).norm(dim=1) * 10) ** 2)
+    _, ax = plt.subplots()
+    image = landscape(ax, log_density.view(8, 8), 4.0)
+    shown = np.asarray(image.get_array())
+    row, column = np.unravel_index(shown.argmax(), shown.shape)
+    left, right, bottom, top = image.get_extent()
+    assert image.origin == "lower"
+    assert left + (column + 0.5) * (right - left) / 8 == pytest.approx(2.5)
+    assert bottom + (row + 0.5) * (top - bottom) / 8 == pytest.approx(-1.5)
+    assert shown.max() == 1.0
+
+
+def test_landscape_takes_minus_infinity_and_one_spike() -> None:
+    points = grid_points(5.0, 50)
+    log_density = density_log_prob("checkerboard", points).view(50, 50)
+    log_density[25, 25] = 50.0
+    _, ax = plt.subplots()
+    image = landscape(ax, log_density, 5.0, points=torch.zeros(3, 2))
+    # A spike alone does not set the scale: the dark squares stay visible.
+    low, high = image.get_clim()
+    assert low == 0.0
+    assert high < 0.1
+    assert ax.get_xlim() == (-5.0, 5.0)
+    with pytest.raises(InputError, match="finite maximum"):
+        landscape(ax, torch.full((4, 4), -torch.inf), 1.0)
+    with pytest.raises(InputError, match="square matrix"):
+        landscape(ax, torch.zeros(4), 1.0)
+
+
+def test_heatmap_is_centred_at_zero() -> None:
+    _, ax = plt.subplots()
+    matrix = torch.tensor([[0.0, -0.3], [0.1, 0.0]], requires_grad=True)
+    image = heatmap(ax, matrix)
+    assert image.get_clim() == pytest.approx((-0.3, 0.3))
+    assert heatmap(ax, matrix, limit=0.5).get_clim() == (-0.5, 0.5)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2"]
+    assert heatmap(ax, np.zeros((2, 2))).get_clim() == (-1.0, 1.0)
+    with pytest.raises(InputError, match="square matrix"):
+        heatmap(ax, torch.zeros(2, 3))
+
+
+def test_images_lie_in_rows() -> None:
+    images = torch.arange(5.0)[:, None, None].expand(5, 2, 3)
+    _, ax = plt.subplots()
+    sheet = np.ma.filled(image_grid(ax, images, 3).get_array(), np.nan)
+    assert sheet.shape == (2 * 3 - 1, 3 * 4 - 1)
+    assert (sheet[0:2, 8:11] == 2.0).all()
+    assert (sheet[3:5, 0:3] == 3.0).all()
+    assert np.isnan(sheet[2]).all()
+    assert np.isnan(sheet[3:5, 8:11]).all()
+    assert image_grid(ax, images[:1], 4).get_array().shape == (2, 3)
+    with pytest.raises(InputError, match="images must have shape"):
+        image_grid(ax, images[0])
+
+
+def test_band_is_one_standard_error() -> None:
+    _, ax = plt.subplots()
+    runs = torch.tensor([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0], [2.0, 2.0]])
+    mean_band(ax, [0, 1], runs, color=COLORS["ED-Bern"], label="ED-Bern")
+    assert ax.lines[0].get_ydata().tolist() == [2.0, 2.0]
+    outline = ax.collections[0].get_paths()[0].vertices
+    error = np.std([1, 3, 2, 2], ddof=1) / 2
+    at_start = outline[outline[:, 0] == 0][:, 1]
+    assert at_start.min() == pytest.approx(2 - error)
+    assert at_start.max() == pytest.approx(2 + error)
+    mean_band(ax, [0, 1], runs[:1])
+    assert len(ax.collections) == 1
+    with pytest.raises(InputError, match=r"runs must have shape \(any, 3\)"):
+        mean_band(ax, [0, 1, 2], runs)
+
+
+def test_grid_points_are_cell_centres_rows_of_y() -> None:
+    points = grid_points(1.0, 2)
+    assert points.tolist() == [[-0.5, -0.5], [0.5, -0.5], [-0.5, 0.5], [0.5, 0.5]]
+    assert points.dtype == torch.float64
+    with pytest.raises(InputError, match="extent must be a number > 0"):
+        grid_points(0.0)
