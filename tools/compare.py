@@ -4,10 +4,16 @@ nbval decides what counts as equal: text is compared to the letter after the san
 file, pictures are not compared, cells tagged ``nbval-ignore-output`` are left out.
 nbval alone would execute every notebook a second time; this reuses its comparator on
 the copies that papermill has already executed.
+
+Training amplifies the last digit of a matrix product, which differs between kinds of
+processors. A cell whose numbers come from training says so in its metadata,
+``{"ebmtut": {"tolerance": 0.1}}``: its decimal numbers may then differ by that much,
+its words and whole numbers may not.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 import itertools
 import re
@@ -21,7 +27,7 @@ from nbval import plugin
 
 from tools.paths import ROOT
 
-__all__ = ["compare_notebooks", "is_fresh", "read_sanitize_file"]
+__all__ = ["compare_notebooks", "is_fresh", "read_sanitize_file", "settle"]
 
 SANITIZE = ROOT / "tests" / "book" / "sanitize.cfg"
 
@@ -38,6 +44,9 @@ SKIP = (
     "image/jpeg",
     "image/webp",
 )
+
+# Digits behind a point: what a tolerance applies to.
+DECIMAL = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 MOST_LINES = 30  # of a difference; the first ones tell enough
 
@@ -76,6 +85,54 @@ def _is_ignored(cell: NotebookNode) -> bool:
     options = dict(plugin.find_metadata_tags(cell.metadata))
     options.update(plugin.find_comment_markers(cell.source))
     return options.get("check") is False
+
+
+def _tolerance(cell: NotebookNode) -> float:
+    return float(cell.metadata.get("ebmtut", {}).get("tolerance", 0.0))
+
+
+def settle(new: str, stored: str, tolerance: float) -> str:
+    """Write the stored number over every new decimal number that is close to it.
+
+    Parameters
+    ----------
+    new, stored
+        Two texts.
+    tolerance
+        Largest absolute difference that counts as close.
+
+    Returns
+    -------
+    str
+        ``new``, unchanged if the texts have different numbers of numbers.
+    """
+    old = DECIMAL.findall(stored)
+    if len(DECIMAL.findall(new)) != len(old):
+        return new
+    numbers = iter(old)
+
+    def choose(match: re.Match[str]) -> str:
+        number = next(numbers)
+        close = abs(float(match[0]) - float(number)) <= tolerance
+        return number if close else match[0]
+
+    return DECIMAL.sub(choose, new)
+
+
+def _settle_outputs(
+    new: list[NotebookNode], stored: list[NotebookNode], tolerance: float
+) -> list[NotebookNode]:
+    """Settle the texts of a cell's outputs, pairwise; other outputs stay."""
+    settled = copy.deepcopy(new)
+    for output, old in zip(settled, stored, strict=False):
+        if "text" in output and "text" in old:
+            output.text = settle(output.text, old.text, tolerance)
+        for kind in ("text/plain", "text/html", "text/markdown"):
+            if kind in output.get("data", {}) and kind in old.get("data", {}):
+                output.data[kind] = settle(
+                    str(output.data[kind]), str(old.data[kind]), tolerance
+                )
+    return settled
 
 
 def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:
@@ -120,9 +177,11 @@ def compare_notebooks(
         if _is_ignored(old):
             continue
         comparator = _Comparator(patterns)
-        if not comparator.compare_outputs(
-            plugin.coalesce_streams(new.outputs), plugin.coalesce_streams(old.outputs)
-        ):
+        outputs = plugin.coalesce_streams(new.outputs)
+        expected = plugin.coalesce_streams(old.outputs)
+        if tolerance := _tolerance(old):
+            outputs = _settle_outputs(outputs, expected, tolerance)
+        if not comparator.compare_outputs(outputs, expected):
             head = old.source.strip().split("\n")[0]
             details = "\n    ".join(comparator.comparison_traceback)
             differences.append(f"code cell {number} ({head}):\n    {details}")
