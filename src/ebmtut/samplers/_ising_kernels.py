@@ -99,10 +99,11 @@ def xoshiro_next(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
 def lattice_sweeps(words, order, neighbors, thresholds, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep 64 chains a word over a graph where each site has four neighbours.
 
-    words (n_words, n_sites) and streams (n_words, 4) are updated in place.
-    order lists the sites as visited, neighbors (n_sites, 4) belong to
-    order's entries; both are uint64, which spares a test for negative
-    indices. thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1).
+    words (n_words, n_sites) is updated in place; streams (n_words, 4) start
+    the random numbers. order lists the sites as visited, neighbors
+    (n_sites, 4) belong to order's entries; both are uint64, which spares a
+    test for negative indices. thresholds is threshold_bits of
+    P(1 | 0, ..., 4 neighbours 1).
     """
     depth = thresholds.shape[0]
     for w in range(words.shape[0]):
@@ -140,16 +141,16 @@ def lattice_sweeps(words, order, neighbors, thresholds, streams, n_sweeps):  # t
                     if unsettled == 0:
                         break
                 lattice[order[k]] = below
-        streams[w] = s0, s1, s2, s3
 
 
 @compiled
 def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over all sites in turn, keeping every local field current.
 
-    spins (n_chains, n_sites) int8, -1 or 1, and streams (n_chains, 4) are
-    updated in place. P(s_i = 1 | rest) = sigmoid(bias_i + coupling_i . s)
-    with a symmetric coupling of zero diagonal. Fields have its dtype.
+    spins (n_chains, n_sites) int8, -1 or 1, is updated in place; streams
+    (n_chains, 4) start the random numbers. P(s_i = 1 | rest) =
+    sigmoid(bias_i + coupling_i . s) with a symmetric coupling of zero
+    diagonal. Fields have its dtype.
     """
     n_chains, n_sites = spins.shape
     field = np.empty_like(bias)
@@ -172,4 +173,3 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
                     change = coupling.dtype.type(2 * new)
                     for j in range(n_sites):
                         field[j] += change * coupling[i, j]
-        streams[chain] = s0, s1, s2, s3
