@@ -59,11 +59,16 @@ WRONG = """() => {
         !node.parentElement.closest("pre, code, script, style, mjx-container, .math"))
       wrong.push(`raw formula: ${node.data.trim().slice(0, 60)}`);
   if (root.scrollWidth > root.clientWidth) {
-    const wide = [...main.querySelectorAll("*")].filter(
-      e => e.getBoundingClientRect().right > root.clientWidth + 1 &&
-           !e.closest("pre, .mathjax_ignore, mjx-container, [style*=overflow]"));
-    const names = wide.slice(0, 3).map(e => `${e.tagName} ${e.className}`);
-    wrong.push(`${root.scrollWidth} px wide, window ${root.clientWidth} px: ${names}`);
+    const right = e => e.getBoundingClientRect().right;
+    const clipped = e => e && e !== document.body &&
+      (getComputedStyle(e).overflowX !== "visible" || clipped(e.parentElement));
+    const wide = [...document.body.querySelectorAll("*")]
+      .filter(e => right(e) > root.clientWidth + 1 && !clipped(e.parentElement))
+      .sort((a, b) => right(b) - right(a)).slice(0, 3)
+      .map(e => `<${e.localName} class="${e.className}"> ${e.textContent}`)
+      .map(name => name.replace(/\\s+/g, " ").slice(0, 80));
+    wrong.push(`${root.scrollWidth} px wide, window ${root.clientWidth} px: ` +
+               wide.join("; "));
   }
   return wrong;
 }"""
