@@ -159,3 +159,7 @@ def _whereabouts(file: "RemoteFile") -> str:
             whole = sha256_of(path) == file.sha256
             return f"in {name}" if whole else f"in {name}, damaged (wrong SHA-256)"
     return "missing"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

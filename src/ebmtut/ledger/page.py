@@ -14,24 +14,29 @@ __all__ = ["STYLE", "paper_html", "rules_html"]
 # The theme's variables make it follow dark mode; tables scroll in their own box,
 # so that the page does not on a phone, and the first column stays in sight.
 STYLE = """<style>
-.ledger { margin: 0 0 2rem; }
-.ledger .box { overflow-x: auto; margin: .5rem 0; }
-.ledger table { border-collapse: collapse; font-size: .85rem; margin: 0; }
-.ledger th, .ledger td { padding: .25rem .6rem; text-align: right;
-  white-space: nowrap; vertical-align: top; }
-.ledger thead th { border-bottom: 1px solid var(--pst-color-border, #999); }
-.ledger tbody th { text-align: left; font-weight: normal; position: sticky;
-  left: 0; background: var(--pst-color-background, #fff); }
-.ledger thead th:first-child { text-align: left; position: sticky; left: 0;
-  background: var(--pst-color-background, #fff); }
+.ledger section { margin: 0 0 1.5rem; padding-top: .75rem;
+  border-top: 1px solid var(--pst-color-border, #ccc); }
+.ledger p { margin: .25rem 0; }
+.ledger ul { margin: .25rem 0; padding-left: 1.2rem; }
+.ledger .box { overflow-x: auto; margin: .25rem 0 .5rem; }
+.ledger table { border-collapse: collapse; font-size: .8rem; margin: 0; }
+.ledger th, .ledger td { padding: .2rem .3rem; text-align: right;
+  vertical-align: top; }
+.ledger thead th { border-bottom: 1px solid var(--pst-color-border, #999);
+  vertical-align: bottom; max-width: 4.5rem; }
+.ledger th:first-child { text-align: left; font-weight: normal; min-width: 6rem;
+  position: sticky; left: 0; background: var(--pst-color-background, #fff); }
+.ledger .claims td:last-child { white-space: nowrap; }
 .ledger tr.ours th, .ledger tr.ours td { font-weight: 600; }
 .ledger tr.null, .ledger tr.exact { font-style: italic; }
-.ledger td small { display: block; font-weight: normal; font-style: normal;
-  color: var(--pst-color-text-muted, #666); }
+.ledger small { display: block; font-weight: normal; font-style: normal;
+  font-size: .85em; white-space: nowrap; }
+.ledger small.not { white-space: normal; }
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
 .ledger .miss { color: var(--pst-color-danger, #b3261e); }
-.ledger p { margin: .25rem 0; }
-.ledger .muted { color: var(--pst-color-text-muted, #666); font-size: .85rem; }
+.ledger .muted { color: var(--pst-color-text-muted, #666); font-size: .85em; }
+html[data-theme="dark"] .bd-content div.cell_output .text_html:has(div.ledger) {
+  background: transparent; color: inherit; padding: 0; }
 </style>"""
 
 References = Callable[[str, str], Sequence[Reference]]
@@ -68,24 +73,21 @@ def _is_begun(row: Row) -> bool:
 
 def _section(row: Row, references: References) -> str:
     fact, best = row.fact, row.best()
-    parts = [f"<p><b>{escape(fact.title)}</b> ({escape(fact.shown_in)}), "]
+    parts = [f"<section><p><b>{escape(fact.title)}</b> ({escape(fact.shown_in)}), "]
     parts.append(f"<code>{fact.id}</code><br>{_states(row)}</p>")
     parts.append(f"<p>{escape(fact.what)}</p>")
     for table in fact.tables:
         parts.append(_table(row, table, references(fact.id, table.name)))
-    parts += [_claim(verdict) for verdict in best.verdicts if verdict.cell is None]
+    parts.append(_claims([v for v in best.verdicts if v.cell is None]))
     reasons = {v.reason: None for v in best.verdicts if v.verdict == "not comparable"}
     notes = [f"Not comparable: {reason}." for reason in reasons]
     notes += [f"Protocol: {best.protocol}"] if best.protocol else []
     notes += [_origin(best)] if best.provenance else []
     notes += [fact.note] if fact.note else []
-    notes += (
-        [f"Claim to be tested: {fact.check}"]
-        if not best.verdicts and fact.check
-        else []
-    )
+    if fact.check and not best.verdicts:
+        notes.append(f"Claim to be tested: {fact.check}")
     parts += [f'<p class="muted">{escape(note)}</p>' for note in notes]
-    return "".join(parts)
+    return "".join([*parts, "</section>"])
 
 
 def _states(row: Row) -> str:
@@ -107,12 +109,13 @@ def _table(row: Row, table: PublishedTable, references: Sequence[Reference]) -> 
     for method in dict.fromkeys([*table.published, *ours]):
         if method in table.published:
             cells = (_printed(table, method, column) for column in table.columns)
-            body.append(_line("paper", f"{method}, paper", cells))
+            body.append(_line("paper", method, "paper", cells))
         if method in ours:
             cells = (_ours(ours[method].get(column)) for column in table.columns)
-            body.append(_line("ours", _label(method, scale, ours[method]), cells))
+            body.append(_line("ours", method, _source(scale, ours[method]), cells))
     if not ours:
-        body.append(_line("ours", "ours", ("not run" for _ in table.columns)))
+        state = "live" if best.state == "live" else "not run"
+        body.append(_line("ours", "ours", "", (state for _ in table.columns)))
     body += [_reference(ref, table) for ref in references if ref.kind == "exact"]
     side = "the number itself" if table.better == "equal" else table.better
     unit = f" [{table.unit}]" if table.unit else ""
@@ -124,52 +127,74 @@ def _table(row: Row, table: PublishedTable, references: Sequence[Reference]) -> 
     )
 
 
-def _label(method: str, scale: str, cells: dict[str, Verdict]) -> str:
-    seeds = {verdict.n_seeds for verdict in cells.values()} - {None}
-    counts = "-".join(str(n) for n in sorted(seeds))  # type: ignore[type-var]
+def _source(scale: str, cells: dict[str, Verdict]) -> str:
+    seeds = {verdict.n_seeds for verdict in cells.values() if verdict.n_seeds}
+    counts = "-".join(str(n) for n in sorted(seeds))
     plural = "seed" if counts == "1" else "seeds"
-    return f"{method}, ours, {scale}" + (f", {counts} {plural}" if counts else "")
+    return f"ours, {scale}" + (f", {counts} {plural}" if counts else "")
 
 
-def _line(kind: str, label: str, cells: Iterable[str]) -> str:
+def _line(kind: str, label: str, source: str, cells: Iterable[str]) -> str:
     inner = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr class="{kind}"><th>{escape(label)}</th>{inner}</tr>'
+    head = f"{escape(label)}{_small(source)}"
+    return f'<tr class="{kind}"><th>{head}</th>{inner}</tr>'
+
+
+def _small(text: str, kind: str = "muted") -> str:
+    return f'<small class="{kind}">{text}</small>' if text else ""
+
+
+def _spread(deviation: float | None, decimals: int = 3) -> str:
+    return "" if deviation is None else _small(f"&plusmn; {deviation:.{decimals}f}")
 
 
 def _printed(table: PublishedTable, method: str, column: str) -> str:
     number = table.number(method, column)
     if number is None:
         return "&ndash;"
-    spread = table.deviation(method, column)
-    bar = "" if spread is None else f" &plusmn; {spread:.{table.decimals}f}"
-    return f"{number:.{table.decimals}f}{bar}"
+    spread = _spread(table.deviation(method, column), table.decimals)
+    return f"{number:.{table.decimals}f}{spread}"
 
 
 def _ours(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not run"
-    number = "not finite" if verdict.ours is None else f"{verdict.ours:.3f}"
-    bar = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.3f}"
-    word = verdict.verdict
-    return f'{number}{bar}<small class="{word}">{word}</small>'
+    number = "not finite" if verdict.ours is None else _number(verdict.ours)
+    word = _small(verdict.verdict, verdict.verdict)
+    return f"{number}{_spread(verdict.stderr)}{word}"
+
+
+def _number(value: float) -> str:
+    """Three decimals, one where the number is so large that they mean nothing."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
 def _reference(reference: Reference, table: PublishedTable) -> str:
     def cell(column: str) -> str:
-        bar = reference.stderr.get(column)
-        error = "" if bar is None else f" &plusmn; {bar:.3f}"
-        return f"{reference.values[column]:.3f}{error}"
+        spread = _spread(reference.stderr.get(column))
+        return f"{_number(reference.values[column])}{spread}"
 
-    label = f"{reference.kind}: {reference.label}"
-    return _line(reference.kind, label, (cell(column) for column in table.columns))
+    cells = (cell(column) for column in table.columns)
+    source = f"{reference.kind}, {reference.size}".removesuffix(", ")
+    return _line(reference.kind, reference.label, source, cells)
 
 
-def _claim(verdict: Verdict) -> str:
-    bound = f"{verdict.rule} {verdict.target:.4g}"
-    number = "not finite" if verdict.ours is None else f"{verdict.ours:.4g}"
+def _claims(verdicts: Sequence[Verdict]) -> str:
+    """Return our own claims, folded away unless one of them failed."""
+    if not verdicts:
+        return ""
+    kept = sum(verdict.verdict == "match" for verdict in verdicts)
+    lines = "".join(
+        f"<tr><th>{escape(v.name)}</th><td>{_ours(v)}</td>"
+        f"<td>{v.rule} {v.target:.4g}</td></tr>"
+        for v in verdicts
+    )
+    unfolded = "" if kept == len(verdicts) else " open"
     return (
-        f'<p><span class="{verdict.verdict}">{verdict.verdict}</span>: '
-        f"{escape(verdict.name)}: {number}, claimed {bound}</p>"
+        f"<details{unfolded}><summary>{kept} of {len(verdicts)} claims of our own "
+        f'hold</summary><div class="box"><table class="claims"><thead><tr><th></th>'
+        f"<th>ours</th><th>claimed</th></tr></thead><tbody>{lines}</tbody></table>"
+        "</div></details>"
     )
 
 
@@ -185,11 +210,12 @@ def _origin(at: ScaleState) -> str:
 def _not_run(rest: Sequence[Row]) -> str:
     if not rest:
         return ""
-    lines = "".join(
-        _line("", row.fact.id, (escape(row.fact.title), escape(row.fact.shown_in)))
+    items = "".join(
+        f"<li><code>{row.fact.id}</code> {escape(row.fact.title)} "
+        f"({escape(row.fact.shown_in)}). {escape(row.fact.note)}</li>"
         for row in rest
     )
     return (
-        "<p><b>Not run</b>, and without numbers that we could read:</p>"
-        f'<div class="box"><table class="list"><tbody>{lines}</tbody></table></div>'
+        "<section><p><b>Not run</b>, and without numbers that could be read:</p>"
+        f"<ul>{items}</ul></section>"
     )

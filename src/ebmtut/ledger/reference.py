@@ -32,12 +32,15 @@ class Reference:
         A number for each column of the table.
     stderr : mapping of str to float
         Standard errors, where the numbers are estimates.
+    size : str
+        How many draws stand behind an estimate.
     """
 
     kind: Literal["null", "exact"]
     label: str
     values: Mapping[str, float]
     stderr: Mapping[str, float] = field(default_factory=dict)
+    size: str = ""
 
 
 def reference_rows(
@@ -138,6 +141,6 @@ def _mmd_rows(
 
     size = f"{n_repeats} x {n_points} points"
     return [
-        Reference("null", f"uniform bits, {size}", *estimate(uniform)),
-        Reference("exact", f"fresh data, {size}", *estimate(fresh)),
+        Reference("null", "uniform bits", *estimate(uniform), size),
+        Reference("exact", "fresh data", *estimate(fresh), size),
     ]
