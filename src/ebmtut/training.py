@@ -182,9 +182,16 @@ def train(
     DivergenceError
         If the loss or the gradient is not finite; names the step.
     InputError
-        If the checkpoint belongs to another configuration.
+        If the energy has nothing to train, or the checkpoint belongs to
+        another configuration.
     """
+    check_range("checkpoint_every", checkpoint_every, low=1, integer=True)
     parameters = [p for p in energy.parameters() if p.requires_grad]
+    if not parameters:
+        raise InputError(
+            "energy has no parameters to train: none asks for a gradient "
+            f"in {type(energy).__name__}"
+        )
     device = parameters[0].device
     averaged = copy.deepcopy(energy)
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
@@ -228,8 +235,6 @@ def train(
         optimizer.step()
         # The average starts short, so that it forgets the initial weights.
         decay = min(config.ema_decay, (step + 1) / (step + 10))
-        if config.ema_decay == 0:
-            decay = 0.0
         torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
         if on_step is not None:
             on_step(step, averaged)
@@ -278,6 +283,11 @@ class _Run:
             cut = len(prefix) + 1
             return {k[cut:]: v for k, v in tensors.items() if k.startswith(prefix)}
 
+        if part("buffer").keys() != self.buffers.keys():
+            raise InputError(
+                f"checkpoint={path.name} holds the buffers "
+                f"{sorted(part('buffer'))}, not {sorted(self.buffers)}: remove it"
+            )
         self.energy.load_state_dict(part("energy"))
         self.averaged.load_state_dict(part("ema"))
         adam: dict[int, dict[str, Any]] = {}

@@ -7,10 +7,11 @@ goes on where it stopped.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from ebmtut.checks import check_range
 from ebmtut.results import load_checkpoint, save_checkpoint
 from ebmtut.results.store import to_json
 
@@ -65,7 +67,16 @@ def run_jobs(
     -------
     dict of str to Outcome
         In the order of ``jobs``.
+
+    Raises
+    ------
+    InputError
+        If ``n_workers`` is less than 1.
+    Exception
+        What a job raised. Outcomes that were there by then are kept.
     """
+    if n_workers is not None:
+        check_range("n_workers", n_workers, low=1, integer=True)
     outcomes: dict[str, Outcome] = {}
     waiting: dict[str, Mapping[str, Any]] = {}
     for name, arguments in jobs.items():
@@ -103,8 +114,16 @@ def run_jobs(
                         done(futures[future], future.result())
                 except BaseException:
                     pool.shutdown(cancel_futures=True)
+                    # Jobs that were running when another failed are kept, too.
+                    for future, name in futures.items():
+                        if name not in outcomes and _succeeded(future):
+                            done(name, future.result())
                     raise
     return {name: outcomes[name] for name in jobs}
+
+
+def _succeeded(future: Future[Outcome]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _identity(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -121,7 +140,9 @@ def _load(
     tensors, meta = load_checkpoint(folder / f"{name}.safetensors")
     if meta["arguments"] != _identity(name, arguments):
         return None
-    return Outcome(meta["scalars"], {k: v.numpy() for k, v in tensors.items()})
+    # JSON has no NaN: what is not finite was written as null.
+    scalars = {k: math.nan if v is None else v for k, v in meta["scalars"].items()}
+    return Outcome(scalars, {k: v.numpy() for k, v in tensors.items()})
 
 
 def _save(

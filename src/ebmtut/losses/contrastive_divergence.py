@@ -73,8 +73,15 @@ class PersistentChains:
     def advance(
         self, sampler: Sampler, data: Tensor, *, generator: torch.Generator
     ) -> Tensor:
-        """Move every chain ``n_steps``, in place, and return the new states."""
-        n_chains = len(self.x)
+        """Move every chain ``n_steps``, in place, and return the new states.
+
+        Raises
+        ------
+        InputError
+            If ``data`` is not made of bits, as many as a chain has.
+        """
+        n_chains, n_sites = self.x.shape
+        check_bits("data", data, n_sites)
         x = self.x
         if self.restart_probability > 0:
             draw = torch.rand(n_chains, generator=generator, device=self.x.device)

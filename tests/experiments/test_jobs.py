@@ -1,0 +1,159 @@
+"""Jobs: computed once, kept on disk, the same in parallel."""
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.experiments.jobs import Outcome, run_jobs
+from ebmtut.random import make_generator
+
+# Worker processes import these by name.
+
+
+def draw(seed, n=5, log=None):
+    """Record every call, so that a test can count them across processes."""
+    if log is not None:
+        with Path(log).open("a") as file:
+            file.write(f"{seed}\n")
+    x = torch.randn(n, generator=make_generator(seed), dtype=torch.float64)
+    arrays = {
+        "x": x.numpy(),
+        "half": x.numpy().astype(np.float16),
+        "index": np.arange(6).reshape(2, 3),
+    }
+    return Outcome({"sum": float(x.sum()), "seed": seed}, arrays)
+
+
+def draw_or_fail(seed, folder):
+    """Fail at seed 1, once job 0 is running, which then takes its time."""
+    running = Path(folder) / "running"
+    if seed == 1:
+        while not running.exists():
+            time.sleep(0.01)
+        raise RuntimeError("seed 1 is bad")
+    running.touch()
+    time.sleep(0.3)
+    return draw(seed)
+
+
+def serial_failure(seed):
+    if seed == 1:
+        raise RuntimeError("seed 1 is bad")
+    return draw(seed)
+
+
+def not_a_number():
+    return Outcome({"loss": math.nan, "one": 1.0})
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].scalars == other[name].scalars
+        assert one[name].arrays.keys() == other[name].arrays.keys()
+        for key, value in one[name].arrays.items():
+            assert value.dtype == other[name].arrays[key].dtype
+            assert np.array_equal(value, other[name].arrays[key])
+
+
+def jobs(*seeds, **arguments):
+    return {f"seed-{seed}": {"seed": seed, **arguments} for seed in seeds}
+
+
+def test_outcomes_come_in_the_order_of_the_jobs(tmp_path):
+    """Also where some were there before and others were not."""
+    run_jobs(draw, jobs(2), folder=tmp_path, n_workers=1)
+    outcomes = run_jobs(draw, jobs(1, 2, 0), folder=tmp_path, n_workers=1)
+    assert list(outcomes) == ["seed-1", "seed-2", "seed-0"]
+    same(outcomes, {f"seed-{seed}": draw(seed) for seed in (1, 2, 0)})
+
+
+def test_a_job_is_computed_once(tmp_path):
+    log, folder = tmp_path / "log", tmp_path / "outcomes"
+    first = run_jobs(draw, jobs(0, 1, log=str(log)), folder=folder, n_workers=1)
+    assert log.read_text().split() == ["0", "1"]
+    again = run_jobs(draw, jobs(0, 1, 2, log=str(log)), folder=folder, n_workers=1)
+    assert log.read_text().split() == ["0", "1", "2"]
+    again.pop("seed-2")
+    same(first, again)
+
+
+def test_other_arguments_are_computed_anew(tmp_path):
+    run_jobs(draw, {"job": {"seed": 0}}, folder=tmp_path, n_workers=1)
+    other = run_jobs(draw, {"job": {"seed": 0, "n": 3}}, folder=tmp_path, n_workers=1)
+    same(other, {"job": draw(0, n=3)})
+    # The file now holds the new one.
+    back = run_jobs(draw, {"job": {"seed": 0}}, folder=tmp_path, n_workers=1)
+    same(back, {"job": draw(0)})
+
+
+def checkpointed(seed, checkpoint):
+    return draw(seed, log=checkpoint.parent / "log")
+
+
+def test_where_a_checkpoint_lies_does_not_matter(tmp_path):
+    for name in ("a", "b"):
+        arguments = {"seed": 0, "checkpoint": tmp_path / name}
+        run_jobs(checkpointed, {"job": arguments}, folder=tmp_path, n_workers=1)
+    assert (tmp_path / "log").read_text().split() == ["0"]
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path):
+    log = tmp_path / "log"
+    for _ in range(2):
+        run_jobs(draw, jobs(0, log=str(log)), n_workers=1)
+    assert log.read_text().split() == ["0", "0"]
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_no_jobs_are_no_work():
+    assert run_jobs(draw, {}) == {}
+
+
+def test_a_number_that_is_none_comes_back_as_it_was(tmp_path):
+    for _ in range(2):
+        kept = run_jobs(not_a_number, {"job": {}}, folder=tmp_path, n_workers=1)
+        assert math.isnan(kept["job"].scalars["loss"])
+        assert kept["job"].scalars["one"] == 1.0
+
+
+def test_a_job_that_fails_leaves_the_finished_ones(tmp_path):
+    with pytest.raises(RuntimeError, match="seed 1 is bad"):
+        run_jobs(serial_failure, jobs(0, 1, 2), folder=tmp_path, n_workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["seed-0.safetensors"]
+
+
+def test_a_damaged_outcome_is_named(tmp_path):
+    run_jobs(draw, jobs(0), folder=tmp_path, n_workers=1)
+    (tmp_path / "seed-0.safetensors").write_bytes(b"half a file")
+    with pytest.raises(InputError, match=r"seed-0.safetensors is damaged: remove it"):
+        run_jobs(draw, jobs(0), folder=tmp_path, n_workers=1)
+
+
+@pytest.mark.parametrize("n_workers", [0, -1, 1.5])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(n_workers):
+    with pytest.raises(InputError, match=f"n_workers must be .* >= 1, got {n_workers}"):
+        run_jobs(draw, jobs(0), n_workers=n_workers)
+
+
+def test_two_processes_give_what_one_gives(tmp_path):
+    serial = run_jobs(draw, jobs(0, 1, 2), folder=tmp_path / "a", n_workers=1)
+    parallel = run_jobs(draw, jobs(0, 1, 2), folder=tmp_path / "b", n_workers=2)
+    same(serial, parallel)
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_job_that_fails_in_parallel_leaves_the_others(tmp_path):
+    """Job 0 is running when job 1 fails: its outcome is kept all the same."""
+    folder = tmp_path / "outcomes"
+    with pytest.raises(RuntimeError, match="seed 1 is bad"):
+        run_jobs(
+            draw_or_fail, jobs(0, 1, folder=str(tmp_path)), folder=folder, n_workers=2
+        )
+    assert [path.name for path in folder.iterdir()] == ["seed-0.safetensors"]

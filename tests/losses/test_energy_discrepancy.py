@@ -1,0 +1,523 @@
+"""The stabilised loss against a slow formula, enumeration and its own theory."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.exact import (
+    bernoulli_channel,
+    contrastive_potential,
+    exact_energy_discrepancy,
+    grid_channel,
+    pooling_channel,
+)
+from ebmtut.losses import (
+    Bernoulli,
+    DirectedNeighborhood,
+    Grid,
+    Negatives,
+    Pool,
+    energy_discrepancy_loss,
+)
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+NEIGHBORS = ((1,), (0, 2, 3), (3, 1), (0, 1))
+DIRECTED = DirectedNeighborhood(enumerate_states(2), NEIGHBORS, states_to_index)
+
+
+def directed_channel():
+    log_q = torch.full((4, 4), -math.inf).double()
+    for x, near in enumerate(NEIGHBORS):
+        log_q[x, list(near)] = -math.log(len(near))
+    return log_q
+
+
+CASES = {
+    "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
+    "grid": (Grid(exact=False), grid_channel(4), 4),
+    "grid-exact": (Grid(exact=True), grid_channel(4), 4),
+    "pool": (Pool(2), pooling_channel(4, 2), 4),
+    "pool-whole": (Pool(4), pooling_channel(4, 4), 4),
+    "directed": (DIRECTED, directed_channel(), 2),
+}
+every_case = pytest.mark.parametrize(
+    ("perturbation", "log_q", "n_sites"), CASES.values(), ids=CASES
+)
+
+
+class Fixed:
+    """Hands out given negatives, so that a test can list them."""
+
+    def __init__(self, x, log_weight=None):
+        self.given = Negatives(x, log_weight)
+
+    def negatives(self, x, n_negatives, *, generator):
+        return self.given
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
+
+
+def table(values):
+    """Any energy at all: one number a state."""
+    return lambda x: values[states_to_index(x)]
+
+
+def bits(*shape, seed=0):
+    return torch.randint(2, shape, generator=make_generator(seed)).double()
+
+
+def loss_of(values, perturbation, x, seed=0, **arguments):
+    return energy_discrepancy_loss(
+        table(values), x, perturbation, generator=make_generator(seed), **arguments
+    )
+
+
+def gradient_of(values, perturbation, x, seed=0, **arguments):
+    values = values.clone().requires_grad_()
+    loss = loss_of(values, perturbation, x, seed, **arguments)
+    return torch.autograd.grad(loss, values)[0]
+
+
+# Eq. 2
+
+
+def slow_loss(u, x, negatives, w, m, log_weight=None):
+    """Eq. 2 by loops, the ratio w / m kept where there are other negatives."""
+    total = 0.0
+    for i in range(len(x)):
+        terms = [
+            math.exp(
+                float(u[states_to_index(x[i : i + 1])[0]])
+                - float(u[states_to_index(negatives[i, j : j + 1])[0]])
+                + (0.0 if log_weight is None else float(log_weight[i, j]))
+            )
+            for j in range(negatives.shape[1])
+        ]
+        total += math.log(w / m + sum(terms) / len(terms))
+    return total / len(x)
+
+
+@pytest.mark.parametrize("w", [0.0, 0.5, 1.0, 7.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_value_is_equation_2(w, weighted):
+    u, x, negatives = normal(8), bits(6, 3), bits(6, 5, 3, seed=1)
+    log_weight = normal(6, 5, seed=2) if weighted else None
+    got = loss_of(u, Fixed(negatives, log_weight), x, n_negatives=5, stabilizer=w)
+    want = slow_loss(u, x, negatives, w, 5, log_weight)
+    assert float(got) == pytest.approx(want, abs=1e-12)
+
+
+def test_exact_sums_keep_the_ratio_of_stabiliser_to_negatives():
+    """Grid returns 3 neighbours where 32 were asked for: still w / 32."""
+    u, x = normal(8), bits(6, 3)
+    negatives = Grid().negatives(x, 32, generator=make_generator(0)).x
+    want = slow_loss(u, x, negatives, 1.0, 32)
+    assert float(loss_of(u, Grid(), x)) == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "perturbation", [p for p, _, n in CASES.values() if n > 2], ids=repr
+)
+def test_a_constant_energy_gives_a_known_number(perturbation):
+    """ln(33/32) at w = 1, M = 32, whatever the negatives, if unweighted."""
+    x = bits(9, 4)
+    got = loss_of(torch.full((16,), 3.0).double(), perturbation, x)
+    assert float(got) == pytest.approx(math.log(33 / 32), abs=1e-14)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    constant=st.floats(-1000, 1000),
+    w=st.sampled_from([0.0, 1.0]),
+    n_backward=st.sampled_from([None, 2]),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_a_constant_changes_nothing(seed, constant, w, n_backward):
+    """Rounding of U + c to 53 bits leaves 1000 * 2**-52 * 2 an energy."""
+    u, x = normal(16, seed=seed), bits(5, 4, seed=seed)
+    arguments = {"stabilizer": w, "n_negatives": 6, "n_backward": n_backward}
+    one = loss_of(u, Bernoulli(0.2), x, seed, **arguments)
+    other = loss_of(u + constant, Bernoulli(0.2), x, seed, **arguments)
+    assert float(other) == pytest.approx(float(one), abs=1e-12)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    scale=st.sampled_from([1.0, 30.0, 1e4]),
+    w=st.floats(1e-3, 100),
+    m=st.integers(1, 9),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_stabiliser_bounds_the_loss_below(seed, scale, w, m):
+    u, x = scale * normal(16, seed=seed), bits(3, 4, seed=seed)
+    got = loss_of(u, Bernoulli(0.3), x, seed, stabilizer=w, n_negatives=m)
+    assert float(got) >= math.log(w / m) - 1e-12
+
+
+def test_the_bound_is_reached_and_absent_without_stabiliser():
+    x, negatives = torch.zeros(1, 1).double(), torch.ones(1, 4, 1).double()
+    u = torch.tensor([0.0, 500.0]).double()  # the data lies 500 below
+    bound = loss_of(u, Fixed(negatives), x, n_negatives=4, stabilizer=1.0)
+    assert float(bound) == pytest.approx(math.log(1 / 4), abs=1e-12)
+    free = loss_of(u, Fixed(negatives), x, n_negatives=4, stabilizer=0.0)
+    assert float(free) == pytest.approx(-500, abs=1e-9)
+
+
+# Energy discrepancy by summation
+
+
+def moments(u, log_q):
+    """Given y: mean and mean square of v = weight exp(-U(x')), and of v 1[z].
+
+    Weighted where the channel's columns do not sum to a constant and its
+    negatives are uniform, which is the directed graph alone.
+    """
+    if len(u) == 4:
+        support = log_q.isfinite().double()
+        back = (support / support.sum(0)).T
+        v = (support.sum(0)[:, None] * log_q.exp().T) * (-u).exp()
+        v = torch.where(back > 0, v, 0)
+    else:
+        q = log_q.exp()
+        q = q[:, q.sum(0) > 0]
+        back, v = (q / q.sum(0)).T, (-u).exp()
+    first, second = back * v, back * v**2
+    return first, second
+
+
+@every_case
+def test_many_negatives_converge_to_energy_discrepancy(perturbation, log_q, n_sites):
+    """Theorem 2, with the constant that a channel adds.
+
+    Negatives are drawn from q(y|x') / c(y) with c(y) = sum_x' q(y|x'), so the
+    loss estimates -log(sum_x' q(y|x') exp(-U(x')) / c(y)) instead of U_q(y):
+    it lies E[log c(y)] below energy discrepancy. c is 1 for symmetric
+    channels, the number of arrangements for pooling, and the weights take it
+    in on a directed graph. At finite M the logarithm adds, to leading order,
+    -E[Var(v|y) / E(v|y)^2] / 2M.
+    """
+    n, m = 3000, 400
+    u = normal(2**n_sites, seed=1)
+    log_p = torch.log_softmax(normal(2**n_sites, seed=2), 0)
+    log_q = log_q[:, log_q.isfinite().any(0)]
+    joint = (log_p[:, None] + log_q).exp()  # of (x, y)
+    p_y = joint.sum(0)
+
+    offset = p_y @ log_q.logsumexp(0)
+    if perturbation is DIRECTED:
+        offset = torch.zeros(())
+    first, second = (f.sum(1) for f in moments(u, log_q))
+    bias = -(p_y @ (second / first**2 - 1)) / (2 * m)
+    if perturbation == Grid(exact=True):
+        bias = torch.zeros(())
+    exact = exact_energy_discrepancy(u, log_p, log_q)
+    target = float(exact - offset + bias)
+
+    # Variance of U(x) - U_q(y) + log c(y) over (x, y); the negatives add 1/M
+    # of the variance of v / E(v|y).
+    score = u[:, None] - contrastive_potential(u, log_q)
+    if perturbation is not DIRECTED:
+        score = score - log_q.logsumexp(0)
+    mean = (joint * score).sum()
+    variance = (joint * (score - mean) ** 2).sum() + 2 * abs(bias)
+    error = math.sqrt(float(variance) / n)
+
+    index = torch.multinomial(
+        log_p.exp(), n, replacement=True, generator=make_generator(5)
+    )
+    x = enumerate_states(n_sites)[index]
+    got = loss_of(u, perturbation, x, n_negatives=m, stabilizer=0.0)
+    assert abs(float(got) - target) < 5 * error + abs(float(bias))
+    assert error < 0.05  # the tolerance can fail
+
+
+def test_the_constant_of_pooling_counts_arrangements():
+    """U = 0: exact energy discrepancy is E[log prod_b C(2, n_b)], not 0."""
+    log_p = torch.log_softmax(normal(16, seed=2), 0)
+    n_b = enumerate_states(4).view(16, 2, 2).sum(2)
+    want = log_p.exp() @ (math.log(2) * (n_b == 1).double().sum(1))
+    zero = torch.zeros(16).double()
+    exact = exact_energy_discrepancy(zero, log_p, pooling_channel(4, 2))
+    assert float(exact) == pytest.approx(float(want), abs=1e-12)
+    loss = loss_of(zero, Pool(2), bits(5, 4), stabilizer=0.0)
+    assert float(loss) == pytest.approx(0, abs=1e-14)
+
+
+@every_case
+def test_gradient_is_the_gradient_by_enumeration(perturbation, log_q, n_sites):
+    """Lemma 1: dED/dU(z) = p(z) - sum_y p(y) p_U(z|y).
+
+    The standard error comes from independent repeats. With finite M the
+    responsibilities are ratios of means, whose bias is, to leading order,
+    (R E[v^2|y] - E[v^2 1_z|y]) / (M E[v|y]^2), R = p_U(z|y).
+    """
+    n, m, repeats = 100, 64, 60
+    u = normal(2**n_sites, seed=1)
+    log_p = torch.log_softmax(normal(2**n_sites, seed=2), 0)
+    log_q = log_q[:, log_q.isfinite().any(0)]
+    p_y = (log_p[:, None] + log_q).exp().sum(0)
+    posterior = torch.softmax(log_q - u[:, None], 0).T  # (n_y, n_x)
+    want = log_p.exp() - p_y @ posterior
+
+    by_autograd = u.clone().requires_grad_()
+    exact_energy_discrepancy(by_autograd, log_p, log_q).backward()
+    assert torch.allclose(by_autograd.grad, want, atol=1e-12)
+
+    first, second = moments(u, log_q)
+    total = first.sum(1, keepdim=True)
+    bias = posterior * second.sum(1, keepdim=True) - second
+    bias = -(p_y @ (bias / total**2)) / m
+    if perturbation == Grid(exact=True):
+        bias = torch.zeros(())
+    generator = make_generator(7)
+    draws = []
+    for seed in range(repeats):
+        index = torch.multinomial(log_p.exp(), n, replacement=True, generator=generator)
+        x = enumerate_states(n_sites)[index]
+        draws.append(
+            gradient_of(u, perturbation, x, seed, n_negatives=m, stabilizer=0.0)
+        )
+    got = torch.stack(draws)
+    error = got.std(0) / math.sqrt(repeats)
+    assert ((got.mean(0) - want - bias).abs() < 5 * error + bias.abs() + 1e-12).all()
+
+
+def test_grid_exact_has_no_noise_from_negatives():
+    """Given x, the loss takes one value for each y: U(x) - U_q(y)."""
+    u, x = normal(16, seed=3), bits(1, 4, seed=4)
+    i = int(states_to_index(x)[0])
+    potential = contrastive_potential(u, grid_channel(4))
+    want = [float(u[i] - potential[i ^ flip]) for flip in (1, 2, 4, 8)]
+    got = [float(loss_of(u, Grid(), x, seed, stabilizer=0.0)) for seed in range(60)]
+    for value in got:
+        assert min(abs(value - w) for w in want) < 1e-12
+    assert len({round(value, 10) for value in got}) == 4
+    sampled = [
+        float(loss_of(u, Grid(False), x, seed, stabilizer=0.0)) for seed in range(60)
+    ]
+    assert len({round(value, 10) for value in sampled}) > 4
+
+
+# A backward pass through few negatives
+
+
+@pytest.mark.parametrize("perturbation", [Bernoulli(0.2), Grid(False), Pool(2)])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_subsampling_leaves_the_value_alone(perturbation, scale):
+    u, x = scale * normal(16), bits(20, 4)
+    full = loss_of(u, perturbation, x)
+    for k in (1, 3):
+        assert torch.equal(loss_of(u, perturbation, x, n_backward=k), full)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("k", "w"), [(1, 1.0), (3, 0.0)])
+def test_subsampled_gradients_are_unbiased(weighted, k, w):
+    u, x, negatives = 2 * normal(16), bits(6, 4), bits(6, 8, 4, seed=1)
+    log_weight = normal(6, 8, seed=2) if weighted else None
+    fixed = Fixed(negatives, log_weight)
+    arguments = {"n_negatives": 8, "stabilizer": w}
+    want = gradient_of(u, fixed, x, **arguments)
+    repeats = 600
+    got = torch.stack(
+        [
+            gradient_of(u, fixed, x, seed, n_backward=k, **arguments)
+            for seed in range(repeats)
+        ]
+    )
+    # Rows are independent. In a row, negative j is drawn floor(n_j) or
+    # ceil(n_j) times, n_j = k r_j / sum(r), and each time pulls by sum(r) / k.
+    # Exact, because an empirical error is 0 for a negative never drawn.
+    at = states_to_index(negatives.flatten(0, 1)).view(6, 8)
+    v = (u[states_to_index(x)][:, None] - u[at]).exp()
+    v = v if log_weight is None else v * log_weight.exp()
+    r = v / (w + v.sum(1, keepdim=True))
+    total = r.sum(1, keepdim=True)
+    fraction = (k * r / total) % 1
+    deviation = total / k * (fraction * (1 - fraction)).sqrt()
+    by_state = torch.zeros(6, 16).double().scatter_add_(1, at, deviation)
+    error = by_state.norm(dim=0) / 6 / math.sqrt(repeats)
+    assert ((got.mean(0) - want).abs() < 5 * error + 1e-12).all()
+    assert (error < 0.02).all()
+
+
+def test_each_negative_is_drawn_in_proportion_up_to_one():
+    """Systematic resampling: counts are the floor or ceiling of their mean."""
+    k, u = 5, normal(8, seed=3)
+    x, negatives = enumerate_states(3)[:1], enumerate_states(3)[None, 1:]
+    share = torch.softmax(u[0] - u[1:], 0)  # w = 0: they sum to one
+    for seed in range(30):
+        gradient = gradient_of(
+            u, Fixed(negatives), x, seed, stabilizer=0.0, n_backward=k
+        )
+        counts = -gradient[1:] * k
+        assert torch.allclose(counts, counts.round(), atol=1e-10)
+        assert (counts.round() >= (k * share).floor()).all()
+        assert (counts.round() <= (k * share).ceil()).all()
+        assert float(gradient[0]) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [8, 9, 1000])
+def test_as_many_as_there_are_is_the_full_loss(k):
+    u, x, fixed = normal(16), bits(6, 4), Fixed(bits(6, 8, 4, seed=1))
+    want = gradient_of(u, fixed, x, n_negatives=8)
+    assert torch.equal(gradient_of(u, fixed, x, n_negatives=8, n_backward=k), want)
+
+
+class Network(torch.nn.Module):
+    """A plain network, whose energies come out of autocast as bfloat16."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 16)
+        self.last = torch.nn.Linear(16, 1)
+        for seed, p in enumerate(self.parameters()):
+            p.data = normal(*p.shape, seed=seed).float() / 2
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x))).squeeze(-1)
+
+
+@pytest.mark.parametrize("n_backward", [None, 4, 31])
+def test_autocast_keeps_the_gradient(n_backward):
+    """Energies of size 2 keep 8 bits: errors of 2**-8 each, some per cent."""
+    x = bits(256, 8).float()
+
+    def gradient(bfloat16, n_backward):
+        energy = Network()
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=bfloat16, cache_enabled=False
+        ):
+            loss = energy_discrepancy_loss(
+                energy,
+                x,
+                Bernoulli(0.2),
+                n_backward=n_backward,
+                generator=make_generator(0),
+            )
+        loss.backward()
+        assert loss.dtype == torch.float32
+        return torch.cat([p.grad.flatten() for p in energy.parameters()])
+
+    want = gradient(False, n_backward)
+    got = gradient(True, n_backward)
+    assert got.dtype == torch.float32
+    assert (got != 0).double().mean() > 0.9
+    assert (got - want).norm() < 0.1 * want.norm()
+
+
+# Extremes
+
+
+@pytest.mark.parametrize("w", [0.0, 1.0])
+@pytest.mark.parametrize("n_backward", [None, 1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "levels",
+    [(0.0, 1e4), (1e4, 0.0), (-1e4, 1e4), (1e4, -1e4)],
+    ids=["data-low", "data-high", "far-low", "far-high"],
+)
+def test_extreme_energies_stay_finite(w, n_backward, dtype, levels):
+    """U(x) - U(x') of +-1e4 and 2e4: the value is max(difference, log ratio).
+
+    A log-sum of size 2e4 is rounded to 2e4 eps, and so are the shares of the
+    gradient, its exponentials.
+    """
+    low, high = levels
+    x, negatives = torch.zeros(3, 1, dtype=dtype), torch.ones(3, 4, 1, dtype=dtype)
+    u = torch.tensor([low, high], dtype=dtype)
+    arguments = {"n_negatives": 4, "stabilizer": w, "n_backward": n_backward}
+    got = loss_of(u, Fixed(negatives), x, **arguments)
+    want = max(low - high, math.log(1 / 4) if w else -math.inf)
+    assert float(got) == pytest.approx(want, rel=1e-6)
+    gradient = gradient_of(u, Fixed(negatives), x, **arguments)
+    tolerance = 2e4 * torch.finfo(dtype).eps
+    pull = 0.0 if w and low < high else 1.0
+    assert gradient.tolist() == pytest.approx([pull, -pull], abs=tolerance)
+
+
+# The contract of random numbers and dtypes
+
+
+@pytest.mark.parametrize("n_backward", [None, 2])
+def test_the_seed_decides(n_backward):
+    u, x = normal(16), bits(30, 4)
+    state = torch.get_rng_state()
+
+    def gradient(seed):
+        return gradient_of(u, Bernoulli(0.2), x, seed, n_backward=n_backward)
+
+    assert torch.equal(gradient(0), gradient(0))
+    assert not torch.equal(gradient(0), gradient(1))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_dtype_is_kept(dtype):
+    u, x = normal(16).to(dtype), bits(4, 4).to(dtype)
+    assert loss_of(u, Grid(), x, n_backward=2).dtype == dtype
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("n_backward", [None, 2])
+def test_the_device_is_kept(n_backward):
+    """The value on a GPU is Eq. 2 of the negatives that were drawn there."""
+    u, x = normal(16).cuda(), bits(4, 4).cuda()
+    negatives = Bernoulli(0.2).negatives(x, 8, generator=make_generator(0, "cuda")).x
+    got = energy_discrepancy_loss(
+        table(u),
+        x,
+        Fixed(negatives),
+        n_negatives=8,
+        n_backward=n_backward,
+        generator=make_generator(1, "cuda"),
+    )
+    assert got.device == x.device
+    want = slow_loss(u.cpu(), x.cpu(), negatives.cpu(), 1.0, 8)
+    assert float(got) == pytest.approx(want, abs=1e-12)
+
+
+# Bad input, refused before any work
+
+
+class Untouched:
+    def negatives(self, x, n_negatives, *, generator):
+        raise AssertionError("negatives were drawn")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_negatives": 0}, r"n_negatives must be an integer >= 1, got 0"),
+        ({"n_negatives": 2.5}, r"n_negatives must be an integer >= 1, got 2.5"),
+        ({"stabilizer": -0.1}, r"stabilizer must be a number >= 0, got -0.1"),
+        ({"stabilizer": math.nan}, r"stabilizer must be a number >= 0, got nan"),
+        ({"n_backward": 0}, r"n_backward must be an integer >= 1, got 0"),
+        ({"x": torch.zeros(4)}, r"x must have shape \(any, any\), got \(4,\)"),
+        ({"x": torch.full((2, 2), 0.5)}, r"x must hold only 0 and 1, got 0.5"),
+        ({"x": torch.full((2, 2), -1.0)}, r"x must hold only 0 and 1, got -1"),
+        ({"x": torch.full((2, 2), math.nan)}, r"x must hold only 0 and 1, got nan"),
+        ({"x": torch.ones(2, 2).long()}, r"x must be a floating tensor .* torch.int64"),
+        ({"x": [[0.0, 1.0]]}, r"x must be a tensor of shape .* got list"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(arguments, message):
+    def energy(x):
+        raise AssertionError("the energy was evaluated")
+
+    generator = make_generator(0)
+    state = generator.get_state()
+    arguments = {"x": torch.zeros(2, 2), **arguments}
+    with pytest.raises(InputError, match=message):
+        energy_discrepancy_loss(
+            energy, perturbation=Untouched(), generator=generator, **arguments
+        )
+    assert torch.equal(generator.get_state(), state)
