@@ -90,9 +90,12 @@ def no_errors(notebook: NotebookNode) -> Iterator[str]:
 
 
 def short_code(notebook: NotebookNode) -> Iterator[str]:
-    """Few enough lines to read, none so wide that the listing scrolls sideways."""
+    """Few enough lines to read, none so wide that the listing scrolls sideways.
+
+    Empty lines and comments do not count as code.
+    """
     lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
-    counted = [line for line in lines if line.strip()]
+    counted = [line for line in lines if line.strip() and line.lstrip()[0] != "#"]
     if len(counted) > MOST_CODE_LINES:
         yield f"{len(counted)} lines of code, at most {MOST_CODE_LINES}"
     for line in lines:

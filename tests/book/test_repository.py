@@ -49,10 +49,15 @@ def unmet(ranges: list[str], pins: str) -> list[str]:
     ]
 
 
+# Nobody's: what tests of such leaks pretend.
+INVENTED = {"/home/me", "/home/someone"}
+
+
 def telltales(text: str) -> list[str]:
     """Paths of one machine and hosts of registries in a text, pictures left out."""
     text = PICTURE.sub("", text)
-    return [*machine_paths(text), *REGISTRIES.findall(text)]
+    paths = [path for path in machine_paths(text) if path not in INVENTED]
+    return paths + REGISTRIES.findall(text)
 
 
 def committed_texts() -> dict[str, str]:
