@@ -9,6 +9,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 READY  := $(VENV)/.ready
+# pip says only what goes wrong; make venv PIP_FLAGS= for the whole story.
+PIP_FLAGS ?= -qq
 
 .PHONY: help book test lint unit bench notebooks pin venv clean distclean
 .DEFAULT_GOAL := help
@@ -47,13 +49,14 @@ $(READY): pyproject.toml requirements.txt
 	       "make PYTHON=/path/to/python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else \
 	  "%s is Python %d.%d; ebmtut needs 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12 ..." \
-	  % (sys.executable, *v))'
+	  % ((sys.executable,) + v))'
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { \
 	  echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; \
 	  rm -rf $(VENV); exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once"
-	@$(RUN) -m pip install -qq --disable-pip-version-check \
-	  --constraint requirements.txt --editable ".[book,test,dev,bench]"
+	@$(RUN) -m pip install $(PIP_FLAGS) --disable-pip-version-check \
+	  --constraint requirements.txt --editable ".[book,test,dev,bench]" || { \
+	  echo "Installing failed; 'make venv PIP_FLAGS=' tells why"; exit 1; }
 	@touch $@
 
 clean: ## remove what was built

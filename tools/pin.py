@@ -9,11 +9,13 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 __all__ = ["main", "pins"]
 
+OLDEST = "3.11.0"  # of the Pythons that the pins must suit
 EXTRAS = ("book", "test", "dev", "bench")
 
 HEADER = """\
@@ -37,6 +39,11 @@ def pins(name: str, extras: tuple[str, ...] = ()) -> dict[str, str]:
     dict of str to str
         Name -> version, without a local suffix such as ``+cpu``, which names a build
         and not a version.
+
+    Raises
+    ------
+    ValueError
+        If an installed version does not run on the oldest supported Python.
     """
     found: dict[str, str] = {}
     waiting = [(name, extras)]
@@ -50,6 +57,12 @@ def pins(name: str, extras: tuple[str, ...] = ()) -> dict[str, str]:
             installed = distribution(current)
         except PackageNotFoundError:
             continue  # needed on another system only
+        suits = installed.metadata.get("Requires-Python", "")
+        if not SpecifierSet(suits).contains(OLDEST):
+            raise ValueError(
+                f"{current} {installed.version} needs Python {suits}, and ebmtut "
+                f"supports {OLDEST}: install an older version of it"
+            )
         found[canonicalize_name(current)] = Version(installed.version).public
         for line in installed.requires or []:
             requirement = Requirement(line)
