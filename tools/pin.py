@@ -57,8 +57,8 @@ def pins(name: str, extras: tuple[str, ...] = ()) -> dict[str, str]:
             installed = distribution(current)
         except PackageNotFoundError:
             continue  # needed on another system only
-        suits = installed.metadata.get("Requires-Python", "")
-        if not SpecifierSet(suits).contains(OLDEST):
+        suits = installed.metadata["Requires-Python"]
+        if suits and not SpecifierSet(suits).contains(OLDEST):
             raise ValueError(
                 f"{current} {installed.version} needs Python {suits}, and ebmtut "
                 f"supports {OLDEST}: install an older version of it"
