@@ -138,10 +138,12 @@ def _walk(name: str) -> Iterator[ModuleType]:
 
 
 def _public(module: ModuleType) -> list[str]:
-    if not hasattr(module, "__all__"):
-        raise ApiError(f"{module.__name__} has no __all__")
     if not module.__doc__:
         raise ApiError(f"{module.__name__} has no docstring")
+    if not hasattr(module, "__all__"):
+        if hasattr(module, "__path__"):
+            return []  # a package that only holds modules
+        raise ApiError(f"{module.__name__} has no __all__")
     if absent := [name for name in module.__all__ if not hasattr(module, name)]:
         raise ApiError(f"{module.__name__}.__all__ names {absent}, which are not there")
     return list(module.__all__)
@@ -149,7 +151,11 @@ def _public(module: ModuleType) -> list[str]:
 
 def _directives(module: str, names: Sequence[str]) -> str:
     """Return the reStructuredText of one module: docstring, table, entries."""
-    lines = [f".. automodule:: {module}", "", f".. currentmodule:: {module}", ""]
+    lines = [f".. automodule:: {module}"]
+    parent, _, last = module.rpartition(".")
+    if last in getattr(importlib.import_module(parent), "__all__", ()):
+        lines.append("   :no-index:")  # its package has a function of the same name
+    lines += ["", f".. currentmodule:: {module}", ""]
     home = importlib.import_module(module)
     # A constant has no docstring; the table would quote that of its type.
     if listed := [name for name in names if not _is_constant(getattr(home, name))]:
