@@ -21,8 +21,7 @@ import torch
 from tqdm import tqdm
 
 from ebmtut.checks import check_range
-from ebmtut.results import load_checkpoint, save_checkpoint
-from ebmtut.results.store import to_json
+from ebmtut.results import load_checkpoint, save_checkpoint, to_json
 
 __all__ = ["Outcome", "run_jobs"]
 
