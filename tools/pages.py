@@ -87,6 +87,20 @@ PICTURES = """area => {
 }"""
 
 
+# Sliders of ipywidgets, and the browser's own, which anywidgets use.
+HANDLES = ", ".join(
+    f".widget-subarea {kind}:visible"
+    for kind in (".noUi-handle", "input[type=range]:enabled")
+)
+
+# Where a slider stands, from 0 to 1.
+PLACE = """e => {
+  const [value, low, high] = e.matches("input") ? [e.value, e.min, e.max]
+    : ["now", "min", "max"].map(name => e.getAttribute(`aria-value${name}`));
+  return (value - low) / (high - low);
+}"""
+
+
 @dataclass
 class Visit:
     """One page, open, with what went wrong while it loaded and since.
@@ -135,7 +149,7 @@ class Visit:
             One line for each slider that leaves its widget's pictures as they were,
             and one for a page without any slider.
         """
-        handles = self.page.locator(".widget-subarea .noUi-handle:visible").all()
+        handles = self.page.locator(HANDLES).all()
         dead = [] if handles else ["the page has no slider"]
         for number, handle in enumerate(handles, start=1):
             area = handle.locator(
@@ -170,19 +184,17 @@ def _pictures(area: Locator) -> list[str]:
 
 def _press_arrow(handle: Locator) -> None:
     """Move a slider by one step with the keyboard, away from its end."""
-    at_end = handle.get_attribute("aria-valuenow") == handle.get_attribute(
-        "aria-valuemax"
-    )
-    handle.press("ArrowLeft" if at_end else "ArrowRight")
+    handle.press("ArrowLeft" if handle.evaluate(PLACE) == 1 else "ArrowRight")
 
 
 def _click_far_end(handle: Locator) -> None:
     """Click on the slider's track, near the end that is farther from the handle."""
-    track = _ancestor(handle, "noUi-target")
-    box, grip = track.bounding_box(), handle.bounding_box()
-    if box is None or grip is None:
+    is_native = handle.evaluate("e => e.matches('input')")
+    track = handle if is_native else _ancestor(handle, "noUi-target")
+    box = track.bounding_box()
+    if box is None:
         raise ValueError("the slider is not visible")
-    is_right = grip["x"] + grip["width"] / 2 > box["x"] + box["width"] / 2
+    is_right = handle.evaluate(PLACE) > 0.5
     x = box["x"] + (0.02 if is_right else 0.98) * box["width"]
     handle.page.mouse.click(x, box["y"] + box["height"] / 2)
 

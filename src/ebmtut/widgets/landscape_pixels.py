@@ -1,0 +1,183 @@
+"""Learned landscapes as bytes: small enough for a page to carry all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.results import Result
+
+__all__ = [
+    "PackedLandscapes",
+    "decode_landscape",
+    "encode_landscape",
+    "pack_landscapes",
+]
+
+# A knob's name on the page, and the recipe's field that it turns.
+FIELDS = {"eps": "eps", "M": "n_negatives", "w": "stabilizer"}
+
+DIVERGED, NOT_RUN = "diverged", "not run"
+
+# A gap beyond this many nats is no model: the uniform law is about 2 away.
+_DIVERGED = 100.0
+
+# The scale ends where this part of the cells lies below, as in the figures.
+_TOP = 0.998
+
+
+def encode_landscape(log_density: ArrayLike, n_pixels: int = 48) -> np.ndarray:
+    """Turn a landscape into one byte a pixel, linear in the density.
+
+    Parameters
+    ----------
+    log_density
+        Shape (n, n), up to a constant, rows of growing y; minus infinity
+        where there is no mass.
+    n_pixels
+        Pixels a side, a divisor of n; each is the mean over its cells.
+
+    Returns
+    -------
+    ndarray
+        uint8 (n_pixels, n_pixels), rows from the top down, as a screen
+        draws them; 255 where 99.8 percent of the cells lie below, and above.
+
+    Raises
+    ------
+    InputError
+        If the landscape is not square, is not finite anywhere or contains
+        NaN, or ``n_pixels`` does not divide its side.
+    """
+    values = np.asarray(log_density, dtype=float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(
+            f"log_density must be a square matrix, got shape {values.shape}"
+        )
+    check_range("n_pixels", n_pixels, low=1, integer=True)
+    n_cells = len(values)
+    if n_cells % n_pixels:
+        raise InputError(f"n_pixels must divide {n_cells}, got {n_pixels}")
+    if not np.isfinite(values.max()):
+        raise InputError(f"log_density must have a finite maximum, got {values.max()}")
+    density = np.exp(values - values.max())
+    k = n_cells // n_pixels
+    density = density.reshape(n_pixels, k, n_pixels, k).mean(axis=(1, 3))
+    top = max(float(np.quantile(density, _TOP)), 1e-12)
+    return np.rint(255 * (density[::-1] / top).clip(0, 1)).astype(np.uint8)
+
+
+def decode_landscape(pixels: np.ndarray) -> np.ndarray:
+    """Return the density that the bytes stand for.
+
+    Parameters
+    ----------
+    pixels
+        From `encode_landscape`, uint8 (n_pixels, n_pixels).
+
+    Returns
+    -------
+    ndarray
+        float64 of the same shape, in units of the scale's end, rows of
+        growing y; off by at most 1/510 below that end.
+    """
+    return pixels[::-1] / 255
+
+
+@dataclass(frozen=True)
+class PackedLandscapes:
+    """Every setting of the knobs, in the order of `itertools.product`.
+
+    Attributes
+    ----------
+    knobs : dict of str to tuple of float
+        What can be turned, outermost first, and the values in rising order.
+    pictures : tuple of ndarray
+        uint8 (n_pixels, n_pixels); the true density first.
+    shown : tuple of int
+        For each setting its place in ``pictures``, -1 where there is none.
+    notes : tuple of str
+        For each setting the gap to the entropy in nats, "diverged" or
+        "not run".
+    """
+
+    knobs: dict[str, tuple[float, ...]]
+    pictures: tuple[np.ndarray, ...]
+    shown: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def pack_landscapes(
+    result: Result,
+    knobs: Mapping[str, Sequence[float]] | None = None,
+    *,
+    method: str = "ED-Bern",
+    n_pixels: int = 48,
+) -> PackedLandscapes:
+    """Collect the landscapes of one method over a grid of settings.
+
+    Parameters
+    ----------
+    result
+        Of ``ebmtut run ed/w-and-m`` or its like: ``scalars["variants"]``
+        holds each variant's recipe and gap, the array of the same name its
+        landscape, and the array ``truth`` the true one.
+    knobs
+        Values of eps, M and w; None for all that the result has.
+    method
+        Whose landscapes.
+    n_pixels
+        As for `encode_landscape`.
+
+    Raises
+    ------
+    InputError
+        If there is no such knob, or the result has none of the settings.
+    """
+    variants: Mapping[str, Any] = result.scalars.get("variants", {})
+    found = {
+        tuple(float(v["recipe"][field]) for field in FIELDS.values()): name
+        for name, v in variants.items()
+        if v["recipe"]["method"] == method
+    }
+    values = _knob_values(knobs, list(found))
+    pictures, shown, notes = [], [], []
+    if "truth" in result.arrays:
+        pictures.append(encode_landscape(result.arrays["truth"], n_pixels))
+    for setting in product(*values.values()):
+        name = found.get(setting)
+        gap = variants[name].get("gap") if name else None
+        if name in result.arrays and gap is not None and abs(gap) < _DIVERGED:
+            shown.append(len(pictures))
+            notes.append(f"{gap:.2f}")
+            pictures.append(encode_landscape(result.arrays[name], n_pixels))
+        else:
+            shown.append(-1)
+            notes.append(DIVERGED if name else NOT_RUN)
+    if "truth" not in result.arrays or set(notes) <= {NOT_RUN}:
+        wanted = "; ".join(f"{k} in {v}" for k, v in values.items())
+        raise InputError(
+            f"result {result.id!r} ({result.scale}) must hold the truth and "
+            f"landscapes of {method} for some of {wanted or 'eps, M, w'}: it has none"
+        )
+    return PackedLandscapes(values, tuple(pictures), tuple(shown), tuple(notes))
+
+
+def _knob_values(
+    knobs: Mapping[str, Sequence[float]] | None, found: list[tuple[float, ...]]
+) -> dict[str, tuple[float, ...]]:
+    """Return the values of every knob in rising order, knobs in that of FIELDS."""
+    if knobs is None:
+        columns = zip(FIELDS, zip(*found, strict=True), strict=False)
+        return {name: tuple(sorted(set(column))) for name, column in columns}
+    for name in knobs:
+        check_choice("knobs", name, FIELDS)
+    if missing := [name for name in FIELDS if not knobs.get(name)]:
+        raise InputError(f"knobs must give values of {', '.join(missing)}")
+    return {name: tuple(sorted(float(v) for v in knobs[name])) for name in FIELDS}

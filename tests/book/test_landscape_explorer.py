@@ -1,0 +1,152 @@
+"""The landscape widget in a page of its own: no kernel, no network."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ipywidgets.embed import embed_data
+from playwright.sync_api import Browser, Locator, Page
+
+from ebmtut.results import Result
+from ebmtut.widgets import landscape_explorer
+from tools.pages import DESKTOP, PHONE, Visit, visitor
+from tools.paths import BOOK
+from tools.serve import serve
+
+pytestmark = pytest.mark.browser
+
+# What a built page consists of, in the same order as in _config.yml.
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>A widget</title>
+<link rel="icon" href="data:,">
+<script src="{static}/vendor/requirejs/require.js"></script>
+<script src="{static}/offline-widgets.js"></script>
+<script src="{static}/vendor/html-manager/embed-amd.js"></script>
+<script type="application/vnd.jupyter.widget-state+json">{state}</script>
+</head><body><main><div class="cell_output">
+<script type="application/vnd.jupyter.widget-view+json">{view}</script>
+</div></main></body></html>"""
+
+KNOBS = {"eps": (0.1, 0.5, 0.9), "M": (1, 16, 64), "w": (0, 1, 10)}
+
+# Place of the brightest pixel of the learned landscape, from the top left.
+BRIGHTEST = """() => {
+  const canvas = document.querySelector("canvas");
+  const image = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let best = 0;
+  const light = k => image.data[4*k] + image.data[4*k+1] + image.data[4*k+2];
+  for (let k = 0; k < canvas.width * canvas.height; k++)
+    if (light(k) > light(best)) best = k;
+  return [canvas.width, best];
+}"""
+
+
+def toy_result() -> Result:
+    """Return landscapes of one bright cell, whose place tells the setting."""
+    variants, arrays = {}, {"truth": np.zeros((8, 8))}
+    for k, (eps, m, w) in enumerate(product(*KNOBS.values())):
+        recipe = {"method": "ED-Bern", "eps": eps, "n_negatives": m, "stabilizer": w}
+        variants[f"{k}"] = {"recipe": recipe, "gap": 0.01 * k}
+        arrays[f"{k}"] = np.full((8, 8), -30.0)
+        arrays[f"{k}"].ravel()[k] = 0.0
+        if (m, w) == (1, 0):
+            variants[f"{k}"] = {"recipe": recipe, "diverged_at": 3}
+    return Result("ed/w-and-m", "full", {}, {"variants": variants}, arrays)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with one page, as the book's configuration builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "static").symlink_to(BOOK / "_static")
+    widget = landscape_explorer(toy_result(), KNOBS, n_pixels=8)
+    data = embed_data(views=[widget], drop_defaults=False)
+    page = PAGE.format(
+        static="static",
+        state=json.dumps(data["manager_state"]),
+        view=json.dumps(data["view_specs"][0]),
+    )
+    (folder / "page.html").write_text(page, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["http", "file"])
+def address(site: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    if request.param == "file":
+        yield (site / "page.html").as_uri()
+    else:
+        with serve(site) as where:
+            yield f"{where}/page.html"
+
+
+@pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def visit(
+    browser: Browser, address: str, request: pytest.FixtureRequest
+) -> Iterator[Visit]:
+    with visitor(browser, request.param) as visit:
+        visit.open(address)
+        visit.wait_for_widgets()
+        yield visit
+
+
+def seen(page: Page) -> int:
+    """Return the number of the toy landscape that is drawn."""
+    width, place = page.evaluate(BRIGHTEST)
+    assert width == 8
+    row, column = divmod(place, 8)
+    return (7 - row) * 8 + column
+
+
+def slider(page: Page, name: str) -> Locator:
+    return page.get_by_role("slider", name=name, exact=True)
+
+
+def number(eps: float, m: float, w: float) -> int:
+    return list(product(*KNOBS.values())).index((eps, m, w))
+
+
+def test_keyboard_and_mouse_choose_the_landscape(visit: Visit) -> None:
+    page = visit.page
+    assert visit.wrong() == []
+    assert seen(page) == number(0.1, 16, 1)
+
+    eps = slider(page, "eps")
+    eps.focus()
+    page.keyboard.press("ArrowRight")
+    assert seen(page) == number(0.5, 16, 1)
+    assert eps.get_attribute("aria-valuetext") == "eps = 0.5"
+    page.keyboard.press("End")
+    assert seen(page) == number(0.9, 16, 1)
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    assert seen(page) == number(0.9, 64, 1)
+    assert page.get_by_text(f"{0.01 * number(0.9, 64, 1):.2f} nats").is_visible()
+
+    w = slider(page, "w")
+    box = w.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 0.98 * box["width"], box["y"] + box["height"] / 2)
+    assert seen(page) == number(0.9, 64, 10)
+    assert visit.dead_sliders() == []
+    assert visit.wrong() == []
+
+
+def test_divergence_is_said_for_its_setting(visit: Visit) -> None:
+    page = visit.page
+    slider(page, "M").press("Home")
+    slider(page, "w").press("Home")
+    assert page.locator("p", has_text="diverged").is_visible()
+    label = page.locator("canvas").first.get_attribute("aria-label")
+    assert label == "Landscape learned with eps = 0.1, M = 1, w = 0: diverged"
+    # The canvas holds a text now, larger than a landscape of 8 x 8.
+    assert page.evaluate(BRIGHTEST)[0] > 8
+
+
+def test_focus_is_seen(visit: Visit) -> None:
+    visit.page.keyboard.press("Tab")
+    style = "e => getComputedStyle(e).outlineStyle"
+    assert slider(visit.page, "eps").evaluate(style) == "solid"

@@ -1,0 +1,108 @@
+"""Landscapes as bytes: what is kept, what is refused, what is missing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.results import Result
+from ebmtut.widgets import decode_landscape, encode_landscape, pack_landscapes
+
+KNOBS = {"eps": (0.1, 0.5), "M": (1, 32), "w": (0, 1)}
+
+
+def test_bytes_keep_the_density_to_half_a_level() -> None:
+    rng = np.random.default_rng(0)
+    density = rng.uniform(size=(24, 24))
+    # 576 cells: the largest two lie above the 99.8 percent quantile.
+    top = np.quantile(density, 0.998)
+    log_density = np.log(density) + 1234.5
+    pixels = encode_landscape(log_density, 24)
+    assert pixels.dtype == np.uint8
+    assert pixels.max() == 255
+    expected = (density / top).clip(0, 1)
+    assert np.abs(decode_landscape(pixels) - expected).max() <= 0.5 / 255 + 1e-12
+
+
+def test_a_pixel_is_the_mean_density_of_its_cells() -> None:
+    density = np.array([[1.0, 3.0, 0.0, 0.0]] * 2 + [[0.0, 0.0, 4.0, 4.0]] * 2)
+    with np.errstate(divide="ignore"):
+        pixels = encode_landscape(np.log(density), 2)
+    # Rows of growing y become rows from the top down. The 99.8 percent quantile
+    # of the means (0, 0, 2, 4) lies at 4 - 2 * 0.006.
+    top = 4 - 2 * 0.006
+    assert pixels.tolist() == [[0, 255], [round(255 * 2 / top), 0]]
+
+
+def test_a_single_spike_does_not_darken_the_rest() -> None:
+    log_density = np.zeros((40, 40))
+    log_density[3, 5] = 20.0
+    assert np.unique(encode_landscape(log_density, 40)).tolist() == [255]
+
+
+@pytest.mark.parametrize(
+    ("log_density", "n_pixels", "message"),
+    [
+        (np.zeros((8, 4)), 4, r"square matrix, got shape \(8, 4\)"),
+        (np.zeros((8, 8)), 3, "n_pixels must divide 8, got 3"),
+        (np.zeros((8, 8)), 0, "n_pixels"),
+        (np.full((8, 8), -np.inf), 8, "finite maximum, got -inf"),
+        (np.full((8, 8), np.nan), 8, "finite maximum, got nan"),
+    ],
+)
+def test_no_landscape_is_refused(
+    log_density: np.ndarray, n_pixels: int, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        encode_landscape(log_density, n_pixels)
+
+
+@pytest.mark.parametrize("knobs", [KNOBS, None])
+def test_every_setting_has_a_picture_or_says_why_not(
+    result: Result, knobs: dict[str, tuple[float, ...]] | None
+) -> None:
+    packed = pack_landscapes(result, knobs, n_pixels=8)
+    assert packed.knobs == KNOBS
+    # eps outermost, w innermost; the order of the fixture's variants.
+    assert packed.notes == (
+        *("diverged", "0.25", "0.50", "0.75"),
+        *("diverged", "1.25", "1.50", "not run"),
+    )
+    assert packed.shown == (-1, 1, 2, 3, -1, 4, 5, -1)
+    assert len(packed.pictures) == 6
+    for setting, place in enumerate(packed.shown):
+        if place >= 0:
+            bright = np.argwhere(packed.pictures[place] == 255)
+            assert bright.tolist() == [[7, setting]]
+
+
+def test_values_that_the_result_lacks_are_not_run(result: Result) -> None:
+    packed = pack_landscapes(result, {**KNOBS, "eps": (0.9, 0.1)}, n_pixels=8)
+    assert packed.knobs["eps"] == (0.1, 0.9)
+    assert packed.notes[4:] == ("not run",) * 4
+    assert packed.shown[4:] == (-1,) * 4
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), float("inf"), 2e6])
+def test_a_gap_without_bound_is_a_divergence(result: Result, gap: float | None) -> None:
+    """Its landscape, which may not even be finite, is not read."""
+    result.scalars["variants"]["variant1"]["gap"] = gap
+    result.arrays["variant1"][:] = np.inf
+    assert pack_landscapes(result, n_pixels=8).notes[1] == "diverged"
+
+
+def test_a_result_without_any_setting_is_refused(result: Result) -> None:
+    with pytest.raises(InputError, match=r"'ed/w-and-m' \(full\) .*eps in \(0.3,\)"):
+        pack_landscapes(result, {**KNOBS, "eps": (0.3,)}, n_pixels=8)
+    with pytest.raises(InputError, match="landscapes of ED-Pool"):
+        pack_landscapes(result, method="ED-Pool", n_pixels=8)
+    with pytest.raises(InputError, match="hold the truth"):
+        pack_landscapes(replace(result, scalars={}, arrays={}))
+
+
+def test_wrong_knobs_are_refused(result: Result) -> None:
+    with pytest.raises(InputError, match=r"knobs must be one of eps, M, w.*'epsilon'"):
+        pack_landscapes(result, {"epsilon": (0.1,)})
+    with pytest.raises(InputError, match="knobs must give values of M, w"):
+        pack_landscapes(result, {"eps": (0.1,), "w": ()})
