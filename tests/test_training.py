@@ -315,6 +315,21 @@ def test_bfloat16_computes_otherwise_and_agrees():
     assert next(half.energy.parameters()).dtype == torch.float32
 
 
+def test_every_layer_learns_in_bfloat16():
+    """Weights cast without gradients and kept would cut the backward pass."""
+    energy = network()
+    config = dataclasses.replace(CONFIG, n_steps=1, precision="bfloat16")
+    run(config, energy=energy)
+    single = network()
+    run(dataclasses.replace(CONFIG, n_steps=1), energy=single)
+    pairs = list(zip(energy.parameters(), single.parameters(), strict=True))
+    for got, want in pairs[:-1]:  # the last bias is a constant: no force
+        # 8 bits a product, of which a few errors add up.
+        norm = float(want.grad.norm())
+        assert norm > 1e-3
+        assert float((got.grad - want.grad).norm()) < 0.1 * norm
+
+
 def test_auto_takes_bfloat16_where_it_is_fast():
     fast = bfloat16_is_fast(torch.device("cpu"))
     automatic = run(dataclasses.replace(CONFIG, precision="auto"))
