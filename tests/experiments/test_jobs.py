@@ -1,6 +1,8 @@
 """Jobs: computed once, kept on disk, the same in parallel."""
 
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -157,3 +159,44 @@ def test_a_job_that_fails_in_parallel_leaves_the_others(tmp_path):
             draw_or_fail, jobs(0, 1, folder=str(tmp_path)), folder=folder, n_workers=2
         )
     assert [path.name for path in folder.iterdir()] == ["seed-0.safetensors"]
+
+
+WAITING = """
+import os, sys, time
+from pathlib import Path
+from ebmtut.experiments.jobs import run_jobs
+
+def wait(folder, k):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(120)
+
+if __name__ == "__main__":
+    jobs = {k: {"folder": sys.argv[1], "k": k} for k in "ab"}
+    run_jobs(wait, jobs, n_workers=2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_with_a_killed_parent(tmp_path):
+    def is_running(pid):
+        stat = Path(f"/proc/{pid}/stat")
+        return stat.exists() and ") Z" not in stat.read_text()
+
+    def wait_until(condition):
+        deadline = time.monotonic() + 60
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return condition()
+
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    parent = subprocess.Popen([sys.executable, script, seen])
+    try:
+        assert wait_until(lambda: len(list(seen.iterdir())) == 2)
+    finally:
+        parent.kill()
+        parent.wait()
+    workers = [int(path.name) for path in seen.iterdir()]
+    assert wait_until(lambda: not any(map(is_running, workers)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -101,8 +102,7 @@ def run_jobs(
             with ProcessPoolExecutor(
                 n_workers,
                 mp_context=spawn,
-                initializer=torch.set_num_threads,
-                initargs=(1,),
+                initializer=_start_worker,
             ) as pool:
                 futures = {
                     pool.submit(function, **arguments): name
@@ -119,6 +119,22 @@ def run_jobs(
                             done(name, future.result())
                     raise
     return {name: outcomes[name] for name in jobs}
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the process that started it is gone.
+
+    A killed parent cannot tell its workers; they would compute on for nobody.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _succeeded(future: Future[Outcome]) -> bool:
