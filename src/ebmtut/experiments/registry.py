@@ -104,7 +104,7 @@ class Location:
 
 _ISING = ("energy_discrepancy.ising", "energy_discrepancy/ising.ipynb")
 _DENSITIES = ("energy_discrepancy.densities", "energy_discrepancy/densities.ipynb")
-_ABLATIONS = ("energy_discrepancy.ablations", "energy_discrepancy/densities.ipynb")
+_ABLATIONS = ("energy_discrepancy.ablations", "energy_discrepancy/ablations.ipynb")
 
 
 def _at(place: tuple[str, str], attribute: str) -> Location:
