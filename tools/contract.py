@@ -23,6 +23,7 @@ PARAMETERS = {"scale": "str", "seed": "int", "device": "str", "results_dir": "st
 MOST_CODE_LINES = 150
 WIDEST_CODE_LINE = 72
 MOST_BYTES_OF_WIDGETS = 2_000_000
+LARGEST_TOLERANCE = 0.5
 SHORTEST_ALT_TEXT = 20
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
 # Cells whose outputs do not reach the page.
@@ -142,6 +143,17 @@ def figures_described(notebook: NotebookNode) -> Iterator[str]:
         yield f"two figures have the label {label!r}"
 
 
+def small_tolerances(notebook: NotebookNode) -> Iterator[str]:
+    """A tolerance of trained numbers is small enough to catch a wrong one."""
+    for number, cell in enumerate(_code(notebook), start=1):
+        tolerance = cell.metadata.get("ebmtut", {}).get("tolerance", 0.0)
+        if not 0 <= tolerance <= LARGEST_TOLERANCE:
+            yield (
+                f"code cell {number} has tolerance {tolerance}, "
+                f"not between 0 and {LARGEST_TOLERANCE}"
+            )
+
+
 def plain_kernel(notebook: NotebookNode) -> Iterator[str]:
     """The kernel is the one that every installation has."""
     name = notebook.metadata.get("kernelspec", {}).get("name")
@@ -168,6 +180,7 @@ RULES: dict[str, Callable[[NotebookNode], Iterator[str]]] = {
         short_code,
         no_machine_paths,
         figures_described,
+        small_tolerances,
         plain_kernel,
         widgets_that_last,
     )
