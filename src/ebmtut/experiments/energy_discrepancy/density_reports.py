@@ -61,7 +61,10 @@ def draw_table(result: Result) -> Figure:
                 label = method if k == 0 else None
                 at = np.full(len(values), k + offset)
                 ax.plot(at, values, "o", alpha=0.8, label=label, **style)
-    null = [np.mean([r[d]["mmd_null"] for r in table.values()]) for d in densities]
+    null = [
+        np.mean([value for row in table.values() for value in row[d]["mmd_null"]])
+        for d in densities
+    ]
     discrepancy.plot(
         range(len(densities)),
         null,

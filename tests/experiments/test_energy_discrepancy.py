@@ -1,0 +1,297 @@
+"""The experiments of energy discrepancy: judged on cases with known answers."""
+
+import math
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data import (
+    DensityData,
+    density_extent,
+    density_log_prob,
+    density_scale,
+    sample_density,
+)
+from ebmtut.energies import lattice_adjacency
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.energy_discrepancy.ablations import (
+    AblationConfig,
+    draw_variants,
+    gap_of,
+    run_variants,
+    variant_name,
+)
+from ebmtut.experiments.energy_discrepancy.densities import (
+    DensityConfig,
+    density_job,
+    run_densities,
+)
+from ebmtut.experiments.energy_discrepancy.density_reports import mean_and_error
+from ebmtut.experiments.energy_discrepancy.ising import (
+    IsingConfig,
+    edge_precision,
+    fit_coupling,
+    run_ising,
+)
+from ebmtut.experiments.energy_discrepancy.judging import (
+    Evaluation,
+    coverage,
+    evaluate_density,
+    landscape,
+)
+from ebmtut.experiments.energy_discrepancy.recipes import Recipe, fit_density
+from ebmtut.metrics import negative_log_rmse
+from ebmtut.random import make_generator
+from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
+
+TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
+QUICK_LOOK = Evaluation(n_data=200, n_uniform=0, n_proposal=2000, n_repeats=1)
+
+
+def true_energy(density):
+    """Energy of the data's own law, up to the width of a cell."""
+    scale = density_scale(density)
+
+    def energy(x):
+        points = gray_decode(x.double(), scale, center=True)
+        return -density_log_prob(density, points)
+
+    return energy
+
+
+# ------------------------------------------------------------------ judging
+
+
+def test_the_data_s_own_law_has_no_gap():
+    numbers = evaluate_density(
+        true_energy("8gaussians"),
+        "8gaussians",
+        replace(QUICK_LOOK, n_proposal=50_000),
+        seed=1,
+    )
+    assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
+    assert abs(numbers["nll"] - DensityData("8gaussians").entropy) < (
+        5 * numbers["nll_se"]
+    )
+
+
+def test_a_model_s_gap_is_its_divergence():
+    """A uniform model: the gap is 32 ln 2 minus the entropy, exactly."""
+    numbers = evaluate_density(
+        lambda x: torch.zeros(len(x)), "circles", QUICK_LOOK, seed=1
+    )
+    exact = 32 * math.log(2) - DensityData("circles").entropy
+    assert abs(numbers["gap"] - exact) < 5 * numbers["gap_se"] + 1e-6
+    assert numbers["log_z"] == pytest.approx(32 * math.log(2), abs=1e-6)
+
+
+def test_uniform_draws_agree_with_the_proposal():
+    numbers = evaluate_density(
+        true_energy("moons"),
+        "moons",
+        Evaluation(n_data=200, n_uniform=100_000, n_proposal=20_000, n_repeats=0),
+        seed=2,
+    )
+    error = math.hypot(numbers["log_z_se"], numbers["log_z_uniform_se"])
+    assert abs(numbers["log_z"] - numbers["log_z_uniform"]) < 5 * error
+    assert "mmd" not in numbers
+
+
+def test_the_true_landscape_covers_its_data():
+    points = sample_density("moons", 20_000, generator=make_generator(0)).numpy()
+    truth = landscape(None, "moons", n_pixels=256)
+    inside, area = coverage(truth, points, density_extent("moons"))
+    # 95 percent by construction; half a pixel of blur on top of 5 errors.
+    assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000) + 0.01
+    assert 0.05 < area < 0.3
+
+
+def test_coverage_of_a_checkered_picture():
+    picture = np.log(np.kron(np.eye(2), np.ones((4, 4))) + 1e-12)
+    points = np.array([[-0.5, -0.5], [0.5, 0.5], [0.5, -0.5], [7.0, 0.0]])
+    inside, area = coverage(picture, points, 1.0)
+    assert inside == 0.5
+    # 95 percent of 32 equal pixels are 31 of them; ties are taken whole.
+    assert area == 0.5
+
+
+def test_landscape_rows_run_upwards():
+    """The log density of a point is found at its pixel."""
+    picture = landscape(None, "moons", n_pixels=64)
+    extent = density_extent("moons")
+    row, column = 40, 10
+    x, y = ((np.array([column, row]) + 0.5) / 64 * 2 - 1) * extent
+    point = torch.tensor([[x, y]], dtype=torch.float64)
+    assert picture[row, column] == pytest.approx(
+        float(density_log_prob("moons", point)), rel=1e-5
+    )
+
+
+# ---------------------------------------------------------------- densities
+
+
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
+def test_fit_is_reproducible(method):
+    recipe = replace(TINY, method=method)
+    one, again, other = (
+        fit_density("moons", recipe, seed=seed).losses for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_run_densities_counts_seeds_and_resumes(tmp_path):
+    config = DensityConfig(
+        densities=("moons",),
+        methods={"ED-Bern": 2, "ED-Grid": 1},
+        recipe=TINY,
+        evaluation=QUICK_LOOK,
+        n_pixels=16,
+    )
+    result = run_densities(config, checkpoints=tmp_path)
+    table = result.scalars["table"]
+    assert [len(table[m]["moons"]["gap"]) for m in table] == [2, 1]
+    assert result.arrays["ED-Bern/moons"].shape == (16, 16)
+    again = run_densities(config, checkpoints=tmp_path)
+    assert again.scalars == result.scalars  # the very seconds: nothing ran
+    experiment = get_experiment("ed/densities-table")
+    plt.close(experiment.figure(result))
+    plt.close(get_experiment("ed/densities").figure(result))
+    verdicts = experiment.check(replace(result, scale="full"))
+    bounded = [v for v in verdicts if "entropy" in v.name]
+    assert bounded and all(v.verdict == "miss" for v in bounded)  # three steps
+
+
+def test_divergence_is_an_outcome():
+    # A learning rate beyond float32: the first update ends in infinities.
+    recipe = replace(TINY, learning_rate=1e38, n_steps=200, precision="float32")
+    outcome = density_job("moons", recipe, None, 0, 16)
+    assert outcome.scalars.keys() == {"diverged_at"}
+
+
+def test_mean_and_error():
+    cell = {"gap": [1.0, 3.0], "gap_se": [0.1, 0.1]}
+    assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
+    cell = {"gap": [1.0], "gap_se": [0.1]}
+    assert mean_and_error(cell, "gap") == pytest.approx((1.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"densities": ("moon",)}, "moon"),
+        ({"methods": {"ED-Magic": 1}}, "ED-Magic"),
+        ({"methods": {"PCD": 0}}, "PCD"),
+        ({"n_pixels": 1}, "n_pixels"),
+    ],
+)
+def test_bad_density_configurations(change, words):
+    with pytest.raises(InputError, match=words):
+        DensityConfig(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "CD"}, "method"),
+        ({"eps": 1.5}, "eps"),
+        ({"method": "ED-Pool", "window": 0}, "window"),
+        ({"n_steps": -1}, "n_steps"),
+    ],
+)
+def test_bad_recipes(change, words):
+    with pytest.raises(InputError, match=words):
+        Recipe(**change)
+
+
+# ---------------------------------------------------------------- ablations
+
+
+def test_without_lost_information_nothing_is_learned():
+    """At eps = 0 the loss is ln((w + M) / M), whatever the energy."""
+    recipe = replace(TINY, eps=0.0, n_steps=5, precision="float32")
+    losses = fit_density("moons", recipe, seed=0).losses
+    np.testing.assert_allclose(losses, math.log(5 / 4), rtol=1e-5)
+
+
+def test_variants_are_told_apart_and_drawn():
+    recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
+    config = AblationConfig(recipes, "moons", n_pixels=16)
+    result = run_variants(config, id="ed/epsilon")
+    names = list(map(variant_name, recipes))
+    assert len(set(names)) == 2 and set(names) < result.arrays.keys()
+    assert all(np.isfinite(gap_of(result, recipe)) for recipe in recipes)
+    rows = [("row", [(name, r) for name, r in zip(names, recipes, strict=True)])]
+    figure = draw_variants(result, rows)
+    assert [ax.get_title() for ax in figure.axes] == names
+    plt.close(figure)
+
+
+def test_a_diverged_variant_has_an_infinite_gap():
+    config = AblationConfig((TINY,), "moons", n_pixels=16)
+    result = run_variants(config, id="ed/epsilon")
+    result.scalars["variants"][variant_name(TINY)] = {"diverged_at": 3}
+    assert gap_of(result, TINY) == math.inf
+
+
+# -------------------------------------------------------------------- ising
+
+
+def test_edge_precision():
+    truth = lattice_adjacency(3).double()
+    assert edge_precision(2 * truth, truth) == 1.0
+    assert edge_precision(-truth, truth) == 1.0
+    upper = torch.triu(1 - truth, 1)
+    assert edge_precision(upper + upper.T, truth) == 0.0
+
+
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
+def test_couplings_of_a_triangle_and_a_tail(method):
+    """Data drawn from the exact law of four spins: J comes back."""
+    truth = torch.zeros(4, 4)
+    for i, j, value in ((0, 1, 0.3), (1, 2, -0.2), (0, 2, 0.2), (2, 3, 0.4)):
+        truth[i, j] = truth[j, i] = value
+    states = enumerate_states(4, dtype=torch.float32)
+    spins = bits_to_spins(states)
+    law = torch.einsum("ni,ij,nj->n", spins, truth, spins).softmax(0)
+    n_data = 20_000
+    rows = law.multinomial(n_data, True, generator=make_generator(1))
+    config = IsingConfig()
+    config = replace(config, train=replace(config.train, n_steps=800))
+    learned = fit_coupling(states[rows], method, 0.0, config, seed=0)
+    # An efficient estimate errs by about 1 / (4 sqrt n) = 0.002 a coupling
+    # (the gradient of s'Js in J_ij is 2 s_i s_j, twice for the symmetric pair);
+    # noise and minibatches of 256 cost up to sqrt(n / (256 * 100)) of it again.
+    assert (learned - truth).abs().max() < 0.03
+    assert torch.equal(learned, learned.T) and not learned.diagonal().any()
+
+
+def test_run_ising_reports_both_penalties_and_the_null_row(tmp_path):
+    config = IsingConfig(
+        problems=((4, 0.1),), methods=("ED-Grid", "ED-Pool"), n_data=300, n_sweeps=50
+    )
+    config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
+    result = run_ising(config, checkpoints=tmp_path)
+    cell = result.scalars["table"]["ED-Grid"]["4x4, 0.1"]
+    assert cell["nlr"][0] >= cell["nlr_chosen"][0]
+    assert {cell["penalty"][0], cell["penalty_chosen"][0]} <= set(config.penalties)
+    # J = 0 on a lattice of side n has RMSE 2 sigma / n.
+    assert cell["null"][0] == pytest.approx(-math.log(2 * 0.1 / 4))
+    learned = torch.from_numpy(result.arrays["ED-Grid/4x4, 0.1"])
+    truth = torch.from_numpy(result.arrays["truth/4x4, 0.1"])
+    assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
+    for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
+        plt.close(get_experiment(id).figure(result))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"methods": ("PCD",)}, "methods"), ({"penalties": (-1.0,)}, "penalties")],
+)
+def test_bad_ising_configurations(change, words):
+    with pytest.raises(InputError, match=words):
+        IsingConfig(**change)
