@@ -150,3 +150,15 @@ def test_focus_is_seen(visit: Visit) -> None:
     visit.page.keyboard.press("Tab")
     style = "e => getComputedStyle(e).outlineStyle"
     assert slider(visit.page, "eps").evaluate(style) == "solid"
+
+
+def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> None:
+    healthy = (site / "page.html").read_text("utf-8")
+    deaf = healthy.replace('addEventListener(\\"input\\"', 'addEventListener(\\"x\\"')
+    assert deaf != healthy
+    (site / "deaf.html").write_text(deaf, "utf-8")
+    with visitor(browser) as visit:
+        visit.open((site / "deaf.html").as_uri())
+        visit.wait_for_widgets()
+        assert len(visit.dead_sliders()) == 2 * len(KNOBS)
+        assert visit.problems == []
