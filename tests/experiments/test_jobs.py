@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.experiments.jobs import Outcome, run_jobs
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
 from ebmtut.random import make_generator
 
 # Worker processes import these by name.
@@ -159,6 +159,16 @@ def test_a_job_that_fails_in_parallel_leaves_the_others(tmp_path):
             draw_or_fail, jobs(0, 1, folder=str(tmp_path)), folder=folder, n_workers=2
         )
     assert [path.name for path in folder.iterdir()] == ["seed-0.safetensors"]
+
+
+def test_an_outcome_keeps_the_commit_that_computed_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("ebmtut.experiments.jobs.git_commit", lambda: "first")
+    run_jobs(draw, {"a": {"seed": 1}}, folder=tmp_path)
+    monkeypatch.setattr("ebmtut.experiments.jobs.git_commit", lambda: "second")
+    jobs = {name: {"seed": seed} for name, seed in (("a", 1), ("b", 2))}
+    outcomes = run_jobs(draw, jobs, folder=tmp_path, n_workers=1)
+    assert [outcomes[name].commit for name in "ab"] == ["first", "second"]
+    assert commits_of(outcomes) == ["first", "second"]
 
 
 WAITING = """

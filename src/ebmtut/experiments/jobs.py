@@ -22,17 +22,22 @@ import torch
 from tqdm import tqdm
 
 from ebmtut.checks import check_range
-from ebmtut.results import load_checkpoint, save_checkpoint, to_json
+from ebmtut.results import git_commit, load_checkpoint, save_checkpoint, to_json
 
-__all__ = ["Outcome", "run_jobs"]
+__all__ = ["Outcome", "commits_of", "run_jobs"]
 
 
 @dataclass
 class Outcome:
-    """What a job returns: numbers by name, and arrays by name."""
+    """What a job returns: numbers by name, and arrays by name.
+
+    ``commit`` is filled in by `run_jobs`: a table may be made of jobs that
+    were computed on different days.
+    """
 
     scalars: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    commit: str = "unknown"
 
 
 def run_jobs(
@@ -88,8 +93,10 @@ def run_jobs(
     n_workers = min(n_workers or os.cpu_count() or 1, max(1, len(waiting)))
     bar = tqdm(total=len(jobs), initial=len(outcomes), desc=label, disable=not progress)
     with bar:
+        commit = git_commit()
 
         def done(name: str, outcome: Outcome) -> None:
+            outcome.commit = commit
             _save(folder, name, jobs[name], outcome)
             outcomes[name] = outcome
             bar.update()
@@ -119,6 +126,11 @@ def run_jobs(
                             done(name, future.result())
                     raise
     return {name: outcomes[name] for name in jobs}
+
+
+def commits_of(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """List the commits of the code that computed the outcomes."""
+    return sorted({outcome.commit for outcome in outcomes.values()})
 
 
 def _start_worker() -> None:
@@ -157,7 +169,8 @@ def _load(
         return None
     # JSON has no NaN: what is not finite was written as null.
     scalars = {k: math.nan if v is None else v for k, v in meta["scalars"].items()}
-    return Outcome(scalars, {k: v.numpy() for k, v in tensors.items()})
+    arrays = {k: v.numpy() for k, v in tensors.items()}
+    return Outcome(scalars, arrays, meta.get("commit", "unknown"))
 
 
 def _save(
@@ -165,5 +178,9 @@ def _save(
 ) -> None:
     if folder is not None:
         tensors = {k: torch.from_numpy(v) for k, v in outcome.arrays.items()}
-        meta = {"arguments": _identity(name, arguments), "scalars": outcome.scalars}
+        meta = {
+            "arguments": _identity(name, arguments),
+            "scalars": outcome.scalars,
+            "commit": outcome.commit,
+        }
         save_checkpoint(folder / f"{name}.safetensors", tensors, meta)

@@ -2,7 +2,7 @@
 
 from ebmtut.results.atomic import check_writable
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
-from ebmtut.results.provenance import Provenance, collect_provenance
+from ebmtut.results.provenance import Provenance, collect_provenance, git_commit
 from ebmtut.results.records import record
 from ebmtut.results.serialize import to_json
 from ebmtut.results.store import (
@@ -24,6 +24,7 @@ __all__ = [
     "check_writable",
     "collect_provenance",
     "default_root",
+    "git_commit",
     "list_results",
     "load_checkpoint",
     "load_result",

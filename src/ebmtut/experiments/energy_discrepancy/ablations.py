@@ -19,7 +19,7 @@ from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.energy_discrepancy.densities import density_job
 from ebmtut.experiments.energy_discrepancy.judging import Evaluation, landscape
 from ebmtut.experiments.energy_discrepancy.recipes import Recipe
-from ebmtut.experiments.jobs import run_jobs
+from ebmtut.experiments.jobs import commits_of, run_jobs
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import landscape as draw_landscape
@@ -114,7 +114,11 @@ def run_variants(
         variants[name] = outcome.scalars | {"recipe": asdict(recipe)}
         if "landscape" in outcome.arrays:
             arrays[name] = outcome.arrays["landscape"]
-    scalars = {"variants": variants, "density": config.density}
+    scalars = {
+        "variants": variants,
+        "density": config.density,
+        "commits": commits_of(outcomes),
+    }
     return Result(id, "quick", asdict(config), scalars, arrays)
 
 

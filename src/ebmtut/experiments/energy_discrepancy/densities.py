@@ -30,7 +30,7 @@ from ebmtut.experiments.energy_discrepancy.recipes import (
     Recipe,
     fit_density,
 )
-from ebmtut.experiments.jobs import Outcome, run_jobs
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
 from ebmtut.experiments.registry import Experiment
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -222,6 +222,7 @@ def run_densities(
         "table": table,
         "entropy": {name: exact_entropy(name) for name in config.densities},
         "training_seconds": sum(sum(cell["seconds"]) for cell in cells),
+        "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)
 

@@ -22,7 +22,7 @@ from ebmtut.experiments.energy_discrepancy.ising_reports import (
     draw_heatmaps,
     draw_rmse,
 )
-from ebmtut.experiments.jobs import Outcome, run_jobs
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
 from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import (
     Bernoulli,
@@ -308,7 +308,8 @@ def run_ising(
                 metric: [run.scalars[metric] for run in runs]
                 for metric in runs[0].scalars
             }
-    return Result(id, "quick", asdict(config), {"table": table}, arrays)
+    scalars = {"table": table, "commits": commits_of(outcomes)}
+    return Result(id, "quick", asdict(config), scalars, arrays)
 
 
 _HEATMAP = IsingConfig(problems=((10, 0.2),), penalties=(20.0,))
