@@ -271,6 +271,7 @@ def check_w_and_m(result: Result) -> list[Verdict]:
 
 
 _BASE = Recipe(n_steps=1000, batch_size=64)
+_MANY = replace(_BASE, n_steps=700)
 _QUICK = replace(_BASE, n_steps=500)
 
 
@@ -345,7 +346,7 @@ W_AND_M = Experiment(
     presets={
         "quick": AblationConfig(_w_and_m(_QUICK, ("ED-Bern",), (0, 1), (1, 32))),
         "full": AblationConfig(
-            _w_and_m(_BASE, METHODS, _ALL_W, _ALL_M) + _knobs(_BASE)
+            _w_and_m(_MANY, METHODS, _ALL_W, _ALL_M) + _knobs(_MANY)
         ),
     },
     run=partial(run_variants, id="ed/w-and-m"),
