@@ -11,6 +11,7 @@ import torch
 from ebmtut.checks import InputError, check_choice, check_range
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, to_json
+from ebmtut.plotting import use_style
 from ebmtut.results import (
     Result,
     check_writable,
@@ -148,8 +149,10 @@ def redraw(
 def _png(experiment: Experiment, result: Result) -> bytes:
     import matplotlib.pyplot as plt
 
-    figure = experiment.figure(result)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", bbox_inches="tight")
-    plt.close(figure)
+    with plt.rc_context():
+        use_style()
+        figure = experiment.figure(result)
+        figure.savefig(buffer, format="png", bbox_inches="tight")
+        plt.close(figure)
     return buffer.getvalue()
