@@ -42,9 +42,9 @@ function render({ model, el }) {
 
   const panels = make("div", "le-panels", el);
   const panel = (title) => {
-    const figure = make("figure", "le-panel", panels);
-    make("figcaption", "le-title", figure, title);
-    const canvas = make("canvas", "le-canvas", figure);
+    const column = make("div", "le-panel", panels);
+    make("div", "le-title", column, title);
+    const canvas = make("canvas", "le-canvas", column);
     canvas.setAttribute("role", "img");
     return canvas;
   };
