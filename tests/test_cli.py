@@ -331,3 +331,14 @@ def test_data_says_where_files_are(
     }
     assert str(tmp_path / "EBMTUT_CACHE") in out
     assert "checkerboard" in out
+
+
+def test_a_reader_may_stop_early():
+    """Closing the pipe, as `head` does, is no error."""
+    command = [sys.executable, "-m", "ebmtut.cli", "list", "--json"]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipe) as process:
+        process.stdout.close()  # before it has written a word
+        errors = process.stderr.read()
+    assert errors == b""
+    assert process.returncode == 0

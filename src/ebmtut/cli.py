@@ -46,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: nothing half-written is left", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads, `head` perhaps, has seen enough. Python would complain
+        # once more when it flushes at exit, so stdout now leads nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ValueError as error:
         # The checks import torch, so the class is looked at only now.
         from ebmtut.checks import InputError
