@@ -274,6 +274,10 @@ def no_caption(notebook: NotebookNode) -> None:
     del notebook.cells[4].metadata.mystnb["figure"]
 
 
+def forgive_everything(notebook: NotebookNode) -> None:
+    notebook.cells[3].metadata["ebmtut"] = {"tolerance": 1e6}
+
+
 def own_kernel(notebook: NotebookNode) -> None:
     notebook.metadata.kernelspec.name = "my-venv"
 
@@ -295,6 +299,7 @@ SPOILERS = {
     name_a_path: "no_machine_paths",
     no_alt_text: "figures_described",
     no_caption: "figures_described",
+    forgive_everything: "small_tolerances",
     own_kernel: "plain_kernel",
     heavy_state: "widgets_that_last",
     interact: "widgets_that_last",
