@@ -7,6 +7,7 @@ from sphinx.application import Sphinx
 
 __all__ = ["plain_signs", "setup"]
 
+_BACK_LINK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
 
@@ -92,10 +93,27 @@ def _drop_thebe(
         ]
 
 
+def _drop_back_links(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: Any,
+) -> None:
+    """Leave out the way back from a listing to the reference.
+
+    viewcode sets it on every name of a module, and guesses the anchor; a
+    name that the package re-exports, or that is not public, has none.
+    """
+    if page.startswith("_modules/"):
+        context["body"] = _BACK_LINK.sub("", context["body"])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
     app.connect("html-page-context", _drop_thebe, priority=900)
+    app.connect("html-page-context", _drop_back_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
