@@ -102,8 +102,8 @@ def _drop_back_links(
 ) -> None:
     """Leave out the way back from a listing to the reference.
 
-    viewcode sets it on every name of a module, and guesses the anchor; a
-    name that the package re-exports, or that is not public, has none.
+    viewcode sets it on every name of a module and guesses the anchor,
+    which a name that is re-exported or not public does not have.
     """
     if page.startswith("_modules/"):
         context["body"] = _BACK_LINK.sub("", context["body"])
