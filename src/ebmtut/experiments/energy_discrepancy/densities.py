@@ -234,7 +234,7 @@ _QUICK = DensityConfig(
     evaluation=Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=1),
     n_pixels=96,
 )
-_FULL = DensityConfig(recipe=Recipe(n_steps=6_000))
+_FULL = DensityConfig(methods=dict.fromkeys(METHODS, 3), recipe=Recipe(n_steps=20_000))
 # The paper's own protocol; a GPU's work.
 _PAPER = DensityConfig(
     methods=dict.fromkeys(METHODS, 3),
