@@ -105,6 +105,12 @@ class Location:
 _ISING = ("energy_discrepancy.ising", "energy_discrepancy/ising.ipynb")
 _DENSITIES = ("energy_discrepancy.densities", "energy_discrepancy/densities.ipynb")
 _ABLATIONS = ("energy_discrepancy.ablations", "energy_discrepancy/ablations.ipynb")
+_PMP = "perturb_and_max_product"
+_SMALL = f"{_PMP}/index.ipynb"
+_MODELS = f"{_PMP}/ising.ipynb"
+_RBM = (f"{_PMP}.rbm", f"{_PMP}/rbm.ipynb")
+_LINE = ("gibbs_ot.one_dimensional", "gibbs_ot/one_dimensional.ipynb")
+_WNMF = ("gibbs_ot.wasserstein_nmf", "gibbs_ot/wasserstein_nmf.ipynb")
 
 
 def _at(place: tuple[str, str], attribute: str) -> Location:
@@ -120,6 +126,27 @@ LOCATIONS: Mapping[str, Location] = {
     "ed/epsilon": _at(_ABLATIONS, "EPSILON"),
     "ed/window": _at(_ABLATIONS, "WINDOW"),
     "ed/w-and-m": _at(_ABLATIONS, "W_AND_M"),
+    "pmp/wrong-model": _at((f"{_PMP}.toy", _SMALL), "WRONG_MODEL"),
+    "pmp/log-partition": _at((f"{_PMP}.log_partition", _SMALL), "LOG_PARTITION"),
+    "pmp/zeros-mmd": _at((f"{_PMP}.zeros", _MODELS), "ZEROS_MMD"),
+    "pmp/zeros-samples": _at((f"{_PMP}.zeros", _MODELS), "ZEROS_SAMPLES"),
+    "pmp/structured": _at((f"{_PMP}.structured", _MODELS), "STRUCTURED"),
+    "pmp/persistent": _at((f"{_PMP}.persistent", _MODELS), "PERSISTENT"),
+    "pmp/rbm": _at(_RBM, "RBM_DIGITS"),
+    "pmp/rbm-twos": _at(_RBM, "RBM_TWOS"),
+    "pmp/coordinate-descent": _at(_RBM, "COORDINATE_DESCENT"),
+    "pmp/deconvolution": _at(
+        (f"{_PMP}.deconvolution", f"{_PMP}/deconvolution.ipynb"), "DECONVOLUTION"
+    ),
+    "got/gibbs-bands": _at(_LINE, "BANDS"),
+    "got/coupling-1d": _at(_LINE, "COUPLING"),
+    "got/coulomb": _at(_LINE, "COULOMB"),
+    "got/temperature-bound": _at(
+        ("gibbs_ot.temperature_bound", _LINE[1]), "TEMPERATURE_BOUND"
+    ),
+    "got/wnmf-digits": _at(_WNMF, "DIGITS"),
+    "got/wnmf-faces": _at(_WNMF, "FACES"),
+    "got/timing": _at(("gibbs_ot.timing", _WNMF[1]), "TIMING"),
 }
 
 

@@ -36,6 +36,20 @@ COLORS: dict[str, str] = {
     "GWG": OKABE_ITO["sky blue"],
     "DMALA": OKABE_ITO["green"],
     "DULA": OKABE_ITO["purple"],
+    "PMP": OKABE_ITO["blue"],
+    "PMP symmetric": OKABE_ITO["vermillion"],
+    "MPLP": OKABE_ITO["green"],
+    "LP": OKABE_ITO["green"],
+    "Gibbs-reset": OKABE_ITO["orange"],
+    "GWG-reset": OKABE_ITO["sky blue"],
+    "PCD-1": OKABE_ITO["purple"],
+    "PCD-100": OKABE_ITO["sky blue"],
+    "coordinate descent": OKABE_ITO["grey"],
+    "Gibbs-OT": OKABE_ITO["blue"],
+    "Sinkhorn": OKABE_ITO["orange"],
+    "B-ADMM": OKABE_ITO["green"],
+    "smoothed W-NMF": OKABE_ITO["orange"],
+    "NMF": OKABE_ITO["purple"],
 }
 
 
