@@ -1,0 +1,1 @@
+"""Max-product message passing, and what is perturbed and sampled by it."""

@@ -1,0 +1,82 @@
+"""Messages of logical factors against max-marginals by listing every state."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.message_passing.factors import (
+    and_to_bottom,
+    and_to_tops,
+    or_to_bottom,
+    or_to_tops,
+)
+from ebmtut.states import enumerate_states
+
+messages = st.floats(-30, 30, allow_nan=False, width=64)
+# Ties and zeros are where a largest-two rule goes wrong.
+messages = st.one_of(messages, st.sampled_from([0.0, 1.0, -1.0]))
+
+
+def brute_force(gate, tops, bottom):
+    """Messages to all variables, the bottom last, by the definition."""
+    states = enumerate_states(len(tops))
+    output = gate(states.bool(), dim=1).to(states)
+    x = torch.cat([states, output[:, None]], dim=1)
+    incoming = torch.tensor([*tops, bottom], dtype=torch.float64)
+    score = x @ incoming
+    sent = []
+    for i in range(x.shape[1]):
+        on, off = (score[x[:, i] == value].max() for value in (1, 0))
+        sent.append(on - off - incoming[i])
+    return torch.stack(sent)
+
+
+@settings(deadline=None)
+@given(messages, messages, messages)
+def test_and(first, second, bottom):
+    exact = brute_force(torch.all, [first, second], bottom)
+    t1, t2, b = (torch.tensor(v, dtype=torch.float64) for v in (first, second, bottom))
+    ours = torch.stack([*and_to_tops(t1, t2, b), and_to_bottom(t1, t2)])
+    assert torch.allclose(ours, exact, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(st.lists(messages, min_size=1, max_size=6), messages)
+def test_or(tops, bottom):
+    exact = brute_force(torch.any, tops, bottom)
+    t, b = (torch.tensor(v, dtype=torch.float64) for v in (tops, bottom))
+    ours = torch.cat([or_to_tops(t, b), or_to_bottom(t)[None]])
+    assert torch.allclose(ours, exact, atol=1e-12)
+
+
+def test_batches_are_rows():
+    t = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    b = t.sum(-1)
+    together = or_to_tops(t, b)
+    for i in range(3):
+        for j in range(4):
+            assert torch.equal(together[i, j], or_to_tops(t[i, j], b[i, j]))
+    assert or_to_bottom(t).shape == (3, 4)
+
+
+def test_observed_variables_are_infinite():
+    inf = torch.inf
+    # A black pixel: the only input that may be on must be on.
+    sent = or_to_tops(torch.tensor([-2.0, -inf]), torch.tensor(inf))
+    assert sent[0] == inf
+    # A white pixel forbids every input, and through AND what makes it.
+    sent = or_to_tops(torch.tensor([3.0, 1.0]), torch.tensor(-inf))
+    assert (sent == -inf).all()
+    to_first, to_second = and_to_tops(
+        torch.tensor(inf), torch.tensor(1.5), torch.tensor(-inf)
+    )
+    assert to_first == -1.5 and to_second == -inf
+    assert and_to_bottom(torch.tensor(inf), torch.tensor(-inf)) == -inf
+
+
+@pytest.mark.parametrize("large", [1e4, 1e8])
+def test_small_messages_survive_large_ones_in_single_precision(large):
+    small = torch.tensor(1e-3)
+    to_first, _ = and_to_tops(torch.tensor(0.0), torch.tensor(large), small)
+    assert to_first == small
