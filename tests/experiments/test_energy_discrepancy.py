@@ -18,12 +18,14 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.energy_discrepancy.ablations import (
-    AblationConfig,
+from ebmtut.experiments.energy_discrepancy.ablation_reports import (
     draw_variants,
     gap_of,
-    run_variants,
     variant_name,
+)
+from ebmtut.experiments.energy_discrepancy.ablations import (
+    AblationConfig,
+    run_variants,
 )
 from ebmtut.experiments.energy_discrepancy.densities import (
     DensityConfig,

@@ -364,6 +364,28 @@ def test_each_negative_is_drawn_in_proportion_up_to_one():
         assert float(gradient[0]) == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize("n_backward", [None, 2])
+def test_a_negative_that_is_x_itself_costs_nothing(n_backward):
+    """Its terms cancel: the same loss as if it were evaluated."""
+    u, x, negatives = normal(16), bits(6, 4), bits(6, 8, 4, seed=1)
+    negatives[:, :5] = x[:, None]
+    seen = []
+
+    def energy(states):
+        seen.append(len(states))
+        return u[states_to_index(states)]
+
+    arguments = {"n_negatives": 8, "n_backward": n_backward}
+    generator = make_generator(0)
+    loss = energy_discrepancy_loss(
+        energy, x, Fixed(negatives), generator=generator, **arguments
+    )
+    n_moved = int((negatives != x[:, None]).any(-1).sum())
+    assert 0 < n_moved <= 18 and seen[0] == 6 + n_moved
+    want = slow_loss(u, x, negatives, 1.0, 8)
+    assert float(loss) == pytest.approx(want, abs=1e-12)
+
+
 @pytest.mark.parametrize("k", [8, 9, 1000])
 def test_as_many_as_there_are_is_the_full_loss(k):
     u, x, fixed = normal(16), bits(6, 4), Fixed(bits(6, 8, 4, seed=1))

@@ -11,7 +11,7 @@ import math
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from tqdm import tqdm
 from ebmtut.checks import check_range
 from ebmtut.results import git_commit, load_checkpoint, save_checkpoint, to_json
 
-__all__ = ["Outcome", "commits_of", "run_jobs"]
+__all__ = ["Outcome", "commits_of", "run_jobs", "scalars_of"]
 
 
 @dataclass
@@ -126,6 +126,12 @@ def run_jobs(
                             done(name, future.result())
                     raise
     return {name: outcomes[name] for name in jobs}
+
+
+def scalars_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:
+    """List each number over the runs of one cell, NaN where a run lacks it."""
+    metrics = dict.fromkeys(metric for run in runs for metric in run.scalars)
+    return {m: [run.scalars.get(m, math.nan) for run in runs] for m in metrics}
 
 
 def commits_of(outcomes: Mapping[str, Outcome]) -> list[str]:

@@ -105,15 +105,26 @@ def energy_discrepancy_loss(
 def _differences(
     energy: Callable[[Tensor], Tensor], x: Tensor, negatives: Negatives
 ) -> Tensor:
-    """U(x) - U(x'_j) + log weight, (batch, n_negatives), by one evaluation."""
-    batch, n_negatives, n_sites = negatives.x.shape
-    u = energy(torch.cat([x, negatives.x.reshape(-1, n_sites)]))
+    """U(x) - U(x'_j) + log weight, (batch, n_negatives), by one evaluation.
+
+    A negative that is x itself costs nothing: its difference is zero. With
+    rare flips nearly all of them are.
+    """
+    batch = len(x)
+    moved = _moved(x, negatives)
+    u = energy(torch.cat([x, negatives.x[moved]]))
     if u.dtype in (torch.bfloat16, torch.float16):
         u = u.float()  # shares of the gradient need more than eight bits
-    difference = u[:batch, None] - u[batch:].view(batch, n_negatives)
+    u_data = u[:batch, None].expand(moved.shape)[moved]
+    difference = u.new_zeros(moved.shape).masked_scatter(moved, u_data - u[batch:])
     if negatives.log_weight is not None:
         difference = difference + negatives.log_weight
     return difference
+
+
+def _moved(x: Tensor, negatives: Negatives) -> Tensor:
+    """Which negatives differ from their data point, (batch, n_negatives)."""
+    return (negatives.x != x[:, None]).any(-1)
 
 
 def _subsampled(
@@ -129,6 +140,7 @@ def _subsampled(
         difference = _differences(energy, x, negatives)
         values = stabilized_log_mean_exp(difference, ratio)
         share = (difference - values[:, None]).exp() / difference.shape[1]
+        share *= _moved(x, negatives)  # the others have no gradient
         # Systematic resampling: one uniform a row, evenly spaced points.
         # Each negative is drawn (n_backward * share / total) times on average.
         cumulative = share.cumsum(1)

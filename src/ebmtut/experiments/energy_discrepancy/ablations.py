@@ -7,23 +7,26 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from ebmtut.checks import check_choice
-from ebmtut.data import DENSITIES, density_extent
+from ebmtut.data import DENSITIES
+from ebmtut.experiments.energy_discrepancy.ablation_reports import (
+    check_epsilon,
+    check_w_and_m,
+    check_window,
+    draw_epsilon,
+    draw_w_and_m,
+    draw_window,
+    variant_name,
+)
 from ebmtut.experiments.energy_discrepancy.densities import density_job
 from ebmtut.experiments.energy_discrepancy.judging import Evaluation, landscape
 from ebmtut.experiments.energy_discrepancy.recipes import Recipe
 from ebmtut.experiments.jobs import commits_of, run_jobs
 from ebmtut.experiments.registry import Experiment
-from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import landscape as draw_landscape
-from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 
 __all__ = [
@@ -31,11 +34,7 @@ __all__ = [
     "WINDOW",
     "W_AND_M",
     "AblationConfig",
-    "draw_variants",
-    "gap_of",
     "run_variants",
-    "untrained_gap",
-    "variant_name",
 ]
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
@@ -61,15 +60,6 @@ class AblationConfig:
 
     def __post_init__(self) -> None:
         check_choice("density", self.density, DENSITIES)
-
-
-def variant_name(recipe: Recipe) -> str:
-    """Name a recipe by what the ablations vary."""
-    knob = {
-        "ED-Bern": f"eps{recipe.eps:g}",
-        "ED-Pool": f"window{recipe.window}",
-    }.get(recipe.method, "")
-    return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
 
 
 def run_variants(
@@ -126,154 +116,6 @@ def run_variants(
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)
-
-
-# A gap beyond this many nats is no model: the uniform law is about 2 away.
-DIVERGED = 100.0
-
-
-def gap_of(result: Result, recipe: Recipe) -> float:
-    """NLL minus entropy of a variant; infinite if it diverged."""
-    gap = result.scalars["variants"][variant_name(recipe)].get("gap")
-    return float("inf") if gap is None or not abs(gap) < DIVERGED else float(gap)
-
-
-def recipes_of(result: Result) -> list[Recipe]:
-    """Return the recipes that a result holds."""
-    return [Recipe(**v["recipe"]) for v in result.scalars["variants"].values()]
-
-
-def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
-    """Draw one landscape with its gap, or say that it diverged."""
-    name = variant_name(recipe)
-    gap = gap_of(result, recipe)
-    ax.set(xticks=[], yticks=[])
-    ax.set_box_aspect(1)
-    if name in result.arrays and np.isfinite(gap):
-        extent = density_extent(result.scalars["density"])
-        draw_landscape(ax, result.arrays[name], extent, ticks=False)
-        ax.set_xlabel(f"{gap:.2f}", fontsize=8)
-    else:
-        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
-
-
-def draw_variants(
-    result: Result,
-    rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
-) -> Figure:
-    """Draw landscapes in rows, each under its title and over its gap.
-
-    Parameters
-    ----------
-    result
-        Of `run_variants`.
-    rows
-        Pairs of a row's label and its (title, recipe) entries.
-    """
-    rows = list(rows)
-    n_columns = max(len(entries) for _, entries in rows)
-    figure, axes = plt.subplots(
-        len(rows),
-        n_columns,
-        figsize=panel_size(len(rows), n_columns, title=0.42),
-        squeeze=False,
-    )
-    for line, (label, entries) in zip(axes, rows, strict=True):
-        for ax in line[len(entries) :]:
-            ax.set_visible(False)
-        for ax, (title, recipe) in zip(line, entries, strict=False):
-            _panel(ax, result, recipe)
-            ax.set_title(title, fontsize=8)
-        line[0].set_ylabel(label, fontsize=8)
-    return figure
-
-
-def draw_epsilon(result: Result) -> Figure:
-    """Draw the landscapes over eps, a row for each number of negatives."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: -r.eps)
-        rows.append((f"M = {m}", [(f"eps = {r.eps:g}", r) for r in row]))
-    return draw_variants(result, rows)
-
-
-def draw_window(result: Result) -> Figure:
-    """Draw the landscapes over the window, a row for each M."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = [r for r in recipes if r.n_negatives == m]
-        rows.append((f"M = {m}", [(f"{r.window}x1", r) for r in row]))
-    return draw_variants(result, rows)
-
-
-def draw_w_and_m(result: Result, method: str = "ED-Bern", eps: float = 0.1) -> Figure:
-    """Draw one method's landscapes: w down, M across."""
-    recipes = [
-        r
-        for r in recipes_of(result)
-        if r.method == method and (method != "ED-Bern" or r.eps == eps)
-    ]
-    rows = []
-    for w in sorted({r.stabilizer for r in recipes}):
-        row = sorted(
-            (r for r in recipes if r.stabilizer == w), key=lambda r: r.n_negatives
-        )
-        rows.append((f"w = {w:g}", [(f"M = {r.n_negatives}", r) for r in row]))
-    return draw_variants(result, rows)
-
-
-# Part of the untrained network's gap that a landscape must have lost to count
-# as learned.
-LEARNED = 0.25
-
-
-def untrained_gap(result: Result) -> float:
-    """Gap of the network that has learned nothing: that of its base, mostly."""
-    return float(result.scalars.get("untrained", 1.19))  # of the two spirals
-
-
-def check_epsilon(result: Result) -> list[Verdict]:
-    """All but eps in {0, 1} learn; those two do not."""
-    verdicts = []
-    bound = (1 - LEARNED) * untrained_gap(result)
-    for recipe in recipes_of(result):
-        rule: Literal["at least", "at most"]
-        rule = "at least" if recipe.eps in (0, 1) else "at most"
-        name = f"eps = {recipe.eps:g}, M = {recipe.n_negatives}: gap"
-        verdicts.append(claim(name, gap_of(result, recipe), rule, bound))
-    return verdicts
-
-
-def check_window(result: Result) -> list[Verdict]:
-    """The smallest window stays behind the largest, whatever M is."""
-    recipes = recipes_of(result)
-    verdicts = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: r.window)
-        behind = gap_of(result, row[0]) - gap_of(result, row[-1])
-        name = f"M = {m}: gap of {row[0].window}x1 minus that of {row[-1].window}x1"
-        verdicts.append(claim(name, behind, "at least", 0.1))
-    return verdicts
-
-
-def check_w_and_m(result: Result) -> list[Verdict]:
-    """w = 0 with few negatives fails; w = 1 learns even with one."""
-    verdicts = []
-    bound = untrained_gap(result)
-    for recipe in recipes_of(result):
-        if recipe.n_negatives != 1 or recipe.eps != 0.1:
-            continue
-        gap = gap_of(result, recipe)
-        # Divergence is a gap without bound; a program needs a number.
-        gap = min(gap, DIVERGED)
-        name = f"{recipe.method}, w = {recipe.stabilizer:g}, M = 1: gap"
-        if recipe.stabilizer == 0:
-            verdicts.append(claim(name, gap, "at least", bound))
-        elif recipe.stabilizer == 1:
-            verdicts.append(claim(name, gap, "at most", bound))
-    return verdicts
 
 
 _BASE = Recipe(n_steps=1000, batch_size=64)

@@ -30,7 +30,7 @@ from ebmtut.experiments.energy_discrepancy.recipes import (
     Recipe,
     fit_density,
 )
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import Experiment
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -211,17 +211,16 @@ def run_densities(
             runs = [
                 outcomes[job_name(method, density, seed + k)] for k in range(n_seeds)
             ]
-            arrays[f"{method}/{density}"] = runs[0].arrays["landscape"]
-            arrays[f"losses/{method}/{density}"] = runs[0].arrays["losses"]
-            table[method][density] = {
-                metric: [run.scalars[metric] for run in runs]
-                for metric in runs[0].scalars
-            }
+            first = runs[0].arrays  # empty if that run diverged
+            if first:
+                arrays[f"{method}/{density}"] = first["landscape"]
+                arrays[f"losses/{method}/{density}"] = first["losses"]
+            table[method][density] = scalars_of(runs)
     cells = [cell for row in table.values() for cell in row.values()]
     scalars = {
         "table": table,
         "entropy": {name: exact_entropy(name) for name in config.densities},
-        "training_seconds": sum(sum(cell["seconds"]) for cell in cells),
+        "training_seconds": float(sum(np.nansum(cell["seconds"]) for cell in cells)),
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)

@@ -22,7 +22,7 @@ from ebmtut.experiments.energy_discrepancy.ising_reports import (
     draw_heatmaps,
     draw_rmse,
 )
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import (
     Bernoulli,
@@ -304,10 +304,7 @@ def run_ising(
                 for k in range(config.n_seeds)
             ]
             arrays[f"{method}/{column}"] = runs[0].arrays["coupling"]
-            table[method][column] = {
-                metric: [run.scalars[metric] for run in runs]
-                for metric in runs[0].scalars
-            }
+            table[method][column] = scalars_of(runs)
     scalars = {"table": table, "commits": commits_of(outcomes)}
     return Result(id, "quick", asdict(config), scalars, arrays)
 

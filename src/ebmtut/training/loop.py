@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ebmtut.checks import InputError, check_choice, check_range
-from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.training.state import RunState
 
 __all__ = [
     "DivergenceError",
@@ -201,7 +201,9 @@ def train(
     bfloat16 = config.precision == "bfloat16" or (
         config.precision == "auto" and bfloat16_is_fast(device)
     )
-    run = _Run(energy, averaged, optimizer, generator, dict(buffers or {}), config)
+    run = RunState(
+        energy, averaged, optimizer, generator, dict(buffers or {}), asdict(config)
+    )
     losses = np.full(config.n_steps, np.nan, dtype=np.float32)
     start = run.restore(checkpoint, losses) if checkpoint else 0
 
@@ -241,64 +243,3 @@ def train(
         if checkpoint and (step + 1) % checkpoint_every == 0:
             run.save(checkpoint, step + 1, losses)
     return TrainResult(averaged, losses)
-
-
-@dataclass
-class _Run:
-    """Everything that a checkpoint has to hold."""
-
-    energy: nn.Module
-    averaged: nn.Module
-    optimizer: torch.optim.Adam
-    generator: torch.Generator
-    buffers: dict[str, Tensor]
-    config: TrainConfig
-
-    def _adam_tensors(self) -> dict[str, Tensor]:
-        state = self.optimizer.state_dict()["state"]
-        return {f"adam.{i}.{k}": v for i, s in state.items() for k, v in s.items()}
-
-    def save(self, path: Path, step: int, losses: np.ndarray) -> None:
-        """Write the whole state of the run."""
-        tensors = {f"energy.{k}": v for k, v in self.energy.state_dict().items()}
-        tensors |= {f"ema.{k}": v for k, v in self.averaged.state_dict().items()}
-        tensors |= self._adam_tensors()
-        tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
-        tensors["generator"] = self.generator.get_state()
-        tensors["losses"] = torch.from_numpy(losses[:step])
-        save_checkpoint(path, tensors, {"step": step, "config": asdict(self.config)})
-
-    def restore(self, path: Path, losses: np.ndarray) -> int:
-        """Load the state from ``path`` if it is there; return the next step."""
-        if not path.exists():
-            return 0
-        tensors, meta = load_checkpoint(path)
-        if meta["config"] != asdict(self.config):
-            raise InputError(
-                f"checkpoint={path.name} was made with {meta['config']}, not with "
-                f"{asdict(self.config)}: remove it or use its configuration"
-            )
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            cut = len(prefix) + 1
-            return {k[cut:]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-        if part("buffer").keys() != self.buffers.keys():
-            raise InputError(
-                f"checkpoint={path.name} holds the buffers "
-                f"{sorted(part('buffer'))}, not {sorted(self.buffers)}: remove it"
-            )
-        self.energy.load_state_dict(part("energy"))
-        self.averaged.load_state_dict(part("ema"))
-        adam: dict[int, dict[str, Any]] = {}
-        for key, value in part("adam").items():
-            index, name = key.split(".", 1)
-            adam.setdefault(int(index), {})[name] = value
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": adam, "param_groups": groups})
-        for key, value in part("buffer").items():
-            self.buffers[key].copy_(value)
-        self.generator.set_state(tensors["generator"].cpu())
-        step = int(meta["step"])
-        losses[:step] = tensors["losses"].numpy()
-        return step

@@ -1,0 +1,21 @@
+"""One training loop for every energy in the book, and its checkpoints."""
+
+from ebmtut.training.loop import (
+    DivergenceError,
+    Loss,
+    TrainConfig,
+    TrainResult,
+    bfloat16_is_fast,
+    train,
+)
+from ebmtut.training.state import RunState
+
+__all__ = [
+    "DivergenceError",
+    "Loss",
+    "RunState",
+    "TrainConfig",
+    "TrainResult",
+    "bfloat16_is_fast",
+    "train",
+]
