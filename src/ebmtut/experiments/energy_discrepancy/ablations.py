@@ -118,9 +118,12 @@ def run_variants(
     return Result(id, "quick", asdict(config), scalars, arrays)
 
 
-_BASE = Recipe(n_steps=1000, batch_size=64)
-_MANY = replace(_BASE, n_steps=700)
-_QUICK = replace(_BASE, n_steps=500)
+# Short runs: a short memory of the averaged weights.
+_QUICK = Recipe(n_steps=1500, batch_size=64, ema_decay=0.99)
+_BASE = replace(_QUICK, n_steps=3000)
+_MANY = replace(_QUICK, n_steps=2000)
+# Rare flips are rare contrasts: large batches, whose unmoved negatives are free.
+_FLIPS = replace(_QUICK, n_steps=5000, batch_size=512)
 
 
 def _epsilon(base: Recipe, usual: Iterable[float], extreme: Iterable[float]) -> tuple:
@@ -169,7 +172,7 @@ EPSILON = Experiment(
     title="ED-Bern over the noise level eps",
     presets={
         "quick": AblationConfig(_epsilon(_QUICK, (0.9, 0.1, 0), ())),
-        "full": AblationConfig(_epsilon(_BASE, _USUAL, _EXTREME)),
+        "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
     },
     run=partial(run_variants, id="ed/epsilon"),
     figure=draw_epsilon,
