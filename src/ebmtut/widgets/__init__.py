@@ -7,12 +7,22 @@ from ebmtut.widgets.landscape_pixels import (
     encode_landscape,
     pack_landscapes,
 )
+from ebmtut.widgets.message_explorer import (
+    SMALL_GRAPHS,
+    MessageExplorer,
+    SmallGraph,
+    message_explorer,
+)
 
 __all__ = [
+    "SMALL_GRAPHS",
     "LandscapeExplorer",
+    "MessageExplorer",
     "PackedLandscapes",
+    "SmallGraph",
     "decode_landscape",
     "encode_landscape",
     "landscape_explorer",
+    "message_explorer",
     "pack_landscapes",
 ]

@@ -1,0 +1,205 @@
+"""Perturb-and-max-product on a graph of a few nodes, by moving its couplings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.random import logistic
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise ImportError(
+        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
+    ) from error
+
+__all__ = ["SMALL_GRAPHS", "MessageExplorer", "SmallGraph", "message_explorer"]
+
+_HERE = Path(__file__).parent
+
+# More states than this do not fit into a bar chart.
+_MOST_SITES = 6
+
+
+@dataclass(frozen=True)
+class SmallGraph:
+    """A graph that the widget offers, in spins: E = -sum c s_i s_j - h's.
+
+    Attributes
+    ----------
+    name : str
+        As the reader chooses it.
+    positions : tuple of pairs
+        Where its nodes are drawn, about inside [-1, 1] x [-1, 1].
+    edges : tuple of pairs
+        Nodes that are coupled.
+    couplings : tuple of float
+        One an edge; each edge counts once.
+    fields : tuple of float
+        One a node.
+    """
+
+    name: str
+    positions: tuple[tuple[float, float], ...]
+    edges: tuple[tuple[int, int], ...]
+    couplings: tuple[float, ...]
+    fields: tuple[float, ...]
+
+    @property
+    def n_sites(self) -> int:
+        """Number of nodes."""
+        return len(self.positions)
+
+    def to_bits(self, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the same law on bits, E = -x'Wx/2 - b'x.
+
+        Parameters
+        ----------
+        temperature : float
+            Positive; the energy is divided by it.
+
+        Returns
+        -------
+        weight : Tensor
+            Shape (n_sites, n_sites), float64, four times the couplings.
+        bias : Tensor
+            Shape (n_sites,).
+
+        Raises
+        ------
+        InputError
+            If the temperature is not positive.
+        """
+        check_range("temperature", temperature, low=0, include_low=False)
+        weight = torch.zeros(self.n_sites, self.n_sites, dtype=torch.float64)
+        for (i, j), coupling in zip(self.edges, self.couplings, strict=True):
+            weight[i, j] = weight[j, i] = 4 * coupling / temperature
+        fields = torch.tensor(self.fields, dtype=torch.float64)
+        return weight, 2 * fields / temperature - weight.sum(dim=1) / 2
+
+
+_SQUARE = ((-1.0, 0.9), (1.0, 0.9), (1.0, -0.9), (-1.0, -0.9))
+_LOOP = ((0, 1), (1, 2), (2, 3), (0, 3))
+_K4 = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+
+#: The graphs that the widget offers. The first is the toy of Section 5.1 of
+#: Lázaro-Gredilla et al. (2021), at the parameter that they learn.
+SMALL_GRAPHS: tuple[SmallGraph, ...] = (
+    SmallGraph("four, all coupled", _SQUARE, _K4, (0.331,) * 6, (0.0,) * 4),
+    SmallGraph(
+        "chain of six",
+        tuple((0.48 * k - 1.2, 0.7 * (-1) ** k) for k in range(6)),
+        tuple((k, k + 1) for k in range(5)),
+        (0.5,) * 5,
+        (0.2,) + (0.0,) * 5,
+    ),
+    SmallGraph("loop of four", _SQUARE, _LOOP, (0.5,) * 4, (0.0,) * 4),
+    SmallGraph(
+        "frustrated triangle",
+        ((0.0, 1.0), (1.1, -0.8), (-1.1, -0.8)),
+        ((0, 1), (1, 2), (0, 2)),
+        (-0.6,) * 3,
+        (0.0,) * 3,
+    ),
+)
+
+
+class MessageExplorer(anywidget.AnyWidget):
+    """Messages, marginals and samples of a small model beside exact ones.
+
+    Everything is computed in the page, from the perturbations that it carries:
+    no kernel and no network. Make it by `message_explorer`.
+
+    Attributes
+    ----------
+    graph : int
+        Place of the chosen graph among ``graphs``. This and all attributes
+        down to ``start`` follow the reader, and the page follows them.
+    couplings, fields : list of float
+        Of the chosen graph, in spins.
+    temperature : float
+        What the energy is divided by.
+    n_sweeps : int
+        Sweeps of max-product, 0 to 20.
+    draw : int
+        The perturbation whose messages are drawn.
+    start : str
+        "zero" or "symmetric", the first messages of those drawn.
+    graphs : list of dict
+        What may be chosen, see `SmallGraph`.
+    noise : bytes
+        Logistic perturbations, float32, one row of ``stride`` a draw.
+    stride : int
+        Perturbations a draw; smaller graphs use the first ones.
+    """
+
+    _esm = _HERE / "message_explorer.js"
+    _css = _HERE / "message_explorer.css"
+
+    graph = traitlets.Int().tag(sync=True)
+    couplings = traitlets.List(traitlets.Float()).tag(sync=True)
+    fields = traitlets.List(traitlets.Float()).tag(sync=True)
+    temperature = traitlets.Float(1.0).tag(sync=True)
+    n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
+    draw = traitlets.Int(0, min=0).tag(sync=True)
+    start = traitlets.Enum(("zero", "symmetric"), "zero").tag(sync=True)
+    graphs = traitlets.List(traitlets.Dict()).tag(sync=True)
+    noise = traitlets.Bytes().tag(sync=True)
+    stride = traitlets.Int().tag(sync=True)
+
+
+def message_explorer(
+    graphs: Sequence[SmallGraph] = SMALL_GRAPHS,
+    *,
+    n_draws: int = 2000,
+    generator: torch.Generator,
+) -> MessageExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    graphs
+        What the reader may choose from, the first at the start; each of at
+        most six nodes.
+    n_draws
+        Perturbations, at least 40, common to all settings, so that only what
+        the reader changes makes a difference.
+    generator
+        On the CPU.
+
+    Returns
+    -------
+    MessageExplorer
+
+    Raises
+    ------
+    InputError
+        If there are too few draws, no graphs, or one that is too large.
+    """
+    check_range("n_draws", n_draws, low=40, integer=True)
+    check_range("number of graphs", len(graphs), low=1, integer=True)
+    for graph in graphs:
+        check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)
+    stride = max(graph.n_sites for graph in graphs)
+    noise = logistic((n_draws, stride), generator=generator)
+    return MessageExplorer(
+        graph=0,
+        couplings=list(graphs[0].couplings),
+        fields=list(graphs[0].fields),
+        graphs=[_as_json(graph) for graph in graphs],
+        noise=noise.numpy().astype(np.float32).tobytes(),
+        stride=stride,
+    )
+
+
+def _as_json(graph: SmallGraph) -> Mapping[str, object]:
+    """Return what the page needs to know of a graph."""
+    return asdict(graph) | {"n_sites": graph.n_sites}

@@ -1,0 +1,66 @@
+"""What the widget of messages hands to the page."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from ipywidgets.embed import embed_data
+
+from ebmtut.checks import InputError
+from ebmtut.random import logistic, make_generator
+from ebmtut.states import bits_to_spins, enumerate_states
+from ebmtut.widgets import SMALL_GRAPHS, SmallGraph, message_explorer
+
+
+@pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)
+def test_bits_have_the_law_of_the_spins(graph: SmallGraph) -> None:
+    fields = tuple(0.3 * k - 0.4 for k in range(graph.n_sites))
+    graph = replace(graph, fields=fields)
+    x = enumerate_states(graph.n_sites)
+    s = bits_to_spins(x)
+    in_spins = s @ torch.tensor(fields, dtype=torch.float64)
+    for (i, j), coupling in zip(graph.edges, graph.couplings, strict=True):
+        in_spins = in_spins + coupling * s[:, i] * s[:, j]
+    weight, bias = graph.to_bits(temperature=0.7)
+    in_bits = ((x @ weight) * x).sum(dim=1) / 2 + x @ bias
+    gap = in_bits - in_spins / 0.7
+    assert torch.allclose(gap, gap[0].expand_as(gap), atol=1e-12)
+
+
+def test_page_starts_with_the_first_graph_and_carries_the_noise() -> None:
+    graphs = SMALL_GRAPHS[::-1]
+    widget = message_explorer(graphs, n_draws=50, generator=make_generator(3))
+    assert widget.couplings == list(graphs[0].couplings)
+    assert widget.fields == list(graphs[0].fields)
+    assert [g["n_sites"] for g in widget.graphs] == [g.n_sites for g in graphs]
+    noise = np.frombuffer(widget.noise, np.float32).reshape(50, widget.stride)
+    assert widget.stride == 6
+    expected = logistic((50, 6), generator=make_generator(3))
+    assert np.array_equal(noise, expected.numpy())
+
+
+def test_toy_stands_first_and_its_neighbours_are_all_coupled() -> None:
+    weight, bias = SMALL_GRAPHS[0].to_bits()
+    off_diagonal = 4 * 0.331 * (1 - torch.eye(4, dtype=torch.float64))
+    assert torch.allclose(weight, off_diagonal)
+    assert torch.allclose(bias, torch.full((4,), -6 * 0.331, dtype=torch.float64))
+
+
+def test_state_fits_into_a_page() -> None:
+    widget = message_explorer(generator=make_generator(0))
+    data = embed_data(views=[widget], drop_defaults=False)
+    assert len(json.dumps(data["manager_state"])) < 150_000
+
+
+def test_refuses_what_it_cannot_draw() -> None:
+    seven = SmallGraph("seven", ((0.0, 0.0),) * 7, (), (), (0.0,) * 7)
+    with pytest.raises(InputError, match="seven"):
+        message_explorer([seven], generator=make_generator(0))
+    with pytest.raises(InputError, match="n_draws"):
+        message_explorer(n_draws=39, generator=make_generator(0))
+    with pytest.raises(InputError, match="graphs"):
+        message_explorer([], generator=make_generator(0))
+    with pytest.raises(InputError, match="temperature"):
+        SMALL_GRAPHS[0].to_bits(temperature=0)
