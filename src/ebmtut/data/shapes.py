@@ -1,0 +1,112 @@
+"""Images of overlapping shapes, the data of binary blind deconvolution."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.message_passing.deconvolution import binary_convolution
+from ebmtut.random import bernoulli
+
+__all__ = ["SHAPES", "ShapeImages", "shape_images", "shapes"]
+
+#: The four features, five rows of five pixels each.
+SHAPES: dict[str, str] = {
+    "square": "##### #...# #...# #...# #####",
+    "cross": "..#.. ..#.. ##### ..#.. ..#..",
+    "letter A": "..#.. .#.#. .#.#. #...# #####",
+    "diamond": "..#.. .#.#. #...# .#.#. ..#..",
+}
+
+
+@dataclass(frozen=True)
+class ShapeImages:
+    """Images and what they were made of.
+
+    Attributes
+    ----------
+    images : Tensor
+        X, bits of shape (n_images, grid + 4, grid + 4).
+    locations : Tensor
+        S, bits of shape (n_images, 4, grid, grid).
+    features : Tensor
+        W, bits of shape (4, 5, 5).
+    """
+
+    images: Tensor
+    locations: Tensor
+    features: Tensor
+
+
+def shapes(dtype: torch.dtype = torch.float32) -> Tensor:
+    """Draw the four shapes as bits.
+
+    Parameters
+    ----------
+    dtype
+        Dtype of the bits.
+
+    Returns
+    -------
+    Tensor
+        Shape (4, 5, 5).
+    """
+    rows = [
+        [[pixel == "#" for pixel in row] for row in text.split()]
+        for text in SHAPES.values()
+    ]
+    return torch.tensor(rows, dtype=dtype)
+
+
+def shape_images(
+    n_images: int,
+    *,
+    generator: torch.Generator,
+    grid: int = 10,
+    density: float = 0.01,
+    dtype: torch.dtype = torch.float32,
+) -> ShapeImages:
+    """Scatter the shapes over images, three or more on each.
+
+    Every shape is at every place of a grid with probability ``density``;
+    images with fewer than three shapes are drawn again.
+
+    Parameters
+    ----------
+    n_images
+        Number of images.
+    generator
+        Source of randomness.
+    grid
+        Places a side; an image has grid + 4 pixels a side.
+    density
+        Probability of a shape at a place, in (0, 1).
+    dtype
+        Dtype of the bits.
+
+    Returns
+    -------
+    ShapeImages
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+
+    Notes
+    -----
+    Source: Section 5.6 of Lazaro-Gredilla, Dedieu and George (2021), with the
+    shapes and the density of its code.
+    """
+    check_range("n_images", n_images, low=1, integer=True)
+    check_range("grid", grid, low=1, integer=True)
+    check_range("density", density, low=0, high=1, include_low=False)
+    features = shapes(dtype).to(generator.device)
+    kept: list[Tensor] = []
+    while sum(map(len, kept)) < n_images:
+        law = torch.full((n_images, len(features), grid, grid), density, dtype=dtype)
+        drawn = bernoulli(law.to(generator.device), generator=generator)
+        kept.append(drawn[drawn.sum(dim=(1, 2, 3)) > 2])
+    locations = torch.cat(kept)[:n_images]
+    return ShapeImages(binary_convolution(locations, features), locations, features)

@@ -1,0 +1,202 @@
+"""Binary deconvolution: the kernel against the plain version, both against truth."""
+
+import itertools
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data.shapes import SHAPES, shape_images, shapes
+from ebmtut.message_passing.deconvolution import (
+    binary_convolution,
+    deconvolve,
+    deconvolve_reference,
+    sample_deconvolution,
+)
+from ebmtut.random import make_generator
+
+
+def small_problem(dtype=torch.float64):
+    generator = make_generator(3)
+    s = (torch.rand(3, 2, 4, 5, generator=generator) < 0.1).to(dtype)
+    w = (torch.rand(2, 3, 2, generator=generator) < 0.6).to(dtype)
+    return binary_convolution(s, w)
+
+
+def test_convolution_by_its_definition():
+    generator = make_generator(0)
+    s = (torch.rand(2, 3, 4, 5, generator=generator) < 0.2).double()
+    w = (torch.rand(3, 2, 3, generator=generator) < 0.5).double()
+    x = torch.zeros(2, 5, 7, dtype=torch.float64)
+    sizes = (range(k) for k in (2, 3, 4, 5, 2, 3))
+    for n, f, r, c, i, j in itertools.product(*sizes):
+        x[n, r + i, c + j] = max(x[n, r + i, c + j], s[n, f, r, c] * w[f, i, j])
+    assert torch.equal(binary_convolution(s, w), x)
+
+
+@pytest.mark.parametrize("damping", [0.5, 1.0])
+@pytest.mark.parametrize("n_sweeps", [0, 1, 2, 20])
+def test_kernel_sends_the_messages_of_the_plain_version(n_sweeps, damping):
+    x = small_problem()
+    ours, plain = (
+        sample_deconvolution(
+            x,
+            3,
+            (3, 2),
+            n_sweeps,
+            damping=damping,
+            generator=make_generator(1),
+            kernel=kernel,
+        )
+        for kernel in ("compiled", "reference")
+    )
+    for name in ("location_beliefs", "feature_beliefs", "changes"):
+        # Beliefs reach some hundreds: 1e-9 is ten digits of them.
+        assert torch.allclose(getattr(ours, name), getattr(plain, name), atol=1e-9)
+
+
+def best_score(x, s_unaries, w_unaries, evidence):
+    """Score of the best of all S and W, by trying each."""
+    n_s, n_w = s_unaries.numel(), w_unaries.numel()
+    best = -torch.inf
+    for bits in itertools.product((0.0, 1.0), repeat=n_s + n_w):
+        flat = torch.tensor(bits, dtype=torch.float64)
+        s, w = flat[:n_s].view(s_unaries.shape), flat[n_s:].view(w_unaries.shape)
+        best = max(best, score(x, s, w, s_unaries, w_unaries, evidence))
+    return best
+
+
+def score(x, s, w, s_unaries, w_unaries, evidence):
+    pixels = evidence * ((2 * x - 1) * binary_convolution(s, w)).sum()
+    return float(pixels + (s * s_unaries).sum() + (w * w_unaries).sum())
+
+
+def test_one_feature_is_found_as_well_as_by_trying_everything():
+    """A shape of two pixels on a strip: eleven unknown bits."""
+    x = torch.tensor([[[1.0, 1, 0, 1, 1, 0, 0, 0]]]).double()
+    found = 0
+    for seed in range(10):
+        generator = make_generator(seed)
+        s_unaries = torch.randn(1, 1, 1, 6, generator=generator).double() - 3
+        w_unaries = torch.randn(1, 1, 3, generator=generator).double() - 1
+        result = deconvolve(x, s_unaries, w_unaries, 200, evidence=20.0)
+        ours = score(x, result.locations, result.features, s_unaries, w_unaries, 20.0)
+        exact = best_score(x, s_unaries, w_unaries, 20.0)
+        assert ours <= exact + 1e-9
+        found += ours > exact - 1e-9
+    assert found >= 7
+
+
+def test_known_features_are_placed_right():
+    """With W given, S of well separated shapes is found exactly."""
+    w = shapes(torch.float64)
+    s = torch.zeros(2, 4, 12, 12, dtype=torch.float64)
+    s[0, 0, 1, 1] = s[0, 2, 7, 7] = s[1, 1, 0, 6] = s[1, 3, 10, 2] = 1
+    result = deconvolve(
+        binary_convolution(s, w), torch.full_like(s, -4.6), (2 * w - 1) * 1e4, 50
+    )
+    assert torch.equal(result.features, w)
+    assert torch.equal(result.locations, s)
+
+
+def test_samples_come_from_their_generator():
+    x = small_problem()
+    state = torch.get_rng_state()
+    one, again, other = (
+        sample_deconvolution(x, 2, (3, 2), 5, generator=make_generator(seed))
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(one.feature_beliefs, again.feature_beliefs)
+    assert not torch.equal(one.feature_beliefs, other.feature_beliefs)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_prior_and_noise_of_unconstrained_bits():
+    """Without a sweep a sample is the prior's: the noise is logistic."""
+    x = torch.zeros(40, 20, 20, dtype=torch.float64)
+    result = sample_deconvolution(
+        x, 30, (3, 3), 0, location_prior=0.1, generator=make_generator(0)
+    )
+    n = result.locations.numel()
+    error = (0.1 * 0.9 / n) ** 0.5
+    assert abs(float(result.locations.mean()) - 0.1) < 5 * error
+
+
+def test_repeated_unaries_weigh_as_often():
+    """The official program counts a location's log-odds once a pixel of W."""
+    x = torch.zeros(5, 4, 4, dtype=torch.float64)
+    once, thrice = (
+        sample_deconvolution(
+            x, 2, (2, 2), 0, location_copies=k, generator=make_generator(0)
+        )
+        for k in (1, 3)
+    )
+    assert torch.allclose(thrice.location_beliefs, 3 * once.location_beliefs)
+    assert torch.equal(thrice.feature_beliefs, once.feature_beliefs)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"images": torch.zeros(2, 3)}, "images"),
+        ({"images": torch.full((1, 4, 4), 0.5)}, "0 and 1"),
+        ({"n_features": 0}, "n_features"),
+        ({"feature_shape": (5, 2)}, "side"),
+        ({"n_sweeps": -1}, "n_sweeps"),
+        ({"location_prior": 0.0}, "location_prior"),
+        ({"feature_prior": 1.0}, "feature_prior"),
+        ({"location_copies": 0}, "location_copies"),
+        ({"damping": 0.0}, "damping"),
+        ({"evidence": float("inf")}, "evidence"),
+        ({"kernel": "fast"}, "kernel"),
+    ],
+)
+def test_bad_arguments(change, words):
+    arguments = {
+        "images": torch.zeros(1, 4, 4),
+        "n_features": 1,
+        "feature_shape": (2, 2),
+        "n_sweeps": 1,
+    }
+    with pytest.raises(InputError, match=words):
+        sample_deconvolution(**arguments | change, generator=make_generator(0))
+
+
+@pytest.mark.parametrize("run", [deconvolve, deconvolve_reference])
+def test_unaries_must_fit_and_be_finite(run):
+    x, s, w = torch.zeros(1, 4, 4), torch.zeros(1, 1, 3, 3), torch.zeros(1, 2, 2)
+    with pytest.raises(InputError, match="location_unaries"):
+        run(x, s[..., :2], w, 1)
+    with pytest.raises(InputError, match="feature_unaries"):
+        run(x, s, w[0], 1)
+    with pytest.raises(InputError, match="finite"):
+        run(x, s, w.fill_(torch.nan), 1)
+
+
+# --------------------------------------------------------------------- data
+
+
+def test_shape_images():
+    data = shape_images(30, generator=make_generator(0))
+    assert data.images.shape == (30, 14, 14)
+    assert data.features.shape == (len(SHAPES), 5, 5)
+    assert (data.locations.sum(dim=(1, 2, 3)) > 2).all()
+    assert torch.equal(data.images, binary_convolution(data.locations, data.features))
+    assert data.features.sum(dim=(1, 2)).tolist() == [16, 9, 12, 8]
+
+
+def test_shapes_are_as_dense_as_asked():
+    """Given more than two on an image, the law is a truncated binomial."""
+    data = shape_images(4000, generator=make_generator(1))
+    law = torch.distributions.Binomial(400, torch.tensor(0.01)).log_prob
+    counts = torch.arange(3.0, 60.0)
+    weight = law(counts).exp()
+    mean = float((weight * counts).sum() / weight.sum())
+    drawn = data.locations.sum(dim=(1, 2, 3))
+    assert abs(float(drawn.mean()) - mean) < 5 * float(drawn.std()) / 4000**0.5
+
+
+@pytest.mark.parametrize(("name", "value"), [("grid", 0), ("density", 0.0)])
+def test_bad_shape_images(name, value):
+    with pytest.raises(InputError, match=name):
+        shape_images(3, generator=make_generator(0), **{name: value})
