@@ -1,0 +1,88 @@
+"""Checks of a transport problem that all its solvers share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_finite
+
+__all__ = ["as_temperatures", "check_masses", "check_problem", "weighted_sum"]
+
+
+def check_problem(p: Tensor, q: Tensor, cost: Tensor) -> None:
+    """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan."""
+    check_masses("p", p)
+    check_masses("q", q)
+    if p.shape[:-1] != q.shape[:-1]:
+        raise InputError(
+            f"q must have as many rows as p, {len(p)}, got shape {tuple(q.shape)}"
+        )
+    want = (p.shape[-1], q.shape[-1])
+    if not isinstance(cost, Tensor) or tuple(cost.shape) != want:
+        got = tuple(cost.shape) if isinstance(cost, Tensor) else type(cost).__name__
+        raise InputError(f"cost must have shape {want}, got {got}")
+    for name, tensor in (("q", q), ("cost", cost)):
+        if tensor.dtype != p.dtype or tensor.device != p.device:
+            raise InputError(
+                f"{name} must have the dtype and device of p, {p.dtype} on "
+                f"{p.device}, got {tensor.dtype} on {tensor.device}"
+            )
+    if bool(torch.isfinite(cost).all()):
+        return
+    if bool((torch.isnan(cost) | (cost == -math.inf)).any()):
+        raise InputError("cost must be finite or +inf, got NaN or -inf")
+    open_pairs = torch.isfinite(cost).to(p.dtype)
+    for name, mass, reach in (
+        ("row", p, (q > 0).to(p.dtype) @ open_pairs.T),
+        ("column", q, (p > 0).to(p.dtype) @ open_pairs),
+    ):
+        stuck = (mass > 0) & (reach == 0)
+        if bool(stuck.any()):
+            k = int(stuck.nonzero()[0, -1])
+            raise InputError(
+                f"cost must let every mass go somewhere, {name} {k} is all infinite"
+            )
+
+
+def check_masses(name: str, mass: Tensor) -> None:
+    """Require non-negative floats whose last dimension sums to 1."""
+    if not isinstance(mass, Tensor) or not mass.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor of masses")
+    if mass.dim() not in (1, 2) or mass.numel() == 0:
+        raise InputError(
+            f"{name} must have shape (m,) or (batch, m), got {tuple(mass.shape)}"
+        )
+    check_finite(name, mass)
+    if bool((mass < 0).any()):
+        raise InputError(f"{name} must be non-negative, got {float(mass.min()):g}")
+    excess = mass.sum(-1) - 1
+    worst = float(excess.flatten()[excess.abs().argmax()])
+    if abs(worst) > torch.finfo(mass.dtype).eps ** 0.5:
+        side = "much" if worst > 0 else "little"
+        raise InputError(f"{name} must sum to 1, got {abs(worst):.3g} too {side}")
+
+
+def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:
+    """Return T^(1..2N) as a tensor (N, 2): the h and the g step of an iteration."""
+    values = torch.as_tensor(temperatures, dtype=torch.float64)
+    if values.dim() != 1 or len(values) == 0 or len(values) % 2:
+        raise InputError(
+            "temperatures must be 2N numbers, one a half step, "
+            f"got shape {tuple(values.shape)}"
+        )
+    bad = ~(torch.isfinite(values) & (values > 0))
+    if bool(bad.any()):
+        k = int(bad.nonzero()[0])
+        raise InputError(
+            f"temperatures must be > 0 and finite, got {float(values[k]):g} at {k}"
+        )
+    return values.to(like).view(-1, 2)
+
+
+def weighted_sum(mass: Tensor, values: Tensor) -> Tensor:
+    """<mass, values> over the last dimension; no mass makes infinity worth nothing."""
+    return (mass * values.masked_fill(mass == 0, 0)).sum(-1)

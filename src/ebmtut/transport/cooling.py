@@ -1,0 +1,74 @@
+"""Temperatures of Algorithm 1: 2N numbers, one for each half step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.schedules import Schedule
+
+__all__ = ["constant_temperatures", "paper_cooling", "temperatures_of"]
+
+
+def temperatures_of(schedule: Schedule, n_iterations: int) -> Tensor:
+    """Tabulate a schedule: both half steps of iteration n have its value at n.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        A function of the iteration 0, 1, ..., see :mod:`ebmtut.schedules`.
+    n_iterations : int
+        N.
+
+    Returns
+    -------
+    Tensor
+        T^(1), ..., T^(2N), float64.
+    """
+    check_range("n_iterations", n_iterations, low=1, integer=True)
+    values = [schedule(n) for n in range(n_iterations)]
+    return torch.tensor(values, dtype=torch.float64).repeat_interleave(2)
+
+
+def constant_temperatures(temperature: float, n_iterations: int) -> Tensor:
+    """One temperature for N iterations, ``(2 N,)``.
+
+    Parameters
+    ----------
+    temperature : float
+        T > 0.
+    n_iterations : int
+        N.
+    """
+    check_range("temperature", temperature, low=0, include_low=False)
+    return temperatures_of(lambda n: temperature, n_iterations)
+
+
+def paper_cooling(
+    n_iterations: int, n_points: int, *, start: float = 2.0, power: float = 4.0
+) -> Tensor:
+    """Cool geometrically as in Section 6.1, T = 2.0 (1 / l^4)^(n / l) / N.
+
+    Parameters
+    ----------
+    n_iterations : int
+        l, the budget; the n-th iteration is n = 1, ..., l.
+    n_points : int
+        N, the points of the grid.
+    start, power : float
+        The 2.0 and the 4 of the formula.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(2 l,)``, from about ``start / N`` down to
+        ``start / (N l^power)``.
+    """
+    check_range("n_points", n_points, low=1, integer=True)
+    check_range("start", start, low=0, include_low=False)
+    check_range("power", power, low=0)
+    return temperatures_of(
+        lambda n: start * n_iterations ** (-power * (n + 1) / n_iterations) / n_points,
+        n_iterations,
+    )

@@ -1,0 +1,57 @@
+"""Ground costs between two sets of points."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_choice, check_finite
+
+__all__ = ["cost_matrix"]
+
+
+def cost_matrix(x: Tensor, y: Tensor, kind: str = "squared_euclidean") -> Tensor:
+    """Cost of every pair of points.
+
+    Parameters
+    ----------
+    x, y : Tensor
+        Points, ``(m1, d)`` and ``(m2, d)``; one-dimensional tensors are
+        points on a line.
+    kind : str
+        ``"squared_euclidean"``, ``"euclidean"`` or ``"coulomb"``, which is
+        1 / distance, +inf where two points coincide.
+
+    Returns
+    -------
+    Tensor
+        M, ``(m1, m2)``, of the points' dtype.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown or the points are not of one dimension.
+    """
+    check_choice("kind", kind, ("squared_euclidean", "euclidean", "coulomb"))
+    x, y = _points("x", x), _points("y", y)
+    if x.shape[1] != y.shape[1] or x.dtype != y.dtype:
+        raise InputError(
+            "y must have the dimension and dtype of x, "
+            f"({x.shape[1]}, {x.dtype}), got ({y.shape[1]}, {y.dtype})"
+        )
+    # Differences, not the binomial formula: near points keep their digits.
+    squared = torch.zeros(len(x), len(y), dtype=x.dtype, device=x.device)
+    for a, b in zip(x.T, y.T, strict=True):
+        squared += (a[:, None] - b) ** 2
+    if kind == "squared_euclidean":
+        return squared
+    return squared.sqrt() if kind == "euclidean" else squared.rsqrt()
+
+
+def _points(name: str, points: Tensor) -> Tensor:
+    if not isinstance(points, Tensor) or not points.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor of points")
+    if points.dim() not in (1, 2):
+        raise InputError(f"{name} must have shape (m, d), got {tuple(points.shape)}")
+    check_finite(name, points)
+    return points[:, None] if points.dim() == 1 else points

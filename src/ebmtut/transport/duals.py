@@ -1,0 +1,228 @@
+"""Dual values, feasible potentials and couplings from a state of the chain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError
+from ebmtut.transport._problem import check_problem, weighted_sum
+
+__all__ = [
+    "FeasibleDuals",
+    "Plan",
+    "c_transform",
+    "chain_value",
+    "dual_value",
+    "feasible_duals",
+    "feasible_plan",
+    "marginal_error",
+    "transport_plan",
+]
+
+
+def c_transform(
+    cost: Tensor, *, g: Tensor | None = None, h: Tensor | None = None
+) -> Tensor:
+    """Best potential of one side, given that of the other (Eqs. 6 and 7).
+
+    Parameters
+    ----------
+    cost : Tensor
+        M, ``(m1, m2)``.
+    g : Tensor, optional
+        ``(m1,)``; then h_j = max_i (g_i - M_ij) is returned.
+    h : Tensor, optional
+        ``(m2,)``; then g_i = min_j (M_ij + h_j) is returned.
+
+    Returns
+    -------
+    Tensor
+        The other side's potential. A pair made so satisfies
+        g_i - h_j <= M_ij.
+
+    Raises
+    ------
+    InputError
+        If not just one of `g` and `h` is given.
+    """
+    if (g is None) == (h is None):
+        raise InputError("c_transform takes just one of g and h")
+    if h is not None:
+        return (cost + h).amin(1)
+    assert g is not None
+    return (g[:, None] - cost).amax(0)
+
+
+def chain_value(p: Tensor, q: Tensor, U: Tensor, L: Tensor) -> Tensor:
+    """V(z) = <p, U> - <q, L> of Remark 4.
+
+    (U, L) is not dual feasible: V can lie above the transport cost, and at
+    high temperature it does. :func:`dual_value` is the bound.
+
+    Parameters
+    ----------
+    p, q : Tensor
+        Masses, ``(..., m1)`` and ``(..., m2)``.
+    U, L : Tensor
+        Statistics of the chain, of the same shapes.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(...)``.
+    """
+    return weighted_sum(p, U) - weighted_sum(q, L)
+
+
+class FeasibleDuals(NamedTuple):
+    """A point of the dual domain.
+
+    Attributes
+    ----------
+    g, h : Tensor
+        Potentials with g_i - h_j <= M_ij for all i and j.
+    value : Tensor
+        <p, g> - <q, h>, a lower bound of the transport cost.
+    """
+
+    g: Tensor
+    h: Tensor
+    value: Tensor
+
+
+def feasible_duals(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    *,
+    g: Tensor | None = None,
+    h: Tensor | None = None,
+) -> FeasibleDuals:
+    """Make a feasible pair of potentials by c-transforms.
+
+    What is given is transformed, and the result back again: neither can make
+    the value worse than any feasible pair's that contains the given
+    potential.
+
+    Parameters
+    ----------
+    p, q : Tensor
+        Masses, ``(m1,)`` and ``(m2,)``; what has none constrains nothing.
+    cost : Tensor
+        M, ``(m1, m2)``.
+    g, h : Tensor
+        Just one, any potential: U or L of a chain, say.
+
+    Returns
+    -------
+    FeasibleDuals
+    """
+    check_problem(p, q, cost)
+    if h is not None:
+        g = c_transform(cost, g=g, h=h.masked_fill(q == 0, torch.inf))
+    elif g is None:
+        raise InputError("feasible_duals takes just one of g and h")
+    h = c_transform(cost, g=g.masked_fill(p == 0, -torch.inf))
+    g = c_transform(cost, h=h.masked_fill(q == 0, torch.inf))
+    h = torch.minimum(c_transform(cost, g=g), h.where(q > 0, torch.inf))
+    return FeasibleDuals(g, h, chain_value(p, q, g, h))
+
+
+def dual_value(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    *,
+    g: Tensor | None = None,
+    h: Tensor | None = None,
+) -> Tensor:
+    """Lower bound of the transport cost from any potential, a scalar.
+
+    Parameters
+    ----------
+    p, q, cost, g, h
+        As for :func:`feasible_duals`.
+    """
+    return feasible_duals(p, q, cost, g=g, h=h).value
+
+
+class Plan(NamedTuple):
+    """A coupling and how far it is from one.
+
+    Attributes
+    ----------
+    coupling : Tensor
+        Z, ``(m1, m2)``, non-negative, of total mass 1.
+    marginal_error : float
+        Sum of the absolute errors of both marginals.
+    """
+
+    coupling: Tensor
+    marginal_error: float
+
+
+def transport_plan(p: Tensor, q: Tensor, cost: Tensor, U: Tensor, L: Tensor) -> Plan:
+    """Recover a sparse coupling from the chain (Eq. 22).
+
+    Half of p_i goes to J(i) = argmin_j (M_ij + L_j), half of q_j comes from
+    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Its marginals are
+    right only in the limit, so the error is part of the answer;
+    :func:`feasible_plan` repairs it.
+
+    Parameters
+    ----------
+    p, q : Tensor
+        Masses, ``(m1,)`` and ``(m2,)``.
+    cost : Tensor
+        M, ``(m1, m2)``.
+    U, L : Tensor
+        Statistics of the chain.
+
+    Returns
+    -------
+    Plan
+    """
+    check_problem(p, q, cost)
+    to = (cost + L.masked_fill(q == 0, torch.inf)).argmin(1)
+    come_from = (U.masked_fill(p == 0, -torch.inf)[:, None] - cost).argmax(0)
+    coupling = torch.zeros_like(cost)
+    coupling[torch.arange(len(p), device=p.device), to] += p / 2
+    coupling[come_from, torch.arange(len(q), device=q.device)] += q / 2
+    return Plan(coupling, marginal_error(coupling, p, q))
+
+
+def feasible_plan(coupling: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """Round a coupling to the exact marginals.
+
+    Rows, then columns, are scaled down to their masses, and what is missing
+    is added as a product (Altschuler, Weed and Rigollet, 2017, Algorithm 2).
+    Its cost is an upper bound of the transport cost, infinite if mass had to
+    be put where the cost is.
+
+    Parameters
+    ----------
+    coupling : Tensor
+        Non-negative, ``(m1, m2)``.
+    p, q : Tensor
+        Masses.
+
+    Returns
+    -------
+    Tensor
+        Non-negative, ``(m1, m2)``, with marginals p and q.
+    """
+    tiny = torch.finfo(coupling.dtype).tiny
+    z = coupling * (p / coupling.sum(1).clamp(min=tiny)).clamp(max=1)[:, None]
+    z = z * (q / z.sum(0).clamp(min=tiny)).clamp(max=1)
+    missing_p = (p - z.sum(1)).clamp(min=0)
+    missing_q = (q - z.sum(0)).clamp(min=0)
+    total = missing_p.sum().clamp(min=tiny)
+    return z + missing_p[:, None] * (missing_q / total)
+
+
+def marginal_error(coupling: Tensor, p: Tensor, q: Tensor) -> float:
+    """Sum of the absolute errors of both marginals."""
+    return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())
