@@ -1,0 +1,90 @@
+"""Gibbs sampling of binary deconvolution, the rival of max-product."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import conv_transpose2d
+
+from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.samplers import _deconvolution_kernels as kernels
+
+__all__ = ["deconvolution_gibbs"]
+
+
+def deconvolution_gibbs(
+    images: Tensor,
+    locations: Tensor,
+    features: Tensor,
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+    location_prior: float = 0.01,
+    feature_prior: float = 0.25,
+    evidence: float = 5.0,
+) -> tuple[Tensor, Tensor]:
+    """Run Gibbs sweeps on locations and features, given images.
+
+    p(S, W | X) is proportional to the Bernoulli priors times
+    exp(evidence * (2 X - 1) . Xhat) with Xhat the binary convolution of S and
+    W (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). A sweep draws
+    all of S, then all of W.
+
+    Parameters
+    ----------
+    images : Tensor
+        X, bits of shape (n_images, height, width), floating.
+    locations, features : Tensor
+        Where to start: bits of shape (n_images, n_features, height -
+        feature_rows + 1, width - feature_columns + 1) and (n_features,
+        feature_rows, feature_columns). Unchanged.
+    n_sweeps : int
+        Updates of every bit.
+    generator : torch.Generator
+        Source of randomness, on the CPU.
+    location_prior, feature_prior : float
+        Probabilities of a 1 in S and in W, in (0, 1).
+    evidence : float
+        Log-odds of an observed pixel, finite.
+
+    Returns
+    -------
+    locations, features : Tensor
+        The chain's last state, like the first.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit or a number is out of range.
+    """
+    check_shape("features", features, (None, None, None))
+    check_shape("images", images, (None, None, None))
+    n_features, rows, columns = features.shape
+    n_images, height, width = images.shape
+    grid = (height - rows + 1, width - columns + 1)
+    check_shape("locations", locations, (n_images, n_features, *grid))
+    for name, x in (("images", images), ("S", locations), ("W", features)):
+        if bool(((x != 0) & (x != 1)).any()):
+            raise InputError(f"{name} must hold only 0 and 1")
+    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_range("evidence", evidence)
+    logits = []
+    for name, prior in (
+        ("location_prior", location_prior),
+        ("feature_prior", feature_prior),
+    ):
+        check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
+        logits.append(math.log(prior / (1 - prior)))
+    counts = conv_transpose2d(locations, features[:, None].to(locations))[:, 0]
+    s = locations.numpy(force=True).astype(np.uint8)
+    w = features.numpy(force=True).astype(np.uint8)
+    tally = counts.round().numpy(force=True).astype(np.int64)
+    score = (evidence * (2 * images.double() - 1)).numpy(force=True)
+    for _ in range(n_sweeps):
+        draws = [
+            torch.rand(x.shape, generator=generator, dtype=torch.float64).numpy()
+            for x in (s, w)
+        ]
+        kernels.deconvolution_sweep(s, w, tally, score, *logits, *draws)
+    return torch.from_numpy(s).to(locations), torch.from_numpy(w).to(features)
