@@ -1,0 +1,1 @@
+"""Perturb-and-max-product (Lazaro-Gredilla, Dedieu and George, 2021)."""

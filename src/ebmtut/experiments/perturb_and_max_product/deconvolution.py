@@ -1,0 +1,321 @@
+"""Row pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data.shapes import ShapeImages, shape_images
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.perturb_and_max_product.deconvolution_reports import (
+    check_deconvolution,
+    draw_deconvolution,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.message_passing.deconvolution import (
+    EVIDENCE,
+    binary_convolution,
+    sample_deconvolution,
+)
+from ebmtut.random import bernoulli, make_generator
+from ebmtut.results import Result
+from ebmtut.samplers.deconvolution import deconvolution_gibbs
+
+__all__ = [
+    "DECONVOLUTION",
+    "PROTOCOLS",
+    "DeconvolutionConfig",
+    "Protocol",
+    "deconvolution_job",
+    "feature_distances",
+    "out_of_reach",
+    "run_deconvolution",
+]
+
+LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is left open, or said differently, in the paper and its program.
+
+    Attributes
+    ----------
+    border : int
+        White pixels added around every image.
+    copies_a_pixel : int
+        How often a location's log-odds count for each pixel of a feature; 0
+        stands for once in all.
+    damping : float
+        Part of a message that is new.
+    sampler : str
+        "PMP" or "Gibbs".
+    """
+
+    border: int = 0
+    copies_a_pixel: int = 0
+    damping: float = 0.5
+    sampler: str = "PMP"
+
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "as printed": Protocol(),
+    "as programmed": Protocol(copies_a_pixel=1),
+    "white border": Protocol(border=1, damping=0.7),
+    "Gibbs": Protocol(border=1, sampler="Gibbs"),
+}
+
+
+@dataclass(frozen=True)
+class DeconvolutionConfig:
+    """How many images, and how they are explained.
+
+    Parameters
+    ----------
+    n_images, grid, data_seed
+        The data; see `shape_images`.
+    n_features, feature_side
+        Size of the inferred W.
+    n_sweeps, n_seeds
+        Sweeps of a sample; samples, of consecutive seeds.
+    protocols
+        Some of `PROTOCOLS`.
+    n_shown
+        Images that are kept beside what they were taken for.
+    """
+
+    n_images: int = 100
+    grid: int = 10
+    data_seed: int = 42
+    n_features: int = 5
+    feature_side: int = 6
+    n_sweeps: int = 1000
+    n_seeds: int = 5
+    protocols: tuple[str, ...] = tuple(PROTOCOLS)
+    n_shown: int = 9
+
+    def __post_init__(self) -> None:
+        for name in self.protocols:
+            check_choice("protocols", name, PROTOCOLS)
+        check_range("n_images", self.n_images, low=1, integer=True)
+        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+        check_range("n_sweeps", self.n_sweeps, low=1, integer=True)
+        # The shapes have a side of five.
+        check_range("feature_side", self.feature_side, low=5, integer=True)
+
+    def data(self) -> ShapeImages:
+        """Draw the images."""
+        generator = make_generator(self.data_seed)
+        return shape_images(self.n_images, grid=self.grid, generator=generator)
+
+
+def feature_distances(found: Tensor, truth: Tensor) -> Tensor:
+    """Pixels by which each true feature misses its closest inferred one.
+
+    Parameters
+    ----------
+    found : Tensor
+        Inferred features, shape (n_features, side, side).
+    truth : Tensor
+        True features, shape (n_true, small, small), no larger; every shift
+        inside an inferred feature is allowed, and all other pixels of it
+        should be white.
+
+    Returns
+    -------
+    Tensor
+        Integers, shape (n_true,); 0 where a feature was found.
+    """
+    slack = found.shape[-1] - truth.shape[-1]
+    shifted = torch.stack(
+        [
+            pad(truth, (x, slack - x, y, slack - y))
+            for y in range(slack + 1)
+            for x in range(slack + 1)
+        ]
+    )
+    differs = shifted[:, :, None] != found
+    return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
+
+
+def out_of_reach(locations: Tensor, slack: int, n_spare: int) -> int:
+    """Shapes that no inferred location can place, at the very least.
+
+    A shape of side s that sits at a shift inside a window of side s + slack
+    reaches only the places from that shift on, slack fewer each way. A spare
+    feature may hold one shape at a second shift.
+
+    Parameters
+    ----------
+    locations : Tensor
+        True S, bits of shape (n_images, n_true, rows, columns).
+    slack : int
+        Side of a window less that of a shape.
+    n_spare : int
+        Inferred features beyond the true ones, 0 or 1.
+    """
+    check_range("n_spare", n_spare, low=0, high=1, integer=True)
+    seen = locations.sum(dim=0)
+    rows, columns = seen.shape[1:]
+    reached = []
+    for y in range(slack + 1):
+        for x in range(slack + 1):
+            mask = torch.zeros(rows, columns, dtype=torch.bool)
+            mask[y : rows - slack + y, x : columns - slack + x] = True
+            reached.append(mask)
+    one = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached])
+    best = one.amax(dim=0)
+    two = torch.stack(
+        [(seen * (a | b)).sum(dim=(1, 2)) for a in reached for b in reached]
+    )
+    gain = float((two.amax(dim=0) - best).max()) if n_spare else 0.0
+    return round(float(seen.sum() - best.sum()) - gain)
+
+
+def deconvolution_job(
+    protocol: Protocol, config: DeconvolutionConfig, seed: int
+) -> Outcome:
+    """Draw one posterior sample and set it beside the truth.
+
+    Returns
+    -------
+    Outcome
+        Scalars ``found`` (true features that are among the inferred),
+        ``error`` (part of the pixels that are explained wrongly),
+        ``locations``, ``last_change`` of a belief, ``seconds``; arrays
+        ``features``, ``images``.
+    """
+    data = config.data()
+    images = pad(data.images, [protocol.border] * 4)
+    generator = make_generator(seed)
+    start = time.perf_counter()
+    side = config.feature_side
+    change = float("nan")
+    if protocol.sampler == "PMP":
+        sample = sample_deconvolution(
+            images,
+            config.n_features,
+            (side, side),
+            config.n_sweeps,
+            location_prior=LOCATION_PRIOR,
+            feature_prior=FEATURE_PRIOR,
+            location_copies=max(1, protocol.copies_a_pixel * side**2),
+            damping=protocol.damping,
+            generator=generator,
+        )
+        s, w = sample.locations, sample.features
+        change = float(sample.changes[-1])
+    else:
+        n = images.shape[-1] - side + 1
+        shape = (config.n_images, config.n_features, n, n)
+        s, w = deconvolution_gibbs(
+            images,
+            bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator),
+            bernoulli(
+                torch.full((config.n_features, side, side), FEATURE_PRIOR),
+                generator=generator,
+            ),
+            config.n_sweeps,
+            evidence=EVIDENCE,
+            location_prior=LOCATION_PRIOR,
+            feature_prior=FEATURE_PRIOR,
+            generator=generator,
+        )
+    seconds = time.perf_counter() - start
+    border = [-protocol.border] * 4
+    made = pad(binary_convolution(s, w), border)
+    distances = feature_distances(w, data.features)
+    return Outcome(
+        {
+            "found": float((distances == 0).sum()),
+            "error": float((made != data.images).double().mean()),
+            "locations": float(s.sum()),
+            "last_change": change,
+            "seconds": seconds,
+        },
+        {
+            "features": w.numpy().astype(np.uint8),
+            "images": made[: config.n_shown].numpy().astype(np.uint8),
+        },
+    )
+
+
+def run_deconvolution(
+    config: DeconvolutionConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+) -> Result:
+    """Draw posterior samples of consecutive seeds under every protocol.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][protocol][metric]`` lists the seeds; arrays
+        ``protocol/features`` and ``protocol/images`` are stacked over them.
+        The samples are drawn on the CPU, whatever the device.
+    """
+    seeds = range(seed, seed + config.n_seeds)
+    jobs: dict[str, Mapping[str, Any]] = {
+        f"{name.replace(' ', '-')}-{k}": {
+            "protocol": PROTOCOLS[name],
+            "config": replace(config, protocols=(), n_seeds=1),
+            "seed": k,
+        }
+        for name in config.protocols
+        for k in seeds
+    }
+    outcomes = run_jobs(
+        deconvolution_job,
+        jobs,
+        folder=checkpoints,
+        progress=progress,
+        label="pmp/deconvolution",
+    )
+    data = config.data()
+    arrays = {
+        "truth/features": data.features.numpy().astype(np.uint8),
+        "truth/images": data.images[: config.n_shown].numpy().astype(np.uint8),
+    }
+    table: dict[str, Any] = {}
+    for name in config.protocols:
+        runs = [outcomes[f"{name.replace(' ', '-')}-{k}"] for k in seeds]
+        table[name] = {key: [r.scalars[key] for r in runs] for key in runs[0].scalars}
+        for key in runs[0].arrays:
+            arrays[f"{name}/{key}"] = np.stack([run.arrays[key] for run in runs])
+    slack = config.feature_side - data.features.shape[-1]
+    n_spare = min(1, config.n_features - len(data.features))
+    scalars = {
+        "table": table,
+        "true_locations": float(data.locations.sum()),
+        "out_of_reach": out_of_reach(data.locations, slack, n_spare),
+        "commits": commits_of(outcomes),
+    }
+    return Result("pmp/deconvolution", "quick", asdict(config), scalars, arrays)
+
+
+DECONVOLUTION = Experiment(
+    id="pmp/deconvolution",
+    title="Blind deconvolution",
+    presets={
+        "quick": DeconvolutionConfig(
+            n_images=40, n_sweeps=300, n_seeds=3, protocols=("white border", "Gibbs")
+        ),
+        "full": DeconvolutionConfig(),
+    },
+    run=run_deconvolution,
+    figure=draw_deconvolution,
+    check=check_deconvolution,
+    resumes=True,
+)
