@@ -43,10 +43,12 @@ from ebmtut.transport.mirror_descent import (
     accelerated_step,
     mirror_step,
 )
+from ebmtut.transport.oracle import GibbsOTOracle
 
 __all__ = [
     "AcceleratedDescent",
     "FeasibleDuals",
+    "GibbsOTOracle",
     "GibbsOTResult",
     "GibbsOTState",
     "GibbsOTTrace",

@@ -56,11 +56,14 @@ def check_masses(name: str, mass: Tensor) -> None:
         raise InputError(
             f"{name} must have shape (m,) or (batch, m), got {tuple(mass.shape)}"
         )
-    check_finite(name, mass)
-    if bool((mass < 0).any()):
-        raise InputError(f"{name} must be non-negative, got {float(mass.min()):g}")
-    excess = mass.sum(-1) - 1
-    worst = float(excess.flatten()[excess.abs().argmax()])
+    total = mass.sum(-1)
+    if not bool(torch.isfinite(total).all()):
+        check_finite(name, mass)
+    lowest = float(mass.min())
+    if lowest < 0:
+        raise InputError(f"{name} must be non-negative, got {lowest:g}")
+    excess = (total - 1).flatten()
+    worst = float(excess[excess.abs().argmax()])
     if abs(worst) > torch.finfo(mass.dtype).eps ** 0.5:
         side = "much" if worst > 0 else "little"
         raise InputError(f"{name} must sum to 1, got {abs(worst):.3g} too {side}")

@@ -110,24 +110,33 @@ def feasible_duals(
     Parameters
     ----------
     p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``; what has none constrains nothing.
+        Masses, ``(m1,)`` and ``(m2,)`` or ``(batch, m1)`` and ``(batch, m2)``;
+        what has none constrains nothing.
     cost : Tensor
         M, ``(m1, m2)``.
     g, h : Tensor
-        Just one, any potential: U or L of a chain, say.
+        Just one, any potential of the masses' shape: U or L of a chain, say.
 
     Returns
     -------
     FeasibleDuals
     """
-    check_problem(p, q, cost)
-    if h is not None:
-        g = c_transform(cost, g=g, h=h.masked_fill(q == 0, torch.inf))
-    elif g is None:
+    if (g is None) == (h is None):
         raise InputError("feasible_duals takes just one of g and h")
+    check_problem(p, q, cost)
+    if p.dim() == 2:
+        given = g if h is None else h
+        assert given is not None
+        side = "g" if h is None else "h"
+        rows = zip(p, q, given, strict=True)
+        pairs = [feasible_duals(a, b, cost, **{side: x}) for a, b, x in rows]
+        return FeasibleDuals(*(torch.stack(part) for part in zip(*pairs, strict=True)))
+    if h is not None:
+        g = c_transform(cost, h=h.masked_fill(q == 0, torch.inf))
+    assert g is not None
     h = c_transform(cost, g=g.masked_fill(p == 0, -torch.inf))
     g = c_transform(cost, h=h.masked_fill(q == 0, torch.inf))
-    h = torch.minimum(c_transform(cost, g=g), h.where(q > 0, torch.inf))
+    h = c_transform(cost, g=g.masked_fill(g == torch.inf, -torch.inf))
     return FeasibleDuals(g, h, chain_value(p, q, g, h))
 
 
@@ -139,7 +148,7 @@ def dual_value(
     g: Tensor | None = None,
     h: Tensor | None = None,
 ) -> Tensor:
-    """Lower bound of the transport cost from any potential, a scalar.
+    """Lower bound of the transport cost from any potential, of shape () or (batch,).
 
     Parameters
     ----------

@@ -14,8 +14,14 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_finite, check_range
+from ebmtut.transport._chains import (
+    Chain,
+    CompiledChain,
+    PlainChain,
+    gibbs_ot_iteration,
+)
 from ebmtut.transport._problem import as_temperatures, check_problem
-from ebmtut.transport.duals import chain_value, dual_value
+from ebmtut.transport.duals import chain_value
 
 __all__ = [
     "GibbsOTResult",
@@ -26,6 +32,8 @@ __all__ = [
     "gibbs_ot_reference",
 ]
 
+_DRAWS = 2**16  # exponentials held at a time: they stay in the cache
+
 
 class GibbsOTState(NamedTuple):
     """The sampler's coordinates, enough to go on from.
@@ -33,9 +41,9 @@ class GibbsOTState(NamedTuple):
     Attributes
     ----------
     g : Tensor
-        ``(..., m1)``; U where p has no mass, whose g has no law.
+        ``(m1,)`` or ``(batch, m1)``; U where p has no mass, as g has no law.
     h : Tensor
-        ``(..., m2)``; L where q has no mass.
+        ``(m2,)`` or ``(batch, m2)``; L where q has no mass.
     """
 
     g: Tensor
@@ -50,9 +58,9 @@ class GibbsOTTrace(NamedTuple):
     iterations : Tensor
         After which iterations, ``(k,)``, the first being 1.
     V : Tensor
-        V(z^(2t)), which is no bound, ``(k,)``.
+        V(z^(2t)), which is no bound, ``(k,)`` or ``(k, batch)``, float64.
     dual : Tensor
-        The feasible dual value, a lower bound, ``(k,)``.
+        The feasible dual value, a lower bound, of the same shape.
     """
 
     iterations: Tensor
@@ -68,9 +76,9 @@ class GibbsOTResult(NamedTuple):
     state : GibbsOTState
         Give it to the next call for a warm start.
     U : Tensor
-        ``(..., m1)``, the gradient of the loss in p.
+        ``(m1,)`` or ``(batch, m1)``, the gradient of the loss in p.
     L : Tensor
-        ``(..., m2)``; minus the gradient in q.
+        ``(m2,)`` or ``(batch, m2)``; minus the gradient in q.
     trace : GibbsOTTrace or None
         Where asked for.
     """
@@ -89,15 +97,20 @@ def gibbs_ot(
     *,
     state: GibbsOTState | None = None,
     trace_every: int | None = None,
+    complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
     """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
 
+    On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
+    there are several problems.
+
     Parameters
     ----------
     p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``, floating. Entries of zero take no
-        part; their U and L are what the others imply.
+        Masses, ``(m1,)`` and ``(m2,)``, floating; or ``(batch, m1)`` and
+        ``(batch, m2)``, many problems with one cost. Entries of zero take no
+        part, so that every problem has the support that it needs.
     cost : Tensor
         M, ``(m1, m2)``, of the same dtype; +inf forbids a pair.
     temperatures : sequence of float or Tensor
@@ -107,6 +120,10 @@ def gibbs_ot(
         Where to start, zeros by default. Only its g matters.
     trace_every : int, optional
         Note V and the feasible dual value after every so many iterations.
+    complete : bool
+        Whether U and L are worked out where there is no mass too, from the
+        other side's potential. For a batch this can cost more than an
+        iteration; without it they are +inf and -inf there.
     generator : torch.Generator
         Source of the exponentials. Neither tracing nor splitting a run in two
         by `state` changes what is drawn.
@@ -123,22 +140,15 @@ def gibbs_ot(
 
     See Also
     --------
-    gibbs_ot_reference : the same in a few lines of torch.
+    gibbs_ot_reference : the same in plain torch.
 
     References
     ----------
     Ye, Wang and Li, A simulated annealing based inexact oracle for
     Wasserstein loss minimization, 2017, Algorithm 1.
     """
-    return gibbs_ot_reference(
-        p,
-        q,
-        cost,
-        temperatures,
-        state=state,
-        trace_every=trace_every,
-        generator=generator,
-    )
+    kind = CompiledChain if p.device.type == "cpu" else PlainChain
+    return _run(kind, p, q, cost, temperatures, state, trace_every, complete, generator)
 
 
 def gibbs_ot_reference(
@@ -149,96 +159,85 @@ def gibbs_ot_reference(
     *,
     state: GibbsOTState | None = None,
     trace_every: int | None = None,
+    complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
-    """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws."""
+    """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws.
+
+    Takes and returns what :func:`gibbs_ot` does.
+    """
+    return _run(
+        PlainChain, p, q, cost, temperatures, state, trace_every, complete, generator
+    )
+
+
+def _run(
+    kind: type[PlainChain] | type[CompiledChain],
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    temperatures: Sequence[float] | Tensor,
+    state: GibbsOTState | None,
+    trace_every: int | None,
+    complete: bool,
+    generator: torch.Generator,
+) -> GibbsOTResult:
     check_problem(p, q, cost)
     schedule = as_temperatures(temperatures, p)
     if trace_every is not None:
         check_range("trace_every", trace_every, low=1, integer=True)
-    g = start_of(state, p, q).g.masked_fill(p == 0, -torch.inf)
+    g = start_of(state, p)
+    chain = kind(torch.atleast_2d(p), torch.atleast_2d(q), cost, torch.atleast_2d(g))
     noted = []
-    for n, temperature in enumerate(schedule, start=1):
-        theta = standard_exponential(len(p) + len(q), p, generator)
-        (g, h), U, L = gibbs_ot_iteration(
-            g, p, q, cost, temperature, theta[: len(q)], theta[len(q) :]
-        )
-        if trace_every and n % trace_every == 0:
-            noted.append((n, chain_value(p, q, U, L), dual_value(p, q, cost, h=L)))
-    state = GibbsOTState(torch.where(p > 0, g, U), torch.where(q > 0, h, L))
-    return GibbsOTResult(state, U, L, as_trace(noted, trace_every))
+    for block in schedule.split(trace_every or len(schedule)):
+        advance(chain, block, generator)
+        if len(block) == trace_every:
+            noted.append(_values(chain))
+    g, h, U, L = (x.view(*p.shape[:-1], -1) for x in chain.statistics(complete))
+    trace = None
+    if trace_every is not None:
+        iterations = torch.arange(1, len(noted) + 1) * trace_every
+        values = torch.tensor(noted, dtype=torch.float64).view(-1, 2, len(chain.p))
+        shape = (-1, *p.shape[:-1])
+        trace = GibbsOTTrace(iterations, *(x.reshape(shape) for x in values.unbind(1)))
+    return GibbsOTResult(GibbsOTState(g, h), U, L, trace)
 
 
-def gibbs_ot_iteration(
-    g: Tensor,
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    temperature: Tensor,
-    theta_h: Tensor,
-    theta_g: Tensor,
-) -> tuple[GibbsOTState, Tensor, Tensor]:
-    """One iteration: h given g (Eq. 12), then g given h (Eq. 13).
-
-    Parameters
-    ----------
-    g : Tensor
-        ``(m1,)``.
-    p, q, cost : Tensor
-        The problem.
-    temperature : Tensor
-        The two half steps', ``(2,)``.
-    theta_h, theta_g : Tensor
-        Draws of the exponential law of mean 1, ``(m2,)`` and ``(m1,)``.
-        Where there is no mass they count as infinite: that entry is left out.
-
-    Returns
-    -------
-    tuple of GibbsOTState, Tensor, Tensor
-        The new (g, h), then U and L.
-    """
-    L = (g[:, None] - cost).amax(0)
-    h = L + theta_h * temperature[0] / q
-    U = (cost + h).amin(1)
-    g = U - theta_g * temperature[1] / p
-    return GibbsOTState(g, h), U, L
+def advance(chain: Chain, schedule: Tensor, generator: torch.Generator) -> None:
+    """Do the iterations of a schedule, (n, 2), with fresh draws."""
+    for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
+        theta = standard_exponential((len(chunk), chain.n_draws), chunk, generator)
+        chain.advance(chunk, theta)
 
 
 def standard_exponential(
-    n: int, like: Tensor, generator: torch.Generator, *, rows: int | None = None
+    shape: Sequence[int], like: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Exponentials of mean 1, never 0, ``(n,)`` or ``(rows, n)``.
+    """Exponentials of mean 1, never 0.
 
-    By inversion, which torch vectorises, at a fifth of the time of
+    By inversion, which torch vectorises, in a fifth of the time of
     ``Tensor.exponential_``; the draws do not depend on how they are grouped.
     """
-    shape = (n,) if rows is None else (rows, n)
-    u = torch.rand(shape, generator=generator, dtype=like.dtype, device=like.device)
-    tiny = torch.finfo(like.dtype).tiny
-    return u.neg_().log1p_().neg_().clamp_(min=tiny)
+    kind = {"dtype": like.dtype, "device": like.device}
+    u = torch.rand(tuple(shape), generator=generator, **kind)
+    return u.neg_().log1p_().neg_().clamp_(min=torch.finfo(like.dtype).eps / 2)
 
 
-def start_of(state: GibbsOTState | None, p: Tensor, q: Tensor) -> GibbsOTState:
-    """The given state, checked, or zeros."""
+def start_of(state: GibbsOTState | None, p: Tensor) -> Tensor:
+    """The g to start from."""
     if state is None:
-        return GibbsOTState(torch.zeros_like(p), torch.zeros_like(q))
-    for name, x, like in (("g", state.g, p), ("h", state.h, q)):
-        if x.shape != like.shape or x.dtype != like.dtype:
-            raise InputError(
-                f"state.{name} must have shape {tuple(like.shape)} and {like.dtype}, "
-                f"got {tuple(x.shape)} and {x.dtype}"
-            )
+        return torch.zeros_like(p)
+    if state.g.shape != p.shape or state.g.dtype != p.dtype:
+        raise InputError(
+            f"state.g must have shape {tuple(p.shape)} and {p.dtype}, "
+            f"got {tuple(state.g.shape)} and {state.g.dtype}"
+        )
     check_finite("state.g", state.g.where(p > 0, 0))
-    return state
+    return state.g
 
 
-def as_trace(
-    noted: list[tuple[int, Tensor, Tensor]], trace_every: int | None
-) -> GibbsOTTrace | None:
-    """Gather what was noted, if anything was asked for."""
-    if trace_every is None:
-        return None
-    iterations = torch.tensor([n for n, _, _ in noted])
-    rows = [(float(V), float(dual)) for _, V, dual in noted]
-    values = torch.tensor(rows, dtype=torch.float64)
-    return GibbsOTTrace(iterations, *values.view(-1, 2).T)
+def _values(chain: Chain) -> list[list[float]]:
+    """V and the feasible dual value of every problem."""
+    now = chain.statistics(complete=False)
+    V = chain_value(chain.p, chain.q, now.U, now.L)
+    return [V.tolist(), chain.dual_value().tolist()]

@@ -1,0 +1,103 @@
+"""The inexact oracle of Section 5: chains that follow a model's masses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError
+from ebmtut.transport._chains import CompiledChain, PlainChain
+from ebmtut.transport._problem import as_temperatures, check_masses, check_problem
+from ebmtut.transport.gibbs_ot import (
+    GibbsOTResult,
+    GibbsOTState,
+    advance,
+    start_of,
+)
+
+__all__ = ["GibbsOTOracle"]
+
+
+class GibbsOTOracle:
+    """Gradients of many transport costs while one side's masses move.
+
+    The data q and the cost stay; every call brings new masses p and goes on
+    from where the chains were, which is :func:`~ebmtut.transport.gibbs_ot`
+    with a warm start, without preparing the cost anew.
+
+    Parameters
+    ----------
+    q : Tensor
+        Masses of the data, ``(batch, m2)``; zeros take no part.
+    cost : Tensor
+        M, ``(m1, m2)``.
+    state : GibbsOTState, optional
+        Where to start, zeros by default.
+
+    Raises
+    ------
+    InputError
+        If q or the cost is wrong, as for :func:`~ebmtut.transport.gibbs_ot`.
+    """
+
+    def __init__(
+        self, q: Tensor, cost: Tensor, *, state: GibbsOTState | None = None
+    ) -> None:
+        check_masses("q", q)
+        if q.dim() != 2:
+            raise InputError(f"q must have shape (batch, m2), got {tuple(q.shape)}")
+        p = q.new_full((len(q), len(cost)), 1 / len(cost))
+        check_problem(p, q, cost)
+        kind = CompiledChain if q.device.type == "cpu" else PlainChain
+        self._chain = kind(p, q, cost, start_of(state, p))
+
+    def __call__(
+        self,
+        p: Tensor,
+        temperatures: Sequence[float] | Tensor,
+        *,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Run the chains on and return U, the gradient in p.
+
+        Parameters
+        ----------
+        p : Tensor
+            Masses, ``(batch, m1)``.
+        temperatures : sequence of float or Tensor
+            T^(1), ..., T^(2N).
+        generator : torch.Generator
+            Source of the exponentials.
+
+        Returns
+        -------
+        Tensor
+            U, ``(batch, m1)``, which the next call overwrites.
+        """
+        chain = self._chain
+        check_masses("p", p)
+        if p.shape != chain.p.shape or p.dtype != chain.p.dtype:
+            raise InputError(
+                f"p must have shape {tuple(chain.p.shape)} and {chain.p.dtype}, "
+                f"got {tuple(p.shape)} and {p.dtype}"
+            )
+        chain.set_p(p.detach())
+        advance(chain, as_temperatures(temperatures, p), generator)
+        return chain.U
+
+    def dual_value(self) -> Tensor:
+        """Lower bounds of the costs at the last p, by c-transforms, (batch,)."""
+        return self._chain.dual_value()
+
+    def result(self, *, complete: bool = True) -> GibbsOTResult:
+        """All of the last iteration, as :func:`~ebmtut.transport.gibbs_ot`'s.
+
+        Parameters
+        ----------
+        complete : bool
+            Whether L is worked out where q has no mass too.
+        """
+        g, h, U, L = self._chain.statistics(complete)
+        return GibbsOTResult(GibbsOTState(g, h), U, L)
