@@ -17,6 +17,7 @@ from ebmtut.data.densities import (
     exact_entropy,
     sample_density,
 )
+from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_olivetti
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.mnist import DATASETS, MNIST_FILES, load_digits, load_mnist, read_idx
@@ -25,6 +26,7 @@ __all__ = [
     "DATASETS",
     "DENSITIES",
     "MNIST_FILES",
+    "OLIVETTI_FILES",
     "DataUnavailable",
     "DensityData",
     "ImageData",
@@ -35,12 +37,15 @@ __all__ = [
     "density_log_prob",
     "density_scale",
     "differential_entropy",
+    "drawn_faces",
     "exact_entropy",
     "fetch",
     "glyph_digits",
     "ising_samples",
     "load_digits",
+    "load_faces",
     "load_mnist",
+    "load_olivetti",
     "read_idx",
     "sample_density",
     "sha256_of",
