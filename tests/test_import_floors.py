@@ -10,7 +10,7 @@ from tools.paths import ROOT
 # Lowest first. On one floor, a module may use those that stand to its left, so the
 # whole list is one order and no cycle is possible.
 FLOORS = (
-    ("checks", "random", "states", "schedules"),
+    ("_compiled", "checks", "random", "states", "schedules"),
     ("energies", "neighbors", "paths"),
     ("exact", "samplers", "message_passing", "transport", "flows"),
     ("losses", "metrics"),

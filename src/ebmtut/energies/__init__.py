@@ -4,13 +4,19 @@ from ebmtut.energies.base import Energy, EnergyFunction
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.mlp import MLPEnergy
+from ebmtut.energies.pairwise import BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.energies.rbm import RBM
 
 __all__ = [
+    "RBM",
+    "BoltzmannMachine",
     "Energy",
     "EnergyFunction",
     "Ising",
     "LatticeIsing",
     "MLPEnergy",
+    "PairTerms",
+    "PairwiseGraph",
     "lattice_adjacency",
     "lattice_coloring",
 ]

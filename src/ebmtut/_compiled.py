@@ -1,0 +1,32 @@
+"""What all compiled kernels share: how they are compiled and spread over threads."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+__all__ = ["compiled", "in_threads"]
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile without the GIL, keeping the machine code on disk if possible."""
+    try:
+        return numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # numba found no folder to write to
+        return numba.njit(nogil=True, **options)(function)
+
+
+def in_threads(work: Callable[[slice], None], n_rows: int) -> None:
+    """Do the rows in as many slices as torch has threads."""
+    n_threads = max(1, min(torch.get_num_threads(), n_rows))
+    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
+    slices = [slice(a, b) for a, b in pairwise(edges)]
+    if n_threads == 1:
+        work(slices[0])
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, slices))

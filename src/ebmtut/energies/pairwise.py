@@ -1,0 +1,188 @@
+"""Boltzmann machines: quadratic energies of bits, dense or on the edges of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import InputError, check_finite, check_shape
+from ebmtut.energies.base import Energy
+from ebmtut.energies.ising import Ising
+
+__all__ = ["BoltzmannMachine", "PairTerms", "PairwiseGraph"]
+
+
+@dataclass(frozen=True)
+class PairTerms:
+    """A pairwise model as -E(x) = sum over pairs of w x_i x_j, plus b'x, on bits.
+
+    Attributes
+    ----------
+    first, second : Tensor
+        Sites of each pair, int64, shape (n_pairs,).
+    weight : Tensor
+        w of each pair, shape (n_pairs,).
+    bias : Tensor
+        b, shape (n_sites,).
+    """
+
+    first: Tensor
+    second: Tensor
+    weight: Tensor
+    bias: Tensor
+
+
+class BoltzmannMachine(Energy):
+    """Fully visible Boltzmann machine, E(x) = -x'Wx/2 - b'x on bits.
+
+    Lázaro-Gredilla et al. (2021), Appendix C.1, call it an Ising model. The
+    raw parameter is symmetrised and its diagonal is dropped, so that any
+    matrix may be learned.
+
+    Parameters
+    ----------
+    weight : Tensor
+        The raw W, shape (n_sites, n_sites), floating; copied.
+    bias : Tensor
+        b, shape (n_sites,); copied.
+    learnable : bool
+        Whether the parameters ask for gradients.
+
+    Raises
+    ------
+    InputError
+        If a shape is another or an entry is not finite.
+    """
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor, *, learnable: bool = False
+    ) -> None:
+        super().__init__()
+        check_shape("weight", weight, (None, None))
+        self.n_sites = weight.shape[0]
+        check_shape("weight", weight, (self.n_sites, self.n_sites))
+        check_finite("weight", weight)
+        check_shape("bias", bias, (self.n_sites,))
+        check_finite("bias", bias)
+        self.weight = nn.Parameter(weight.detach().clone(), learnable)
+        self.bias = nn.Parameter(bias.detach().clone(), learnable)
+
+    @classmethod
+    def from_ising(cls, ising: Ising) -> BoltzmannMachine:
+        """Return the same law as an Ising model's exp(s'Js + b's), s = 2x - 1.
+
+        W = 8J and the bias is 2b - 4J1; the energies differ by a constant.
+        """
+        coupling = ising.symmetric_coupling.detach()
+        bias = -4 * coupling.sum(1)
+        if ising.bias is not None:
+            bias = bias + 2 * ising.bias.detach()
+        return cls(8 * coupling, bias)
+
+    @property
+    def symmetric_weight(self) -> Tensor:
+        """W itself: symmetric, with a zero diagonal, shape (n_sites, n_sites)."""
+        half = self.weight / 2
+        return (half + half.T) * (1 - torch.eye(self.n_sites).to(half))
+
+    def pair_terms(self) -> PairTerms:
+        """Return all pairs i < j, row by row; weights without a gradient."""
+        first, second = torch.triu_indices(self.n_sites, self.n_sites, 1)
+        weight = self.symmetric_weight.detach()[first, second]
+        device = weight.device
+        return PairTerms(
+            first.to(device), second.to(device), weight, self.bias.detach()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+        field = x @ self.symmetric_weight.to(x) / 2 + self.bias.to(x)
+        return -(x * field).sum(dim=1)
+
+    def flip_log_ratios(self, x: Tensor) -> Tensor:
+        """Log p(x with site i flipped) - log p(x) = (1 - 2x_i)(Wx + b)_i.
+
+        Parameters
+        ----------
+        x : Tensor
+            Bits, shape (batch, n_sites).
+
+        Returns
+        -------
+        Tensor
+            Shape (batch, n_sites).
+        """
+        return (1 - 2 * x) * (x @ self.symmetric_weight.to(x) + self.bias.to(x))
+
+
+class PairwiseGraph(Energy):
+    """Boltzmann machine on a graph, -E(x) = sum over edges of w x_i x_j, plus b'x.
+
+    Parameters
+    ----------
+    edges : Tensor
+        Pairs of different sites, int64, shape (2, n_edges); no pair twice.
+    weight : Tensor
+        w of each edge, shape (n_edges,), floating; copied.
+    bias : Tensor
+        b, shape (n_sites,); copied.
+    learnable : bool
+        Whether the parameters ask for gradients.
+
+    Raises
+    ------
+    InputError
+        If a shape is another, an entry is not finite, or the edges are no
+        simple graph on the sites.
+    """
+
+    edges: Tensor
+
+    def __init__(
+        self, edges: Tensor, weight: Tensor, bias: Tensor, *, learnable: bool = False
+    ) -> None:
+        super().__init__()
+        check_shape("edges", edges, (2, None))
+        check_shape("weight", weight, (edges.shape[1],))
+        check_finite("weight", weight)
+        check_shape("bias", bias, (None,))
+        check_finite("bias", bias)
+        self.n_sites = len(bias)
+        if edges.is_floating_point() or edges.dtype == torch.bool:
+            raise InputError(f"edges must be integers, got {edges.dtype}")
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(bias):
+            raise InputError(f"edges must join sites 0 to {len(bias) - 1}")
+        low, high = edges.min(0).values, edges.max(0).values
+        if (low == high).any() or len((low * len(bias) + high).unique()) < len(low):
+            raise InputError("edges must join two different sites, each pair once")
+        self.register_buffer("edges", torch.stack([low, high]))
+        self.weight = nn.Parameter(weight.detach().clone(), learnable)
+        self.bias = nn.Parameter(bias.detach().clone(), learnable)
+
+    def pair_terms(self) -> PairTerms:
+        """Return the edges; weights without a gradient."""
+        first, second = self.edges
+        return PairTerms(first, second, self.weight.detach(), self.bias.detach())
+
+    def dense(self) -> BoltzmannMachine:
+        """Return the same model with a full matrix of weights."""
+        matrix = torch.zeros(self.n_sites, self.n_sites).to(self.weight)
+        matrix[self.edges[0], self.edges[1]] = self.weight.detach()
+        return BoltzmannMachine(matrix + matrix.T, self.bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+        first, second = self.edges
+        pairs = (x[:, first] * x[:, second]) @ self.weight.to(x)
+        return -pairs - x @ self.bias.to(x)
+
+    def flip_log_ratios(self, x: Tensor) -> Tensor:
+        """Log p(x with site i flipped) - log p(x), (batch, n_sites)."""
+        first, second = self.edges
+        weight = self.weight.to(x)
+        field = self.bias.to(x).expand(len(x), -1)
+        field = field.index_add(1, first, x[:, second] * weight)
+        field = field.index_add(1, second, x[:, first] * weight)
+        return (1 - 2 * x) * field

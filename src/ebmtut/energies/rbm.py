@@ -1,0 +1,94 @@
+"""The restricted Boltzmann machine."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from ebmtut.checks import check_finite, check_shape
+from ebmtut.energies.base import Energy
+from ebmtut.energies.pairwise import PairTerms
+
+__all__ = ["RBM"]
+
+
+class RBM(Energy):
+    """Restricted Boltzmann machine on bits, E(v, h) = -h'Wv - b'h - c'v.
+
+    As an energy it is that of the visible units, the hidden ones summed out
+    (the free energy). As a pairwise model its sites are the visible units
+    and after them the hidden ones. Lázaro-Gredilla et al. (2021), Section 5.5.
+
+    Parameters
+    ----------
+    weight : Tensor
+        W, shape (n_hidden, n_visible), floating; copied.
+    hidden_bias, visible_bias : Tensor
+        b, shape (n_hidden,), and c, shape (n_visible,); copied.
+    learnable : bool
+        Whether the parameters ask for gradients.
+
+    Raises
+    ------
+    InputError
+        If a shape is another or an entry is not finite.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        hidden_bias: Tensor,
+        visible_bias: Tensor,
+        *,
+        learnable: bool = False,
+    ) -> None:
+        super().__init__()
+        check_shape("weight", weight, (None, None))
+        self.n_hidden, self.n_visible = weight.shape
+        self.n_sites = self.n_visible
+        check_shape("hidden_bias", hidden_bias, (self.n_hidden,))
+        check_shape("visible_bias", visible_bias, (self.n_visible,))
+        parameters = {
+            "weight": weight,
+            "hidden_bias": hidden_bias,
+            "visible_bias": visible_bias,
+        }
+        for name, value in parameters.items():
+            check_finite(name, value)
+        self.weight = nn.Parameter(weight.detach().clone(), learnable)
+        self.hidden_bias = nn.Parameter(hidden_bias.detach().clone(), learnable)
+        self.visible_bias = nn.Parameter(visible_bias.detach().clone(), learnable)
+
+    def pair_terms(self) -> PairTerms:
+        """Return all pairs (visible, hidden), hidden unit by hidden unit.
+
+        Sites are the visible units, then the hidden ones.
+        """
+        device = self.weight.device
+        visible = torch.arange(self.n_visible, device=device)
+        hidden = torch.arange(self.n_hidden, device=device) + self.n_visible
+        bias = torch.cat([self.visible_bias, self.hidden_bias]).detach()
+        return PairTerms(
+            visible.repeat(self.n_hidden),
+            hidden.repeat_interleave(self.n_visible),
+            self.weight.detach().flatten(),
+            bias,
+        )
+
+    def hidden_logits(self, v: Tensor) -> Tensor:
+        """Log-odds of the hidden units given ``v``, (batch, n_hidden)."""
+        return v @ self.weight.to(v).T + self.hidden_bias.to(v)
+
+    def visible_logits(self, h: Tensor) -> Tensor:
+        """Log-odds of the visible units given ``h``, (batch, n_visible)."""
+        return h @ self.weight.to(h) + self.visible_bias.to(h)
+
+    def joint_energy(self, v: Tensor, h: Tensor) -> Tensor:
+        """E(v, h), shape (batch,)."""
+        return -(h * self.hidden_logits(v)).sum(1) - v @ self.visible_bias.to(v)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Free energies, shape (batch,), of visible bits (batch, n_visible)."""
+        hidden = softplus(self.hidden_logits(x)).sum(1)
+        return -hidden - x @ self.visible_bias.to(x)

@@ -1,0 +1,287 @@
+"""Damped parallel max-product on pairwise models of bits.
+
+Source: Lázaro-Gredilla, Dedieu and George (2021), "Perturb-and-max-product",
+Algorithm 1 and Appendices C.1 and C.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebmtut._compiled import in_threads
+from ebmtut.checks import (
+    InputError,
+    check_choice,
+    check_finite,
+    check_range,
+    check_shape,
+)
+from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.message_passing import _pairwise_kernels as kernels
+
+__all__ = [
+    "STARTS",
+    "MaxProductResult",
+    "PairwiseModel",
+    "max_product",
+    "max_product_reference",
+]
+
+#: Models that messages can be passed on.
+PairwiseModel = BoltzmannMachine | PairwiseGraph | RBM
+
+#: Where messages can start: at 0 as in the paper, or at half their weight.
+STARTS = ("zero", "symmetric")
+
+# With fewer non-zero pairs than this part, a matrix is swept as a graph.
+_SPARSE = 0.25
+
+
+@dataclass
+class MaxProductResult:
+    """What max-product found.
+
+    Attributes
+    ----------
+    x : Tensor
+        Decoded bits, belief > 0, shape (n_samples, n_sites).
+    beliefs : Tensor
+        Log-odds of the max-marginals, as max-product sees them, same shape.
+    messages : Tensor or None
+        Log-odds n of all messages, (n_samples, 2, n_pairs), in the order of
+        ``model.pair_terms()``: first to second site, then back.
+    """
+
+    x: Tensor
+    beliefs: Tensor
+    messages: Tensor | None = field(default=None, repr=False)
+
+
+def max_product(
+    model: PairwiseModel,
+    unaries: Tensor,
+    n_sweeps: int,
+    *,
+    damping: float = 0.5,
+    init: str = "zero",
+    messages: Tensor | None = None,
+    return_messages: bool = False,
+) -> MaxProductResult:
+    """Look for the most likely state by parallel, damped max-product.
+
+    Exact on trees once every message has crossed the tree. On the CPU by
+    compiled code, chosen by the kind of the model and its sparsity, with
+    samples spread over ``torch.get_num_threads()`` threads; elsewhere
+    `max_product_reference`.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, PairwiseGraph or RBM
+        Its weights are used, its biases are not.
+    unaries : Tensor
+        What stands in for the biases, for example biases and noise, shape
+        (n_samples, n_sites), floating, finite. The sites of an RBM are its
+        visible units, then its hidden ones.
+    n_sweeps : int
+        Updates of all messages.
+    damping : float
+        Part of the old message that is kept, in [0, 1); the paper's alpha.
+    init : {"zero", "symmetric"}
+        Where messages start. "zero" is the paper's n = 0, which takes every
+        neighbour for a 0; "symmetric" is n = w / 2, which favours neither.
+    messages : Tensor, optional
+        Messages to start from instead, as `MaxProductResult` holds them.
+    return_messages : bool
+        Whether the result holds the messages; they take
+        2 n_samples n_pairs numbers, which are not needed otherwise.
+
+    Returns
+    -------
+    MaxProductResult
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range, of another shape, or not finite.
+
+    See Also
+    --------
+    max_product_reference : the same in plain torch.
+
+    Notes
+    -----
+    See the chapter :doc:`/book/perturb_and_max_product/index`.
+    """
+    terms = _check(model, unaries, n_sweeps, damping, init, messages)
+    if unaries.device.type != "cpu":
+        return max_product_reference(
+            model,
+            unaries,
+            n_sweeps,
+            damping=damping,
+            init=init,
+            messages=messages,
+            return_messages=return_messages,
+        )
+    dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
+    kept = messages is not None or return_messages
+    sparse = isinstance(model, PairwiseGraph)
+    if isinstance(model, BoltzmannMachine) and not kept:
+        n_edges = int(terms.weight.count_nonzero())
+        sparse = n_edges < _SPARSE * len(terms.weight)
+        if sparse:
+            some = terms.weight != 0
+            first, second = terms.first[some], terms.second[some]
+            terms = PairTerms(first, second, terms.weight[some], terms.bias)
+    half = terms.weight.to(dtype) / 2
+    # The kernels keep n - w / 2, and so each site hears half its weights anyway.
+    lean = torch.zeros(unaries.shape[1], dtype=dtype)
+    lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
+    start = 0.0 if init == "symmetric" else -1.0
+    u = (unaries.to(dtype) + lean).numpy()
+    beliefs = np.empty_like(u)
+    m = None
+    if messages is not None:
+        m = np.ascontiguousarray((messages.to(dtype) - half).numpy())
+    elif return_messages or sparse:
+        m = (start * half).expand(len(u), 2, -1).contiguous().numpy()
+    if sparse:
+        assert m is not None
+        _sweep_edges(terms, half, u, beliefs, m, n_sweeps, damping)
+    else:
+        _sweep_matrix(model, half.numpy(), u, beliefs, m, start, n_sweeps, damping)
+    found = torch.from_numpy(beliefs).to(unaries.dtype)
+    final = None
+    if return_messages:
+        assert m is not None
+        final = (torch.from_numpy(m) + half).to(unaries.dtype)
+    return MaxProductResult((found > 0).to(unaries.dtype), found, final)
+
+
+def max_product_reference(
+    model: PairwiseModel,
+    unaries: Tensor,
+    n_sweeps: int,
+    *,
+    damping: float = 0.5,
+    init: str = "zero",
+    messages: Tensor | None = None,
+    return_messages: bool = False,
+) -> MaxProductResult:
+    """Do what `max_product` does in plain torch, on any device.
+
+    Takes, returns and raises the same.
+    """
+    terms = _check(model, unaries, n_sweeps, damping, init, messages)
+    weight = terms.weight.to(unaries)
+    source = torch.cat([terms.first, terms.second])
+    target = torch.cat([terms.second, terms.first])
+    w = weight.repeat(2)
+    if messages is None:
+        n = (w / 2 if init == "symmetric" else 0 * w).repeat(len(unaries), 1)
+    else:
+        n = messages.flatten(1)
+
+    def heard(n: Tensor) -> Tensor:
+        """Unaries and all incoming messages of each site."""
+        return unaries.index_add(1, target, n)
+
+    for _ in range(n_sweeps):
+        back = n.roll(len(weight), 1)  # the message the other way
+        p = heard(n)[:, source] - back
+        update = (p + w).clamp(min=0) - p.clamp(min=0)  # Eq. 6
+        n = damping * n + (1 - damping) * update
+    beliefs = heard(n)
+    final = n.view(len(n), 2, -1) if return_messages else None
+    return MaxProductResult((beliefs > 0).to(unaries.dtype), beliefs, final)
+
+
+def _check(
+    model: PairwiseModel,
+    unaries: Tensor,
+    n_sweeps: int,
+    damping: float,
+    init: str,
+    messages: Tensor | None,
+) -> PairTerms:
+    if not isinstance(model, BoltzmannMachine | PairwiseGraph | RBM):
+        raise InputError(
+            "model must be a BoltzmannMachine, a PairwiseGraph or an RBM, "
+            f"got {type(model).__name__}"
+        )
+    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_range("damping", damping, low=0, high=1, include_high=False)
+    check_choice("init", init, STARTS)
+    terms = model.pair_terms()
+    check_shape("unaries", unaries, (None, len(terms.bias)))
+    check_finite("unaries", unaries)
+    check_finite("weight", terms.weight)
+    if messages is not None:
+        check_shape("messages", messages, (len(unaries), 2, len(terms.weight)))
+        check_finite("messages", messages)
+    return terms
+
+
+def _sweep_matrix(
+    model: PairwiseModel,
+    half: np.ndarray[Any, Any],
+    unaries: np.ndarray[Any, Any],
+    beliefs: np.ndarray[Any, Any],
+    messages: np.ndarray[Any, Any] | None,
+    start: float,
+    n_sweeps: int,
+    damping: float,
+) -> None:
+    """Sweep a dense or a bipartite model, its samples spread over threads."""
+    sweeps = kernels.dense_sweeps
+    if isinstance(model, RBM):
+        sweeps = kernels.bipartite_sweeps
+        half = half.reshape(model.n_hidden, model.n_visible)
+
+    def work(rows: slice) -> None:
+        if messages is None:  # one sample's worth, used again by the next
+            a, b = np.empty((2, 1, *half.shape), half.dtype)
+        else:
+            shape = (rows.stop - rows.start, *half.shape)
+            a, b = (messages[rows, way].reshape(shape) for way in (0, 1))
+            if isinstance(model, RBM):  # rows are hidden units, second of a pair
+                a, b = b, a
+        fresh = messages is None
+        u, found = unaries[rows], beliefs[rows]
+        sweeps(half, u, found, a, b, fresh, start, n_sweeps, damping)
+        if messages is not None:
+            ways = (b, a) if isinstance(model, RBM) else (a, b)
+            for way, value in enumerate(ways):
+                messages[rows, way] = value.reshape(len(value), -1)
+
+    in_threads(work, len(unaries))
+
+
+def _sweep_edges(
+    terms: PairTerms,
+    half: Tensor,
+    unaries: np.ndarray[Any, Any],
+    beliefs: np.ndarray[Any, Any],
+    messages: np.ndarray[Any, Any],
+    n_sweeps: int,
+    damping: float,
+) -> None:
+    """Sweep the edges of a graph, its samples spread over threads."""
+    first, second = terms.first.numpy(), terms.second.numpy()
+
+    def work(rows: slice) -> None:
+        u = np.ascontiguousarray(unaries[rows].T)
+        a, b = (np.ascontiguousarray(messages[rows, way].T) for way in (0, 1))
+        found = np.empty_like(u)
+        kernels.sparse_sweeps(
+            first, second, half.numpy(), u, found, a, b, n_sweeps, damping
+        )
+        beliefs[rows] = found.T
+        messages[rows, 0], messages[rows, 1] = a.T, b.T
+
+    in_threads(work, len(unaries))
