@@ -1,0 +1,207 @@
+"""Perturb-and-MAP by linear programming: the relaxation, and where it is loose.
+
+The best configuration of a pairwise model is the vertex of a polytope that has
+too many faces to list. Its relaxation keeps those that involve one pair: every
+pair has a law of its own, and the laws agree about each site. The solution
+tells the best configuration if it is integral, and at best says "one half"
+where it is not.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_finite, check_range, check_shape
+from ebmtut.energies import PairTerms
+from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
+from ebmtut.random import logistic
+
+__all__ = ["Relaxation", "perturb_and_map_lp", "relax"]
+
+# HiGHS meets its constraints to 1e-7; vertices are multiples of one half.
+_INTEGRAL = 1e-5
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """Solution of the relaxation, and what it is rounded to.
+
+    Attributes
+    ----------
+    x : Tensor
+        Bits, shape (n_samples, n_sites): 1 where the relaxed value is above
+        one half, so that an undecided site is 0.
+    relaxed : Tensor
+        The solution p in [0, 1], shape (n_samples, n_sites).
+    bound : Tensor
+        Its value, an upper bound on the maximum of -E(x) + unaries . x,
+        shape (n_samples,).
+    """
+
+    x: Tensor
+    relaxed: Tensor
+    bound: Tensor
+
+    @property
+    def fractional(self) -> Tensor:
+        """Part of the sites without an integral value, shape (n_samples,)."""
+        off = (self.relaxed - self.relaxed.round()).abs() > _INTEGRAL
+        return off.double().mean(dim=1)
+
+
+def relax(
+    model: PairwiseModel, unaries: Tensor, *, form: str = "compact"
+) -> Relaxation:
+    """Solve the linear programming relaxation of a pairwise model.
+
+    With p_i for x_i = 1 and q_ij for both, the compact form maximises
+    w . q + b . p under q_ij <= p_i, q_ij <= p_j, p_i + p_j - 1 <= q_ij and
+    0 <= q, p <= 1 (Lazaro-Gredilla, Dedieu and George, 2021, Appendix D; both
+    the Ising model and the RBM are lists of pairs). The standard form has a
+    variable for each of the four states of a pair and two for each site.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, RBM or PairwiseGraph
+        A pairwise model.
+    unaries : Tensor
+        Added to the model's own biases, shape (n_samples, n_sites).
+    form : {"compact", "standard"}
+        Both have the same optima.
+
+    Returns
+    -------
+    Relaxation
+
+    Raises
+    ------
+    InputError
+        If the model is no pairwise model, the shape does not fit, or an entry
+        is not finite.
+    RuntimeError
+        If the solver gives up.
+    """
+    terms = nonzero_pairs(model)
+    n_sites = len(terms.bias)
+    check_shape("unaries", unaries, (None, n_sites))
+    check_finite("unaries", unaries)
+    check_choice("form", form, ("compact", "standard"))
+    program = _compact(terms) if form == "compact" else _standard(terms)
+    relaxed, bound = [], []
+    for b in (terms.bias.to(unaries) + unaries).double().numpy(force=True):
+        p, value = program(b)
+        relaxed.append(p)
+        bound.append(value)
+    p = torch.tensor(np.array(relaxed)).reshape(-1, n_sites).to(unaries)
+    x = (p > 0.5 + _INTEGRAL).to(unaries)
+    return Relaxation(x, p, torch.tensor(bound).to(unaries))
+
+
+def perturb_and_map_lp(
+    model: PairwiseModel, n_samples: int, *, generator: torch.Generator
+) -> Relaxation:
+    """Sample by perturb-and-MAP, with the relaxation in the place of the MAP.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, RBM or PairwiseGraph
+        A pairwise model.
+    n_samples : int
+        Number of perturbations; every one costs a linear program.
+    generator : torch.Generator
+        Source of the logistic noise.
+
+    Returns
+    -------
+    Relaxation
+        Samples in ``x``; see `Relaxation` for how fractions are rounded.
+
+    Raises
+    ------
+    InputError
+        As `relax`, and if ``n_samples`` is less than 1.
+    """
+    check_range("n_samples", n_samples, low=1, integer=True)
+    bias = nonzero_pairs(model).bias
+    noise = logistic((n_samples, len(bias)), generator=generator, dtype=torch.float64)
+    return relax(model, noise)
+
+
+def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]
+    """Program of the compact form: a function of the biases."""
+    n_sites, n_pairs = len(terms.bias), len(terms.weight)
+    i, j, w = terms.first.numpy(), terms.second.numpy(), terms.weight.numpy()
+    q = n_sites + np.arange(n_pairs)
+    # An attractive pair pushes q up against the first two constraints, a
+    # repulsive one down against the third: the others can't bind.
+    up, down = np.flatnonzero(w > 0), np.flatnonzero(w < 0)
+    rows = np.arange(2 * len(up) + len(down))
+    first, second, third = np.split(rows, [len(up), 2 * len(up)])
+    entries = [
+        (first, q[up], 1.0),
+        (first, i[up], -1.0),
+        (second, q[up], 1.0),
+        (second, j[up], -1.0),
+        (third, i[down], 1.0),
+        (third, j[down], 1.0),
+        (third, q[down], -1.0),
+    ]
+    matrix = _sparse(entries, (len(rows), n_sites + n_pairs))
+    limit = np.zeros(len(rows))
+    limit[third] = 1.0
+
+    def solve(b):  # type: ignore[no-untyped-def]
+        solution = linprog(
+            -np.concatenate([b, w]), matrix, limit, bounds=(0, 1), method="highs"
+        )
+        return _checked(solution)[:n_sites], -solution.fun
+
+    return solve
+
+
+def _standard(terms: PairTerms):  # type: ignore[no-untyped-def]
+    """Program of the standard form; pair k has variables 00, 01, 10, 11."""
+    n_sites, n_pairs = len(terms.bias), len(terms.weight)
+    i, j, w = terms.first.numpy(), terms.second.numpy(), terms.weight.numpy()
+    pair = np.arange(n_pairs)
+    at = 2 * n_sites + 4 * pair
+    entries = [(np.arange(n_sites), 2 * np.arange(n_sites) + x, 1.0) for x in (0, 1)]
+    for x in (0, 1):
+        # Sums over the partner's state are the site's own law.
+        of_i, of_j = n_sites + 4 * pair + x, n_sites + 4 * pair + 2 + x
+        entries += [(of_i, at + 2 * x, 1.0), (of_i, at + 2 * x + 1, 1.0)]
+        entries += [(of_j, at + x, 1.0), (of_j, at + 2 + x, 1.0)]
+        entries += [(of_i, 2 * i + x, -1.0), (of_j, 2 * j + x, -1.0)]
+    size = (n_sites + 4 * n_pairs, 2 * n_sites + 4 * n_pairs)
+    matrix = _sparse(entries, size)
+    right = np.concatenate([np.ones(n_sites), np.zeros(4 * n_pairs)])
+    score = np.zeros(size[1])
+    score[at + 3] = w
+
+    def solve(b):  # type: ignore[no-untyped-def]
+        score[1 : 2 * n_sites : 2] = b
+        solution = linprog(
+            -score, A_eq=matrix, b_eq=right, bounds=(0, 1), method="highs"
+        )
+        return _checked(solution)[1 : 2 * n_sites : 2], -solution.fun
+
+    return solve
+
+
+def _sparse(entries, shape):  # type: ignore[no-untyped-def]
+    rows, columns, values = zip(*entries, strict=True)
+    value = np.concatenate(
+        [np.full(len(r), v) for r, v in zip(rows, values, strict=True)]
+    )
+    where = (np.concatenate(rows), np.concatenate(columns))
+    return coo_array((value, where), shape=shape).tocsr()
+
+
+def _checked(solution):  # type: ignore[no-untyped-def]
+    if solution.status != 0:
+        raise RuntimeError(f"the solver gave up: {solution.message}")
+    return solution.x

@@ -1,0 +1,220 @@
+"""MPLP, linear programs and coordinate descent against brute force."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
+from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_descent
+from ebmtut.message_passing.linear_programs import perturb_and_map_lp, relax
+from ebmtut.message_passing.log_partition import exact_perturb_and_map
+from ebmtut.message_passing.mplp import mplp
+from ebmtut.random import make_generator
+
+seeds = st.integers(0, 10**6)
+
+
+def random_machine(n_sites, seed, *, attractive=False):
+    generator = make_generator(seed)
+    weight = 2 * torch.randn(n_sites, n_sites, generator=generator, dtype=torch.float64)
+    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
+    return BoltzmannMachine(weight.abs() if attractive else weight, bias)
+
+
+def random_tree(n_sites, seed):
+    generator = make_generator(seed)
+    parents = [
+        int(torch.randint(i, (), generator=generator)) for i in range(1, n_sites)
+    ]
+    edges = torch.tensor([parents, list(range(1, n_sites))], dtype=torch.int64)
+    weight = 2 * torch.randn(n_sites - 1, generator=generator, dtype=torch.float64)
+    bias = torch.randn(n_sites, generator=generator, dtype=torch.float64)
+    return PairwiseGraph(edges, weight, bias)
+
+
+def draw(n_samples, n_sites, seed):
+    generator = make_generator(seed + 1)
+    return torch.randn(n_samples, n_sites, generator=generator, dtype=torch.float64)
+
+
+def best(model, unaries):
+    """Best bits and their scores by trying all."""
+    x = exact_perturb_and_map(model, unaries.shape[1], unaries)
+    return x, scores(model, x, unaries)
+
+
+def scores(model, x, unaries):
+    return -model(x) + (unaries * x).sum(dim=1)
+
+
+# --------------------------------------------------------------------- MPLP
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 8), seeds)
+def test_mplp_is_exact_on_trees(n_sites, seed):
+    model, unaries = random_tree(n_sites, seed), draw(4, n_sites, seed)
+    x, value = best(model, unaries)
+    result = mplp(model, unaries, tolerance=1e-10)
+    assert result.converged.all()
+    assert torch.equal(result.x, x)
+    assert torch.allclose(result.bound, value, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 8), seeds)
+def test_bounds_hold_and_mplp_is_no_better_than_the_program(n_sites, seed):
+    model, unaries = random_machine(n_sites, seed), draw(3, n_sites, seed)
+    _, value = best(model, unaries)
+    program = relax(model, unaries)
+    for max_sweeps in (1, 3, 1000):
+        result = mplp(model, unaries, max_sweeps=max_sweeps)
+        assert (result.bound >= program.bound - 1e-6).all()
+        assert (scores(model, result.x, unaries) <= value + 1e-9).all()
+    assert (program.bound >= value - 1e-6).all()
+
+
+def test_the_bound_of_mplp_never_rises():
+    model, unaries = random_machine(7, 5), draw(6, 7, 5)
+    bounds = [mplp(model, unaries, max_sweeps=k).bound for k in range(1, 30)]
+    steps = torch.stack(bounds).diff(dim=0)
+    assert (steps <= 1e-9).all() and (steps[0] < -1e-3).any()
+
+
+@pytest.mark.parametrize("max_sweeps", [1, 4, 5000])
+def test_mplp_kernel_and_reference(max_sweeps):
+    model, unaries = random_machine(6, 2), draw(5, 6, 2)
+    ours, plain = (
+        mplp(model, unaries, max_sweeps=max_sweeps, kernel=kernel)
+        for kernel in ("compiled", "reference")
+    )
+    # The plain version goes on until the slowest sample is done.
+    assert torch.allclose(ours.beliefs, plain.beliefs, atol=1e-4)
+    assert torch.allclose(ours.bound, plain.bound, atol=1e-4)
+    assert torch.equal(ours.n_sweeps, plain.n_sweeps)
+    assert torch.equal(ours.converged, plain.converged)
+    assert bool(ours.converged.all()) == (max_sweeps == 5000)
+
+
+def test_frustration_leaves_mplp_undecided():
+    """Three spins that should all differ, no field: one half is the solution."""
+    coupling = -torch.ones(3, 3, dtype=torch.float64)
+    model = BoltzmannMachine.from_ising(Ising(coupling))
+    nothing = torch.zeros(1, 3, dtype=torch.float64)
+    result = mplp(model, nothing)
+    assert result.beliefs.abs().max() < 1e-5
+    program = relax(model, nothing)
+    assert torch.allclose(program.relaxed, torch.full((1, 3), 0.5).double())
+    assert program.fractional.item() == 1
+    assert not program.x.any()
+
+
+# ---------------------------------------------------------- linear programs
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 7), seeds)
+def test_compact_and_standard_programs_agree(n_sites, seed):
+    model, unaries = random_machine(n_sites, seed), draw(2, n_sites, seed)
+    compact, standard = (relax(model, unaries, form=f) for f in ("compact", "standard"))
+    assert torch.allclose(compact.bound, standard.bound, atol=1e-6)
+    # Optima of continuous random programs are unique.
+    assert torch.allclose(compact.relaxed, standard.relaxed, atol=1e-5)
+    halves = 2 * compact.relaxed
+    assert torch.allclose(halves, halves.round(), atol=1e-5)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(1, 8), seeds)
+def test_attractive_models_are_solved(n_sites, seed):
+    model = random_machine(n_sites, seed, attractive=True)
+    unaries = 3 * draw(3, n_sites, seed)
+    x, value = best(model, unaries)
+    result = relax(model, unaries)
+    assert torch.equal(result.x, x)
+    assert not result.fractional.any()
+    assert torch.allclose(result.bound, value, atol=1e-6)
+
+
+def random_rbm(seed=0, n_hidden=4, n_visible=5):
+    generator = make_generator(seed)
+    shapes = ((n_hidden, n_visible), (n_hidden,), (n_visible,))
+    return RBM(
+        *(torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
+    )
+
+
+def as_graph(rbm):
+    terms = rbm.pair_terms()
+    edges = torch.stack([terms.first, terms.second])
+    return PairwiseGraph(edges, terms.weight, terms.bias)
+
+
+def test_the_program_of_an_rbm_is_that_of_its_graph():
+    rbm, unaries = random_rbm(), draw(4, 9, 0)
+    ours, graph = relax(rbm, unaries), relax(as_graph(rbm), unaries)
+    assert torch.equal(ours.relaxed, graph.relaxed)
+    _, value = best(as_graph(rbm), unaries)
+    assert (ours.bound >= value - 1e-6).all()
+    standard = relax(rbm, unaries, form="standard")
+    assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
+
+
+def test_samples_without_couplings_have_the_right_law():
+    bias = torch.tensor([-1.0, 0.0, 2.0]).double()
+    model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
+    result = perturb_and_map_lp(model, 400, generator=make_generator(0))
+    law = bias.sigmoid()
+    error = (law * (1 - law) / 400).sqrt()
+    assert ((result.x.mean(0) - law).abs() < 5 * error).all()
+
+
+# ------------------------------------------------------- coordinate descent
+
+
+@pytest.mark.parametrize("model", [random_machine(6, 1), random_rbm(1)])
+def test_descent_ends_where_no_single_flip_helps(model):
+    """A restart with the same noise from the end does not move."""
+    end = perturb_and_coordinate_descent(model, 20, 60, generator=make_generator(3))
+    more = perturb_and_coordinate_descent(model, 20, 61, generator=make_generator(3))
+    assert torch.equal(end, more)
+    assert set(end.unique().tolist()) == {0.0, 1.0}
+
+
+def test_descent_without_couplings_is_exact():
+    bias = torch.tensor([-1.0, 0.0, 2.0]).double()
+    model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
+    x = perturb_and_coordinate_descent(model, 5000, 1, generator=make_generator(0))
+    law = bias.sigmoid()
+    error = (law * (1 - law) / 5000).sqrt()
+    assert ((x.mean(0) - law).abs() < 5 * error).all()
+
+
+def test_descent_stays_at_its_start_without_steps():
+    rbm = random_rbm(2)
+    v = (torch.rand(7, 5, generator=make_generator(1)) < 0.5).double()
+    x = perturb_and_coordinate_descent(rbm, 7, 0, start=v, generator=make_generator(0))
+    assert x.shape == (7, 9) and torch.equal(x[:, :5], v)
+
+
+def test_bad_arguments():
+    model, generator = random_machine(3, 0), make_generator(0)
+    nothing = torch.zeros(1, 3).double()
+    with pytest.raises(InputError, match="model"):
+        mplp(Ising(torch.zeros(3, 3)), nothing)
+    with pytest.raises(InputError, match="unaries"):
+        mplp(model, nothing[:, :2])
+    with pytest.raises(InputError, match="finite"):
+        relax(model, nothing + torch.nan)
+    with pytest.raises(InputError, match="tolerance"):
+        mplp(model, nothing, tolerance=0)
+    with pytest.raises(InputError, match="form"):
+        relax(model, nothing, form="dual")
+    with pytest.raises(InputError, match="n_samples"):
+        perturb_and_map_lp(model, 0, generator=generator)
+    with pytest.raises(InputError, match="model"):
+        perturb_and_coordinate_descent(nothing, 1, 1, generator=generator)
+    with pytest.raises(InputError, match="start"):
+        perturb_and_coordinate_descent(model, 2, 1, start=nothing, generator=generator)
