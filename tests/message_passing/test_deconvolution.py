@@ -34,7 +34,7 @@ def test_convolution_by_its_definition():
     assert torch.equal(binary_convolution(s, w), x)
 
 
-@pytest.mark.parametrize("damping", [0.5, 1.0])
+@pytest.mark.parametrize("damping", [0.0, 0.5])
 @pytest.mark.parametrize("n_sweeps", [0, 1, 2, 20])
 def test_kernel_sends_the_messages_of_the_plain_version(n_sweeps, damping):
     x = small_problem()
@@ -146,7 +146,7 @@ def test_repeated_unaries_weigh_as_often():
         ({"location_prior": 0.0}, "location_prior"),
         ({"feature_prior": 1.0}, "feature_prior"),
         ({"location_copies": 0}, "location_copies"),
-        ({"damping": 0.0}, "damping"),
+        ({"damping": 1.0}, "damping"),
         ({"evidence": float("inf")}, "evidence"),
         ({"kernel": "fast"}, "kernel"),
     ],

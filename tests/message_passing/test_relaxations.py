@@ -41,12 +41,12 @@ def draw(n_samples, n_sites, seed):
 
 def best(model, unaries):
     """Best bits and their scores by trying all."""
-    x = exact_perturb_and_map(model, unaries.shape[1], unaries)
+    x = exact_perturb_and_map(model, unaries.shape[1], unaries - model.bias)
     return x, scores(model, x, unaries)
 
 
 def scores(model, x, unaries):
-    return -model(x) + (unaries * x).sum(dim=1)
+    return -model(x) + ((unaries - model.bias) * x).sum(dim=1)
 
 
 # --------------------------------------------------------------------- MPLP
@@ -102,10 +102,10 @@ def test_frustration_leaves_mplp_undecided():
     """Three spins that should all differ, no field: one half is the solution."""
     coupling = -torch.ones(3, 3, dtype=torch.float64)
     model = BoltzmannMachine.from_ising(Ising(coupling))
-    nothing = torch.zeros(1, 3, dtype=torch.float64)
-    result = mplp(model, nothing)
+    no_field = model.bias.detach()[None]
+    result = mplp(model, no_field)
     assert result.beliefs.abs().max() < 1e-5
-    program = relax(model, nothing)
+    program = relax(model, no_field)
     assert torch.allclose(program.relaxed, torch.full((1, 3), 0.5).double())
     assert program.fractional.item() == 1
     assert not program.x.any()

@@ -7,21 +7,11 @@ ANDs gathers these, a second sends the messages back. What the first pass
 computed is cheaper to compute again than to keep.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 
+from ebmtut._compiled import compiled
+
 __all__ = ["deconvolution_sweeps"]
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, keeping the machine code on disk if possible."""
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no folder to write to
-        return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 @compiled
@@ -38,7 +28,7 @@ def deconvolution_sweeps(bottom, s_unaries, w_unaries, n_sweeps, damping):  # ty
     _, w_rows, w_columns = w_unaries.shape
     dtype = bottom.dtype
     zero = dtype.type(0)
-    new_part = dtype.type(damping)
+    new_part = dtype.type(1 - damping)
     to_s = np.zeros((n_features, rows, columns, w_rows, w_columns, n_images), dtype)
     to_w = np.zeros_like(to_s)
     s_beliefs = s_unaries.copy()

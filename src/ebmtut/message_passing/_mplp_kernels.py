@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ebmtut.message_passing._factor_kernels import compiled
+from ebmtut._compiled import compiled
 
 __all__ = ["mplp_sweeps"]
 

@@ -1,11 +1,10 @@
 """What the bounds and relaxations read of a pairwise model: its true pairs."""
 
 from ebmtut.checks import InputError
-from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.energies import PairTerms
+from ebmtut.message_passing.max_product import PairwiseModel
 
-__all__ = ["PairwiseModel", "nonzero_pairs"]
-
-PairwiseModel = BoltzmannMachine | RBM | PairwiseGraph
+__all__ = ["nonzero_pairs"]
 
 
 def nonzero_pairs(model: PairwiseModel) -> PairTerms:

@@ -109,7 +109,7 @@ def deconvolve(
     n_sweeps : int
         Updates of all messages.
     damping : float
-        Part of a message that is new, in (0, 1].
+        Part of the old message that is kept, in [0, 1); the paper's alpha.
     evidence : float
         Log-odds of an observed pixel, positive and finite.
 
@@ -193,8 +193,8 @@ def deconvolve_reference(
         from_w = w_beliefs - to_w
         pairs = and_to_bottom(from_s, from_w)
         new_s, new_w = and_to_tops(from_s, from_w, or_to_tops(pairs, bottom))
-        to_s = to_s + damping * (new_s - to_s)
-        to_w = to_w + damping * (new_w - to_w)
+        to_s = damping * to_s + (1 - damping) * new_s
+        to_w = damping * to_w + (1 - damping) * new_w
         s_beliefs = s_unaries + location_sum(to_s)
         before, w_beliefs = w_beliefs, w_unaries + to_w.sum((0, 1))
         changes.append((w_beliefs - before).abs().max())
@@ -327,5 +327,5 @@ def _check(
     check_finite("location_unaries", location_unaries)
     check_finite("feature_unaries", feature_unaries)
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
-    check_range("damping", damping, low=0, high=1, include_low=False)
+    check_range("damping", damping, low=0, high=1, include_high=False)
     check_range("evidence", evidence, low=0, include_low=False)

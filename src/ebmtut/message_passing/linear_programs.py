@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ebmtut.checks import check_choice, check_finite, check_range, check_shape
 from ebmtut.energies import PairTerms
-from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
+from ebmtut.message_passing._pairs import nonzero_pairs
+from ebmtut.message_passing.max_product import PairwiseModel
 from ebmtut.random import logistic
 
 __all__ = ["Relaxation", "perturb_and_map_lp", "relax"]
@@ -38,8 +39,7 @@ class Relaxation:
     relaxed : Tensor
         The solution p in [0, 1], shape (n_samples, n_sites).
     bound : Tensor
-        Its value, an upper bound on the maximum of -E(x) + unaries . x,
-        shape (n_samples,).
+        Its value, an upper bound on the best score, shape (n_samples,).
     """
 
     x: Tensor
@@ -58,18 +58,20 @@ def relax(
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 
-    With p_i for x_i = 1 and q_ij for both, the compact form maximises
-    w . q + b . p under q_ij <= p_i, q_ij <= p_j, p_i + p_j - 1 <= q_ij and
-    0 <= q, p <= 1 (Lazaro-Gredilla, Dedieu and George, 2021, Appendix D; both
-    the Ising model and the RBM are lists of pairs). The standard form has a
-    variable for each of the four states of a pair and two for each site.
+    With p_i for x_i = 1, q_ij for both and b the unaries, the compact form
+    maximises w . q + b . p under q_ij <= p_i, q_ij <= p_j,
+    p_i + p_j - 1 <= q_ij and 0 <= q, p <= 1 (Lazaro-Gredilla, Dedieu and
+    George, 2021, Appendix D; the Ising model and the RBM are both lists of
+    pairs). The standard form has a variable for each of the four states of a
+    pair and two for each site.
 
     Parameters
     ----------
     model : BoltzmannMachine, RBM or PairwiseGraph
-        A pairwise model.
+        Its weights are used, its biases are not.
     unaries : Tensor
-        Added to the model's own biases, shape (n_samples, n_sites).
+        What stands in for the biases, for example biases and noise, shape
+        (n_samples, n_sites).
     form : {"compact", "standard"}
         Both have the same optima.
 
@@ -92,7 +94,7 @@ def relax(
     check_choice("form", form, ("compact", "standard"))
     program = _compact(terms) if form == "compact" else _standard(terms)
     relaxed, bound = [], []
-    for b in (terms.bias.to(unaries) + unaries).double().numpy(force=True):
+    for b in unaries.double().numpy(force=True):
         p, value = program(b)
         relaxed.append(p)
         bound.append(value)
@@ -128,7 +130,7 @@ def perturb_and_map_lp(
     check_range("n_samples", n_samples, low=1, integer=True)
     bias = nonzero_pairs(model).bias
     noise = logistic((n_samples, len(bias)), generator=generator, dtype=torch.float64)
-    return relax(model, noise)
+    return relax(model, bias + noise)
 
 
 def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]

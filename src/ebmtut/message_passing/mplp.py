@@ -15,7 +15,8 @@ from torch import Tensor
 from ebmtut.checks import check_choice, check_finite, check_range, check_shape
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
-from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
+from ebmtut.message_passing._pairs import nonzero_pairs
+from ebmtut.message_passing.max_product import PairwiseModel
 
 __all__ = ["MPLP", "mplp"]
 
@@ -32,7 +33,7 @@ class MPLP:
         Log-odds, shape (n_samples, n_sites). Zero, up to the tolerance, where
         the bound does not decide.
     bound : Tensor
-        Upper bound on the maximum of -E(x) + unaries . x, shape (n_samples,).
+        Upper bound on the best score, shape (n_samples,).
     n_sweeps : Tensor
         Sweeps that each sample took, int64, shape (n_samples,).
     converged : Tensor
@@ -55,8 +56,9 @@ def mplp(
     max_sweeps: int = 10_000,
     kernel: str = "compiled",
 ) -> MPLP:
-    """Maximise a model with added unaries by MPLP.
+    """Look for the most likely state by MPLP.
 
+    The score is the sum of w x_i x_j over pairs, plus unaries . x.
     With a_i the belief of i without the message of the pair, the pair sends
     i the message (max(0, a_j + w) - max(0, a_j) - a_i) / 2, and j its mirror
     image (Globerson and Jaakkola, 2007, edge updates). Pairs take turns in a
@@ -65,9 +67,10 @@ def mplp(
     Parameters
     ----------
     model : BoltzmannMachine, RBM or PairwiseGraph
-        A pairwise model.
+        Its weights are used, its biases are not.
     unaries : Tensor
-        Added to the model's own biases, shape (n_samples, n_sites).
+        What stands in for the biases, for example biases and noise, shape
+        (n_samples, n_sites).
     tolerance : float
         A sample is done when a sweep changes no message by more.
     max_sweeps : int
@@ -92,14 +95,13 @@ def mplp(
     check_range("tolerance", tolerance, low=0, include_low=False)
     check_range("max_sweeps", max_sweeps, low=1, integer=True)
     check_choice("kernel", kernel, ("compiled", "reference"))
-    bias = terms.bias.to(unaries) + unaries
     if kernel == "reference":
-        return _reference(terms, bias, tolerance, max_sweeps)
+        return _reference(terms, unaries, tolerance, max_sweeps)
     beliefs, bound, n_sweeps, converged = kernels.mplp_sweeps(
         terms.first.numpy(),
         terms.second.numpy(),
         terms.weight.double().numpy(),
-        bias.double().contiguous().numpy(),
+        unaries.double().contiguous().numpy(force=True),
         tolerance,
         max_sweeps,
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ebmtut.samplers._ising_kernels import compiled
+from ebmtut._compiled import compiled
 
 __all__ = ["deconvolution_sweep"]
 

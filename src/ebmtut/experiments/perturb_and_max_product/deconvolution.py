@@ -56,7 +56,7 @@ class Protocol:
         How often a location's log-odds count for each pixel of a feature; 0
         stands for once in all.
     damping : float
-        Part of a message that is new.
+        Part of the old message that is kept.
     sampler : str
         "PMP" or "Gibbs".
     """
@@ -70,7 +70,7 @@ class Protocol:
 PROTOCOLS: Mapping[str, Protocol] = {
     "as printed": Protocol(),
     "as programmed": Protocol(copies_a_pixel=1),
-    "white border": Protocol(border=1, damping=0.7),
+    "white border": Protocol(border=1, damping=0.3),
     "Gibbs": Protocol(border=1, sampler="Gibbs"),
 }
 
