@@ -1,5 +1,13 @@
 """Optimal transport: Gibbs-OT, what judges it, and its rivals."""
 
+from ebmtut.transport.bregman_admm import (
+    bregman_admm,
+)
+from ebmtut.transport.conditionals import (
+    HalfStep,
+    half_step_law,
+    largest_of_exponentials,
+)
 from ebmtut.transport.cooling import (
     constant_temperatures,
     paper_cooling,
@@ -16,6 +24,11 @@ from ebmtut.transport.duals import (
     feasible_plan,
     marginal_error,
     transport_plan,
+)
+from ebmtut.transport.exact import (
+    ExactOT,
+    exact_ot,
+    sinkhorn,
 )
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
@@ -37,16 +50,51 @@ from ebmtut.transport.grid import (
     min_plus,
     min_plus_reference,
 )
+from ebmtut.transport.loss import (
+    Oracle,
+    exact_oracle,
+    gibbs_ot_oracle,
+    wasserstein_loss,
+)
 from ebmtut.transport.mirror_descent import (
     AcceleratedDescent,
     accelerated_start,
     accelerated_step,
     mirror_step,
 )
+from ebmtut.transport.mixing import (
+    has_mixed,
+    has_settled,
+    relative_gap,
+)
 from ebmtut.transport.oracle import GibbsOTOracle
+from ebmtut.transport.smoothed_wnmf import (
+    SmoothedWNMF,
+    smoothed_conjugate,
+    smoothed_wnmf,
+)
+from ebmtut.transport.temperature_bound import (
+    BoundedRun,
+    Martingale,
+    bounded_gibbs_ot,
+    simulate_martingale,
+    temperature_bound,
+)
+from ebmtut.transport.wasserstein_nmf import (
+    WNMFConfig,
+    WNMFState,
+    as_measures,
+    run_until_mixed,
+    wasserstein_nmf,
+    wnmf_epoch,
+    wnmf_start,
+    wnmf_temperature,
+)
 
 __all__ = [
     "AcceleratedDescent",
+    "BoundedRun",
+    "ExactOT",
     "FeasibleDuals",
     "GibbsOTOracle",
     "GibbsOTResult",
@@ -54,30 +102,58 @@ __all__ = [
     "GibbsOTTrace",
     "GridCost",
     "GridDuals",
+    "HalfStep",
+    "Martingale",
+    "Oracle",
     "Plan",
+    "SmoothedWNMF",
+    "WNMFConfig",
+    "WNMFState",
     "accelerated_start",
     "accelerated_step",
+    "as_measures",
+    "bounded_gibbs_ot",
+    "bregman_admm",
     "c_transform",
     "chain_value",
     "constant_temperatures",
     "cost_matrix",
     "dual_value",
+    "exact_oracle",
+    "exact_ot",
     "feasible_duals",
     "feasible_plan",
     "gibbs_ot",
     "gibbs_ot_iteration",
+    "gibbs_ot_oracle",
     "gibbs_ot_reference",
     "grid_cost",
     "grid_dual_value",
     "grid_duals",
     "grid_gibbs_pass",
+    "half_step_law",
+    "has_mixed",
+    "has_settled",
     "instances_innermost",
+    "largest_of_exponentials",
     "marginal_error",
     "max_plus",
     "min_plus",
     "min_plus_reference",
     "mirror_step",
     "paper_cooling",
+    "relative_gap",
+    "run_until_mixed",
+    "simulate_martingale",
+    "sinkhorn",
+    "smoothed_conjugate",
+    "smoothed_wnmf",
+    "temperature_bound",
     "temperatures_of",
     "transport_plan",
+    "wasserstein_loss",
+    "wasserstein_nmf",
+    "wnmf_epoch",
+    "wnmf_start",
+    "wnmf_temperature",
 ]

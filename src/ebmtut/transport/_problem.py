@@ -56,6 +56,7 @@ def check_masses(name: str, mass: Tensor) -> None:
         raise InputError(
             f"{name} must have shape (m,) or (batch, m), got {tuple(mass.shape)}"
         )
+    mass = mass.detach()
     total = mass.sum(-1)
     if not bool(torch.isfinite(total).all()):
         check_finite(name, mass)

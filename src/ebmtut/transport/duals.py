@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, check_range
 from ebmtut.transport._problem import check_problem, weighted_sum
+from ebmtut.transport.conditionals import half_step_law
 
 __all__ = [
     "FeasibleDuals",
@@ -173,13 +174,29 @@ class Plan(NamedTuple):
     marginal_error: float
 
 
-def transport_plan(p: Tensor, q: Tensor, cost: Tensor, U: Tensor, L: Tensor) -> Plan:
-    """Recover a sparse coupling from the chain (Eq. 22).
+def transport_plan(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    U: Tensor,
+    L: Tensor,
+    *,
+    temperature: float | None = None,
+) -> Plan:
+    """Recover a coupling from the chain (Eq. 22).
 
     Half of p_i goes to J(i) = argmin_j (M_ij + L_j), half of q_j comes from
-    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Its marginals are
-    right only in the limit, so the error is part of the answer;
-    :func:`feasible_plan` repairs it.
+    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Where the best
+    partners of an entry tie, as they do for the Euclidean cost on a line, one
+    of them gets all, and the marginals stay wrong however cold the chain.
+
+    With a temperature the masses are spread by the probabilities of the
+    constraints to be active in the next half step. At equilibrium that
+    coupling has the right marginals on average, at any temperature: both
+    halves are T times the chain's density on the facet g_i - h_j = M_ij.
+
+    The marginals' error is part of the answer; :func:`feasible_plan` repairs
+    it.
 
     Parameters
     ----------
@@ -189,17 +206,25 @@ def transport_plan(p: Tensor, q: Tensor, cost: Tensor, U: Tensor, L: Tensor) -> 
         M, ``(m1, m2)``.
     U, L : Tensor
         Statistics of the chain.
+    temperature : float, optional
+        T at which the constraints are weighed; None takes the active ones.
 
     Returns
     -------
     Plan
     """
     check_problem(p, q, cost)
-    to = (cost + L.masked_fill(q == 0, torch.inf)).argmin(1)
-    come_from = (U.masked_fill(p == 0, -torch.inf)[:, None] - cost).argmax(0)
+    if temperature is not None:
+        check_range("temperature", temperature, low=0, include_low=False)
+        to = half_step_law(cost, temperature, L=L, q=q).probability
+        come_from = half_step_law(cost, temperature, U=U, p=p).probability
+        coupling = (p[:, None] * to + q * come_from.T) / 2
+        return Plan(coupling, marginal_error(coupling, p, q))
+    best_j = (cost + L.masked_fill(q == 0, torch.inf)).argmin(1)
+    best_i = (U.masked_fill(p == 0, -torch.inf)[:, None] - cost).argmax(0)
     coupling = torch.zeros_like(cost)
-    coupling[torch.arange(len(p), device=p.device), to] += p / 2
-    coupling[come_from, torch.arange(len(q), device=q.device)] += q / 2
+    coupling[torch.arange(len(p), device=p.device), best_j] += p / 2
+    coupling[best_i, torch.arange(len(q), device=q.device)] += q / 2
     return Plan(coupling, marginal_error(coupling, p, q))
 
 

@@ -218,13 +218,13 @@ def standard_exponential(
     By inversion, which torch vectorises, in a fifth of the time of
     ``Tensor.exponential_``; the draws do not depend on how they are grouped.
     """
-    kind = {"dtype": like.dtype, "device": like.device}
-    u = torch.rand(tuple(shape), generator=generator, **kind)
+    size = tuple(shape)
+    u = torch.rand(size, generator=generator, dtype=like.dtype, device=like.device)
     return u.neg_().log1p_().neg_().clamp_(min=torch.finfo(like.dtype).eps / 2)
 
 
 def start_of(state: GibbsOTState | None, p: Tensor) -> Tensor:
-    """The g to start from."""
+    """Pick the g to start from."""
     if state is None:
         return torch.zeros_like(p)
     if state.g.shape != p.shape or state.g.dtype != p.dtype:

@@ -1,0 +1,115 @@
+"""Laws of one half step: each L_j given U, and each U_i given L.
+
+Given U, L_j is the largest of shifted exponentials: its law, its mean and
+which entry is likely the largest are known exactly (Lemma A.1).
+
+In Eqs. 19 and 20 as printed an inner sum has the index of the outer one, mu
+and lambda have an i or j where their definition has a k, and lambda pairs
+L_sigma(j) of iteration t + 1 with M_sigma(j + 1), where L_sigma(j + 1) of
+iteration t is meant. :func:`largest_of_exponentials` says what was meant.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError
+
+__all__ = ["HalfStep", "half_step_law", "largest_of_exponentials"]
+
+
+def largest_of_exponentials(
+    z: Tensor, weights: Tensor, temperature: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """Law of max_k (z_k - theta_k T / w_k) with standard exponential theta.
+
+    Its distribution function is the product of exp(-w_k (z_k - x)_+ / T),
+    which between two neighbouring z is one exponential: the mean is
+    max z - phi T with phi a sum over the sorted z (Lemma B.1, Eq. 19).
+
+    Parameters
+    ----------
+    z : Tensor
+        ``(..., m)``; -inf leaves an entry out.
+    weights : Tensor
+        w, ``(m,)``, non-negative; zero leaves an entry out.
+    temperature : float or Tensor
+        T > 0, a scalar.
+
+    Returns
+    -------
+    phi : Tensor
+        Shape ``(...)``.
+    probability : Tensor
+        That entry k is the largest, ``(..., m)``.
+    """
+    z, order = z.masked_fill(weights == 0, -torch.inf).sort(dim=-1, descending=True)
+    w = weights[order]
+    total = w.cumsum(-1)  # sum of w over the k largest
+    # log of mu_k, by which F falls between z_k and z_(k+1); mu_m = 0.
+    gap = (z[..., :-1] - z[..., 1:]).nan_to_num(nan=0.0, posinf=torch.inf)
+    log_mu = torch.nn.functional.pad(-total[..., :-1] * gap / temperature, (0, 1))
+    log_f = (log_mu.cumsum(-1) - log_mu).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    log_mu[..., -1] = -torch.inf
+    pieces = log_f.exp() * -torch.expm1(log_mu) / total
+    # Entry k can be the largest only below z_k, with density w_k F(x) / T.
+    below = pieces.flip(-1).cumsum(-1).flip(-1)
+    probability = torch.empty_like(below).scatter_(-1, order, w * below)
+    return pieces.sum(-1), probability
+
+
+class HalfStep(NamedTuple):
+    """What is known about the next half step from the statistics.
+
+    Attributes
+    ----------
+    mean : Tensor
+        E[L | U], ``(..., m2)``, or E[U | L], ``(..., m1)``.
+    phi : Tensor
+        phi of Eq. 19 or psi of Eq. 20, of the mean's shape.
+    probability : Tensor
+        That j's maximum is at i, ``(..., m2, m1)``, or that i's minimum is at
+        j, ``(..., m1, m2)``.
+    """
+
+    mean: Tensor
+    phi: Tensor
+    probability: Tensor
+
+
+def half_step_law(
+    cost: Tensor,
+    temperature: float | Tensor,
+    *,
+    U: Tensor | None = None,
+    p: Tensor | None = None,
+    L: Tensor | None = None,
+    q: Tensor | None = None,
+) -> HalfStep:
+    """Law of the next L given U and p, or of the next U given L and q.
+
+    Parameters
+    ----------
+    cost : Tensor
+        M, ``(m1, m2)``.
+    temperature : float or Tensor
+        T of the half step.
+    U, p : Tensor, optional
+        ``(..., m1)`` and ``(m1,)``, for L (Lemma A.1 i).
+    L, q : Tensor, optional
+        ``(..., m2)`` and ``(m2,)``, for U (Lemma A.1 ii).
+    """
+    if U is not None and p is not None:
+        z = U[..., None, :] - cost.T
+        phi, probability = largest_of_exponentials(z, p, temperature)
+        top = z.masked_fill(p == 0, -torch.inf).amax(-1)
+        return HalfStep(top - phi * temperature, phi, probability)
+    if L is None or q is None:
+        raise InputError("half_step_law takes U and p, or L and q")
+    z = -(cost + L[..., None, :])
+    psi, probability = largest_of_exponentials(z, q, temperature)
+    top = z.masked_fill(q == 0, -torch.inf).amax(-1)
+    return HalfStep(-top + psi * temperature, psi, probability)

@@ -1,0 +1,115 @@
+"""A Wasserstein loss for torch.autograd, with any oracle behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ebmtut.transport._problem import check_problem
+from ebmtut.transport.duals import feasible_duals
+from ebmtut.transport.exact import exact_ot
+from ebmtut.transport.gibbs_ot import GibbsOTState, gibbs_ot
+
+__all__ = ["Oracle", "exact_oracle", "gibbs_ot_oracle", "wasserstein_loss"]
+
+#: (p, q, cost) -> (value, U, L), for masses (m1,) or (batch, m1).
+Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def wasserstein_loss(p: Tensor, q: Tensor, cost: Tensor, *, oracle: Oracle) -> Tensor:
+    """Transport cost that autograd can differentiate in p and in q.
+
+    The gradients are U and -L of the oracle (Section 5), each less its mean:
+    masses that sum to 1 can only move along directions that sum to 0.
+
+    Parameters
+    ----------
+    p, q : Tensor
+        Masses, ``(m1,)`` and ``(m2,)``, or ``(batch, m1)`` and
+        ``(batch, m2)``.
+    cost : Tensor
+        M, ``(m1, m2)``, which gets no gradient.
+    oracle : callable
+        :func:`gibbs_ot_oracle`, :func:`exact_oracle` or one of your own.
+
+    Returns
+    -------
+    Tensor
+        The oracle's value, of shape () or ``(batch,)``.
+    """
+    check_problem(p, q, cost)
+    value: Tensor = _WassersteinLoss.apply(p, q, cost, oracle)
+    return value
+
+
+class _WassersteinLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, q: Tensor, cost: Tensor, oracle: Oracle) -> Tensor:
+        value, U, L = oracle(p.detach(), q.detach(), cost.detach())
+        ctx.save_for_backward(_centered(U), _centered(-L))
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        grad_p, grad_q = ctx.saved_tensors
+        (upstream,) = grads
+        return upstream[..., None] * grad_p, upstream[..., None] * grad_q, None, None
+
+
+def _centered(x: Tensor) -> Tensor:
+    finite = torch.isfinite(x)
+    mean = x.where(finite, 0).sum(-1, keepdim=True) / finite.sum(-1, keepdim=True)
+    return x - mean
+
+
+def gibbs_ot_oracle(
+    temperatures: Sequence[float] | Tensor, *, generator: torch.Generator
+) -> Oracle:
+    """Make an oracle of Gibbs-OT that goes on where its last call ended.
+
+    Parameters
+    ----------
+    temperatures : sequence of float or Tensor
+        T^(1), ..., T^(2N) of every call.
+    generator : torch.Generator
+        Source of the exponentials.
+
+    Returns
+    -------
+    Oracle
+        Its value is the feasible dual value. It starts anew where the number
+        of problems or of points has changed.
+    """
+    state: GibbsOTState | None = None
+
+    def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        nonlocal state
+        if state is not None and state.g.shape != p.shape:
+            state = None
+        end = gibbs_ot(p, q, cost, temperatures, state=state, generator=generator)
+        state = end.state
+        return feasible_duals(p, q, cost, g=end.U).value, end.U, end.L
+
+    return oracle
+
+
+def exact_oracle() -> Oracle:
+    """Make an oracle of POT's network simplex, one problem at a time.
+
+    Returns
+    -------
+    Oracle
+    """
+
+    def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if p.dim() == 1:
+            solved = exact_ot(p, q, cost)
+            return p.new_tensor(solved.value), solved.g, solved.h
+        rows = [oracle(*row, cost) for row in zip(p, q, strict=True)]
+        value, U, L = (torch.stack(part) for part in zip(*rows, strict=True))
+        return value, U, L
+
+    return oracle

@@ -1,0 +1,101 @@
+"""When to stop: the paper's criterion and two that mean something."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range, check_shape
+from ebmtut.transport._problem import weighted_sum
+from ebmtut.transport.duals import dual_value, feasible_plan, transport_plan
+
+__all__ = ["has_mixed", "has_settled", "relative_gap"]
+
+
+def has_mixed(V: Tensor, temperature: float, *, tau: int = 5) -> bool:
+    """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
+
+    The left side has the unit of a cost, the right side that of a cost
+    squared: what it means depends on the unit, and since V falls more often
+    than it rises, it mostly stops at the first look.
+
+    Parameters
+    ----------
+    V : Tensor
+        V(z^(2t)) after every iteration so far, ``(t,)``.
+    temperature : float
+        T.
+    tau : int
+        Iterations apart.
+
+    Returns
+    -------
+    bool
+        False while there are fewer than ``tau + 1`` values.
+    """
+    check_shape("V", V, (None,))
+    check_range("tau", tau, low=1, integer=True)
+    if len(V) <= tau:
+        return False
+    return bool(V[-1] - V[-1 - tau] < 0.01 * tau * temperature * V[-1])
+
+
+def has_settled(dual: Tensor, *, window: int = 10, tolerance: float = 1e-3) -> bool:
+    """Ask whether the best lower bound has stopped rising.
+
+    Parameters
+    ----------
+    dual : Tensor
+        Feasible dual values so far, ``(t,)``.
+    window : int
+        How many of the latest are compared with the best before.
+    tolerance : float
+        Relative gain below which it has settled.
+
+    Returns
+    -------
+    bool
+        False while there are no more than `window` values.
+    """
+    check_shape("dual", dual, (None,))
+    check_range("window", window, low=1, integer=True)
+    check_range("tolerance", tolerance, low=0)
+    if len(dual) <= window:
+        return False
+    best = dual.max()
+    return bool(best - dual[:-window].max() <= tolerance * best.abs())
+
+
+def relative_gap(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    U: Tensor,
+    L: Tensor,
+    *,
+    temperature: float | None = None,
+) -> float:
+    """Certified relative error: from a feasible plan's cost to the dual value.
+
+    Parameters
+    ----------
+    p, q, cost
+        The problem, ``(m1,)``, ``(m2,)`` and ``(m1, m2)``.
+    U, L : Tensor
+        Statistics of the chain.
+    temperature : float, optional
+        As for :func:`~ebmtut.transport.transport_plan`.
+
+    Returns
+    -------
+    float
+        (upper - lower) / upper; infinite if the rounded plan uses a
+        forbidden pair.
+    """
+    recovered = transport_plan(p, q, cost, U, L, temperature=temperature)
+    plan = feasible_plan(recovered.coupling, p, q)
+    upper = weighted_sum(plan.flatten(), cost.flatten())
+    lower = torch.maximum(dual_value(p, q, cost, g=U), dual_value(p, q, cost, h=L))
+    if bool(torch.isinf(upper)):
+        return float("inf")
+    return float((upper - lower) / upper)

@@ -1,0 +1,253 @@
+"""The temperature bound of Appendix A, and the martingale behind it.
+
+From the law of a half step follow the expected change of V (Eq. 21), the
+temperature at which V would stand still (Eq. 24), the martingale of Theorem
+A.2 and the constants of its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.transport._problem import as_temperatures, check_problem, weighted_sum
+from ebmtut.transport.conditionals import half_step_law
+from ebmtut.transport.cooling import constant_temperatures
+from ebmtut.transport.gibbs_ot import (
+    GibbsOTResult,
+    GibbsOTState,
+    gibbs_ot,
+    standard_exponential,
+)
+
+__all__ = [
+    "BoundedRun",
+    "Martingale",
+    "bounded_gibbs_ot",
+    "simulate_martingale",
+    "temperature_bound",
+]
+
+
+class Drift(NamedTuple):
+    """Expected change of V in a half step and what bounds it.
+
+    Attributes
+    ----------
+    change : Tensor
+        O(z, T) of Eq. 21.
+    c : Tensor
+        C of Theorem A.2: V - E[V] is at least -C T.
+    d : Tensor
+        D of Theorem A.2, the mean regret.
+    """
+
+    change: Tensor
+    c: Tensor
+    d: Tensor
+
+
+def drift(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    U: Tensor,
+    L: Tensor,
+    temperature: float | Tensor,
+    following: str,
+) -> Drift:
+    """Eq. 21 and the constants of Theorem A.2; `following` is "L" or "U"."""
+    if following == "L":
+        law = half_step_law(cost, temperature, U=U, p=p)
+        change = weighted_sum(q, L) - weighted_sum(q, law.mean)
+        z = cost.T - U[..., None, :]
+        return Drift(change, weighted_sum(q, law.phi), weighted_sum(q, regret(z, p)))
+    law = half_step_law(cost, temperature, L=L, q=q)
+    change = weighted_sum(p, law.mean) - weighted_sum(p, U)
+    z = cost + L[..., None, :]
+    return Drift(change, weighted_sum(p, law.phi), weighted_sum(p, regret(z, q)))
+
+
+def regret(x: Tensor, weights: Tensor) -> Tensor:
+    """R(x; w) of Theorem A.2: the weighted mean less the smallest."""
+    smallest = x.masked_fill(weights == 0, torch.inf).amin(-1)
+    return weighted_sum(weights, x) - smallest
+
+
+def temperature_bound(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    U: Tensor,
+    L: Tensor,
+    temperature: float | Tensor,
+    *,
+    following: str = "L",
+) -> Tensor:
+    """Temperature below which V is expected to fall next (Eq. 24).
+
+    The expected change is C (T - bound), so that at equilibrium the bound is
+    T itself on average. phi depends on T: Eq. 24 is the bound at this T, not
+    a solution for all.
+
+    Parameters
+    ----------
+    p, q, cost
+        The problem.
+    U, L : Tensor
+        Statistics, ``(..., m1)`` and ``(..., m2)``.
+    temperature : float or Tensor
+        T of the coming half step.
+    following : str
+        Which is drawn next: ``"L"`` after an iteration (s = 2 t), ``"U"`` in
+        the middle of one (s = 2 t - 1).
+
+    Returns
+    -------
+    Tensor
+        Shape ``(...)``; may be negative, far above equilibrium.
+    """
+    check_problem(p, q, cost)
+    check_choice("following", following, ("L", "U"))
+    now = drift(p, q, cost, U, L, temperature, following)
+    return temperature - now.change / now.c
+
+
+class Martingale(NamedTuple):
+    """Independent chains, half step by half step; all ``(n_chains, 2 N)``.
+
+    Attributes
+    ----------
+    V : Tensor
+        V(z^n), n = 1, ..., 2 N.
+    r : Tensor
+        r^n of Eq. 23: V less its expected changes.
+    bound : Tensor
+        The temperature bound at z^n.
+    c, d : Tensor
+        C^n and D^n of Theorem A.2.
+    """
+
+    V: Tensor
+    r: Tensor
+    bound: Tensor
+    c: Tensor
+    d: Tensor
+
+
+def simulate_martingale(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    temperatures: Sequence[float] | Tensor,
+    *,
+    n_chains: int,
+    generator: torch.Generator,
+) -> Martingale:
+    """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
+
+    Parameters
+    ----------
+    p, q, cost
+        The problem, ``(m1,)``, ``(m2,)`` and ``(m1, m2)``, all masses
+        positive.
+    temperatures : sequence of float or Tensor
+        T^(1), ..., T^(2N).
+    n_chains : int
+        Independent runs.
+    generator : torch.Generator
+        Source of the exponentials.
+    """
+    check_problem(p, q, cost)
+    check_range("n_chains", n_chains, low=1, integer=True)
+    U = p.new_zeros(n_chains, len(p))
+    g, noted, predicted = U, [], U.new_zeros(n_chains)
+    for t_h, t_g in as_temperatures(temperatures, p):
+        L = (g[..., None] - cost).amax(-2)
+        for temperature, following in ((t_h, "U"), (t_g, "L")):
+            if following == "L":
+                h = L + standard_exponential(L.shape, p, generator) * t_h / q
+                U = (cost + h[..., None, :]).amin(-1)
+                g = U - standard_exponential(U.shape, p, generator) * t_g / p
+            now = drift(p, q, cost, U, L, temperature, following)
+            V = weighted_sum(p, U) - weighted_sum(q, L)
+            bound = temperature - now.change / now.c
+            noted.append((V, V - predicted, bound, now.c, now.d))
+            predicted = predicted + now.change
+    return Martingale(*(torch.stack(x, -1) for x in zip(*noted, strict=True)))
+
+
+class BoundedRun(NamedTuple):
+    """A run whose cooling followed the bound.
+
+    Attributes
+    ----------
+    result : GibbsOTResult
+        Of the last iteration.
+    temperatures : Tensor
+        T used, one an iteration, ``(N,)``.
+    bounds : Tensor
+        The bound at the end of each block, ``(n_blocks,)``.
+    """
+
+    result: GibbsOTResult
+    temperatures: Tensor
+    bounds: Tensor
+
+
+def bounded_gibbs_ot(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    n_iterations: int,
+    *,
+    start: float,
+    fraction: float = 0.5,
+    every: int = 10,
+    state: GibbsOTState | None = None,
+    generator: torch.Generator,
+) -> BoundedRun:
+    """Run Algorithm 1 at temperatures that respect the bound of Eq. 24.
+
+    After every few iterations the temperature falls to a fraction of the
+    bound, if that is lower and positive (the heuristic of Appendix A, whose
+    fraction eta is in [0.1, 0.9]).
+
+    Parameters
+    ----------
+    p, q, cost
+        The problem.
+    n_iterations : int
+        N.
+    start : float
+        The first temperature.
+    fraction : float
+        eta, in (0, 1].
+    every : int
+        Iterations between two looks at the bound, which costs about as much
+        as ten of them.
+    state : GibbsOTState, optional
+        Where to start.
+    generator : torch.Generator
+        Source of the exponentials.
+    """
+    check_range("n_iterations", n_iterations, low=1, integer=True)
+    check_range("start", start, low=0, include_low=False)
+    check_range("fraction", fraction, low=0, high=1, include_low=False)
+    check_range("every", every, low=1, integer=True)
+    temperature, used, bounds = start, [], []
+    for done in range(0, n_iterations, every):
+        n = min(every, n_iterations - done)
+        schedule = constant_temperatures(temperature, n)
+        result = gibbs_ot(p, q, cost, schedule, state=state, generator=generator)
+        state = result.state
+        used += [temperature] * n
+        bound = temperature_bound(p, q, cost, result.U, result.L, temperature)
+        bounds.append(float(bound))
+        if 0 < fraction * bounds[-1] < temperature:
+            temperature = fraction * bounds[-1]
+    return BoundedRun(result, torch.tensor(used), torch.tensor(bounds))
