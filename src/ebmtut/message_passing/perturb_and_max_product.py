@@ -96,9 +96,9 @@ def clamp_unaries(model: PairwiseModel, unaries: Tensor, clamp: Tensor) -> Tenso
     if not (clamp.isnan() | (clamp == 0) | (clamp == 1)).all():
         raise InputError("clamp must be 0, 1, or NaN for a free site")
     terms = model.pair_terms()
-    swing = torch.zeros_like(terms.bias)
+    swing = terms.weight.new_zeros(len(terms.bias))
     swing.index_add_(0, terms.first, terms.weight.abs())
     swing.index_add_(0, terms.second, terms.weight.abs())
     # Twice what all neighbours together can say: the largest single weight, too.
-    held = (2 * clamp - 1) * (2 * swing + 1)
-    return torch.where(clamp.isnan(), unaries, held.to(unaries))
+    held = (2 * clamp - 1).to(unaries) * (2 * swing + 1).to(unaries)
+    return torch.where(clamp.isnan(), unaries, held)

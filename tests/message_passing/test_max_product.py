@@ -1,0 +1,213 @@
+"""Max-product: exact on trees, and compiled code equal to the plain one."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph, lattice_adjacency
+from ebmtut.message_passing import (
+    STARTS,
+    clamp_unaries,
+    max_product,
+    max_product_reference,
+)
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+
+def normal(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(shape, generator=make_generator(seed), dtype=dtype)
+
+
+def random_tree(n, seed):
+    """Each site is joined to a random earlier one."""
+    generator = make_generator(seed)
+    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
+    edges = torch.tensor([parents, list(range(1, n))])
+    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed + 1), torch.zeros(n))
+
+
+def random_graph(n, density, seed):
+    first, second = torch.triu_indices(n, n, 1)
+    there = torch.rand(len(first), generator=make_generator(seed)) < density
+    edges = torch.stack([first, second])[:, there]
+    return PairwiseGraph(edges, normal(edges.shape[1], seed=seed), torch.zeros(n))
+
+
+def max_marginals(model, unaries):
+    """Log-odds of the max-marginals of one sample, by listing all states."""
+    x = enumerate_states(len(unaries)).double()
+    biases = model.pair_terms().bias.double()
+    score = -model.double()(x) + x @ (unaries - biases)
+    best = [[score[x[:, i] == v].max() for v in (0, 1)] for i in range(len(unaries))]
+    return torch.tensor([one - zero for zero, one in best])
+
+
+@pytest.mark.parametrize("init", STARTS)
+@pytest.mark.parametrize("damping", [0.0, 0.5, 0.8])
+def test_trees_are_solved_exactly(init, damping):
+    for seed in range(4):
+        tree, unaries = random_tree(7, seed), normal(3, 7, seed=seed + 50)
+        # Undamped, a tree is done after as many sweeps as it is long. With
+        # damping a, errors fall at least like n^6 a^n.
+        n_sweeps = 7 if damping == 0 else 400
+        beliefs = max_product(tree, unaries, n_sweeps, damping=damping, init=init)
+        for row, found in zip(unaries, beliefs.beliefs, strict=True):
+            want = max_marginals(tree, row)
+            torch.testing.assert_close(found, want, rtol=0, atol=1e-9)
+        assert torch.equal(beliefs.x, (beliefs.beliefs > 0).double())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(2, 8),
+    density=st.sampled_from([0.2, 0.6, 1.0]),
+    seed=st.integers(0, 10**6),
+    n_sweeps=st.integers(0, 12),
+    damping=st.sampled_from([0.0, 0.3, 0.5]),
+    init=st.sampled_from(STARTS),
+)
+def test_compiled_code_is_the_plain_one(n, density, seed, n_sweeps, damping, init):
+    """In float64, over graphs, matrices, and whether messages are kept."""
+    graph, unaries = random_graph(n, density, seed), normal(3, n, seed=seed + 1)
+    options = {"damping": damping, "init": init}
+    want = max_product_reference(
+        graph, unaries, n_sweeps, return_messages=True, **options
+    )
+    for model in (graph, graph.dense()):
+        for kept in (False, True):
+            got = max_product(model, unaries, n_sweeps, return_messages=kept, **options)
+            # Sums in another order: each sweep at most doubles an error twice.
+            atol = 1e-14 * 4.0**n_sweeps
+            torch.testing.assert_close(got.beliefs, want.beliefs, rtol=0, atol=atol)
+    messages = max_product(
+        graph, unaries, n_sweeps, return_messages=True, **options
+    ).messages
+    torch.testing.assert_close(messages, want.messages, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("init", STARTS)
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_rbm_is_the_graph_of_its_two_sides(init, kept):
+    rbm = RBM(normal(3, 4), torch.zeros(3), torch.zeros(4))
+    terms = rbm.pair_terms()
+    edges = torch.stack([terms.first, terms.second])
+    graph = PairwiseGraph(edges, terms.weight, terms.bias)
+    unaries = normal(5, 7, seed=3)
+    options = {"init": init, "return_messages": kept}
+    got = max_product(rbm, unaries, 6, **options)
+    want = max_product_reference(graph, unaries, 6, **options)
+    torch.testing.assert_close(got.beliefs, want.beliefs, rtol=0, atol=1e-10)
+    if kept:
+        torch.testing.assert_close(got.messages, want.messages, rtol=0, atol=1e-10)
+
+
+def test_single_precision_is_near_double_after_few_sweeps():
+    model = BoltzmannMachine(normal(40, 40) / 4, torch.zeros(40))
+    unaries = normal(8, 40, seed=1)
+    want = max_product_reference(model, unaries, 3).beliefs
+    got = max_product(model, unaries.float(), 3).beliefs
+    # A belief sums 40 messages of size 1 to 2^-24 relative, and messages pass
+    # on the error of a belief: 40^2 units after three sweeps at the very most.
+    assert (got.double() - want).abs().max() < 1600 * 2**-24
+
+
+def test_relabelling_the_sites_relabels_the_beliefs():
+    weight, unaries = normal(9, 9), normal(2, 9, seed=1)
+    order = torch.randperm(9, generator=make_generator(5))
+    one = max_product(BoltzmannMachine(weight, torch.zeros(9)), unaries, 8)
+    other = max_product(
+        BoltzmannMachine(weight[order][:, order], torch.zeros(9)), unaries[:, order], 8
+    )
+    torch.testing.assert_close(other.beliefs, one.beliefs[:, order], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("which", ["dense", "graph", "rbm"])
+def test_a_warm_start_goes_on(which):
+    model = {
+        "dense": BoltzmannMachine(normal(6, 6), torch.zeros(6)),
+        "graph": random_graph(6, 0.5, 0),
+        "rbm": RBM(normal(2, 4), torch.zeros(2), torch.zeros(4)),
+    }[which]
+    unaries = normal(3, 6, seed=2)
+    half = max_product(model, unaries, 4, return_messages=True)
+    rest = max_product(model, unaries, 5, messages=half.messages)
+    whole = max_product(model, unaries, 9)
+    torch.testing.assert_close(rest.beliefs, whole.beliefs, rtol=0, atol=1e-9)
+
+
+def test_threads_change_nothing():
+    models = [
+        (BoltzmannMachine(normal(6, 6), torch.zeros(6)), 6),
+        (random_graph(6, 0.5, 0), 6),
+        (RBM(normal(2, 4), torch.zeros(2), torch.zeros(4)), 6),
+    ]
+    before = torch.get_num_threads()
+    try:
+        for model, n in models:
+            unaries = normal(5, n, seed=4)
+            found = []
+            for n_threads in (1, 3):
+                torch.set_num_threads(n_threads)
+                found.append(max_product(model, unaries, 4).beliefs)
+            assert torch.equal(*found)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_sparse_matrix_is_swept_as_a_graph():
+    """A lattice's matrix is mostly zeros; both ways give the same beliefs."""
+    weight = lattice_adjacency(5).double()
+    model = BoltzmannMachine(weight, torch.zeros(25))
+    unaries = normal(2, 25, seed=6)
+    sparse = max_product(model, unaries, 10)
+    dense = max_product(model, unaries, 10, return_messages=True)
+    torch.testing.assert_close(sparse.beliefs, dense.beliefs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("init", STARTS)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_clamped_tree_has_the_best_state_that_obeys(seed, init):
+    tree, unaries = random_tree(7, seed), normal(1, 7, seed=seed + 20)
+    clamp = torch.full((1, 7), math.nan)
+    clamp[0, [1, 4]] = torch.tensor([1.0, 0.0])
+    held = clamp_unaries(tree, unaries, clamp)
+    got = max_product(tree, held, 400, init=init).x[0]
+    states = enumerate_states(7).double()
+    states = states[(states[:, 1] == 1) & (states[:, 4] == 0)]
+    score = -tree(states) + states @ unaries[0]  # the tree's own biases are zero
+    assert torch.equal(got, states[score.argmax()])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unaries": torch.zeros(2, 5)}, "unaries"),
+        ({"unaries": torch.full((2, 4), math.nan)}, "unaries"),
+        ({"unaries": torch.full((2, 4), math.inf)}, "unaries"),
+        ({"n_sweeps": -1}, "n_sweeps"),
+        ({"damping": 1.0}, "damping"),
+        ({"init": "ones"}, "init"),
+        ({"messages": torch.zeros(2, 2, 5)}, "messages"),
+        ({"model": torch.nn.Linear(2, 2)}, "model"),
+    ],
+)
+def test_bad_input(change, words):
+    arguments = {
+        "model": BoltzmannMachine(torch.zeros(4, 4), torch.zeros(4)),
+        "unaries": torch.zeros(2, 4),
+        "n_sweeps": 1,
+    }
+    with pytest.raises(InputError, match=words):
+        max_product(**(arguments | change))
+
+
+def test_bad_clamps():
+    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
+    for clamp in (torch.zeros(1, 2), torch.full((1, 3), 0.5)):
+        with pytest.raises(InputError, match="clamp"):
+            clamp_unaries(model, torch.zeros(1, 3), clamp)

@@ -1,0 +1,127 @@
+"""Perturb-and-max-product against perturb-and-MAP by listing all states."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from ebmtut.checks import InputError
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
+from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.random import logistic, make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+
+
+def toy(theta=0.331):
+    """Return Section 5.1's model: four spins, all coupled alike, no field."""
+    coupling = theta / 2 * (1 - torch.eye(4).double())
+    return BoltzmannMachine.from_ising(Ising(coupling))
+
+
+def best_states(model, unaries):
+    """Most likely state of each row of unaries, by listing all."""
+    x = enumerate_states(unaries.shape[1]).double()
+    pairs = -model(x) - x @ model.bias
+    return x[(pairs + unaries @ x.T).argmax(1)]
+
+
+def homogeneity_p(one, other, n_states):
+    """p-value of two samples of states having one law."""
+    counts = np.stack(
+        [np.bincount(states_to_index(x), minlength=n_states) for x in (one, other)]
+    )
+    counts = counts[:, counts.sum(0) >= 20]
+    expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    return chi2.sf(statistic, counts.shape[1] - 1)
+
+
+@pytest.mark.parametrize("init", ["zero", "symmetric"])
+def test_on_a_chain_it_is_perturb_and_map(init):
+    """Max-product is exact there, so both draw from one law."""
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    model = PairwiseGraph(edges, 2 * normal(4), normal(5, seed=1))
+    got = perturb_and_max_product(
+        model, 20_000, 60, init=init, generator=make_generator(0)
+    )
+    noise = logistic((20_000, 5), generator=make_generator(1), dtype=torch.float64)
+    want = best_states(model, model.bias.detach() + noise)
+    assert homogeneity_p(got, want, 32) > 1e-4
+
+
+def test_independent_sites_are_sampled_exactly():
+    bias = normal(4)
+    model = BoltzmannMachine(torch.zeros(4, 4).double(), bias)
+    x = perturb_and_max_product(model, 40_000, 1, generator=make_generator(2))
+    want = torch.sigmoid(bias)
+    error = (want * (1 - want) / 40_000).sqrt()
+    assert ((x.mean(0) - want).abs() < 5 * error).all()
+
+
+def test_the_symmetric_start_has_no_side():
+    """With no field neither value is preferred; the paper's start prefers 0."""
+    n = 40_000
+    spins = {
+        init: 2
+        * perturb_and_max_product(toy(), n, 100, init=init, generator=make_generator(3))
+        - 1
+        for init in ("zero", "symmetric")
+    }
+    # The mean of four equal-signed spins has variance at most 1.
+    assert abs(spins["symmetric"].mean()) < 5 / math.sqrt(n)
+    assert spins["zero"].mean() < -0.05
+
+
+def test_the_symmetric_start_finds_the_best_state_more_often():
+    model = toy()
+    noise = logistic((20_000, 4), generator=make_generator(4), dtype=torch.float64)
+    from ebmtut.message_passing import max_product
+
+    unaries = model.bias.detach() + noise
+    want = best_states(model, unaries)
+    right = {
+        init: (max_product(model, unaries, 100, init=init).x == want).all(1)
+        for init in ("zero", "symmetric")
+    }
+    rates = {k: float(v.double().mean()) for k, v in right.items()}
+    # Measured before: 99.2 and 94.7 percent; five standard errors are 0.8.
+    assert rates["symmetric"] > 0.984 and rates["zero"] < 0.955
+
+
+def test_clamped_visible_units_leave_independent_hidden_ones():
+    rbm = RBM(normal(3, 2), normal(3, seed=1), normal(2, seed=2))
+    v = torch.tensor([1.0, 0.0]).double()
+    clamp = torch.full((40_000, 5), math.nan).double()
+    clamp[:, :2] = v
+    x = perturb_and_max_product(
+        rbm, 40_000, 8, clamp=clamp, generator=make_generator(5)
+    )
+    assert (x[:, :2] == v).all()
+    want = torch.sigmoid(rbm.hidden_logits(v[None]))[0]
+    # The damped messages are within 2^-8 of their fixed point, |w| at most.
+    bias = 2**-8 * rbm.weight.abs().sum(1) / 4
+    error = (want * (1 - want) / 40_000).sqrt()
+    assert ((x[:, 2:].mean(0) - want).abs() < 5 * error + bias).all()
+
+
+def test_same_seed_same_samples_and_the_global_stream_is_left_alone():
+    model = BoltzmannMachine(normal(5, 5), normal(5))
+    before = torch.get_rng_state()
+    one, same, other = (
+        perturb_and_max_product(model, 50, 10, generator=make_generator(seed))
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same) and not torch.equal(one, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_bad_input():
+    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
+    with pytest.raises(InputError, match="n_samples"):
+        perturb_and_max_product(model, 0, 1, generator=make_generator(0))
