@@ -1,0 +1,341 @@
+"""Row pmp/log-partition (Figure 1, left and centre)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
+from ebmtut.exact import (
+    exact_log_partition,
+    torus_log_partition,
+    transfer_log_partition,
+)
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.perturb_and_max_product.log_partition_reports import (
+    check_log_partition,
+    draw_log_partition,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.message_passing.linear_programs import relax
+from ebmtut.message_passing.log_partition import (
+    exact_perturb_and_map,
+    log_partition_bound,
+)
+from ebmtut.message_passing.max_product import max_product
+from ebmtut.message_passing.mplp import mplp
+from ebmtut.random import logistic, make_generator
+from ebmtut.results import Result
+
+__all__ = [
+    "ENSEMBLES",
+    "LOG_PARTITION",
+    "Ensemble",
+    "LogPartitionConfig",
+    "dense_model",
+    "lattice_model",
+    "log_partition_job",
+    "run_log_partition",
+]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """A kind of model.
+
+    Attributes
+    ----------
+    kind : {"lattice", "dense"}
+        A periodic square lattice, or all pairs.
+    coupling : float
+        Of a lattice, w in exp(w s_i s_j), every edge counted once.
+    n_uniform : int
+        Of a dense model: a pair's w is the sum of so many uniform numbers in
+        [-2, 2]; its b is uniform in [-0.1, 0.1].
+    """
+
+    kind: str
+    coupling: float = 0.1
+    n_uniform: int = 1
+
+
+# The program has each pair twice in its energy, and -0.1 on the lattice: a
+# coupling of -0.2, and a pair of two independent weights.
+ENSEMBLES: Mapping[str, Ensemble] = {
+    "lattice": Ensemble("lattice"),
+    "dense": Ensemble("dense"),
+    "lattice, as programmed": Ensemble("lattice", coupling=-0.2),
+    "dense, as programmed": Ensemble("dense", n_uniform=2),
+}
+
+
+@dataclass(frozen=True)
+class LogPartitionConfig:
+    """Which models, and how hard every method tries.
+
+    Parameters
+    ----------
+    ensembles
+        Some of `ENSEMBLES`.
+    sizes
+        Sides of the lattices, numbers of sites of the dense models.
+    n_models
+        Dense models of each size.
+    n_perturbations, n_on_lattice
+        Perturbations of every dense model and of a lattice, the same for all
+        methods. A lattice's scores spread by more than its error.
+    n_sweeps, damping
+        Of max-product.
+    tolerance, max_sweeps
+        Of MPLP.
+    """
+
+    ensembles: tuple[str, ...] = tuple(ENSEMBLES)
+    sizes: tuple[int, ...] = (5, 10, 15)
+    n_models: int = 100
+    n_perturbations: int = 100
+    n_on_lattice: int = 1000
+    n_sweeps: int = 200
+    damping: float = 0.5
+    tolerance: float = 1e-6
+    max_sweeps: int = 50_000
+
+    def __post_init__(self) -> None:
+        for name in self.ensembles:
+            check_choice("ensembles", name, ENSEMBLES)
+        for size in self.sizes:
+            check_range("sizes", size, low=3, high=15, integer=True)
+        check_range("n_models", self.n_models, low=1, integer=True)
+        check_range("n_perturbations", self.n_perturbations, low=1, integer=True)
+        check_range("n_on_lattice", self.n_on_lattice, low=1, integer=True)
+
+
+def dense_model(
+    n_sites: int, n_uniform: int = 1, *, generator: torch.Generator
+) -> tuple[BoltzmannMachine, float]:
+    """Draw a fully connected Ising model, as a Boltzmann machine.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites, at most 24.
+    n_uniform : int
+        See `Ensemble`.
+    generator : torch.Generator
+        Source of the weights.
+
+    Returns
+    -------
+    model : BoltzmannMachine
+    log_z : float
+        Its exact log partition function.
+    """
+    w = torch.zeros(n_sites, n_sites, dtype=torch.float64)
+    for _ in range(n_uniform):
+        w += 4 * torch.rand(w.shape, generator=generator, dtype=w.dtype) - 2
+    b = 0.2 * torch.rand(n_sites, generator=generator, dtype=w.dtype) - 0.1
+    upper = w.triu(1)
+    # Ising counts each pair twice.
+    model = BoltzmannMachine.from_ising(Ising((upper + upper.T) / 2, b))
+    with torch.no_grad():
+        return model, float(exact_log_partition(model, n_sites))
+
+
+def lattice_model(side: int, coupling: float) -> tuple[BoltzmannMachine, float]:
+    """Return a periodic lattice without field, as a Boltzmann machine.
+
+    Parameters
+    ----------
+    side : int
+        Sites a side.
+    coupling : float
+        w in exp(w s_i s_j), every edge counted once.
+
+    Returns
+    -------
+    model : BoltzmannMachine
+    log_z : float
+        Its exact log partition function: Kaufman's formula where that holds,
+        else by transfer matrix.
+    """
+    ising = LatticeIsing(side, coupling / 2).to_dense()
+    frustrated = coupling < 0 and side % 2 == 1
+    exact = transfer_log_partition if frustrated else torus_log_partition
+    with torch.no_grad():
+        # The Boltzmann machine gives the state of zeros the energy 0.
+        shift = float(ising(torch.zeros(1, side**2, dtype=torch.float64)))
+    return BoltzmannMachine.from_ising(ising), exact(side, side, coupling) + shift
+
+
+def log_partition_job(
+    ensemble: Ensemble, size: int, config: LogPartitionConfig, seed: int
+) -> Outcome:
+    """Compare all methods on the models of one ensemble and size.
+
+    Returns
+    -------
+    Outcome
+        Arrays of errors by method: of a lattice one a perturbation, of dense
+        models the mean over perturbations, one a model. Scalars
+        ``seconds/method`` and ``sweeps/MPLP``, the mean number.
+    """
+    generator = make_generator(seed)
+    errors: dict[str, list[Tensor]] = {}
+    seconds: dict[str, float] = {}
+    n_sweeps = []
+    is_lattice = ensemble.kind == "lattice"
+    for _ in range(1 if is_lattice else config.n_models):
+        if is_lattice:
+            model, log_z = lattice_model(size, ensemble.coupling)
+        else:
+            model, log_z = dense_model(size, ensemble.n_uniform, generator=generator)
+        n = config.n_on_lattice if is_lattice else config.n_perturbations
+        noise = logistic(
+            (n, model.n_sites),
+            generator=generator,
+            dtype=torch.float64,
+        )
+        found, bound, sweeps = _maximise(model, noise, ensemble, config, seconds)
+        n_sweeps.append(sweeps)
+        with torch.no_grad():
+            scores = {
+                name: log_partition_bound(model, x, noise).scores
+                for name, x in found.items()
+            }
+        scores["MPLP bound"] = bound - noise.sum(dim=1) / 2
+        for name, score in scores.items():
+            error = score - log_z
+            errors.setdefault(name, []).append(
+                error if is_lattice else error.mean()[None]
+            )
+    scalars = {f"seconds/{name}": value for name, value in seconds.items()}
+    scalars["sweeps/MPLP"] = float(np.mean(n_sweeps))
+    arrays = {name: torch.cat(parts).numpy() for name, parts in errors.items()}
+    return Outcome(scalars, arrays)
+
+
+def _maximise(
+    model: BoltzmannMachine,
+    noise: Tensor,
+    ensemble: Ensemble,
+    config: LogPartitionConfig,
+    seconds: dict[str, float],
+) -> tuple[dict[str, Tensor], Tensor, float]:
+    """States that each method takes for the best, MPLP's bound, its sweeps."""
+    unaries = model.bias.detach() + noise
+    found: dict[str, Tensor] = {}
+
+    def clock(name: str, since: float) -> float:
+        now = time.perf_counter()
+        seconds[name] = seconds.get(name, 0.0) + now - since
+        return now
+
+    since = time.perf_counter()
+    for name, init in (("PMP", "zero"), ("PMP symmetric", "symmetric")):
+        found[name] = max_product(
+            model, unaries, config.n_sweeps, damping=config.damping, init=init
+        ).x
+        since = clock(name, since)
+    dual = mplp(
+        model, unaries, tolerance=config.tolerance, max_sweeps=config.max_sweeps
+    )
+    found["MPLP"] = dual.x
+    since = clock("MPLP", since)
+    if ensemble.kind == "dense":
+        found["exact"] = exact_perturb_and_map(model, model.n_sites, noise)
+        clock("exact", since)
+    elif ensemble.coupling > 0:
+        # The relaxation of an attractive model is integral, hence exact.
+        found["exact"] = relax(model, unaries).x
+        clock("exact", since)
+    return found, dual.bound, float(dual.n_sweeps.double().mean())
+
+
+def run_log_partition(
+    config: LogPartitionConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+) -> Result:
+    """Compare the methods' estimates of log Z with exact ones.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][ensemble][method][size]`` has ``mean``, ``abs``
+        (mean absolute error), ``sd`` and ``stderr`` of the errors, all of which
+        lie in the arrays ``ensemble/method``, (n_sizes, n_errors). Computed on
+        the CPU, whatever the device.
+    """
+    jobs: dict[str, Mapping[str, Any]] = {
+        f"{name.replace(', ', '-').replace(' ', '-')}-{size}-{seed}": {
+            "ensemble": ENSEMBLES[name],
+            "size": size,
+            "config": replace(config, ensembles=(), sizes=()),
+            "seed": seed,
+        }
+        for name in config.ensembles
+        for size in config.sizes
+    }
+    outcomes = run_jobs(
+        log_partition_job,
+        jobs,
+        folder=checkpoints,
+        progress=progress,
+        label="pmp/log-partition",
+    )
+    parts = iter(outcomes.values())
+    arrays: dict[str, np.ndarray] = {}
+    table: dict[str, Any] = {}
+    costs: dict[str, Any] = {}
+    for name in config.ensembles:
+        runs = {size: next(parts) for size in config.sizes}
+        costs[name] = {str(size): run.scalars for size, run in runs.items()}
+        table[name] = {}
+        for method in next(iter(runs.values())).arrays:
+            errors = np.stack([run.arrays[method] for run in runs.values()])
+            arrays[f"{name}/{method}"] = errors.astype(np.float32)
+            table[name][method] = {
+                str(size): _summary(row) for size, row in zip(runs, errors, strict=True)
+            }
+    scalars = {"table": table, "costs": costs, "commits": commits_of(outcomes)}
+    return Result("pmp/log-partition", "quick", asdict(config), scalars, arrays)
+
+
+def _summary(errors: np.ndarray) -> dict[str, float]:
+    sd = float(errors.std(ddof=1)) if len(errors) > 1 else float("nan")
+    return {
+        "mean": float(errors.mean()),
+        "abs": float(np.abs(errors).mean()),
+        "sd": sd,
+        "stderr": sd / len(errors) ** 0.5,
+    }
+
+
+LOG_PARTITION = Experiment(
+    id="pmp/log-partition",
+    title="Error of log-partition functions",
+    presets={
+        "quick": LogPartitionConfig(
+            ensembles=("lattice", "dense"),
+            n_models=30,
+            n_perturbations=20,
+            n_on_lattice=50,
+        ),
+        "full": LogPartitionConfig(),
+    },
+    run=run_log_partition,
+    figure=draw_log_partition,
+    check=check_log_partition,
+    resumes=True,
+)
