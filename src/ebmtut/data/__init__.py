@@ -21,16 +21,19 @@ from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_oliv
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.mnist import DATASETS, MNIST_FILES, load_digits, load_mnist, read_idx
+from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
 
 __all__ = [
     "DATASETS",
     "DENSITIES",
     "MNIST_FILES",
     "OLIVETTI_FILES",
+    "SHAPES",
     "DataUnavailable",
     "DensityData",
     "ImageData",
     "RemoteFile",
+    "ShapeImages",
     "binarize",
     "cache_folder",
     "density_extent",
@@ -49,4 +52,6 @@ __all__ = [
     "read_idx",
     "sample_density",
     "sha256_of",
+    "shape_images",
+    "shapes",
 ]

@@ -1,5 +1,26 @@
 """Max-product message passing, and what is perturbed and sampled by it."""
 
+from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_descent
+from ebmtut.message_passing.deconvolution import (
+    EVIDENCE,
+    Deconvolution,
+    binary_convolution,
+    deconvolve,
+    deconvolve_reference,
+    sample_deconvolution,
+)
+from ebmtut.message_passing.factors import (
+    and_to_bottom,
+    and_to_tops,
+    or_to_bottom,
+    or_to_tops,
+)
+from ebmtut.message_passing.linear_programs import Relaxation, perturb_and_map_lp, relax
+from ebmtut.message_passing.log_partition import (
+    LogPartitionBound,
+    exact_perturb_and_map,
+    log_partition_bound,
+)
 from ebmtut.message_passing.max_product import (
     STARTS,
     MaxProductResult,
@@ -7,17 +28,37 @@ from ebmtut.message_passing.max_product import (
     max_product,
     max_product_reference,
 )
+from ebmtut.message_passing.mplp import MPLP, mplp
 from ebmtut.message_passing.perturb_and_max_product import (
     clamp_unaries,
     perturb_and_max_product,
 )
 
 __all__ = [
+    "EVIDENCE",
+    "MPLP",
     "STARTS",
+    "Deconvolution",
+    "LogPartitionBound",
     "MaxProductResult",
     "PairwiseModel",
+    "Relaxation",
+    "and_to_bottom",
+    "and_to_tops",
+    "binary_convolution",
     "clamp_unaries",
+    "deconvolve",
+    "deconvolve_reference",
+    "exact_perturb_and_map",
+    "log_partition_bound",
     "max_product",
     "max_product_reference",
+    "mplp",
+    "or_to_bottom",
+    "or_to_tops",
+    "perturb_and_coordinate_descent",
+    "perturb_and_map_lp",
     "perturb_and_max_product",
+    "relax",
+    "sample_deconvolution",
 ]

@@ -1,6 +1,7 @@
 """Samplers of p(x) ∝ exp(-E(x)) on bits, and the loop that runs them."""
 
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
+from ebmtut.samplers.deconvolution import deconvolution_gibbs
 from ebmtut.samplers.discrete_langevin import (
     DulaState,
     dmala,
@@ -30,6 +31,7 @@ __all__ = [
     "StepInfo",
     "balancing_function",
     "color_gibbs",
+    "deconvolution_gibbs",
     "dmala",
     "dula",
     "flip_sites",
