@@ -8,6 +8,7 @@ from ebmtut.losses.energy_discrepancy import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
 )
+from ebmtut.losses.moment_matching import bit_moments, match_moments
 from ebmtut.losses.perturbations import (
     Bernoulli,
     DirectedNeighborhood,
@@ -25,7 +26,9 @@ __all__ = [
     "PersistentChains",
     "Perturbation",
     "Pool",
+    "bit_moments",
     "contrastive_divergence_loss",
     "energy_discrepancy_loss",
+    "match_moments",
     "stabilized_log_mean_exp",
 ]

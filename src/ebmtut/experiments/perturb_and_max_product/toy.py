@@ -1,0 +1,254 @@
+"""Row pmp/wrong-model (Section 5.1): four spins, and a parameter that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import BoltzmannMachine, Ising
+from ebmtut.exact import exact_probabilities
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import logistic, make_generator
+from ebmtut.results import Result
+from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
+
+__all__ = ["WRONG_MODEL", "ToyConfig", "four_spins", "run_toy", "sample_toy"]
+
+#: How the perturbed models are solved: by max-product from the paper's start or
+#: from the symmetric one, or by listing all states.
+SOLVERS = ("zero", "symmetric", "exact MAP")
+_PAIRS = torch.triu_indices(4, 4, 1)
+
+
+@dataclass(frozen=True)
+class ToyConfig:
+    """How theta is learned and judged.
+
+    Parameters
+    ----------
+    theta
+        Of the data's law, exp(theta sum over pairs of s_i s_j).
+    solvers
+        Some of `SOLVERS`.
+    n_steps, learning_rate
+        Of Adam.
+    n_chains, n_sweeps
+        Samples a step, and sweeps that each of them takes.
+    n_seeds
+        Independent runs; run k has seed ``seed + k``.
+    n_judged
+        Samples by which the learned sampler is judged.
+    """
+
+    theta: float = 0.5
+    solvers: tuple[str, ...] = SOLVERS
+    n_steps: int = 200
+    learning_rate: float = 0.01
+    n_chains: int = 100
+    n_sweeps: int = 100
+    n_seeds: int = 5
+    n_judged: int = 200_000
+
+    def __post_init__(self) -> None:
+        for solver in self.solvers:
+            check_choice("solvers", solver, SOLVERS)
+        for name in ("n_steps", "n_chains", "n_sweeps", "n_seeds", "n_judged"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+
+
+def four_spins(theta: float) -> BoltzmannMachine:
+    """Return the law exp(theta sum_{i<j} s_i s_j) of four spins, on bits."""
+    coupling = theta / 2 * (1 - torch.eye(4, dtype=torch.float64))
+    return BoltzmannMachine.from_ising(Ising(coupling))
+
+
+def sample_toy(
+    solver: str, theta: float, n: int, n_sweeps: int, *, generator: torch.Generator
+) -> Tensor:
+    """Perturb and solve four spins ``n`` times; bits, shape (n, 4)."""
+    model = four_spins(theta)
+    if solver != "exact MAP":
+        return perturb_and_max_product(
+            model, n, n_sweeps, init=solver, generator=generator
+        )
+    states = enumerate_states(4, dtype=torch.float64)
+    noise = logistic((n, 4), generator=generator, dtype=torch.float64)
+    return states[(-model(states) + noise @ states.T).argmax(1)]
+
+
+def mean_product(x: Tensor) -> Tensor:
+    """Mean of s_i s_j over pairs and samples."""
+    s = bits_to_spins(x)
+    return (s[:, _PAIRS[0]] * s[:, _PAIRS[1]]).mean()
+
+
+def toy_job(solver: str, config: ToyConfig, seed: int) -> Outcome:
+    """Learn theta with one solver, and judge it as a model and as a sampler."""
+    generator = make_generator(seed)
+    states = enumerate_states(4, dtype=torch.float64)
+    data = exact_probabilities(four_spins(config.theta), 4).exp()
+    spins = bits_to_spins(states)
+    products = (spins[:, _PAIRS[0]] * spins[:, _PAIRS[1]]).mean(1)
+    target = data @ products
+    theta = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([theta], lr=config.learning_rate)
+    path = np.empty(config.n_steps, dtype=np.float32)
+    for step in range(config.n_steps):
+        x = sample_toy(
+            solver, theta.item(), config.n_chains, config.n_sweeps, generator=generator
+        )
+        theta.grad = mean_product(x) - target
+        optimizer.step()
+        path[step] = theta.item()
+    learned = theta.item()
+    x = sample_toy(
+        solver, learned, config.n_judged, config.n_sweeps, generator=generator
+    )
+    counts = torch.bincount(states_to_index(x), minlength=16).double()
+    gibbs = exact_probabilities(four_spins(learned), 4).exp()
+    return Outcome(
+        {
+            "theta": learned,
+            "KL to Gibbs(theta)": float((data * (data / gibbs).log()).sum()),
+            # Half a count: the estimate stays finite where a state was not seen.
+            "KL to PMP samples": float(
+                (data * (data * len(x) / counts.clamp(min=0.5)).log()).sum()
+            ),
+            "magnetisation": float(bits_to_spins(x).mean()),
+        },
+        {"path": path, "frequencies": (counts / len(x)).numpy()},
+    )
+
+
+def run_toy(
+    config: ToyConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+) -> Result:
+    """Learn theta with every solver; four spins need no GPU, ``device`` is unused.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][solver][metric]`` lists the seeds; arrays
+        ``path/solver`` are theta over the steps of each seed,
+        ``frequencies/solver`` those of the 16 states, and ``data`` their law.
+    """
+    jobs: dict[str, Mapping[str, Any]] = {
+        f"{solver}-{seed + k}": {
+            "solver": solver,
+            "config": replace(config, solvers=(), n_seeds=1),
+            "seed": seed + k,
+        }
+        for k in range(config.n_seeds)
+        for solver in config.solvers
+    }
+    outcomes = run_jobs(
+        toy_job,
+        jobs,
+        folder=checkpoints,
+        n_workers=1,  # seconds of work: starting processes would cost more
+        progress=progress,
+        label="pmp/wrong-model",
+    )
+    table, arrays = {}, {}
+    for solver in config.solvers:
+        runs = [outcomes[f"{solver}-{seed + k}"] for k in range(config.n_seeds)]
+        table[solver] = scalars_of(runs)
+        for name in ("path", "frequencies"):
+            arrays[f"{name}/{solver}"] = np.stack([run.arrays[name] for run in runs])
+    arrays["data"] = exact_probabilities(four_spins(config.theta), 4).exp().numpy()
+    scalars = {"table": table, "commits": commits_of(outcomes)}
+    return Result("pmp/wrong-model", "quick", asdict(config), scalars, arrays)
+
+
+_STYLE = {
+    "zero": ("PMP", "o", "PMP, the paper's start"),
+    "symmetric": ("PMP symmetric", "s", "PMP, symmetric start"),
+    "exact MAP": ("LP", "^", "exact perturb-and-MAP"),
+}
+
+
+def draw_toy(result: Result) -> Figure:
+    """Draw theta over the steps, and the law of the number of ones."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    states = enumerate_states(4)
+    ones = states.sum(1).long().numpy()
+
+    def by_ones(law: np.ndarray) -> np.ndarray:
+        return np.bincount(ones, weights=law, minlength=5)
+
+    right.plot(range(5), by_ones(result.arrays["data"]), "k_", ms=22, label="data")
+    for place, solver in enumerate(result.scalars["table"]):
+        color, marker, label = _STYLE[solver]
+        paths = result.arrays[f"path/{solver}"]
+        for path in paths:
+            left.plot(path, color=COLORS[color], lw=0.7, alpha=0.7)
+        law = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
+        at = np.arange(5) + 0.12 * (place - 1)
+        right.plot(at, law, marker, color=COLORS[color], ms=4, label=label)
+    left.axhline(result.config["theta"], color="black", lw=1, ls="--")
+    left.set(xlabel="step", ylabel="θ (dashed: that of the data)")
+    right.set(xlabel="number of ones", ylabel="probability", ylim=(0, None))
+    right.legend(fontsize=7)
+    return figure
+
+
+def check_toy(result: Result) -> list[Verdict]:
+    """Set the paper's start beside the paper, and to the bounds of the row."""
+    verdicts = []
+    row = result.scalars["table"]["zero"]
+    bounds = {
+        "theta": (0.31, 0.35),
+        "KL to Gibbs(theta)": (0.119 - 0.02, 0.119 + 0.02),
+        "KL to PMP samples": (0.0, 0.008 + 0.01),
+    }
+    for metric, (low, high) in bounds.items():
+        values = row[metric]
+        n = len(values)
+        mean = float(np.mean(values))
+        stderr = float(np.std(values, ddof=1)) / n**0.5 if n > 1 else None
+        of = {"stderr": stderr, "n_seeds": n}
+        verdicts.append(
+            compare(
+                "pmp/wrong-model",
+                "four variables",
+                "PMP",
+                metric,
+                mean,
+                stderr=stderr,
+                n_seeds=n,
+            )
+        )
+        verdicts.append(claim(f"PMP: {metric}", mean, "at least", low, **of))
+        verdicts.append(claim(f"PMP: {metric}", mean, "at most", high, **of))
+    return verdicts
+
+
+_FULL = ToyConfig(n_seeds=20, n_judged=1_000_000)
+
+WRONG_MODEL = Experiment(
+    id="pmp/wrong-model",
+    title="A wrong model that samples well",
+    presets={"quick": ToyConfig(n_seeds=3, n_judged=100_000), "full": _FULL},
+    run=run_toy,
+    figure=draw_toy,
+    check=check_toy,
+    resumes=True,
+)

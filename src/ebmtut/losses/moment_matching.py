@@ -1,0 +1,90 @@
+"""Learning a fully observed Boltzmann machine by matching moments.
+
+Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1 for models without
+hidden variables: the gradient of the log-likelihood is the difference between the
+data's mean sufficient statistics and the model's, whatever sampler finds these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ebmtut.checks import check_bits, check_range
+from ebmtut.energies import BoltzmannMachine
+
+__all__ = ["bit_moments", "match_moments"]
+
+
+def bit_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Means E[x_i], (n_sites,), and E[x_i x_j], (n_sites, n_sites), of bits.
+
+    Parameters
+    ----------
+    x : Tensor
+        Bits, shape (n, n_sites).
+    """
+    return x.mean(0), x.T @ x / len(x)
+
+
+def match_moments(
+    x: Tensor,
+    sample: Callable[[BoltzmannMachine], Tensor],
+    *,
+    n_steps: int,
+    learning_rate: float = 1e-3,
+    penalty: float = 0.0,
+    on_step: Callable[[int, BoltzmannMachine], None] | None = None,
+    progress: bool = False,
+    label: str = "learning",
+) -> BoltzmannMachine:
+    """Learn weights and biases from data, starting at zero.
+
+    Parameters
+    ----------
+    x : Tensor
+        All data, bits, shape (n_data, n_sites); its exact moments are matched.
+    sample : callable
+        ``sample(model) -> bits (n, n_sites)``, called once a step: a sampler,
+        which may remember its last state.
+    n_steps, learning_rate : int, float
+        Of Adam.
+    penalty : float
+        Weight of the l1 penalty on the weights.
+    on_step : callable, optional
+        Called with (step, model) after every step.
+    progress : bool
+        Whether to show a progress bar, named ``label``.
+
+    Returns
+    -------
+    BoltzmannMachine
+
+    Raises
+    ------
+    InputError
+        If ``x`` is not made of bits, or a number lies out of its range.
+    """
+    check_bits("x", x)
+    check_range("n_steps", n_steps, low=0, integer=True)
+    check_range("learning_rate", learning_rate, low=0)
+    check_range("penalty", penalty, low=0)
+    mean, second = bit_moments(x)
+    n_sites = x.shape[1]
+    model = BoltzmannMachine(
+        x.new_zeros(n_sites, n_sites), x.new_zeros(n_sites), learnable=True
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    for step in tqdm(range(n_steps), desc=label, disable=not progress):
+        sample_mean, sample_second = bit_moments(sample(model))
+        # Symmetric gradients keep a symmetric W; its diagonal plays no part.
+        gradient = sample_second - second + penalty * model.weight.detach().sign()
+        model.weight.grad = gradient.fill_diagonal_(0)
+        model.bias.grad = sample_mean - mean
+        optimizer.step()
+        if on_step is not None:
+            on_step(step, model)
+    return model

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.exact import exact_probabilities
+from ebmtut.losses import bit_moments, match_moments
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+
+def test_moments_by_loops():
+    x = torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]).double()
+    mean, second = bit_moments(x)
+    assert mean.tolist() == [1.0, 0.5, 0.5]
+    assert second.tolist() == [[1.0, 0.5, 0.5], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+
+
+def test_an_exact_sampler_recovers_the_moments():
+    """At the end the model's own moments are the data's, up to sampling noise."""
+    x = enumerate_states(3).double()[[0, 0, 1, 3, 3, 5, 6, 7]]
+    generator = make_generator(0)
+
+    def sample(model):
+        p = exact_probabilities(model, 3).detach().exp()
+        drawn = p.multinomial(2000, True, generator=generator)
+        return enumerate_states(3).double()[drawn]
+
+    steps = []
+    model = match_moments(
+        x,
+        sample,
+        n_steps=400,
+        learning_rate=0.02,
+        on_step=lambda step, model: steps.append(step),
+    )
+    assert steps == list(range(400))
+    weight = model.weight.detach()
+    assert torch.equal(weight, weight.T) and not weight.diagonal().any()
+    p = exact_probabilities(model, 3).detach().exp()
+    states = enumerate_states(3).double()
+    mean, second = bit_moments(x)
+    # Adam ends within some steps of 0.02 of the optimum, and a parameter moves
+    # a moment by at most its variance, 1/4: ten steps' worth is 0.05.
+    assert (p @ states - mean).abs().max() < 0.05
+    assert ((states.T * p) @ states - second).abs().max() < 0.05
+
+
+def test_a_penalty_keeps_weights_small():
+    x = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double().repeat(4, 1)
+
+    def independent(model):
+        return torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]).double()
+
+    # The pull on w is 1/4 throughout; a penalty above it wins.
+    free, held = (
+        match_moments(x, independent, n_steps=20, learning_rate=0.1, penalty=penalty)
+        for penalty in (0.0, 0.5)
+    )
+    assert free.weight[0, 1] > 1 > 0.2 > held.weight[0, 1].abs()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x": torch.full((2, 2), 0.5)}, "x"),
+        ({"n_steps": -1}, "n_steps"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"penalty": -0.1}, "penalty"),
+    ],
+)
+def test_bad_input(change, words):
+    arguments = {"x": torch.zeros(2, 2), "sample": lambda model: None, "n_steps": 1}
+    with pytest.raises(InputError, match=words):
+        match_moments(**(arguments | change))
