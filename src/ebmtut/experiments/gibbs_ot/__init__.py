@@ -1,0 +1,1 @@
+"""Experiments of Gibbs-OT (Ye, Wang and Li, 2017)."""
