@@ -49,11 +49,11 @@ def largest_of_exponentials(
     z, order = z.masked_fill(weights == 0, -torch.inf).sort(dim=-1, descending=True)
     w = weights[order]
     total = w.cumsum(-1)  # sum of w over the k largest
-    # log of mu_k, by which F falls between z_k and z_(k+1); mu_m = 0.
+    # mu_k, by which F falls from z_k to z_(k+1); the last falls to 0.
     gap = (z[..., :-1] - z[..., 1:]).nan_to_num(nan=0.0, posinf=torch.inf)
-    log_mu = torch.nn.functional.pad(-total[..., :-1] * gap / temperature, (0, 1))
-    log_f = (log_mu.cumsum(-1) - log_mu).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-    log_mu[..., -1] = -torch.inf
+    log_mu = -total[..., :-1] * gap / temperature
+    log_f = torch.nn.functional.pad(log_mu.cumsum(-1), (1, 0))  # log F(z_k)
+    log_mu = torch.nn.functional.pad(log_mu, (0, 1), value=-torch.inf)
     pieces = log_f.exp() * -torch.expm1(log_mu) / total
     # Entry k can be the largest only below z_k, with density w_k F(x) / T.
     below = pieces.flip(-1).cumsum(-1).flip(-1)

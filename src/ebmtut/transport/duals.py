@@ -186,9 +186,10 @@ def transport_plan(
     """Recover a coupling from the chain (Eq. 22).
 
     Half of p_i goes to J(i) = argmin_j (M_ij + L_j), half of q_j comes from
-    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Where the best
-    partners of an entry tie, as they do for the Euclidean cost on a line, one
-    of them gets all, and the marginals stay wrong however cold the chain.
+    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Mass that an optimal
+    plan splits ties between its partners, one of which gets it all here: the
+    entries are right in the limit, but the marginals are not, however cold
+    the chain, unless the optimal plan is a permutation.
 
     With a temperature the masses are spread by the probabilities of the
     constraints to be active in the next half step. At equilibrium that

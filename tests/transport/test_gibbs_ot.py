@@ -1,0 +1,379 @@
+"""Algorithm 1: its laws, its compiled form and its limit."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    GibbsOTOracle,
+    GibbsOTState,
+    chain_value,
+    constant_temperatures,
+    dual_value,
+    exact_ot,
+    gibbs_ot,
+    gibbs_ot_iteration,
+    gibbs_ot_reference,
+    paper_cooling,
+    temperatures_of,
+)
+from ebmtut.transport._chains import CompiledChain, PlainChain
+
+RUNS = {"compiled": gibbs_ot, "torch": gibbs_ot_reference}
+every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+
+
+def parts(result):
+    return {"g": result.state.g, "h": result.state.h, "U": result.U, "L": result.L}
+
+
+def assert_same(first, second, **tolerances):
+    tolerances = tolerances or {"rtol": 0, "atol": 0}
+    for name, x in parts(first).items():
+        torch.testing.assert_close(x, parts(second)[name], msg=name, **tolerances)
+
+
+# ------------------------------------------------------------------ the algorithm
+
+
+def test_iteration_is_equations_12_and_13(problem):
+    p, q, cost = problem(3, 4)
+    g = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
+    theta_h = torch.tensor([0.5, 1.0, 0.2, 2.0], dtype=torch.float64)
+    theta_g = torch.tensor([0.7, 0.1, 1.5], dtype=torch.float64)
+    temperature = torch.tensor([0.2, 0.1], dtype=torch.float64)
+    new_g, h, U, L = gibbs_ot_iteration(g, p, q, cost, temperature, theta_h, theta_g)
+    for j in range(4):
+        assert float(L[j]) == max(float(g[i] - cost[i, j]) for i in range(3))
+        noise = float(theta_h[j]) * 0.2 / float(q[j])
+        assert float(h[j]) == pytest.approx(float(L[j]) + noise, rel=1e-14)
+    for i in range(3):
+        assert float(U[i]) == min(float(cost[i, j] + h[j]) for j in range(4))
+        noise = float(theta_g[i]) * 0.1 / float(p[i])
+        assert float(new_g[i]) == pytest.approx(float(U[i]) - noise, rel=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("m1", "m2", "batch", "zeros", "forbidden"),
+    [
+        (37, 29, (), 0.0, 0.0),
+        (37, 29, (), 0.4, 0.1),
+        (1, 1, (), 0.0, 0.0),
+        (2, 9, (), 0.0, 0.0),
+        (40, 23, (5,), 0.5, 0.1),
+        (16, 31, (3,), 0.0, 0.0),
+    ],
+)
+def test_compiled_chain_equals_plain_chain(
+    problem, m1, m2, batch, zeros, forbidden, dtype
+):
+    p, q, cost = problem(
+        m1, m2, batch=batch, zeros=zeros, forbidden=forbidden, dtype=dtype
+    )
+    schedule = paper_cooling(30, m1)
+    fast, plain = (
+        run(p, q, cost, schedule, trace_every=10, generator=make_generator(1))
+        for run in (gibbs_ot, gibbs_ot_reference)
+    )
+    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
+    assert_same(fast, plain, rtol=tolerance, atol=tolerance)
+    for x, y in zip(fast.trace, plain.trace, strict=True):
+        torch.testing.assert_close(x, y, rtol=tolerance, atol=tolerance)
+
+
+def test_chains_take_given_exponentials(problem):
+    p, q, cost = problem(6, 5, batch=(2,))
+    theta = torch.rand(3, 22, dtype=torch.float64, generator=make_generator(0))
+    schedule = torch.full((3, 2), 0.1, dtype=torch.float64)
+    chains = [
+        kind(p, q, cost, torch.zeros_like(p)) for kind in (CompiledChain, PlainChain)
+    ]
+    for chain in chains:
+        chain.advance(schedule, theta)
+    for x, y in zip(*(chain.statistics(True) for chain in chains), strict=True):
+        torch.testing.assert_close(x, y, rtol=0, atol=1e-12)
+
+
+def test_batch_equals_loop(problem):
+    """Problem b of a batch is what it is alone, given its own exponentials."""
+    p, q, cost = problem(8, 7, batch=(4,), zeros=0.3)
+    batch = CompiledChain(p, q, cost, torch.zeros_like(p))
+    n_rows = int((p > 0).any(0).sum())
+    theta = torch.rand(5, batch.n_draws, dtype=p.dtype, generator=make_generator(0))
+    schedule = torch.full((5, 2), 0.05, dtype=torch.float64)
+    batch.advance(schedule, theta)
+    together = batch.statistics(complete=True)
+    counts = (q > 0).sum(1).tolist()
+    rows = (p > 0).any(0)
+    for b in range(4):
+        of_h = theta[:, sum(counts[:b]) : sum(counts[: b + 1])]
+        of_g = theta[:, sum(counts) + b * n_rows :][:, :n_rows][:, p[b, rows] > 0]
+        alone = CompiledChain(*(x[b : b + 1] for x in (p, q)), cost, 0 * p[b : b + 1])
+        alone.advance(schedule, torch.cat([of_h, of_g], dim=1))
+        for x, y in zip(together, alone.statistics(complete=True), strict=True):
+            torch.testing.assert_close(x[b : b + 1], y, rtol=0, atol=1e-12)
+
+
+@every_run
+def test_warm_start_equals_continuing(run, problem):
+    p, q, cost = problem(9, 8, zeros=0.3)
+    schedule = paper_cooling(30, 9)
+    whole = run(p, q, cost, schedule, generator=make_generator(3))
+    generator = make_generator(3)
+    half = run(p, q, cost, schedule[:24], generator=generator)
+    rest = run(p, q, cost, schedule[24:], state=half.state, generator=generator)
+    assert_same(whole, rest)
+
+
+@every_run
+def test_tracing_changes_nothing_and_tells_the_values(run, problem):
+    p, q, cost = problem(9, 8, batch=(2,))
+    schedule = constant_temperatures(0.01, 25)
+    plain = run(p, q, cost, schedule, generator=make_generator(3))
+    traced = run(p, q, cost, schedule, trace_every=5, generator=make_generator(3))
+    assert_same(plain, traced)
+    assert traced.trace.iterations.tolist() == [5, 10, 15, 20, 25]
+    assert traced.trace.V.shape == traced.trace.dual.shape == (5, 2)
+    last = chain_value(p, q, plain.U, plain.L)
+    torch.testing.assert_close(traced.trace.V[-1], last)
+    torch.testing.assert_close(
+        traced.trace.dual[-1], dual_value(p, q, cost, g=plain.U), rtol=0, atol=1e-14
+    )
+
+
+def test_a_trace_longer_than_the_run_is_empty(problem):
+    p, q, cost = problem(3, 3)
+    end = gibbs_ot(p, q, cost, [1, 1], trace_every=2, generator=make_generator(0))
+    assert (
+        end.trace.V.shape == end.trace.dual.shape == end.trace.iterations.shape == (0,)
+    )
+
+
+@every_run
+def test_random_number_contract(run, problem):
+    p, q, cost = problem(5, 6)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    ends = [
+        run(p, q, cost, [0.1] * 8, generator=make_generator(seed)) for seed in (0, 0, 1)
+    ]
+    assert_same(ends[0], ends[1])
+    assert not bool((ends[0].U == ends[2].U).any())
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert (before[1] == np.random.get_state()[1]).all()  # noqa: NPY002
+
+
+def test_result_does_not_depend_on_the_threads(problem):
+    p, q, cost = problem(9, 8, batch=(5,))
+    n_threads = torch.get_num_threads()
+    ends = []
+    try:
+        for n in (1, 2, 3):
+            torch.set_num_threads(n)
+            ends.append(gibbs_ot(p, q, cost, [0.1] * 6, generator=make_generator(0)))
+    finally:
+        torch.set_num_threads(n_threads)
+    assert_same(ends[0], ends[1])
+    assert_same(ends[0], ends[2])
+
+
+# ----------------------------------------------------------------------- the laws
+
+
+def copies(n, p, q):
+    return p.expand(n, -1), q.expand(n, -1)
+
+
+def test_conditionals_are_exponential(problem):
+    p, q, cost = problem(4, 3)
+    batch = copies(20_000, p, q)
+    end = gibbs_ot(*batch, cost, [0.3, 0.2] * 3, generator=make_generator(0))
+    for mass, temperature, room in (
+        (q, 0.3, end.state.h - end.L),
+        (p, 0.2, end.U - end.state.g),
+    ):
+        for k in range(len(mass)):
+            law = stats.expon(scale=temperature / float(mass[k]))
+            assert stats.kstest(room[:, k].numpy(), law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_gap_to_the_coordinates_is_a_sum_of_gammas(problem, dtype):
+    """Footnote 2: V(z) - V(g, h) is Gamma(m1) T + Gamma(m2) T."""
+    p, q, cost = problem(4, 3, dtype=dtype)
+    batch = copies(20_000, p, q)
+    end = gibbs_ot(*batch, cost, [0.3] * 6, generator=make_generator(1))
+    gap = chain_value(*batch, end.U, end.L) - chain_value(*batch, *end.state)
+    law = stats.gamma(7, scale=0.3)
+    assert stats.kstest(gap.numpy(), law.cdf).pvalue > 1e-4
+
+
+@every_run
+def test_equilibrium_is_the_boltzmann_law(run):
+    """2x2: the law of d = g_2 - g_1 is known, as h given g is exponential."""
+    p, q = torch.tensor([[0.3, 0.7], [0.6, 0.4]], dtype=torch.float64)
+    cost = torch.tensor([[0.1, 0.9], [0.6, 0.2]], dtype=torch.float64)
+    temperature = 0.2
+    n = 20_000 if run is gibbs_ot else 500
+    end = run(*copies(n, p, q), cost, [temperature] * 60, generator=make_generator(0))
+    d = torch.linspace(-6, 6, 20_001, dtype=torch.float64)
+    L = torch.maximum(-cost[0], d[:, None] - cost[1])
+    log_density = (p[1] * d - (q * L).sum(1)) / temperature
+    cdf = torch.softmax(log_density, 0).cumsum(0)
+    drawn = end.state.g[:, 1] - end.state.g[:, 0]
+    uniform = np.interp(drawn.numpy(), d.numpy(), cdf.numpy())
+    assert stats.kstest(uniform, "uniform").pvalue > 1e-4
+
+
+def test_statistics_overshoot_but_their_c_transform_does_not(problem):
+    """V(U, L) is no lower bound; the feasible dual value is."""
+    p, q, cost = problem(6, 6)
+    exact = exact_ot(p, q, cost).value
+    batch = copies(500, p, q)
+    end = gibbs_ot(*batch, cost, [2 / 6] * 40, generator=make_generator(0))
+    assert float(chain_value(*batch, end.U, end.L).mean()) > 1.1 * exact
+    assert float(dual_value(*batch, cost, g=end.U).max()) <= exact + 1e-12
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(m1=st.integers(1, 6), m2=st.integers(1, 6), seed=st.integers(0, 10**6))
+def test_cooling_reaches_the_exact_cost(problem, m1, m2, seed):
+    """At equilibrium W - V(g, h) is Gamma(m1 + m2 - 1) T in the limit T to 0."""
+    p, q, cost = problem(m1, m2, seed=seed)
+    last = 1e-4
+    ratio = np.log(last)
+    schedule = temperatures_of(lambda n: float(np.exp(ratio * n / 19_999)), 20_000)
+    end = gibbs_ot(p, q, cost, schedule, generator=make_generator(seed))
+    gap = exact_ot(p, q, cost).value - float(dual_value(p, q, cost, g=end.U))
+    m = m1 + m2
+    assert -1e-12 <= gap <= (m + 5 * m**0.5) * last
+
+
+# ------------------------------------------------------------- supports and oracle
+
+
+@every_run
+def test_zero_masses_take_no_part(run, problem):
+    """The chain is that of the smaller problem; the rest is implied by it."""
+    p, q, cost = problem(7, 6, zeros=0.4, forbidden=0.1)
+    rows, columns = p > 0, q > 0
+    assert not bool(rows.all()) and not bool(columns.all())
+    inner = cost[rows][:, columns]
+    whole = run(p, q, cost, [0.05] * 20, generator=make_generator(0))
+    small = run(p[rows], q[columns], inner, [0.05] * 20, generator=make_generator(0))
+    torch.testing.assert_close(whole.U[rows], small.U, rtol=0, atol=1e-13)
+    torch.testing.assert_close(whole.L[columns], small.L, rtol=0, atol=1e-13)
+    implied = (cost[:, columns] + whole.state.h[columns]).amin(1)
+    torch.testing.assert_close(whole.U, implied)
+    assert torch.equal(whole.state.g[~rows], whole.U[~rows])
+    assert torch.equal(whole.state.h[~columns], whole.L[~columns])
+
+
+@every_run
+def test_an_unreachable_point_without_mass_does_no_harm(run):
+    p = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
+    cost = torch.rand(3, 3, dtype=torch.float64, generator=make_generator(0))
+    cost[2] = cost[:, 2] = torch.inf
+    end = run(p, p, cost, [0.05] * 40, generator=make_generator(0))
+    assert bool(torch.isfinite(end.U[:2]).all()) and end.U[2] == torch.inf
+    assert bool(torch.isfinite(end.L[:2]).all()) and end.L[2] == -torch.inf
+    assert float(dual_value(p, p, cost, g=end.U)) <= exact_ot(p, p, cost).value + 1e-12
+
+
+def test_incomplete_statistics_agree_where_there_is_mass(problem):
+    p, q, cost = problem(7, 6, batch=(3,), zeros=0.4)
+    full, part = (
+        gibbs_ot(p, q, cost, [0.1] * 4, complete=complete, generator=make_generator(0))
+        for complete in (True, False)
+    )
+    assert torch.equal(full.U[p > 0], part.U[p > 0])
+    assert torch.equal(full.L[q > 0], part.L[q > 0])
+    assert bool((part.L[q == 0] == -torch.inf).all())
+
+
+def test_oracle_goes_on_from_where_it_was(problem):
+    """Also where an entry loses its mass and gets it back."""
+    p, q, cost = problem(7, 6, batch=(3,), zeros=0.4)
+    dense = torch.softmax(torch.arange(21, dtype=torch.float64).view(3, 7).sin(), 1)
+    generator, oracle = make_generator(0), GibbsOTOracle(q, cost)
+    for masses in (dense, p, dense.flip(0)):
+        U = oracle(masses, [0.1] * 6, generator=generator)
+        torch.testing.assert_close(oracle.result().U, U, rtol=0, atol=0)
+        bound = dual_value(masses, q, cost, g=U)
+        torch.testing.assert_close(oracle.dual_value(), bound, rtol=0, atol=1e-13)
+    state = oracle.result().state
+    U = oracle(dense, [0.1] * 6, generator=make_generator(1))
+    again = gibbs_ot(
+        dense, q, cost, [0.1] * 6, state=state, generator=make_generator(1)
+    )
+    torch.testing.assert_close(again.U, U, rtol=0, atol=1e-13)
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+def call(problem, **changes):
+    p, q, cost = problem(3, 4)
+    arguments = {"p": p, "q": q, "cost": cost, "temperatures": [0.1, 0.1]} | changes
+    gibbs_ot(**arguments, generator=make_generator(0))
+
+
+def wide(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+NO_ROW = torch.ones(3, 4, dtype=torch.float64)
+NO_ROW[1] = torch.inf
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"p": wide(0.5, 0.6, -0.1)}, "p must be non-negative, got -0.1"),
+        ({"p": wide(0.5, 0.5, 0.25)}, "p must sum to 1, got 0.25 too much"),
+        ({"q": wide(0.5, 0.2, 0.1, 0.1)}, "q must sum to 1, got 0.1 too little"),
+        ({"p": wide(0.5, 0.5, np.nan)}, "p must be finite, got 1 NaN or infinite of 3"),
+        ({"p": torch.tensor([1, 0, 0])}, "p must be a floating tensor"),
+        ({"p": wide()}, r"p must have shape \(m,\) or \(batch, m\), got \(0,\)"),
+        ({"q": wide(*[0.25] * 4).expand(2, 4)}, "q must have as many rows as p"),
+        ({"q": torch.full((4,), 0.25)}, "q must have the dtype and device of p"),
+        ({"cost": torch.zeros(4, 3)}, r"cost must have shape \(3, 4\), got \(4, 3\)"),
+        ({"cost": NO_ROW / 0 - NO_ROW / 0}, "cost must be finite or .inf, got NaN"),
+        ({"cost": NO_ROW}, "every mass go somewhere, row 1 is all infinite"),
+        ({"cost": -NO_ROW}, "cost must be finite or .inf, got NaN or -inf"),
+        ({"temperatures": [0.1]}, r"temperatures must be 2N numbers.*got shape \(1,\)"),
+        ({"temperatures": []}, r"temperatures must be 2N numbers.*got shape \(0,\)"),
+        ({"temperatures": [0.1, 0.0]}, "temperatures must be > 0 .* got 0 at 1"),
+        ({"temperatures": [0.1, -1.0]}, "temperatures must be > 0 .* got -1 at 1"),
+        ({"temperatures": [np.nan, 1.0]}, "temperatures must be > 0 .* got nan at 0"),
+        ({"trace_every": 0}, "trace_every must be an integer >= 1"),
+        (
+            {"state": GibbsOTState(wide(0, 0), wide(0))},
+            r"state.g must have shape \(3,\)",
+        ),
+        (
+            {"state": GibbsOTState(wide(0, np.nan, 0), wide(0))},
+            "state.g must be finite",
+        ),
+    ],
+)
+def test_bad_input(problem, changes, message):
+    with pytest.raises(InputError, match=message) as error:
+        call(problem, **changes)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_oracle(problem):
+    p, q, cost = problem(3, 4, batch=(2,))
+    with pytest.raises(InputError, match=r"q must have shape \(batch, m2\)"):
+        GibbsOTOracle(q[0], cost)
+    oracle = GibbsOTOracle(q, cost)
+    with pytest.raises(InputError, match=r"p must have shape \(2, 3\)"):
+        oracle(p[:1], [0.1, 0.1], generator=make_generator(0))
+    with pytest.raises(InputError, match="p must sum to 1"):
+        oracle(2 * p, [0.1, 0.1], generator=make_generator(0))

@@ -1,0 +1,115 @@
+"""The bridge to autograd, against exact duals and finite differences."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    exact_oracle,
+    exact_ot,
+    gibbs_ot_oracle,
+    temperatures_of,
+    wasserstein_loss,
+)
+
+
+def cooling(last, n):
+    return temperatures_of(lambda k: last ** (k / (n - 1)), n)
+
+
+def centered(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def test_exact_gradients_are_those_of_the_transport_cost(problem):
+    """Along directions that keep the mass, by central differences."""
+    p, q, cost = problem(6, 5)
+    leaves = [x.clone().requires_grad_() for x in (p, q)]
+    loss = wasserstein_loss(*leaves, cost, oracle=exact_oracle())
+    loss.backward()
+    assert loss.item() == pytest.approx(exact_ot(p, q, cost).value, rel=1e-12)
+    for k, leaf in enumerate(leaves):
+        assert abs(float(leaf.grad.sum())) < 1e-14
+        generator = make_generator(k)
+        for _ in range(5):
+            step = torch.randn(len(leaf), dtype=torch.float64, generator=generator)
+            step = 1e-6 * centered(step)
+            masses = [p, q]
+            values = []
+            for sign in (1, -1):
+                masses[k] = (p, q)[k] + sign * step
+                values.append(exact_ot(*masses, cost).value)
+            difference = (values[0] - values[1]) / 2
+            slope = float(leaf.grad @ step)
+            assert difference == pytest.approx(slope, rel=1e-6, abs=1e-13)
+
+
+def test_gibbs_ot_gradients_reach_the_exact_duals(problem):
+    p, q, cost = problem(4, 3)
+    oracle = gibbs_ot_oracle(cooling(1e-5, 20_000), generator=make_generator(0))
+    leaves = [x.clone().requires_grad_() for x in (p, q)]
+    loss = wasserstein_loss(*leaves, cost, oracle=oracle)
+    loss.backward()
+    exact = exact_ot(p, q, cost)
+    assert loss.item() == pytest.approx(exact.value, abs=1e-3)
+    for leaf, dual in zip(leaves, (exact.g, -exact.h), strict=True):
+        torch.testing.assert_close(leaf.grad, centered(dual), rtol=0, atol=2e-3)
+
+
+def test_upstream_gradients_and_batches(problem):
+    p, q, cost = problem(4, 3, batch=(3,))
+    weight = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    leaf = p.clone().requires_grad_()
+    losses = wasserstein_loss(leaf, q, cost, oracle=exact_oracle())
+    (weight * losses).sum().backward()
+    for b in range(3):
+        expected = weight[b] * centered(exact_ot(p[b], q[b], cost).g)
+        torch.testing.assert_close(leaf.grad[b], expected)
+
+
+def test_oracle_remembers_its_chain(problem):
+    """Two short calls end where one call of both does."""
+    p, q, cost = problem(5, 4)
+    schedule = [0.05] * 10
+    oracle = gibbs_ot_oracle(schedule, generator=make_generator(0))
+    oracle(p, q, cost)
+    whole = gibbs_ot_oracle(schedule * 2, generator=make_generator(0))
+    assert torch.equal(oracle(p, q, cost)[1], whole(p, q, cost)[1])
+    smaller = problem(3, 4)
+    assert oracle(*smaller)[1].shape == (3,)
+
+
+def test_descent_along_the_loss_finds_the_target():
+    """Masses by softmax move onto q; the cost falls to a hundredth."""
+    x = torch.arange(8, dtype=torch.float64) / 8
+    cost = (x[:, None] - x) ** 2
+    q = torch.softmax(4 * torch.sin(6 * x), 0)
+    logits = torch.zeros(8, dtype=torch.float64, requires_grad=True)
+    oracle = gibbs_ot_oracle([1e-4, 1e-4] * 10, generator=make_generator(0))
+    before = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
+    optimizer = torch.optim.Adam([logits], lr=0.2)
+    decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    for _ in range(200):
+        optimizer.zero_grad()
+        wasserstein_loss(torch.softmax(logits, 0), q, cost, oracle=oracle).backward()
+        optimizer.step()
+        decay.step()
+    after = exact_ot(torch.softmax(logits, 0).detach(), q, cost).value
+    assert after < 0.01 * before
+
+
+def test_points_that_cannot_be_reached_leave_the_gradient_finite():
+    p = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64, requires_grad=True)
+    cost = torch.ones(3, 3, dtype=torch.float64) - torch.eye(3)
+    cost[2] = torch.inf
+    oracle = gibbs_ot_oracle([0.1, 0.1], generator=make_generator(0))
+    q = torch.full((3,), 1 / 3, dtype=torch.float64)
+    wasserstein_loss(p, q, cost, oracle=oracle).backward()
+    assert bool(torch.isfinite(p.grad[:2]).all()) and p.grad[2] == torch.inf
+
+
+def test_bad_arguments(problem):
+    p, q, cost = problem(3, 4)
+    with pytest.raises(InputError, match="q must sum to 1"):
+        wasserstein_loss(p, 2 * q, cost, oracle=exact_oracle())

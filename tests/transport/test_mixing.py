@@ -1,0 +1,110 @@
+"""Stopping criteria and cooling schedules."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.schedules import geometric
+from ebmtut.transport import (
+    constant_temperatures,
+    exact_ot,
+    gibbs_ot,
+    has_mixed,
+    has_settled,
+    paper_cooling,
+    relative_gap,
+    temperatures_of,
+)
+
+
+def test_papers_criterion():
+    """0.01 tau T V = 0.01 * 5 * 2 * 10 = 1 here."""
+    V = torch.tensor([9.0, 9.5, 9.6, 9.7, 9.8, 10.0])
+    assert not has_mixed(V, 2.0)
+    V[0] = 9.01
+    assert has_mixed(V, 2.0)
+    assert not has_mixed(V[1:], 2.0)
+    assert not has_mixed(V, 2.0, tau=6)
+
+
+def test_papers_criterion_depends_on_the_unit(problem):
+    """In other units of cost, the same chain stops at another time."""
+    p, q, cost = problem(20, 20)
+    stops = []
+    for unit in (1.0, 1000.0):
+        schedule = constant_temperatures(0.001 / 20 * unit, 400)
+        trace = gibbs_ot(
+            p, q, unit * cost, schedule, trace_every=1, generator=make_generator(0)
+        ).trace
+        stopped = [has_mixed(trace.V[:n], float(schedule[0])) for n in range(400)]
+        stops.append(stopped.index(True))
+    assert stops[0] != stops[1]
+
+
+def test_settling_compares_the_best_before_and_after():
+    rising = torch.linspace(0, 1, 30, dtype=torch.float64)
+    assert not has_settled(rising)
+    assert not has_settled(rising[:10])
+    flat = torch.cat([rising, torch.ones(10, dtype=torch.float64)])
+    assert has_settled(flat)
+    noisy = flat.clone()
+    noisy[-5] = 0.2  # a bad value does not unsettle, a better one does
+    assert has_settled(noisy)
+    noisy[-5] = 1.01
+    assert not has_settled(noisy)
+    assert has_settled(noisy, tolerance=0.02)
+
+
+@pytest.mark.parametrize("temperature", [None, 1e-4])
+def test_relative_gap_is_a_certificate(problem, temperature):
+    """What is said to be the error is at least the error."""
+    for seed in range(5):
+        p, q, cost = problem(8, 7, zeros=0.2, seed=seed)
+        exact = exact_ot(p, q, cost)
+        end = gibbs_ot(p, q, cost, [0.01] * 40, generator=make_generator(seed))
+        gap = relative_gap(p, q, cost, end.U, end.L, temperature=temperature)
+        trace = gibbs_ot(
+            p, q, cost, [0.01] * 40, trace_every=20, generator=make_generator(seed)
+        ).trace
+        assert 1 - float(trace.dual[-1]) / exact.value <= gap / (1 - gap) + 1e-12
+        assert gap > 0
+
+
+def test_relative_gap_where_rounding_uses_a_forbidden_pair():
+    p = torch.tensor([0.5, 0.5], dtype=torch.float64)
+    cost = torch.tensor([[torch.inf, 1.0], [1.0, torch.inf]], dtype=torch.float64)
+    zero = torch.zeros(2, dtype=torch.float64)
+    assert relative_gap(p, p, cost, zero, zero) == pytest.approx(0, abs=1e-12)
+    skewed = torch.tensor([0.4, 0.6], dtype=torch.float64)
+    assert relative_gap(skewed, p, cost, zero, zero) == float("inf")
+
+
+def test_schedules():
+    assert constant_temperatures(0.3, 2).tolist() == [0.3] * 4
+    T = paper_cooling(50, 128)
+    assert T.shape == (100,)
+    for n in (1, 20, 50):
+        expected = 2.0 * (1 / 50**4) ** (n / 50) / 128
+        assert T[2 * n - 2] == T[2 * n - 1]
+        assert float(T[2 * n - 1]) == pytest.approx(expected, rel=1e-12)
+    assert temperatures_of(geometric(1.0, 0.25, 3), 3).tolist() == pytest.approx(
+        [1, 1, 0.5, 0.5, 0.25, 0.25]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: constant_temperatures(0.0, 3), "temperature must be a number > 0"),
+        (lambda: constant_temperatures(1.0, 0), "n_iterations must be an integer"),
+        (lambda: paper_cooling(10, 0), "n_points must be an integer"),
+        (lambda: paper_cooling(10, 5, start=-1.0), "start must be a number > 0"),
+        (lambda: has_mixed(torch.zeros(3, 2), 1.0), "V must have shape"),
+        (lambda: has_mixed(torch.zeros(3), 1.0, tau=0), "tau must be an integer"),
+        (lambda: has_settled(torch.zeros(3), window=0), "window must be an integer"),
+    ],
+)
+def test_bad_arguments(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

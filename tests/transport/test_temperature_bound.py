@@ -1,0 +1,200 @@
+"""Lemma A.1, the martingale of Theorem A.2 and the bound of Eq. 24."""
+
+import math
+
+import pytest
+import torch
+from scipy.integrate import quad
+
+from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    bounded_gibbs_ot,
+    constant_temperatures,
+    dual_value,
+    exact_ot,
+    gibbs_ot,
+    half_step_law,
+    largest_of_exponentials,
+    paper_cooling,
+    simulate_martingale,
+    temperature_bound,
+)
+
+LAWS = {
+    "spread": ([0.3, -0.2, 0.8, 0.75, 0.1], [0.3, 0.1, 0.2, 0.15, 0.25], 0.2),
+    "ties": ([0.5, 0.5, 0.5, 0.2], [0.25, 0.25, 0.3, 0.2], 0.1),
+    "one": ([0.4], [1.0], 0.3),
+    "left out": ([0.4, 2.0, -math.inf, 0.1], [0.5, 0.0, 0.3, 0.2], 0.3),
+    "cold": ([0.3, -0.2, 0.8, 0.75, 0.1], [0.3, 0.1, 0.2, 0.15, 0.25], 1e-3),
+}
+every_law = pytest.mark.parametrize(
+    ("z", "weights", "temperature"), LAWS.values(), ids=LAWS
+)
+
+
+def distribution(x, z, weights, temperature):
+    """Product of the distribution functions of the exponentials."""
+    pairs = [(a, w) for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
+    return math.exp(-sum(w * max(a - x, 0) for a, w in pairs) / temperature)
+
+
+@every_law
+def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
+    phi, probability = largest_of_exponentials(
+        *(torch.tensor(x, dtype=torch.float64) for x in (z, weights)), temperature
+    )
+    active = [a for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
+    top, bottom = max(active), min(active) - 60 * temperature / sum(weights)
+
+    def integral(density, upper):
+        points = sorted({a for a in active if bottom < a < upper})
+        return quad(density, bottom, upper, points=points or None, epsabs=1e-13)[0]
+
+    def cdf(x):
+        return distribution(x, z, weights, temperature)
+
+    assert float(phi) == pytest.approx(integral(cdf, top) / temperature, rel=1e-8)
+    for k, (a, w) in enumerate(zip(z, weights, strict=True)):
+        expected = w / temperature * integral(cdf, a) if w and a > -math.inf else 0
+        assert float(probability[k]) == pytest.approx(expected, abs=1e-9)
+    assert float(probability.sum()) == pytest.approx(1, rel=1e-12)
+
+
+@every_law
+def test_mean_and_maximizer_by_simulation(z, weights, temperature):
+    z, weights = (torch.tensor(x, dtype=torch.float64) for x in (z, weights))
+    n = 200_000
+    theta = torch.empty(n, len(z), dtype=torch.float64)
+    theta.exponential_(generator=make_generator(0))
+    drawn, best = (z - theta * temperature / weights).max(1)
+    phi, probability = largest_of_exponentials(z, weights, temperature)
+    top = z[weights > 0].max()
+    error = abs(float(drawn.mean() - (top - phi * temperature)))
+    assert error < 5 * float(drawn.std()) / n**0.5
+    frequency = torch.bincount(best, minlength=len(z)) / n
+    noise = (probability * (1 - probability) / n).sqrt()
+    assert bool(((frequency - probability).abs() <= 5 * noise + 1e-12).all())
+
+
+def test_half_step_laws_are_the_samplers(problem):
+    """E[U | L] and E[L | U] of Lemma A.1, by the chain itself."""
+    p, q, cost = problem(5, 4, forbidden=0.1)
+    n = 40_000
+    g = torch.zeros(n, 5, dtype=torch.float64)
+    L = (g[0, :, None] - cost).amax(0)
+    end = gibbs_ot(
+        p.expand(n, -1), q.expand(n, -1), cost, [0.3, 0.2], generator=make_generator(0)
+    )
+    law = half_step_law(cost, 0.3, L=L, q=q)
+    error = (end.U.mean(0) - law.mean).abs()
+    assert bool((error < 5 * end.U.std(0) / n**0.5).all())
+    U = end.U[0]
+    theta = torch.empty(n, 5, dtype=torch.float64)
+    theta.exponential_(generator=make_generator(1))
+    drawn = ((U - theta * 0.2 / p)[:, :, None] - cost).amax(1)
+    law = half_step_law(cost, 0.2, U=U, p=p)
+    error = (drawn.mean(0) - law.mean).abs()
+    assert bool((error < 5 * drawn.std(0) / n**0.5).all())
+
+
+def test_r_is_a_martingale(problem):
+    """Its mean stays, V's does not, and its steps are uncorrelated."""
+    p, q, cost = problem(4, 3)
+    n = 40_000
+    runs = simulate_martingale(
+        p, q, cost, paper_cooling(8, 4), n_chains=n, generator=make_generator(0)
+    )
+    assert runs.V.shape == runs.r.shape == (n, 16)
+    # z^1 = (L^1, U^0) is the same for all chains.
+    assert float(runs.r[:, 0].std()) < 1e-12
+    drift = runs.r - runs.r[:, :1]
+    noise = 5 * runs.r.std(0) / n**0.5
+    assert bool((drift.mean(0).abs()[1:] < noise[1:]).all())
+    change = (runs.V - runs.V[:, :1]).mean(0).abs()
+    assert bool((change[1:] > noise[1:]).all())
+    steps = runs.r.diff(dim=1)
+    correlation = torch.corrcoef(steps.T) - torch.eye(15)
+    assert float(correlation.abs().max()) < 5 / n**0.5
+
+
+def test_steps_down_are_bounded(problem):
+    """Lemma B.3: r^n - r^(n + 1) <= C^n T^(n), surely, and C is sharp."""
+    p, q, cost = problem(4, 3)
+    schedule = paper_cooling(8, 4)
+    runs = simulate_martingale(
+        p, q, cost, schedule, n_chains=20_000, generator=make_generator(0)
+    )
+    down = -runs.r.diff(dim=1)
+    bound = (runs.c * schedule)[:, :-1]
+    assert bool((down <= bound + 1e-12).all())
+    assert float((down / bound).max()) > 0.9
+
+
+def test_regrets_are_those_of_the_theorem(problem):
+    p, q, cost = problem(4, 3)
+    runs = simulate_martingale(
+        p, q, cost, [0.2, 0.2], n_chains=1, generator=make_generator(0)
+    )
+    L = (-cost).amax(0)
+    row = cost + L
+    expected = (p * ((q * row).sum(1) - row.amin(1))).sum()
+    assert float(runs.d[0, 0]) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_bound_is_where_v_stands_still(problem):
+    """The change of V is C (T - bound); at equilibrium it is zero on average."""
+    p, q, cost = problem(5, 4)
+    n, temperature = 20_000, 0.1
+    runs = simulate_martingale(
+        p,
+        q,
+        cost,
+        constant_temperatures(temperature, 25),
+        n_chains=n,
+        generator=make_generator(0),
+    )
+    change = (runs.c * (temperature - runs.bound))[:, -1]
+    assert abs(float(change.mean())) < 5 * float(change.std()) / n**0.5
+    end = gibbs_ot(p, q, cost, [0.1, 0.1], generator=make_generator(0))
+    for following in ("L", "U"):
+        bound = temperature_bound(p, q, cost, end.U, end.L, 0.1, following=following)
+        side = {"U": end.U, "p": p} if following == "L" else {"L": end.L, "q": q}
+        law = half_step_law(cost, 0.1, **side)
+        if following == "L":
+            best = (end.U[:, None] - cost).amax(0)
+            expected = -(q * (end.L - best)).sum() / (law.phi * q).sum()
+        else:
+            best = (cost + end.L).amin(1)
+            expected = -(p * (best - end.U)).sum() / (law.phi * p).sum()
+        assert float(bound) == pytest.approx(float(expected), rel=1e-10)
+
+
+def test_bounded_cooling_respects_the_bound_and_converges(problem):
+    p, q, cost = problem(6, 5)
+    run = bounded_gibbs_ot(
+        p, q, cost, 4000, start=1.0, fraction=0.8, every=40, generator=make_generator(0)
+    )
+    assert run.temperatures.shape == (4000,) and run.bounds.shape == (100,)
+    blocks = run.temperatures.view(100, 40)
+    assert bool((blocks == blocks[:, :1]).all())
+    assert bool((blocks[1:, 0] <= blocks[:-1, 0]).all())
+    lowered = blocks[1:, 0] < blocks[:-1, 0]
+    torch.testing.assert_close(blocks[1:, 0][lowered], 0.8 * run.bounds[:-1][lowered])
+    exact = exact_ot(p, q, cost).value
+    value = float(dual_value(p, q, cost, g=run.result.U))
+    assert 0.99 * exact < value <= exact + 1e-12
+
+
+def test_bad_arguments(problem):
+    p, q, cost = problem(3, 4)
+    with pytest.raises(InputError, match="U and p, or L and q"):
+        half_step_law(cost, 0.1, U=p)
+    with pytest.raises(InputError, match="following must be one of"):
+        temperature_bound(p, q, cost, p, q, 0.1, following="g")
+    with pytest.raises(InputError, match="fraction must be a number"):
+        bounded_gibbs_ot(
+            p, q, cost, 9, start=1.0, fraction=1.5, generator=make_generator(0)
+        )
+    with pytest.raises(InputError, match="n_chains must be an integer"):
+        simulate_martingale(p, q, cost, [1, 1], n_chains=0, generator=make_generator(0))
