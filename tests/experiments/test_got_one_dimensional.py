@@ -1,0 +1,258 @@
+"""Gibbs-OT on a line: problems with known answers, and judges that can say no."""
+
+import math
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.gibbs_ot.bands import BandsConfig, run_bands
+from ebmtut.experiments.gibbs_ot.coulomb import CoulombConfig, describe, run_coulomb
+from ebmtut.experiments.gibbs_ot.couplings import (
+    CouplingConfig,
+    as_bytes,
+    distance,
+    entropic_duals,
+    judge,
+    run_coupling,
+)
+from ebmtut.experiments.gibbs_ot.lines import bumps, points, two_modes, uniform_coulomb
+from ebmtut.experiments.gibbs_ot.stopping import first_stop, stopping_table
+from ebmtut.experiments.gibbs_ot.temperature_bound import (
+    TemperatureBoundConfig,
+    bounds_along,
+    run_temperature_bound,
+    tails,
+)
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    Martingale,
+    constant_temperatures,
+    dual_value,
+    exact_ot,
+    sinkhorn,
+)
+
+SMALL = CouplingConfig(n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatures=())
+SMALL_BOUND = TemperatureBoundConfig(
+    n_points=16,
+    n_iterations=40,
+    budgets=(20, 100),
+    fractions=(0.5,),
+    chain_points=6,
+    chain_iterations=5,
+    n_chains=500,
+)
+
+
+# ------------------------------------------------------------------ the problems
+
+
+def test_masses_have_the_modes_that_were_asked_for() -> None:
+    x = points(100)
+    mass = bumps(x, [(0.25, 0.2, 0.02), (0.75, 0.7, 0.04)], floor=0)
+    assert mass.sum().item() == pytest.approx(1, abs=1e-12)
+    left = x < 0.45
+    assert mass[left].sum().item() == pytest.approx(0.25, abs=1e-6)
+    mean = (mass * x)[left].sum() / mass[left].sum()
+    assert mean.item() == pytest.approx(0.2, abs=1e-6)
+    floored = bumps(x, [(1.0, 0.5, 0.01)], floor=0.1)
+    assert floored.min().item() == pytest.approx(0.1 / 100 / 1.1, rel=1e-9)
+
+
+def test_two_electrons_are_half_a_line_apart() -> None:
+    x, p, q, cost = uniform_coulomb(32)
+    solved = exact_ot(p, q, cost)
+    assert solved.value == pytest.approx(2, abs=1e-12)
+    shift = torch.eye(32, dtype=torch.float64).roll(16, 0) / 32
+    assert distance(solved.plan, shift) < 1e-12
+    assert describe(shift) == {
+        "l1": pytest.approx(0, abs=1e-12),
+        "near": pytest.approx(1),
+        "boundary": pytest.approx(1),
+        "mass": pytest.approx(1),
+        "bad": 0,
+    }
+
+
+def test_crowded_ends_are_told_from_even_couplings() -> None:
+    _, p, _, _ = uniform_coulomb(64)
+    i = torch.arange(64)
+    shift = torch.eye(64, dtype=torch.float64).roll(32, 0) / 64
+    end = ((i < 4) | (i >= 60) | ((i >= 28) & (i < 36)))[:, None]
+    spread = torch.where(end, shift, (shift + shift.roll(1, 1)) / 2)
+    assert describe(spread)["boundary"] == pytest.approx(2)
+    broken = shift.clone()
+    broken[3, 35] = math.nan
+    assert describe(broken)["bad"] == 1
+    assert describe(torch.outer(p, p))["near"] == pytest.approx(320 / 4096)
+
+
+def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
+    problem = two_modes(16)
+    exact = exact_ot(*problem[1:])
+    numbers = judge(exact.plan, problem, exact)
+    assert all(abs(value) < 1e-9 for value in numbers.values())
+    product = torch.outer(problem.p, problem.q)
+    assert judge(product, problem, exact)["excess"] > 0.1
+
+
+def test_pictures_are_square_roots() -> None:
+    coupling = torch.tensor([[0.25, 1.0], [0.0, 0.0625]])
+    assert as_bytes(coupling).tolist() == [[128, 255], [0, 64]]
+    assert as_bytes(torch.zeros(2, 2)).max() == 0
+
+
+def test_entropic_potentials_are_those_of_the_projections() -> None:
+    problem = two_modes(16)
+    _, p, q, cost = problem
+    epsilon = 0.1
+    plan = sinkhorn(p, q, cost, epsilon, 7)
+    # All entries are positive here: potentials can be read off the coupling.
+    g = epsilon * plan[:, 0].log() + cost[:, 0]
+    found = entropic_duals(problem, epsilon, (2, 7))
+    assert found[7] == pytest.approx(dual_value(p, q, cost, g=g).item(), abs=1e-9)
+    assert found[2] <= exact_ot(p, q, cost).value
+
+
+# ------------------------------------------------------------------ bands
+
+
+def test_bands_hold_95_percent_and_shrink_with_the_temperature() -> None:
+    config = BandsConfig(n_points=64, n_seeds=10)
+    result = run_bands(config, seed=3)
+    table = result.scalars["table"]
+    inside = np.mean([cell["inside"] for cell in table.values()])
+    n = 2 * 64 * 10 * 3
+    assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / n)
+    first, last = table["20"], table["60"]
+    cooled = last["temperature"][0] / first["temperature"][0]
+    assert last["width"][0] / first["width"][0] == pytest.approx(cooled)
+    assert cooled == pytest.approx(60 ** (-2 * 40 / 60))
+    assert max(last["dual"]) <= 1e-12
+
+
+def test_splitting_a_run_at_snapshots_changes_nothing() -> None:
+    one = run_bands(BandsConfig(n_points=16, snapshots=(60,)), seed=1)
+    three = run_bands(BandsConfig(n_points=16), seed=1)
+    assert np.array_equal(one.arrays["60/U"], three.arrays["60/U"])
+
+
+# ------------------------------------------------------------------ stopping
+
+
+def test_first_stop_is_the_first() -> None:
+    values = torch.tensor([1.0, 2.0, 3.0])
+    assert first_stop(values, [False, True, True]) == (2, 2.0)
+    assert first_stop(values, [False] * 3) == (3, 3.0)
+
+
+def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
+    problem = two_modes(32)
+    optimum = exact_ot(*problem[1:]).value
+    cell = stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
+    assert max(cell["mixed_at"]) < min(cell["settled_at"])
+    assert np.mean(cell["mixed_error"]) > 3 * np.mean(cell["settled_error"])
+    # V lies above the cost at equilibrium: it is no bound.
+    assert min(cell["overshoot"]) > 0
+
+
+# ------------------------------------------------------------------ the runs
+
+
+def test_coupling_table_has_what_the_check_needs() -> None:
+    result = run_coupling(SMALL, seed=0)
+    table = result.scalars["table"]
+    assert list(table)[:4] == ["IBP, 0.1/N", "IBP, 0.5/N", "IBP, 2/N", "B-ADMM"]
+    cell = table["Gibbs-OT, power 2"]["1000"]
+    assert max(cell["dual"]) < 1e-3
+    assert min(cell["dual"]) > -1e-12
+    assert len(cell["l1"]) == 2
+    assert len(table["B-ADMM"]["30"]["l1"]) == 1
+    verdicts = get_experiment("got/coupling-1d").check(result)
+    assert [v.verdict for v in verdicts] == ["match"] * 3
+    table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
+    table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
+    verdicts = get_experiment("got/coupling-1d").check(result)
+    assert [v.verdict for v in verdicts] == ["miss", "match", "miss"]
+
+
+def test_same_seed_same_couplings() -> None:
+    config = replace(SMALL, n_seeds=1, epsilons=(), budgets=(30,))
+    a, b, c = (run_coupling(config, seed=s) for s in (1, 1, 2))
+    name = "Gibbs-OT, power 2/30"
+    assert np.array_equal(a.arrays[name], b.arrays[name])
+    assert not np.array_equal(a.arrays[name], c.arrays[name])
+
+
+def test_coulomb_is_recovered_and_the_entropic_kernel_breaks() -> None:
+    config = CoulombConfig(n_points=32, budgets=(10, 2000), epsilons=(0.5, 0.05))
+    result = run_coulomb(config, seed=0)
+    table = result.scalars["table"]
+    assert table["Gibbs-OT"]["2000"]["near"][0] > 0.99
+    assert abs(table["Gibbs-OT"]["2000"]["dual"][0]) < 1e-3
+    assert table["entropic, 0.05/N"]["2000"]["mass"][0] < 0.99
+    with pytest.raises(InputError, match="even"):
+        CoulombConfig(n_points=33)
+
+
+def test_bound_is_the_temperature_at_equilibrium() -> None:
+    problem = two_modes(16)
+    T = 0.1
+    bounds = bounds_along(
+        problem,
+        constant_temperatures(T, 6000),
+        every=10,
+        generator=make_generator(0),
+    )[100:]
+    # Batches of 50 looks are next to independent.
+    batches = bounds.view(10, 50).mean(1)
+    error = batches.std() / 10**0.5
+    assert abs(batches.mean() - T) < 5 * error
+
+
+def test_tails_count_what_they_say() -> None:
+    r = torch.tensor([[0.0, 0.1, -1.0], [0.0, 0.1, 0.2]], dtype=torch.float64)
+    ones = torch.ones_like(r)
+    found = tails(
+        Martingale(V=r, r=r, bound=r, c=ones, d=0 * ones),
+        torch.tensor([0.3, 0.4, 0.5], dtype=torch.float64),
+        n_largest=2,
+        epsilon=0.01,
+    )
+    assert found["K"][-1] == pytest.approx(3 * 0.5)  # sqrt(0.3^2 + 0.4^2)
+    at_half = np.searchsorted(found["K"], 0.5 - 1e-12)
+    assert found["below"][at_half] == 0.5
+    assert found["below_bound"][at_half] == pytest.approx(math.exp(-0.5))
+    assert found["above"][0] == 0.5
+    assert float(found["gamma"]) == pytest.approx(math.log(3 * 2 / 0.01))
+
+
+def test_martingale_keeps_its_mean_and_its_bounds() -> None:
+    result = run_temperature_bound(SMALL_BOUND, seed=0)
+    verdicts = get_experiment("got/temperature-bound").check(result)
+    assert [v.verdict for v in verdicts][1:] == ["match"] * 3
+    assert set(result.scalars["table"]) == {"followed, 0.5", "geometric"}
+
+
+@pytest.mark.parametrize(
+    ("id", "result"),
+    [
+        ("got/gibbs-bands", lambda: run_bands(BandsConfig(n_points=16))),
+        ("got/coupling-1d", lambda: run_coupling(replace(SMALL, budgets=(1, 10)))),
+        (
+            "got/coulomb",
+            lambda: run_coulomb(CoulombConfig(n_points=16, budgets=(1, 10))),
+        ),
+        ("got/temperature-bound", lambda: run_temperature_bound(SMALL_BOUND)),
+    ],
+)
+def test_figures_can_be_drawn(id: str, result) -> None:
+    figure = get_experiment(id).figure(result())
+    figure.canvas.draw()
+    assert figure.axes
+    plt.close(figure)
