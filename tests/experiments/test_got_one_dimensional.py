@@ -65,7 +65,7 @@ def test_masses_have_the_modes_that_were_asked_for() -> None:
 
 
 def test_two_electrons_are_half_a_line_apart() -> None:
-    x, p, q, cost = uniform_coulomb(32)
+    _, p, q, cost = uniform_coulomb(32)
     solved = exact_ot(p, q, cost)
     assert solved.value == pytest.approx(2, abs=1e-12)
     shift = torch.eye(32, dtype=torch.float64).roll(16, 0) / 32
