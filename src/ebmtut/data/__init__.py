@@ -1,5 +1,6 @@
 """Data: two-dimensional densities in bits, Ising samples, images."""
 
+from ebmtut.data.contours import contours, digits_at_hand
 from ebmtut.data.datasets import (
     DataUnavailable,
     RemoteFile,
@@ -36,10 +37,12 @@ __all__ = [
     "ShapeImages",
     "binarize",
     "cache_folder",
+    "contours",
     "density_extent",
     "density_log_prob",
     "density_scale",
     "differential_entropy",
+    "digits_at_hand",
     "drawn_faces",
     "exact_entropy",
     "fetch",

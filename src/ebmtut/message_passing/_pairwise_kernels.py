@@ -24,33 +24,15 @@ def compiled(function):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _sweep_row(half, a, b, p_row, p, sums, keep):  # type: ignore[no-untyped-def]
-    """Update the pairs of one row; return what its site hears."""
-    heard = keep * 0
-    move = (1 - keep) / 2
-    one = half.dtype.type(1)
-    keep, move = one * keep, one * move
-    for j in range(half.size):
-        h = half[j]
-        q = p_row - b[j]  # all that the row's site hears, but for column j
-        r = p[j] - a[j]
-        new_a = keep * a[j] + move * (abs(q + h) - abs(q - h))
-        new_b = keep * b[j] + move * (abs(r + h) - abs(r - h))
-        a[j] = new_a
-        b[j] = new_b
-        sums[j] += new_a
-        heard += new_b
-    return heard
-
-
-@compiled
-def dense_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep):  # type: ignore[no-untyped-def]
+def dense_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
     """Sweep all pairs i < j of a dense model, one chain after the other.
 
     ``half`` (n_pairs) are half weights, rows one after the other; ``unaries``
     (n_chains, n) include the sum of a site's half weights. ``a`` and ``b`` are
     (n_chains, n_pairs), or (1, n_pairs) if messages need not be kept; if ``fresh``
-    they start at ``start * half``. ``belief`` (n_chains, n) is filled.
+    they start at ``start * half``. ``belief`` (n_chains, n) is filled. The
+    numbers ``start``, ``keep`` (the damping) and ``move``, half of what is not
+    kept, have the dtype of the arrays.
     """
     n_chains, n = unaries.shape
     p, sums = np.empty(n, half.dtype), np.empty(n, half.dtype)
@@ -63,30 +45,37 @@ def dense_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep):  # 
         sums[:] = unaries[c]
         at = 0
         for i in range(n - 1):
-            end = at + n - 1 - i
-            heard = half.dtype.type(0)
-            for e in range(at, end):
-                sums[i + 1 + e - at] += a_c[e]
-                heard += b_c[e]
-            sums[i] += heard
-            at = end
+            heard = sums[i]
+            for j in range(i + 1, n):
+                heard += b_c[at]
+                sums[j] += a_c[at]
+                at += 1
+            sums[i] = heard
         for _ in range(n_sweeps):
             p[:] = sums
             sums[:] = unaries[c]
             at = 0
             for i in range(n - 1):
-                end = at + n - 1 - i
-                row = slice(at, end)
-                rest = slice(i + 1, n)
-                sums[i] += _sweep_row(
-                    half[row], a_c[row], b_c[row], p[i], p[rest], sums[rest], keep
-                )
-                at = end
+                p_i, heard = p[i], sums[i]
+                row = at - i - 1
+                for j in range(i + 1, n):
+                    # Unsigned indices spare a test for negative ones.
+                    k, e = np.uint64(j), np.uint64(row + j)
+                    q = p_i - b_c[e]  # all that i hears, but for j
+                    r = p[k] - a_c[e]
+                    h = half[e]
+                    to_j = keep * a_c[e] + move * (abs(q + h) - abs(q - h))
+                    to_i = keep * b_c[e] + move * (abs(r + h) - abs(r - h))
+                    a_c[e], b_c[e] = to_j, to_i
+                    sums[k] += to_j
+                    heard += to_i
+                sums[i] = heard
+                at += n - 1 - i
         belief[c] = sums
 
 
 @compiled
-def bipartite_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep):  # type: ignore[no-untyped-def]
+def bipartite_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
     """Sweep a model whose pairs are rows against columns, chain by chain.
 
     As `dense_sweeps`, with ``half`` (n_rows, n_columns), ``a`` and ``b``
@@ -109,20 +98,24 @@ def bipartite_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep):
             p[:] = sums
             sums[:] = unaries[c]
             for i in range(n_rows):
-                sums[n_columns + i] += _sweep_row(
-                    half[i],
-                    a_c[i],
-                    b_c[i],
-                    p[n_columns + i],
-                    p[:n_columns],
-                    sums[:n_columns],
-                    keep,
-                )
+                p_i, heard = p[n_columns + i], sums[n_columns + i]
+                a_i, b_i, half_i = a_c[i], b_c[i], half[i]
+                for j in range(n_columns):
+                    k = np.uint64(j)
+                    q = p_i - b_i[k]
+                    r = p[k] - a_i[k]
+                    h = half_i[k]
+                    to_j = keep * a_i[k] + move * (abs(q + h) - abs(q - h))
+                    to_i = keep * b_i[k] + move * (abs(r + h) - abs(r - h))
+                    a_i[k], b_i[k] = to_j, to_i
+                    sums[k] += to_j
+                    heard += to_i
+                sums[n_columns + i] = heard
         belief[c] = sums
 
 
 @compiled
-def sparse_sweeps(first, second, half, unaries, belief, a, b, n_sweeps, keep):  # type: ignore[no-untyped-def]
+def sparse_sweeps(first, second, half, unaries, belief, a, b, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
     """Sweep the edges of a graph, all chains at once.
 
     ``unaries`` and ``belief`` are (n_sites, n_chains), ``a`` (first to second)
@@ -134,9 +127,6 @@ def sparse_sweeps(first, second, half, unaries, belief, a, b, n_sweeps, keep):  
     for e in range(half.size):
         belief[second[e]] += a[e]
         belief[first[e]] += b[e]
-    move = (1 - keep) / 2
-    one = half.dtype.type(1)
-    keep, move = one * keep, one * move
     for _ in range(n_sweeps):
         p[:] = belief
         belief[:] = unaries

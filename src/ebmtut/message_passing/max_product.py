@@ -227,6 +227,11 @@ def _check(
     return terms
 
 
+def _parts(damping: float, half: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """What is kept of a message, and half of what is not, in the kernel's dtype."""
+    return half.dtype.type(damping), half.dtype.type((1 - damping) / 2)
+
+
 def _sweep_matrix(
     model: PairwiseModel,
     half: np.ndarray[Any, Any],
@@ -238,7 +243,7 @@ def _sweep_matrix(
     damping: float,
 ) -> None:
     """Sweep a dense or a bipartite model, its samples spread over threads."""
-    sweeps = kernels.dense_sweeps
+    sweeps, parts = kernels.dense_sweeps, _parts(damping, half)
     if isinstance(model, RBM):
         sweeps = kernels.bipartite_sweeps
         half = half.reshape(model.n_hidden, model.n_visible)
@@ -253,7 +258,7 @@ def _sweep_matrix(
                 a, b = b, a
         fresh = messages is None
         u, found = unaries[rows], beliefs[rows]
-        sweeps(half, u, found, a, b, fresh, start, n_sweeps, damping)
+        sweeps(half, u, found, a, b, fresh, half.dtype.type(start), n_sweeps, *parts)
         if messages is not None:
             ways = (b, a) if isinstance(model, RBM) else (a, b)
             for way, value in enumerate(ways):
@@ -273,13 +278,14 @@ def _sweep_edges(
 ) -> None:
     """Sweep the edges of a graph, its samples spread over threads."""
     first, second = terms.first.numpy(), terms.second.numpy()
+    parts = _parts(damping, half.numpy())
 
     def work(rows: slice) -> None:
         u = np.ascontiguousarray(unaries[rows].T)
         a, b = (np.ascontiguousarray(messages[rows, way].T) for way in (0, 1))
         found = np.empty_like(u)
         kernels.sparse_sweeps(
-            first, second, half.numpy(), u, found, a, b, n_sweeps, damping
+            first, second, half.numpy(), u, found, a, b, n_sweeps, *parts
         )
         beliefs[rows] = found.T
         messages[rows, 0], messages[rows, 1] = a.T, b.T

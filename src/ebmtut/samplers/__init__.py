@@ -1,5 +1,7 @@
 """Samplers of p(x) ∝ exp(-E(x)) on bits, and the loop that runs them."""
 
+from ebmtut.samplers.block_gibbs import block_gibbs
+from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 from ebmtut.samplers.discrete_langevin import (
@@ -30,6 +32,9 @@ __all__ = [
     "Step",
     "StepInfo",
     "balancing_function",
+    "block_gibbs",
+    "boltzmann_gibbs",
+    "boltzmann_gwg",
     "color_gibbs",
     "deconvolution_gibbs",
     "dmala",

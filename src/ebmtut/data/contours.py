@@ -1,0 +1,72 @@
+"""Contours of handwritten digits, as binary states.
+
+Source: Lázaro-Gredilla et al. (2021), Section 5.3; what its text leaves out is as in
+the authors' public code.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d, pad
+
+from ebmtut.checks import check_range, check_shape
+from ebmtut.data.datasets import DataUnavailable
+from ebmtut.data.images import ImageData, glyph_digits
+from ebmtut.data.mnist import load_mnist
+
+__all__ = ["contours", "digits_at_hand"]
+
+
+def digits_at_hand(*, generator: torch.Generator, n_glyphs: int = 4000) -> ImageData:
+    """Load MNIST's training images, else its test images, else drawn digits.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        Source of randomness of the drawn digits.
+    n_glyphs : int
+        How many to draw.
+
+    Returns
+    -------
+    ImageData
+        Images of 28x28; its ``source`` says which they are: print it.
+    """
+    for split in ("train", "test"):
+        try:
+            return load_mnist(split)
+        except DataUnavailable:
+            continue
+    return glyph_digits(n_glyphs, generator=generator)
+
+
+def contours(images: Tensor, *, shrink: int = 1) -> Tensor:
+    """Return the pixels around each digit: those that one dilation adds.
+
+    Parameters
+    ----------
+    images : Tensor
+        Grey values in [0, 1], shape (n, height, width). A pixel above 1/2 is ink.
+    shrink : int
+        Side of the blocks of which the brightest pixel is taken first.
+
+    Returns
+    -------
+    Tensor
+        Bits, shape (n, height // shrink + 2, width // shrink + 2): the contour
+        may lie one pixel outside.
+
+    Raises
+    ------
+    InputError
+        If ``images`` is no batch of pictures, or ``shrink`` is less than 1.
+    """
+    check_shape("images", images, (None, None, None))
+    check_range("shrink", shrink, low=1, integer=True)
+    small = max_pool2d(images[:, None], shrink)[:, 0]
+    ink = pad((small > 0.5).to(images.dtype), (1, 1, 1, 1))
+    around = ink.clone()
+    around[:, 1:] = around[:, 1:].maximum(ink[:, :-1])
+    around[:, :-1] = around[:, :-1].maximum(ink[:, 1:])
+    around[:, :, 1:] = around[:, :, 1:].maximum(ink[:, :, :-1])
+    around[:, :, :-1] = around[:, :, :-1].maximum(ink[:, :, 1:])
+    return around - ink

@@ -1,0 +1,91 @@
+"""The samplers that the rows of fully observed models compare, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.random import bernoulli
+from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
+
+__all__ = ["SAMPLERS", "draw", "learner", "start_bits"]
+
+#: Methods by the name that figures give them. "reset": chains start anew at each
+#: step of learning; without it they go on from where they were.
+SAMPLERS = ("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG", "GWG-reset")
+
+
+def start_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:
+    """Toss a coin for every bit, (n, n_sites)."""
+    return bernoulli(torch.full((n, n_sites), 0.5), generator=generator)
+
+
+def advance(
+    method: str,
+    model: BoltzmannMachine,
+    x: Tensor,
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Move chains on by sweeps: as many single-site updates as there are sites."""
+    if method.startswith("GWG"):
+        return boltzmann_gwg(model, x, n_sweeps * x.shape[1], generator=generator)
+    return boltzmann_gibbs(model, x, n_sweeps, generator=generator)
+
+
+def draw(
+    method: str,
+    model: BoltzmannMachine,
+    n: int,
+    sweeps: tuple[int, ...],
+    *,
+    generator: torch.Generator,
+) -> dict[int, Tensor]:
+    """Draw samples from scratch, looking at them after each number of sweeps.
+
+    Returns
+    -------
+    dict of int to Tensor
+        Bits, shape (n, n_sites), by number of sweeps. A chain's are the same
+        chains, later; PMP's are independent runs.
+    """
+    if method.startswith("PMP"):
+        init = "symmetric" if method == "PMP symmetric" else "zero"
+        return {
+            k: perturb_and_max_product(model, n, k, init=init, generator=generator)
+            for k in sweeps
+        }
+    x = start_bits(n, model.n_sites, generator=generator)
+    seen, done = {}, 0
+    for k in sorted(sweeps):
+        x = advance(method, model, x, k - done, generator=generator)
+        seen[k], done = x, k
+    return seen
+
+
+def learner(
+    method: str, n_chains: int, n_sweeps: int, *, generator: torch.Generator
+) -> Callable[[BoltzmannMachine], Tensor]:
+    """Make the negative phase of learning: a function from models to samples."""
+    if method.startswith("PMP") or method.endswith("-reset"):
+
+        def fresh(model: BoltzmannMachine) -> Tensor:
+            return draw(method, model, n_chains, (n_sweeps,), generator=generator)[
+                n_sweeps
+            ]
+
+        return fresh
+    chains: list[Tensor] = []
+
+    def persistent(model: BoltzmannMachine) -> Tensor:
+        if not chains:
+            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
+        chains[0] = advance(method, model, chains[0], n_sweeps, generator=generator)
+        return chains[0]
+
+    return persistent

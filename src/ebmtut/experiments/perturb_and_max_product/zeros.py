@@ -1,0 +1,216 @@
+"""Rows pmp/zeros-mmd (Figure 1, right) and pmp/zeros-samples (Figure 4)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data import contours, digits_at_hand
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.perturb_and_max_product.chains import SAMPLERS, draw, learner
+from ebmtut.experiments.perturb_and_max_product.zeros_reports import (
+    check_mmd,
+    check_samples,
+    draw_mmd,
+    draw_samples,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.losses import match_moments
+from ebmtut.metrics import mmd
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = ["ZEROS_MMD", "ZEROS_SAMPLES", "ZerosConfig", "run_zeros", "zeros_data"]
+
+
+@dataclass(frozen=True)
+class ZerosConfig:
+    """Which pictures, how they are learned, and how the samples are judged.
+
+    Parameters
+    ----------
+    methods
+        Some of `SAMPLERS`.
+    digit
+        Which digit's contours are learned.
+    shrink
+        As for `ebmtut.data.contours`: 1 gives 30x30 pixels, 2 gives 16x16.
+    n_steps, learning_rate
+        Of Adam.
+    n_chains, n_sweeps
+        Samples a step of learning, and sweeps that they take.
+    n_chains_of
+        Other numbers of samples, by method.
+    sweeps
+        At which the samples are judged.
+    n_judged
+        Samples by which a method is judged.
+    n_seeds
+        Independent runs; run k has seed ``seed + k``.
+    """
+
+    methods: tuple[str, ...] = SAMPLERS
+    digit: int = 0
+    shrink: int = 1
+    n_steps: int = 1000
+    learning_rate: float = 1e-3
+    n_chains: int = 100
+    n_chains_of: Mapping[str, int] = field(default_factory=dict)
+    n_sweeps: int = 50
+    sweeps: tuple[int, ...] = (20, 25, 30, 40, 50, 60, 80, 100)
+    n_judged: int = 500
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        for method in (*self.methods, *self.n_chains_of):
+            check_choice("methods", method, SAMPLERS)
+        check_range("digit", self.digit, low=0, high=9, integer=True)
+        for name in ("shrink", "n_steps", "n_chains", "n_sweeps", "n_seeds"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_judged", self.n_judged, low=2, integer=True)
+
+
+def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
+    """Return all contours of the digit, (n, n_sites) bits, and their source."""
+    data = digits_at_hand(generator=make_generator(seed))
+    of_digit = data.images[data.labels == config.digit]
+    return contours(of_digit.float(), shrink=config.shrink).flatten(1), data.source
+
+
+def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
+    """Learn with one method, sample with it, and compare with the data.
+
+    Returns
+    -------
+    Outcome
+        Seconds and updates of learning, ``log_mmd2@k`` after k sweeps; some
+        samples after 25 (or the fewest) sweeps, and the data's mean picture.
+    """
+    x, _ = zeros_data(config, seed)
+    generator = make_generator(seed)
+    n_chains = config.n_chains_of.get(method, config.n_chains)
+    start = time.perf_counter()
+    model = match_moments(
+        x,
+        learner(method, n_chains, config.n_sweeps, generator=generator),
+        n_steps=config.n_steps,
+        learning_rate=config.learning_rate,
+        label=f"{method} zeros",
+    )
+    scalars = {
+        "seconds": time.perf_counter() - start,
+        "n_chains": n_chains,
+        # Of a site, or of the messages at a site: what one sweep makes of each.
+        "updates": float(config.n_steps * n_chains * config.n_sweeps * x.shape[1]),
+    }
+    start = time.perf_counter()
+    samples = draw(method, model, config.n_judged, config.sweeps, generator=generator)
+    scalars["sampling_seconds"] = time.perf_counter() - start
+    for k, drawn in samples.items():
+        squared = mmd(drawn, x, kernel="average_hamming", statistic="v")
+        scalars[f"log_mmd2@{k}"] = math.log(squared)
+    shown = 25 if 25 in samples else min(samples)
+    gibbs = draw(
+        "Gibbs", model, config.n_judged, (config.n_sweeps,), generator=generator
+    )
+    squared = mmd(gibbs[config.n_sweeps], x, kernel="average_hamming", statistic="v")
+    scalars["log_mmd2 of Gibbs on these weights"] = math.log(squared)
+    return Outcome(scalars, {"samples": samples[shown][:20].to(torch.uint8).numpy()})
+
+
+def run_zeros(
+    config: ZerosConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+    id: str = "pmp/zeros-mmd",
+) -> Result:
+    """Learn and judge by every method. The kernels are the CPU's.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][method][metric]`` lists the seeds; the null row is
+        independent pixels with the data's means, the exact row the data,
+        halved and held against itself. Arrays ``samples/method`` and ``data``.
+    """
+    jobs: dict[str, Mapping[str, Any]] = {
+        f"{method.replace(' ', '-')}-{seed + k}": {
+            "method": method,
+            "config": replace(config, methods=(), n_seeds=1),
+            "seed": seed + k,
+        }
+        for k in range(config.n_seeds)
+        for method in config.methods
+    }
+    outcomes = run_jobs(
+        zeros_job, jobs, folder=checkpoints, progress=progress, label=id
+    )
+    table, arrays = {}, {}
+    for method in config.methods:
+        name = method.replace(" ", "-")
+        runs = [outcomes[f"{name}-{seed + k}"] for k in range(config.n_seeds)]
+        table[method] = scalars_of(runs)
+        arrays[f"samples/{method}"] = runs[0].arrays["samples"]
+    x, source = zeros_data(config, seed)
+    generator = make_generator(seed)
+    order = torch.randperm(len(x), generator=generator)
+    arrays["data"] = x[order[:20]].to(torch.uint8).numpy()
+    null = (
+        torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
+    ).to(x)
+    halves = x[order[: len(x) // 2]], x[order[len(x) // 2 :]]
+    options = {"kernel": "average_hamming", "statistic": "v"}
+    scalars = {
+        "table": table,
+        "source": source,
+        "n_data": len(x),
+        "null": math.log(mmd(null, x, **options)),
+        "data": math.log(mmd(*halves, **options)),
+        "commits": commits_of(outcomes),
+    }
+    return Result(id, "quick", asdict(config), scalars, arrays)
+
+
+_QUICK = ZerosConfig(
+    methods=("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG-reset"),
+    shrink=2,
+    n_steps=150,
+    learning_rate=5e-3,
+    n_chains=50,
+    n_chains_of={"GWG-reset": 10},
+    n_sweeps=25,
+    sweeps=(10, 25, 50),
+    n_judged=300,
+)
+_FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
+
+ZEROS_MMD = Experiment(
+    id="pmp/zeros-mmd",
+    title="Zeros model: MMD over sweeps",
+    presets={"quick": _QUICK, "full": _FULL},
+    run=run_zeros,
+    figure=draw_mmd,
+    check=check_mmd,
+    resumes=True,
+)
+ZEROS_SAMPLES = Experiment(
+    id="pmp/zeros-samples",
+    title="Samples of the zeros model",
+    presets={"quick": _QUICK, "full": _FULL},
+    run=partial(run_zeros, id="pmp/zeros-samples"),
+    figure=draw_samples,
+    check=check_samples,
+    resumes=True,
+)
