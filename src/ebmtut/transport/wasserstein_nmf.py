@@ -62,7 +62,7 @@ class WNMFConfig:
     n_hold
         Epochs before the cooling starts; 0 in the paper.
     slowness
-        Cools by the paper's factor in so many epochs; 1 in the paper.
+        Epochs in which T falls by the paper's factor; 1 in the paper.
     shrink_steps
         Whether gamma falls along with T, so that the model never moves faster
         than the sampler, whose moves are of order T; it does not in the paper.
@@ -84,7 +84,7 @@ class WNMFConfig:
     shrink_steps: bool = True
     batch_size: int | None = None
     mixing_window: int = 5
-    max_passes: int = 15
+    max_passes: int = 10
 
     def __post_init__(self) -> None:
         for name in ("n_components", "n_epochs", "mixing_window", "max_passes"):
@@ -215,7 +215,7 @@ def run_until_mixed(
     temperature: float,
     *,
     window: int = 5,
-    max_passes: int = 15,
+    max_passes: int = 10,
     generator: torch.Generator,
 ) -> tuple[Tensor, float, int]:
     """Run Gibbs-OT at constant T until V(z) stops increasing (Section 5).
@@ -266,8 +266,9 @@ def wnmf_epoch(
     Raises
     ------
     FloatingPointError
-        If V is not finite, or negative: then the potentials have lost track
-        of the model, since V exceeds the transport cost in expectation.
+        If V is not finite, or below zero by more than 2 T m, the scale of its
+        fluctuations: V exceeds the transport cost in expectation, so then the
+        potentials have lost track of the model.
     """
     n = len(data)
     size = config.batch_size or n
@@ -307,7 +308,7 @@ def wnmf_epoch(
             whole[batch] = part
     state.value = sum(values) / n
     state.epoch += 1
-    if not state.value > 0:
+    if not state.value > -2 * temperature * data[0].numel():
         raise FloatingPointError(
             f"Wasserstein NMF diverged in epoch {state.epoch}: V is {state.value}; "
             f"try a smaller step_size ({config.step_size}) or a higher temperature "

@@ -42,6 +42,7 @@ __all__ = [
     "wnmf_job",
 ]
 
+_KEPT = 25  # epochs between two checkpoints
 METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
 SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
 
@@ -69,7 +70,7 @@ class ImagesConfig:
         Iterations of a Gibbs-OT run from a cold start that bounds the cost of
         all images from below; 0 for none.
     n_looks
-        How often the learning is stopped for a look and a checkpoint.
+        How often the learning is stopped for a look.
     """
 
     source: str = "MNIST"
@@ -318,19 +319,14 @@ def learn_by_gibbs_ot(
         before = time.process_time()
         wnmf_epoch(state, data, cost, config.wnmf, generator=generator)
         seconds.append(time.process_time() - before)
-        if state.epoch % every and state.epoch != config.wnmf.n_epochs:
-            continue
-        temperature = wnmf_temperature(data, config.wnmf, epoch)
-        looks.append(
-            [
-                state.epoch,
-                temperature,
-                state.value,
-                *_look(state, data, cost, looked_at(config, n_looked)),
-                state.n_passes,
-            ]
-        )
-        if path is not None and state.epoch < config.wnmf.n_epochs:
+        last = state.epoch == config.wnmf.n_epochs
+        if state.epoch % every == 0 or last:
+            temperature = wnmf_temperature(data, config.wnmf, epoch)
+            measured = _look(state, data, cost, looked_at(config, n_looked))
+            looks.append(
+                [state.epoch, temperature, state.value, *measured, state.n_passes]
+            )
+        if path is not None and state.epoch % _KEPT == 0 and not last:
             tensors = state.tensors() | {"generator": generator.get_state()}
             meta = {"config": repr((config, seed)), "seconds": seconds, "looks": looks}
             save_checkpoint(path, tensors, meta)
