@@ -105,7 +105,7 @@ class PlainChain:
 
     def advance(self, temperatures: Tensor, theta: Tensor) -> None:
         """Do len(temperatures) iterations."""
-        for temperature, draws in zip(temperatures, theta, strict=True):
+        for temperature, draws in zip(temperatures, theta.to(self.p), strict=True):
             for_h, for_g = draws.tensor_split([int((self.q > 0).sum())])
             theta_h, theta_g = torch.ones_like(self.q), torch.ones_like(self.p)
             theta_h[self.q > 0] = for_h
@@ -135,9 +135,9 @@ class CompiledChain:
     def __init__(self, p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> None:
         self.q, self.cost = q, cost
         used = (p > 0).any(0)
-        # Slicing is free, and most often all is used.
-        self.rows = slice(None) if bool(used.all()) else used.nonzero()[:, 0]
         self.unused = (~used).nonzero()[:, 0]
+        # Slicing is free, and most often all is used.
+        self.rows = used.nonzero()[:, 0] if len(self.unused) else slice(None)
         self.batch, self.columns = (q > 0).nonzero(as_tuple=True)
         self.offsets = np.searchsorted(self.batch.numpy(), np.arange(len(p) + 1))
         self.cost_t = cost[self.rows].T.contiguous()
@@ -187,7 +187,7 @@ class CompiledChain:
         U[:, self.rows] = self.U
         L = torch.full_like(self.q, -torch.inf)
         L[self.batch, self.columns] = self.L
-        if complete:
+        if complete and (len(self.unused) or len(self.columns) < L.numel()):
             self._complete(U, L)
         g, h = U.clone(), L.clone()
         g[:, self.rows] = torch.where(self.g == -torch.inf, self.U, self.g)

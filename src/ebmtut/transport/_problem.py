@@ -31,7 +31,7 @@ def check_problem(p: Tensor, q: Tensor, cost: Tensor) -> None:
                 f"{name} must have the dtype and device of p, {p.dtype} on "
                 f"{p.device}, got {tensor.dtype} on {tensor.device}"
             )
-    if bool(torch.isfinite(cost).all()):
+    if math.isfinite(float(cost.sum())):
         return
     if bool((torch.isnan(cost) | (cost == -math.inf)).any()):
         raise InputError("cost must be finite or +inf, got NaN or -inf")
@@ -57,17 +57,15 @@ def check_masses(name: str, mass: Tensor) -> None:
             f"{name} must have shape (m,) or (batch, m), got {tuple(mass.shape)}"
         )
     mass = mass.detach()
-    total = mass.sum(-1)
-    if not bool(torch.isfinite(total).all()):
-        check_finite(name, mass)
-    lowest = float(mass.min())
+    excess = (mass.sum(-1) - 1).flatten()
+    lowest, worst = float(mass.min()), float(excess.abs().max())
+    if lowest >= 0 and worst <= torch.finfo(mass.dtype).eps ** 0.5:
+        return
+    check_finite(name, mass)
     if lowest < 0:
         raise InputError(f"{name} must be non-negative, got {lowest:g}")
-    excess = (total - 1).flatten()
-    worst = float(excess[excess.abs().argmax()])
-    if abs(worst) > torch.finfo(mass.dtype).eps ** 0.5:
-        side = "much" if worst > 0 else "little"
-        raise InputError(f"{name} must sum to 1, got {abs(worst):.3g} too {side}")
+    side = "much" if float(excess[excess.abs().argmax()]) > 0 else "little"
+    raise InputError(f"{name} must sum to 1, got {worst:.3g} too {side}")
 
 
 def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:
@@ -78,9 +76,8 @@ def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Ten
             "temperatures must be 2N numbers, one a half step, "
             f"got shape {tuple(values.shape)}"
         )
-    bad = ~(torch.isfinite(values) & (values > 0))
-    if bool(bad.any()):
-        k = int(bad.nonzero()[0])
+    if not 0 < float(values.min()) <= float(values.max()) < math.inf:
+        k = int((~torch.isfinite(values) | (values <= 0)).nonzero()[0])
         raise InputError(
             f"temperatures must be > 0 and finite, got {float(values[k]):g} at {k}"
         )

@@ -170,9 +170,11 @@ def simulate_martingale(
         L = (g[..., None] - cost).amax(-2)
         for temperature, following in ((t_h, "U"), (t_g, "L")):
             if following == "L":
-                h = L + standard_exponential(L.shape, p, generator) * t_h / q
+                theta = standard_exponential(L.shape, generator=generator).to(p)
+                h = L + theta * t_h / q
                 U = (cost + h[..., None, :]).amin(-1)
-                g = U - standard_exponential(U.shape, p, generator) * t_g / p
+                theta = standard_exponential(U.shape, generator=generator).to(p)
+                g = U - theta * t_g / p
             now = drift(p, q, cost, U, L, temperature, following)
             V = weighted_sum(p, U) - weighted_sum(q, L)
             bound = temperature - now.change / now.c
