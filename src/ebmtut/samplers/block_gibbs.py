@@ -1,0 +1,54 @@
+"""Block Gibbs sampling of restricted Boltzmann machines."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.energies import RBM
+from ebmtut.random import bernoulli
+
+__all__ = ["block_gibbs"]
+
+
+@torch.no_grad()
+def block_gibbs(
+    model: RBM, v: Tensor, n_sweeps: int, *, generator: torch.Generator
+) -> Tensor:
+    """Draw all hidden units given the visible ones, then all visible ones, again.
+
+    Given one layer the units of the other are independent, so that a sweep is
+    two matrix products. The joint law of both layers is left as it is.
+
+    Parameters
+    ----------
+    model : RBM
+        The model.
+    v : Tensor
+        Visible units to start from, bits, shape (n_chains, n_visible). Unchanged.
+    n_sweeps : int
+        At least 1; a sweep draws every unit once.
+    generator : torch.Generator
+        On the device of ``v``.
+
+    Returns
+    -------
+    Tensor
+        The last visible units and the hidden units that they were drawn from,
+        bits, shape (n_chains, n_visible + n_hidden), like ``v``.
+
+    Raises
+    ------
+    InputError
+        If the model is no RBM, ``v`` no batch of bits of its size, or
+        ``n_sweeps`` less than 1.
+    """
+    if not isinstance(model, RBM):
+        raise InputError(f"model must be an RBM, got {type(model).__name__}")
+    check_bits("v", v, model.n_visible)
+    check_range("n_sweeps", n_sweeps, low=1, integer=True)
+    for _ in range(n_sweeps):
+        h = bernoulli(torch.sigmoid(model.hidden_logits(v)), generator=generator)
+        v = bernoulli(torch.sigmoid(model.visible_logits(h)), generator=generator)
+    return torch.cat([v, h], dim=1)

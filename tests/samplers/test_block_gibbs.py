@@ -1,0 +1,76 @@
+"""Block Gibbs leaves the law of an RBM as it is, and forgets where it began."""
+
+import pytest
+import torch
+from ebmtut.checks import InputError
+from ebmtut.energies import RBM
+from ebmtut.random import make_generator
+from ebmtut.samplers import block_gibbs
+from ebmtut.states import enumerate_states, states_to_index
+
+
+@pytest.fixture
+def model():
+    g = make_generator(0)
+    return RBM(
+        torch.randn(3, 4, generator=g, dtype=torch.float64),
+        torch.randn(3, generator=g, dtype=torch.float64),
+        torch.randn(4, generator=g, dtype=torch.float64),
+    )
+
+
+def joint_law(model):
+    """Probabilities of all (v, h), in the order of their indices."""
+    states = enumerate_states(7).double()
+    return states, torch.softmax(-model.joint_energy(states[:, :4], states[:, 4:]), 0)
+
+
+def within_five_errors(samples, law):
+    counts = torch.bincount(states_to_index(samples), minlength=len(law))
+    error = (law * (1 - law) / len(samples)).sqrt()
+    return ((counts / len(samples) - law).abs() <= 5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 3])
+def test_a_sweep_leaves_the_joint_law(model, n_sweeps):
+    states, law = joint_law(model)
+    generator = make_generator(1)
+    n = 100_000
+    start = states[torch.multinomial(law, n, True, generator=generator)]
+    after = block_gibbs(model, start[:, :4], n_sweeps, generator=generator)
+    assert within_five_errors(after, law)
+
+
+def test_chains_forget_their_start(model):
+    _, law = joint_law(model)
+    start = torch.zeros(100_000, 4, dtype=torch.float64)
+    generator = make_generator(2)
+    assert not within_five_errors(block_gibbs(model, start, 1, generator=generator), law)
+    assert within_five_errors(block_gibbs(model, start, 60, generator=generator), law)
+
+
+def test_draws_follow_the_generator(model):
+    v = torch.zeros(20, 4, dtype=torch.float64)
+    state = torch.random.get_rng_state()
+    one = block_gibbs(model, v, 5, generator=make_generator(3))
+    same = block_gibbs(model, v, 5, generator=make_generator(3))
+    other = block_gibbs(model, v, 5, generator=make_generator(4))
+    assert torch.equal(one, same) and not torch.equal(one, other)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert one.dtype == v.dtype and v.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("v", "n_sweeps"),
+    [(torch.zeros(2, 5), 1), (torch.full((2, 4), 0.5), 1), (torch.zeros(2, 4), 0)],
+)
+def test_bad_input_is_named(model, v, n_sweeps):
+    with pytest.raises(InputError):
+        block_gibbs(model, v, n_sweeps, generator=make_generator(0))
+
+
+def test_other_models_are_refused():
+    with pytest.raises(InputError, match="RBM"):
+        block_gibbs(
+            torch.nn.Identity(), torch.zeros(2, 4), 1, generator=make_generator(0)
+        )
