@@ -13,16 +13,26 @@ from ebmtut.widgets.message_explorer import (
     SmallGraph,
     message_explorer,
 )
+from ebmtut.widgets.transport_explorer import (
+    TWO_LAWS,
+    TransportExplorer,
+    TwoLaws,
+    transport_explorer,
+)
 
 __all__ = [
     "SMALL_GRAPHS",
+    "TWO_LAWS",
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
     "SmallGraph",
+    "TransportExplorer",
+    "TwoLaws",
     "decode_landscape",
     "encode_landscape",
     "landscape_explorer",
     "message_explorer",
     "pack_landscapes",
+    "transport_explorer",
 ]

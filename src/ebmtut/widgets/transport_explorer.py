@@ -1,0 +1,157 @@
+"""Two laws that the reader shapes, and what Gibbs-OT finds between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ebmtut.checks import InputError, check_range
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as error:
+    raise ImportError(
+        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
+    ) from error
+
+__all__ = ["TWO_LAWS", "TransportExplorer", "TwoLaws", "transport_explorer"]
+
+_HERE = Path(__file__).parent
+_N_BARS = 32
+_LOWEST = 0.02
+
+
+@dataclass(frozen=True)
+class TwoLaws:
+    """Heights of the bars of two laws; what counts is their shape.
+
+    Attributes
+    ----------
+    name : str
+        As the page lists it.
+    p, q : tuple of float
+        In [0.02, 1], as many for both.
+    """
+
+    name: str
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+
+
+def _bumps(*modes: tuple[float, float, float]) -> tuple[float, ...]:
+    """Return bars under bumps (height, mean, width)."""
+    centres = [(k + 0.5) / _N_BARS for k in range(_N_BARS)]
+    heights = [
+        sum(a * math.exp(-(((x - m) / w) ** 2) / 2) for a, m, w in modes)
+        for x in centres
+    ]
+    return tuple(round(min(1.0, max(_LOWEST, height)), 2) for height in heights)
+
+
+#: Laws that the page offers, the first at the start.
+TWO_LAWS: tuple[TwoLaws, ...] = (
+    TwoLaws(
+        "two modes to two",
+        _bumps((0.9, 0.2, 0.06), (0.5, 0.6, 0.09)),
+        _bumps((0.5, 0.35, 0.07), (0.9, 0.8, 0.06)),
+    ),
+    TwoLaws(
+        "one mode splits",
+        _bumps((0.9, 0.5, 0.08)),
+        _bumps((0.7, 0.2, 0.06), (0.7, 0.8, 0.06)),
+    ),
+    TwoLaws("both uniform", (0.5,) * _N_BARS, (0.5,) * _N_BARS),
+)
+
+
+class TransportExplorer(anywidget.AnyWidget):
+    """Potentials, bands, coupling and values of Gibbs-OT beside the exact ones.
+
+    Everything is computed in the page, from the exponential draws that it
+    carries: no kernel and no network. Make it by `transport_explorer`.
+
+    Attributes
+    ----------
+    p, q : list of float
+        Heights of the bars. These and all attributes down to ``cooled``
+        follow the reader, and the page follows them.
+    cost : str
+        "squared", "absolute" or "coulomb".
+    log_temperature : float
+        Decimal logarithm of T in units of 1 / N, N being the bars.
+    n_iterations : int
+        Iterations of Algorithm 1, from g = 0.
+    cooled : bool
+        Whether T falls to a thousandth in 100 iterations.
+    shapes : list of dict
+        What may be chosen, see `TwoLaws`.
+    noise : bytes
+        Draws of the exponential law of mean 1, float32; for each iteration N
+        for h and N for g.
+    """
+
+    _esm = _HERE / "transport_explorer.js"
+    _css = _HERE / "transport_explorer.css"
+
+    p = traitlets.List(traitlets.Float()).tag(sync=True)
+    q = traitlets.List(traitlets.Float()).tag(sync=True)
+    cost = traitlets.Enum(("squared", "absolute", "coulomb"), "squared").tag(sync=True)
+    log_temperature = traitlets.Float(-0.5, min=-4, max=1).tag(sync=True)
+    n_iterations = traitlets.Int(40, min=1).tag(sync=True)
+    cooled = traitlets.Bool(False).tag(sync=True)
+    shapes = traitlets.List(traitlets.Dict()).tag(sync=True)
+    noise = traitlets.Bytes().tag(sync=True)
+
+
+def transport_explorer(
+    shapes: Sequence[TwoLaws] = TWO_LAWS,
+    *,
+    n_iterations: int = 100,
+    generator: torch.Generator,
+) -> TransportExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    shapes
+        Laws that the page offers, the first at the start; all of as many
+        bars, at most 64.
+    n_iterations
+        How many the slider reaches, at least 40.
+    generator
+        On the CPU. The draws are common to all settings, so that only what
+        the reader changes makes a difference.
+
+    Returns
+    -------
+    TransportExplorer
+
+    Raises
+    ------
+    InputError
+        If there are no laws, or their bars are not fit to be drawn.
+    """
+    check_range("n_iterations", n_iterations, low=40, integer=True)
+    check_range("number of shapes", len(shapes), low=1, integer=True)
+    n = len(shapes[0].p)
+    check_range("bars", n, low=2, high=64, integer=True)
+    for laws in shapes:
+        for side in (laws.p, laws.q):
+            if len(side) != n or not all(_LOWEST <= height <= 1 for height in side):
+                raise InputError(
+                    f"shapes must have {n} bars in [{_LOWEST}, 1] each, "
+                    f"{laws.name!r} does not"
+                )
+    draws = torch.rand(n_iterations, 2 * n, generator=generator)
+    return TransportExplorer(
+        p=list(shapes[0].p),
+        q=list(shapes[0].q),
+        shapes=[asdict(laws) for laws in shapes],
+        noise=(-torch.log1p(-draws)).numpy().astype(np.float32).tobytes(),
+    )

@@ -1,0 +1,292 @@
+"""The widget of transport: its script against the package, and its page in use."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ipywidgets.embed import embed_data
+from playwright.sync_api import Browser, Locator, Page
+
+import ebmtut.widgets
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    chain_value,
+    cost_matrix,
+    dual_value,
+    exact_ot,
+    gibbs_ot_iteration,
+)
+from ebmtut.widgets import TWO_LAWS, transport_explorer
+from tools.pages import DESKTOP, PHONE, Visit, visitor
+from tools.paths import BOOK
+from tools.serve import serve
+
+pytestmark = pytest.mark.browser
+
+SCRIPT = Path(ebmtut.widgets.__file__).with_name("transport_explorer.js")
+N_ITERATIONS = 60
+SEED = 4
+KINDS = {
+    "squared": "squared_euclidean",
+    "absolute": "euclidean",
+    "coulomb": "coulomb",
+}
+
+# What a built page consists of, in the same order as in _config.yml.
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>A widget</title>
+<link rel="icon" href="data:,">
+<script src="static/vendor/requirejs/require.js"></script>
+<script src="static/offline-widgets.js"></script>
+<script src="static/vendor/html-manager/embed-amd.js"></script>
+<script type="application/vnd.jupyter.widget-state+json">{state}</script>
+</head><body><main><div class="cell_output">
+<script type="application/vnd.jupyter.widget-view+json">{view}</script>
+</div></main></body></html>"""
+
+# The script's answers for one problem, as plain lists.
+ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
+  const js = await import("./transport_explorer.js");
+  const [a, b] = [js.masses(p), js.masses(q)];
+  const cost = js.costMatrix(p.length, kind);
+  const run = js.gibbsOT(a, b, cost, start, cooled, Float64Array.from(noise), n);
+  const exact = js.exactOT(a, b, cost);
+  const plain = (o) => Object.fromEntries(
+    Object.entries(o).map(([k, v]) => [k, v.length ? [...v] : v]));
+  return {run: plain(run), exact: plain(exact)};
+}"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with one page, as the book's configuration builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "static").symlink_to(BOOK / "_static")
+    (folder / SCRIPT.name).symlink_to(SCRIPT)
+    widget = transport_explorer(
+        n_iterations=N_ITERATIONS, generator=make_generator(SEED)
+    )
+    data = embed_data(views=[widget], drop_defaults=False)
+    state, view = (json.dumps(data[k]) for k in ("manager_state", "view_specs"))
+    page = PAGE.format(state=state, view=view[1:-1])
+    (folder / "page.html").write_text(page, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    with serve(site) as where:
+        yield f"{where}/page.html"
+
+
+@pytest.fixture(params=["desktop", "phone from a file"])
+def visit(
+    browser: Browser, address: str, site: Path, request: pytest.FixtureRequest
+) -> Iterator[Visit]:
+    is_phone = request.param != "desktop"
+    with visitor(browser, PHONE if is_phone else DESKTOP) as visit:
+        visit.open((site / "page.html").as_uri() if is_phone else address)
+        visit.wait_for_widgets()
+        yield visit
+
+
+def run_in_package(
+    p: torch.Tensor,
+    q: torch.Tensor,
+    cost: torch.Tensor,
+    temperatures: list[float],
+    noise: np.ndarray,
+) -> dict[str, Any]:
+    """Do Algorithm 1 with given draws, by the package's own iteration."""
+    g, trace, couplings = torch.zeros_like(p), [], []
+    k = torch.arange(len(p))
+    for T, theta in zip(temperatures, noise, strict=True):
+        both = p.new_tensor([T, T])
+        theta_h, theta_g = torch.as_tensor(theta).double().chunk(2)
+        come_from = (g[:, None] - cost).argmax(0)
+        g, h, U, L = gibbs_ot_iteration(g, p, q, cost, both, theta_h, theta_g)
+        value = chain_value(p, q, U, L).item()
+        trace.append({"V": value, "dual": dual_value(p, q, cost, g=U).item()})
+        active = torch.zeros_like(cost)
+        active[k, (cost + h).argmin(1)] += p / 2
+        active[come_from, k] += q / 2
+        couplings.append(active)
+    late = couplings[len(couplings) // 2 :]
+    coupling = torch.stack(late).mean(0)
+    return {"g": g, "h": h, "U": U, "L": L, "coupling": coupling, "trace": trace}
+
+
+def masses(heights: Any) -> torch.Tensor:
+    heights = torch.tensor(heights, dtype=torch.float64)
+    return heights / heights.sum()
+
+
+def line(kind: str, n: int) -> torch.Tensor:
+    x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    return cost_matrix(x, x, KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("cooled", [False, True], ids=["constant", "cooled"])
+def test_script_computes_what_the_package_computes(
+    browser: Browser, address: str, kind: str, cooled: bool
+) -> None:
+    rng = np.random.default_rng(len(kind))
+    n, n_iterations, start = 20, 31, 0.01
+    p, q = rng.uniform(0.02, 1, (2, n)).tolist()
+    noise = rng.exponential(size=(n_iterations, 2 * n))
+    question = {
+        "p": p,
+        "q": q,
+        "kind": kind,
+        "start": start,
+        "cooled": cooled,
+        "noise": noise.ravel().tolist(),
+        "n": n_iterations,
+    }
+    with visitor(browser) as visit:
+        visit.open(address)
+        answers = visit.page.evaluate(ANSWERS, question)
+        assert visit.problems == []
+
+    a, b, cost = masses(p), masses(q), line(kind, n)
+    factor = 1000 ** (-1 / 100) if cooled else 1.0
+    temperatures = [start * factor**t for t in range(n_iterations)]
+    expected = run_in_package(a, b, cost, temperatures, noise)
+    for name in ("g", "h", "U", "L", "coupling"):
+        ours = torch.tensor(answers["run"][name], dtype=torch.float64)
+        assert torch.allclose(ours, expected[name].flatten(), atol=1e-9), name
+    assert len(answers["run"]["trace"]) == n_iterations
+    for ours, theirs in zip(answers["run"]["trace"], expected["trace"], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+    exact = answers["exact"]
+    solved = exact_ot(a, b, cost)
+    assert exact["value"] == pytest.approx(solved.value, abs=1e-9)
+    g, h = (torch.tensor(exact[k], dtype=torch.float64) for k in "gh")
+    assert bool((g[:, None] - h <= cost + 1e-12).all())
+    assert chain_value(a, b, g, h).item() == pytest.approx(solved.value, abs=1e-9)
+    plan = torch.tensor(exact["coupling"], dtype=torch.float64).view(n, n)
+    assert torch.allclose(plan.sum(1), a, atol=1e-9)
+    assert torch.allclose(plan.sum(0), b, atol=1e-9)
+
+
+def slider(page: Page, name: str) -> Locator:
+    return page.get_by_role("slider", name=re.compile(f"^{name}"))
+
+
+def choice(page: Page, name: str) -> Locator:
+    return page.get_by_role("combobox", name=re.compile(f"^{name}"))
+
+
+def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
+    """Return the beginning of the sentence that the page has to say."""
+    draws = torch.rand(N_ITERATIONS, 64, generator=make_generator(SEED))
+    noise = (-torch.log1p(-draws)).numpy()[:n_iterations]
+    a, b, cost = masses(p), masses(q), line(kind, 32)
+    T = 10**-0.5 / 32
+    trace = run_in_package(a, b, cost, [T] * n_iterations, noise)["trace"]
+    exact = exact_ot(a, b, cost).value
+    return (
+        f"Exact cost {exact:.4f}. After {n_iterations} iterations the dual value "
+        f"is {trace[-1]['dual']:.4f},"
+    )
+
+
+def test_keyboard_moves_the_chain(visit: Visit) -> None:
+    page = visit.page
+    assert visit.wrong() == []
+    note = page.locator(".te-note")
+    p, q = TWO_LAWS[0].p, TWO_LAWS[0].q
+    assert note.inner_text().startswith(expected_note(p, q, "squared", 40))
+
+    slider(page, "iterations").press("End")
+    expected = expected_note(p, q, "squared", N_ITERATIONS)
+    assert note.inner_text().startswith(expected)
+
+    choice(page, "shapes").select_option("both uniform")
+    # Alike laws cost nothing: no percentage of that is shown.
+    assert "Infinity" not in note.inner_text()
+    choice(page, "cost").select_option("1 / distance (Coulomb)")
+    p, q = TWO_LAWS[2].p, TWO_LAWS[2].q
+    expected = expected_note(p, q, "coulomb", N_ITERATIONS)
+    assert note.inner_text().startswith(expected)
+
+    before = note.inner_text()
+    choice(page, "cooling").select_option("÷ 1000 in 100 iterations")
+    assert note.inner_text() != before
+    assert visit.dead_sliders() == []
+    assert visit.wrong() == []
+
+
+def test_keyboard_shapes_a_law(visit: Visit) -> None:
+    page = visit.page
+    choice(page, "law to shape").select_option("q, below")
+    slider(page, "bar").press("Home")
+    slider(page, "height").press("End")
+    label = page.locator("canvas").first.get_attribute("aria-label")
+    assert label == "Bar 1 of q is 1.00 high"
+    q = [1.0, *TWO_LAWS[0].q[1:]]
+    expected = expected_note(TWO_LAWS[0].p, q, "squared", 40)
+    assert page.locator(".te-note").inner_text().startswith(expected)
+    chosen = choice(page, "shapes").locator("option:checked")
+    assert chosen.inner_text() == "your own"
+
+
+def at(page: Page, x: float, y: float) -> tuple[float, float]:
+    """Return where on the screen a point of the first picture is, in shares."""
+    canvas = page.locator("canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+
+def test_mouse_draws_a_law(visit: Visit) -> None:
+    page = visit.page
+    before = page.locator(".te-note").inner_text()
+    page.mouse.move(*at(page, 4.5 / 32, 0.25))
+    page.mouse.down()
+    page.mouse.move(*at(page, 9.5 / 32, 0.1), steps=10)
+    page.mouse.up()
+    label = page.locator("canvas").first.get_attribute("aria-label") or ""
+    # From the middle line 210 of the 240 pixels are a height of one.
+    found = re.fullmatch(r"Bar 10 of p is (\d\.\d\d) high", label)
+    assert found
+    assert float(found[1]) == pytest.approx(0.4 * 480 / 210, abs=0.02)
+    assert page.locator(".te-note").inner_text() != before
+    assert visit.wrong() == []
+
+
+def test_a_finger_draws_too(browser: Browser, site: Path) -> None:
+    context = browser.new_context(
+        viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True
+    )
+    page = context.new_page()
+    page.goto((site / "page.html").as_uri())
+    page.locator("canvas").first.wait_for()
+    page.touchscreen.tap(*at(page, 20.5 / 32, 0.75))
+    label = page.locator("canvas").first.get_attribute("aria-label") or ""
+    assert label.startswith("Bar 21 of q is 0.5")
+    context.close()
+
+
+def test_play_runs_on(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="play the iterations").click()
+    page.wait_for_function(
+        "document.querySelector('.te-note').textContent.includes('After 3 ')"
+    )
+    page.get_by_role("button", name="stop").click()
+    assert page.get_by_role("button", name="play the iterations").is_visible()
+
+
+def test_focus_is_seen(visit: Visit) -> None:
+    visit.page.keyboard.press("Tab")
+    style = "e => getComputedStyle(e).outlineStyle"
+    assert choice(visit.page, "shapes").evaluate(style) == "solid"
