@@ -29,6 +29,13 @@ from ebmtut.message_passing.max_product import (
     max_product_reference,
 )
 from ebmtut.message_passing.mplp import MPLP, mplp
+from ebmtut.message_passing.persistent import (
+    PersistentState,
+    correlated_normals,
+    logistic_from_normal,
+    persistent_perturb_and_max_product,
+    start_persistent,
+)
 from ebmtut.message_passing.perturb_and_max_product import (
     clamp_unaries,
     perturb_and_max_product,
@@ -42,23 +49,28 @@ __all__ = [
     "LogPartitionBound",
     "MaxProductResult",
     "PairwiseModel",
+    "PersistentState",
     "Relaxation",
     "and_to_bottom",
     "and_to_tops",
     "binary_convolution",
     "clamp_unaries",
+    "correlated_normals",
     "deconvolve",
     "deconvolve_reference",
     "exact_perturb_and_map",
     "log_partition_bound",
+    "logistic_from_normal",
     "max_product",
     "max_product_reference",
     "mplp",
     "or_to_bottom",
     "or_to_tops",
+    "persistent_perturb_and_max_product",
     "perturb_and_coordinate_descent",
     "perturb_and_map_lp",
     "perturb_and_max_product",
     "relax",
     "sample_deconvolution",
+    "start_persistent",
 ]

@@ -1,0 +1,187 @@
+"""Persistent perturb-and-max-product: noise and messages that go on.
+
+Source: Lázaro-Gredilla, Dedieu and George (2021), Appendix A. While a model is
+learned, the next perturbed problem can be kept near the last one: its noise is a
+small step of a stationary chain, and max-product starts where it stopped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range, check_shape
+from ebmtut.message_passing.max_product import STARTS, PairwiseModel, max_product
+
+__all__ = [
+    "PersistentState",
+    "correlated_normals",
+    "logistic_from_normal",
+    "persistent_perturb_and_max_product",
+    "start_persistent",
+]
+
+
+class PersistentState(NamedTuple):
+    """What persistent samples are made of, and will go on from.
+
+    Attributes
+    ----------
+    x : Tensor
+        Bits, shape (n_samples, n_sites).
+    normals : Tensor
+        The noise before it is made logistic: standard normal, same shape.
+    messages : Tensor
+        As in `MaxProductResult`, (n_samples, 2, n_pairs).
+    """
+
+    x: Tensor
+    normals: Tensor
+    messages: Tensor
+
+
+def logistic_from_normal(z: Tensor) -> Tensor:
+    """Map standard normals, monotonically, to standard logistics.
+
+    The quantile transform log(Phi(z) / Phi(-z)), which keeps both tails.
+
+    Parameters
+    ----------
+    z : Tensor
+        Any shape, floating.
+
+    Returns
+    -------
+    Tensor
+        Like ``z``.
+    """
+    return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
+
+
+def correlated_normals(z: Tensor, rho: float, *, generator: torch.Generator) -> Tensor:
+    """Step to sqrt(rho) z + sqrt(1 - rho) fresh, which leaves N(0, 1) as it is.
+
+    Parameters
+    ----------
+    z : Tensor
+        Standard normals, any shape.
+    rho : float
+        In [0, 1]: 0 forgets ``z``, 1 keeps it. Two values t steps apart are
+        correlated by rho^(t/2).
+    generator : torch.Generator
+        Where ``z`` lies. Advanced alike for every ``rho``.
+
+    Returns
+    -------
+    Tensor
+        Like ``z``.
+
+    Raises
+    ------
+    InputError
+        If ``rho`` is out of its range.
+    """
+    check_range("rho", rho, low=0, high=1)
+    fresh = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+    return rho**0.5 * z + (1 - rho) ** 0.5 * fresh
+
+
+def start_persistent(
+    model: PairwiseModel,
+    n_samples: int,
+    *,
+    init: str = "zero",
+    generator: torch.Generator,
+) -> PersistentState:
+    """Draw the first noise; no message has been passed yet.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, PairwiseGraph or RBM
+        The first model of the sequence.
+    n_samples : int
+        Number of samples. Their messages are kept, which takes
+        2 n_samples n_pairs numbers.
+    init : {"zero", "symmetric"}
+        Where messages start, as for `max_product`.
+    generator : torch.Generator
+        On the device of the model's parameters.
+
+    Returns
+    -------
+    PersistentState
+
+    Raises
+    ------
+    InputError
+        If ``n_samples`` or ``init`` is not allowed.
+    """
+    check_range("n_samples", n_samples, low=1, integer=True)
+    check_choice("init", init, STARTS)
+    terms = model.pair_terms()
+    normals = torch.randn(
+        (n_samples, len(terms.bias)),
+        generator=generator,
+        dtype=terms.bias.dtype,
+        device=terms.bias.device,
+    )
+    unaries = terms.bias + logistic_from_normal(normals)
+    found = max_product(model, unaries, 0, init=init, return_messages=True)
+    assert found.messages is not None
+    return PersistentState(found.x, normals, found.messages)
+
+
+def persistent_perturb_and_max_product(
+    model: PairwiseModel,
+    state: PersistentState,
+    n_sweeps: int,
+    *,
+    rho: float,
+    damping: float = 0.5,
+    generator: torch.Generator,
+) -> PersistentState:
+    """Perturb the perturbation, and go on with the messages.
+
+    Whatever ``rho``, the samples of one step are independent, with the noise of
+    `perturb_and_max_product`; those of successive steps are alike. The paper
+    correlates two Gumbels a bit, one for each value, and their difference
+    decides; here that difference, a logistic, is correlated itself.
+
+    Parameters
+    ----------
+    model : BoltzmannMachine, PairwiseGraph or RBM
+        May differ from step to step, but for its pairs.
+    state : PersistentState
+        From `start_persistent` or the step before. Unchanged.
+    n_sweeps, damping
+        As for `max_product`.
+    rho : float
+        In [0, 1]: how much of the noise is kept.
+    generator : torch.Generator
+        On the device of the model's parameters.
+
+    Returns
+    -------
+    PersistentState
+        Its ``x`` are the new samples.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range or the state is another model's.
+    """
+    bias = model.pair_terms().bias
+    check_shape("state.normals", state.normals, (None, len(bias)))
+    normals = correlated_normals(state.normals, rho, generator=generator)
+    found = max_product(
+        model,
+        bias + logistic_from_normal(normals),
+        n_sweeps,
+        damping=damping,
+        messages=state.messages,
+        return_messages=True,
+    )
+    assert found.messages is not None
+    return PersistentState(found.x, normals, found.messages)
