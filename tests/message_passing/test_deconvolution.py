@@ -44,6 +44,7 @@ def test_kernel_sends_the_messages_of_the_plain_version(n_sweeps, damping):
             3,
             (3, 2),
             n_sweeps,
+            n_starts=2,
             damping=damping,
             generator=make_generator(1),
             kernel=kernel,
@@ -122,6 +123,32 @@ def test_prior_and_noise_of_unconstrained_bits():
     assert abs(float(result.locations.mean()) - 0.1) < 5 * error
 
 
+def test_more_starts_never_score_less():
+    """The best of four starts of one problem, the first of which is the only one."""
+    x = shape_images(6, generator=make_generator(5), dtype=torch.float64).images
+    wrong = []
+    for n_starts in (1, 4):
+        result = sample_deconvolution(
+            x, 4, (6, 6), 40, n_starts=n_starts, generator=make_generator(2)
+        )
+        wrong.append(int((result.images != x).sum()))
+    # A wrong pixel costs more than the prior of everything else here can pay.
+    assert wrong[1] < wrong[0]
+
+
+def test_a_start_acts_in_the_first_sweep_and_is_forgotten():
+    x = torch.ones(1, 1, 1, dtype=torch.float64)
+    s, w = torch.full((1, 1, 1, 1), -1.0).double(), torch.zeros(1, 1, 1).double()
+    runs = [
+        deconvolve(x, s, w, n, damping=0.0, start=torch.full_like(w, value))
+        for n in (0, 60)
+        for value in (0.0, 3.0)
+    ]
+    beliefs = [float(run.feature_beliefs) for run in runs]
+    assert beliefs[:2] == [0.0, 3.0]
+    assert beliefs[2] == pytest.approx(beliefs[3])
+
+
 def test_repeated_unaries_weigh_as_often():
     """The official program counts a location's log-odds once a pixel of W."""
     x = torch.zeros(5, 4, 4, dtype=torch.float64)
@@ -146,6 +173,7 @@ def test_repeated_unaries_weigh_as_often():
         ({"location_prior": 0.0}, "location_prior"),
         ({"feature_prior": 1.0}, "feature_prior"),
         ({"location_copies": 0}, "location_copies"),
+        ({"n_starts": 0}, "n_starts"),
         ({"damping": 1.0}, "damping"),
         ({"evidence": float("inf")}, "evidence"),
         ({"kernel": "fast"}, "kernel"),

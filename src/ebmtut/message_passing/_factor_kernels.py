@@ -15,13 +15,14 @@ __all__ = ["deconvolution_sweeps"]
 
 
 @compiled
-def deconvolution_sweeps(bottom, s_unaries, w_unaries, n_sweeps, damping):  # type: ignore[no-untyped-def]
+def deconvolution_sweeps(bottom, s_unaries, w_unaries, w_start, n_sweeps, damping):  # type: ignore[no-untyped-def]
     """Send all messages ``n_sweeps`` times, in the dtype of ``bottom``.
 
     bottom (height, width, n_images) are the pixels' log-odds, s_unaries
     (n_features, rows, columns, n_images), w_unaries (n_features, feature_rows,
-    feature_columns). Returns the beliefs of S and W, in these shapes, and the
-    largest change of a belief of W in each sweep.
+    feature_columns); w_start, of its shape, is added to W's first beliefs.
+    Returns the beliefs of S and W, in these shapes, and the largest change of
+    a belief of W in each sweep.
     """
     n_images = bottom.shape[2]
     n_features, rows, columns, _ = s_unaries.shape
@@ -32,7 +33,7 @@ def deconvolution_sweeps(bottom, s_unaries, w_unaries, n_sweeps, damping):  # ty
     to_s = np.zeros((n_features, rows, columns, w_rows, w_columns, n_images), dtype)
     to_w = np.zeros_like(to_s)
     s_beliefs = s_unaries.copy()
-    w_beliefs = w_unaries.copy()
+    w_beliefs = w_unaries + w_start
     on = np.empty_like(bottom)
     largest = np.empty_like(bottom)
     second = np.empty_like(bottom)

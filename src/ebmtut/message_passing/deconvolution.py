@@ -16,7 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d, fold, pad, unfold
 
-from ebmtut.checks import InputError, check_choice, check_finite, check_range
+from ebmtut.checks import (
+    InputError,
+    check_choice,
+    check_finite,
+    check_range,
+    check_shape,
+)
 from ebmtut.message_passing import _factor_kernels as kernels
 from ebmtut.message_passing.factors import and_to_bottom, and_to_tops, or_to_tops
 from ebmtut.random import logistic
@@ -90,6 +96,7 @@ def deconvolve(
     *,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
+    start: Tensor | None = None,
 ) -> Deconvolution:
     """Find probable locations and features by parallel, damped max-product.
 
@@ -112,6 +119,9 @@ def deconvolve(
         Part of the old message that is kept, in [0, 1); the paper's alpha.
     evidence : float
         Log-odds of an observed pixel, positive and finite.
+    start : Tensor, optional
+        Added to the features' beliefs in the first sweep only, of the shape
+        of ``feature_unaries``: another start of the same problem.
 
     Returns
     -------
@@ -128,6 +138,9 @@ def deconvolve(
     deconvolve_reference : the same in plain torch.
     """
     _check(images, location_unaries, feature_unaries, n_sweeps, damping, evidence)
+    if start is not None:
+        check_shape("start", start, feature_unaries.shape)
+        check_finite("start", start)
     if images.device.type != "cpu":
         return deconvolve_reference(
             images,
@@ -136,14 +149,18 @@ def deconvolve(
             n_sweeps,
             damping=damping,
             evidence=evidence,
+            start=start,
         )
     # Images go last: the kernel works on all of them at once.
     bottom = (evidence * (2 * images - 1)).permute(1, 2, 0).contiguous()
     unaries = location_unaries.to(bottom).permute(1, 2, 3, 0).contiguous()
+    w_unaries = feature_unaries.to(bottom).contiguous()
+    first = torch.zeros_like(w_unaries) if start is None else start.to(w_unaries)
     s_beliefs, w_beliefs, changes = kernels.deconvolution_sweeps(
         bottom.numpy(),
         unaries.numpy(),
-        feature_unaries.to(bottom).contiguous().numpy(),
+        w_unaries.numpy(),
+        first.contiguous().numpy(),
         n_sweeps,
         damping,
     )
@@ -159,12 +176,16 @@ def deconvolve_reference(
     *,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
+    start: Tensor | None = None,
 ) -> Deconvolution:
     """Do what :func:`deconvolve` does in plain torch, on any device.
 
     Takes, returns and raises what :func:`deconvolve` does.
     """
     _check(images, location_unaries, feature_unaries, n_sweeps, damping, evidence)
+    if start is not None:
+        check_shape("start", start, feature_unaries.shape)
+        check_finite("start", start)
     n_images, height, width = images.shape
     shape = feature_unaries.shape[1:]
     border = (shape[1] - 1, shape[1] - 1, shape[0] - 1, shape[0] - 1)
@@ -188,6 +209,8 @@ def deconvolve_reference(
     to_w = torch.zeros_like(to_s)
     changes = []
     s_beliefs, w_beliefs = s_unaries, w_unaries
+    if start is not None:
+        w_beliefs = w_unaries + start.to(images).flip(1, 2).flatten()
     for _ in range(n_sweeps):
         from_s = at_pixels(s_beliefs) - to_s
         from_w = w_beliefs - to_w
@@ -212,6 +235,7 @@ def sample_deconvolution(
     location_prior: float = 0.01,
     feature_prior: float = 0.25,
     location_copies: int = 1,
+    n_starts: int = 1,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
     kernel: str = "compiled",
@@ -219,7 +243,8 @@ def sample_deconvolution(
     """Draw one posterior sample of locations and features by PMP.
 
     Logistic noise, the difference of two Gumbels, on every log-odds of S and
-    W; then max-product.
+    W; then max-product. Of several starts of the same perturbed problem the
+    one with the highest score is kept.
 
     Parameters
     ----------
@@ -236,6 +261,9 @@ def sample_deconvolution(
     location_copies : int
         How often the perturbed log-odds of a location count. 1 is the model;
         the authors' program adds them once for every pixel of a feature.
+    n_starts : int
+        Runs of max-product: one from the prior, the others with logistic
+        noise as ``start``.
     damping, evidence : float
         As in :func:`deconvolve`.
     kernel : {"compiled", "reference"}
@@ -257,27 +285,42 @@ def sample_deconvolution(
     ):
         check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
     check_range("location_copies", location_copies, low=1, integer=True)
+    check_range("n_starts", n_starts, low=1, integer=True)
     check_choice("kernel", kernel, ("compiled", "reference"))
     _check_sizes(images, feature_shape)
     rows, columns = feature_shape
     n_images, height, width = images.shape
     grid = (height - rows + 1, width - columns + 1)
 
-    def perturbed(prior: float, *shape: int) -> Tensor:
-        noise = logistic(
+    def noise(*shape: int) -> Tensor:
+        return logistic(
             shape, generator=generator, dtype=images.dtype, device=images.device
         )
-        return noise + math.log(prior / (1 - prior))
 
+    s_prior, w_prior = (math.log(p / (1 - p)) for p in (location_prior, feature_prior))
+    s_unaries = location_copies * (noise(n_images, n_features, *grid) + s_prior)
+    w_unaries = noise(n_features, rows, columns) + w_prior
     send = deconvolve if kernel == "compiled" else deconvolve_reference
-    return send(
-        images,
-        location_copies * perturbed(location_prior, n_images, n_features, *grid),
-        perturbed(feature_prior, n_features, rows, columns),
-        n_sweeps,
-        damping=damping,
-        evidence=evidence,
-    )
+    runs = [
+        send(
+            images,
+            s_unaries,
+            w_unaries,
+            n_sweeps,
+            damping=damping,
+            evidence=evidence,
+            start=noise(n_features, rows, columns) if k else None,
+        )
+        for k in range(n_starts)
+    ]
+
+    def score(run: Deconvolution) -> float:
+        prior = (run.locations * s_unaries).double().sum()
+        prior += (run.features * w_unaries).double().sum()
+        pixels = ((2 * images - 1) * run.images).double().sum()
+        return float(prior + evidence * pixels)
+
+    return max(runs, key=score)
 
 
 def _decode(s_beliefs: Tensor, w_beliefs: Tensor, changes: Tensor) -> Deconvolution:

@@ -57,6 +57,8 @@ class Protocol:
         stands for once in all.
     damping : float
         Part of the old message that is kept.
+    n_starts : int
+        Starts of the messages, of which the one with the best score counts.
     sampler : str
         "PMP" or "Gibbs".
     """
@@ -64,13 +66,14 @@ class Protocol:
     border: int = 0
     copies_a_pixel: int = 0
     damping: float = 0.5
+    n_starts: int = 1
     sampler: str = "PMP"
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "as printed": Protocol(),
     "as programmed": Protocol(copies_a_pixel=1),
-    "white border": Protocol(border=1, damping=0.3),
+    "white border": Protocol(border=1, damping=0.3, n_starts=4),
     "Gibbs": Protocol(border=1, sampler="Gibbs"),
 }
 
@@ -210,6 +213,7 @@ def deconvolution_job(
             feature_prior=FEATURE_PRIOR,
             location_copies=max(1, protocol.copies_a_pixel * side**2),
             damping=protocol.damping,
+            n_starts=protocol.n_starts,
             generator=generator,
         )
         s, w = sample.locations, sample.features
@@ -310,7 +314,7 @@ DECONVOLUTION = Experiment(
     title="Blind deconvolution",
     presets={
         "quick": DeconvolutionConfig(
-            n_images=40, n_sweeps=300, n_seeds=3, protocols=("white border", "Gibbs")
+            n_images=40, n_sweeps=250, n_seeds=2, protocols=("white border", "Gibbs")
         ),
         "full": DeconvolutionConfig(),
     },
