@@ -1,0 +1,192 @@
+"""Learning restricted Boltzmann machines: Algorithm 1, and its rivals.
+
+They differ in one line, where samples of the current model come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ebmtut.checks import InputError, check_bits, check_choice, check_range
+from ebmtut.energies import RBM
+from ebmtut.message_passing import (
+    perturb_and_coordinate_descent,
+    perturb_and_map_lp,
+    perturb_and_max_product,
+)
+from ebmtut.random import bernoulli
+from ebmtut.samplers import block_gibbs
+
+__all__ = ["METHODS", "Learned", "draw_rbm", "learn_rbm", "random_rbm"]
+
+#: Where samples of the model come from, by the name that figures give it. Chains
+#: of "Gibbs-reset" start anew at each update, those of "PCD" go on.
+METHODS = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100", "coordinate descent", "LP")
+
+
+class Learned(NamedTuple):
+    """A learned model, and whether learning ran to its end."""
+
+    model: RBM
+    diverged: bool
+
+
+def random_rbm(
+    n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
+) -> RBM:
+    """Draw a learnable model: weights N(0, scale^2), biases N(0, 1)."""
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    weight = scale * normal(n_hidden, n_visible)
+    return RBM(weight, normal(n_hidden), normal(n_visible), learnable=True)
+
+
+def draw_rbm(
+    method: str,
+    model: RBM,
+    n: int,
+    sweeps: Sequence[int],
+    *,
+    generator: torch.Generator,
+) -> dict[int, Tensor]:
+    """Draw samples from scratch, looking at them after each number of sweeps.
+
+    Returns
+    -------
+    dict of int to Tensor
+        Bits, visible units first, shape (n, n_visible + n_hidden), by number of
+        sweeps. A chain's are the same chains, later; those of the perturbed
+        methods are independent runs.
+    """
+    if method == "PMP":
+        return {
+            k: perturb_and_max_product(model, n, k, generator=generator) for k in sweeps
+        }
+    if method == "coordinate descent":
+        return {
+            k: perturb_and_coordinate_descent(model, n, k, generator=generator)
+            for k in sweeps
+        }
+    if method == "LP":
+        # The solver goes to the end, whatever the number of sweeps.
+        relaxed = perturb_and_map_lp(model, n, generator=generator)
+        return dict.fromkeys(sweeps, relaxed.x.float())
+    v = bernoulli(torch.full((n, model.n_visible), 0.5), generator=generator)
+    seen, done = {}, 0
+    for k in sorted(sweeps):
+        seen[k] = block_gibbs(model, v, k - done, generator=generator)
+        v, done = seen[k][:, : model.n_visible], k
+    return seen
+
+
+def learn_rbm(
+    x: Tensor,
+    method: str,
+    *,
+    n_hidden: int,
+    n_steps: int,
+    n_sweeps: int,
+    batch_size: int = 100,
+    n_chains: int = 100,
+    learning_rate: float = 0.01,
+    optimizer: Literal["adam", "sgd"] = "adam",
+    hidden: Literal["mean", "sample"] = "mean",
+    on_step: Callable[[int, RBM], None] | None = None,
+    progress: bool = False,
+    generator: torch.Generator,
+) -> Learned:
+    """Learn by the difference of two averages of h v': data's minus model's.
+
+    Given v the hidden units are independent, so that perturb-and-MAP with the
+    visible units clamped, the positive phase of Algorithm 1, is an exact draw.
+
+    Parameters
+    ----------
+    x : Tensor
+        Data, bits, shape (n_data, n_visible).
+    method : str
+        One of `METHODS`: what draws the samples of the negative phase.
+    n_hidden, n_steps : int
+        Hidden units, and updates.
+    n_sweeps : int
+        Sweeps a sample takes; "PCD-1" and "PCD-100" bring their own.
+    batch_size, n_chains : int
+        Data and samples an update.
+    learning_rate, optimizer
+        Of Adam or of plain gradient descent.
+    hidden : {"mean", "sample"}
+        "sample": hidden units are what was drawn, as in Algorithm 1.
+        "mean": their means given v, in both phases, as in the authors' program.
+    on_step : callable, optional
+        Called with (step, model) after every update.
+    progress : bool
+        Whether to show a progress bar.
+    generator : torch.Generator
+        Source of the start, the minibatches and the samples.
+
+    Returns
+    -------
+    Learned
+        Learning stops early, and says so, once a weight is not finite.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range.
+    """
+    check_bits("x", x)
+    check_choice("method", method, METHODS)
+    check_choice("optimizer", optimizer, ("adam", "sgd"))
+    check_choice("hidden", hidden, ("mean", "sample"))
+    for name, value in (
+        ("n_hidden", n_hidden),
+        ("n_sweeps", n_sweeps),
+        ("batch_size", batch_size),
+        ("n_chains", n_chains),
+    ):
+        check_range(name, value, low=1, integer=True)
+    check_range("n_steps", n_steps, low=0, integer=True)
+    if batch_size > len(x):
+        raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
+    model = random_rbm(n_hidden, x.shape[1], generator=generator)
+    steps = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
+    optim = steps(model.parameters(), lr=learning_rate)
+    persistent = method.startswith("PCD-")
+    k = int(method.removeprefix("PCD-")) if persistent else n_sweeps
+    chains = bernoulli(torch.full((n_chains, x.shape[1]), 0.5), generator=generator)
+    for step in tqdm(range(n_steps), desc=method, disable=not progress):
+        pick = torch.randint(len(x), (batch_size,), generator=generator)
+        with torch.no_grad():
+            v = x[pick]
+            h = torch.sigmoid(model.hidden_logits(v))
+            if hidden == "sample":
+                h = bernoulli(h, generator=generator)
+            if persistent:
+                sampled = block_gibbs(model, chains, k, generator=generator)
+                chains = sampled[:, : model.n_visible]
+            else:
+                drawn = draw_rbm(method, model, n_chains, (k,), generator=generator)
+                sampled = drawn[k]
+            v_model, h_model = sampled.split([model.n_visible, n_hidden], dim=1)
+            if hidden == "mean":
+                h_model = torch.sigmoid(model.hidden_logits(v_model))
+            gradients = (
+                h_model.T @ v_model / n_chains - h.T @ v / batch_size,
+                h_model.mean(0) - h.mean(0),
+                v_model.mean(0) - v.mean(0),
+            )
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        optim.step()
+        if not model.weight.isfinite().all():
+            return Learned(model, diverged=True)
+        if on_step is not None:
+            on_step(step, model)
+    return Learned(model, diverged=False)
