@@ -102,8 +102,10 @@ def run_coupling(
         square root.
     """
     problem = two_modes(config.n_points)
+    exact = exact_ot(*problem[1:])  # untimed: the first call loads the solver
+    anneal(problem, exact, 1, 2.0, seed)
     started = time.perf_counter()
-    exact = exact_ot(problem.p, problem.q, problem.cost)
+    exact_ot(*problem[1:])
     seconds = time.perf_counter() - started
     table: dict[str, dict[str, Scalars]] = {}
     arrays = {
