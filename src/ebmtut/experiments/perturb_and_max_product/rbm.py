@@ -242,7 +242,15 @@ def run_rbm(
         f"reduced-{method}": {"method": method, "config": small, "seed": seed}
         for method in reduced
     }
-    outcomes = run_jobs(rbm_job, jobs, folder=checkpoints, progress=progress, label=id)
+    outcomes = run_jobs(
+        rbm_job,
+        jobs,
+        folder=checkpoints,
+        # Where a job takes a few seconds, starting processes takes longer.
+        n_workers=1 if config.n_steps < 300 else None,
+        progress=progress,
+        label=id,
+    )
     table, arrays = {}, {}
     for method in config.methods:
         name = method.replace(" ", "-")

@@ -160,7 +160,9 @@ def learn_rbm(
     optim = steps(model.parameters(), lr=learning_rate)
     persistent = method.startswith("PCD-")
     k = int(method.removeprefix("PCD-")) if persistent else n_sweeps
-    chains = bernoulli(torch.full((n_chains, x.shape[1]), 0.5), generator=generator)
+    if persistent:
+        fair = torch.full((n_chains, x.shape[1]), 0.5)
+        chains = bernoulli(fair, generator=generator)
     for step in tqdm(range(n_steps), desc=method, disable=not progress):
         pick = torch.randint(len(x), (batch_size,), generator=generator)
         with torch.no_grad():
