@@ -1,0 +1,67 @@
+"""Figures and verdicts of relearned graphs."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.results import Result
+
+__all__ = ["check_structured", "draw_structured"]
+
+_LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
+_AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
+
+
+def draw_structured(result: Result) -> Figure:
+    """Draw a row of panels for each graph: both metrics, in both ways of learning."""
+    table = result.scalars["table"]
+    panels = [(mode, metric) for mode in _AMOUNTS for metric in _LABELS]
+    figure, axes = plt.subplots(
+        len(table),
+        len(panels),
+        figsize=panel_size(len(table), len(panels), aspect=1.1, title=0.5),
+        squeeze=False,
+    )
+    for line, (graph, modes) in zip(axes, table.items(), strict=True):
+        for ax, (mode, metric) in zip(line, panels, strict=True):
+            _panel(ax, modes[mode], metric)
+            ax.set_title(f"{graph}, {mode}", fontsize=7)
+            ax.set_ylabel(_LABELS[metric], fontsize=7)
+            ax.set_xlabel(_AMOUNTS[mode], fontsize=7)
+            ax.tick_params(labelsize=6)
+    axes[0, 0].legend(fontsize=5.5)
+    return figure
+
+
+def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
+    for method, row in rows.items():
+        amounts = [int(amount) for amount in row]
+        values = [np.mean(cell[metric]) for cell in row.values()]
+        ax.plot(amounts, values, "o-", ms=2.5, color=COLORS[method], label=method)
+    cell = next(iter(next(iter(rows.values())).values()))
+    ax.axhline(
+        np.mean(cell[f"null_{metric}"]), color=COLORS["null"], lw=1, label="null"
+    )
+    if metric == "log_mmd2":
+        level = np.mean(cell["data_log_mmd2"])
+        ax.axhline(level, color=COLORS["exact"], lw=1, label="data halves")
+    ax.set_xscale("log")
+
+
+def check_structured(result: Result) -> list[Verdict]:
+    """PMP is ahead of every chain that makes equally few sweeps, or takes as long."""
+    verdicts = []
+    for graph, modes in result.scalars["table"].items():
+        for mode, rows in modes.items():
+            few = next(iter(rows["PMP"])) if mode == "persistent" else "5"
+            ours = float(np.mean(rows["PMP"][few]["log_mmd2"]))
+            for method in (m for m in rows if not m.startswith("PMP")):
+                theirs = float(np.mean(rows[method][few]["log_mmd2"]))
+                name = f"{graph}, {mode}, {few}: log MMD^2 of {method} minus PMP's"
+                verdicts.append(claim(name, theirs - ours, "at least", 0.0))
+    return verdicts
