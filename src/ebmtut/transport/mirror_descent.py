@@ -62,7 +62,7 @@ class AcceleratedDescent(NamedTuple):
 
 def accelerated_start(x: Tensor) -> AcceleratedDescent:
     """Begin at points of the simplex, (n_problems, n)."""
-    return AcceleratedDescent(x, x, torch.zeros_like(x[:, :1]))
+    return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
 def accelerated_step(

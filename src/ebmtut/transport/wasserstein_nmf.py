@@ -2,8 +2,8 @@
 
 An epoch is three short computations: the Gibbs-OT oracle, started where it
 stopped last time, gives every image's potentials U; these are the gradients
-by which mirror descent moves the dictionary, and accelerated mirror descent
-the memberships; then the temperature falls.
+by which mirror descent moves the dictionary and the memberships; then the
+temperature falls.
 """
 
 from __future__ import annotations
@@ -56,7 +56,13 @@ class WNMFConfig:
     n_epochs
         Epochs in all.
     step_size
-        gamma, of both descents; the cost's unit is the image's longer side.
+        gamma; the cost's unit is the image's longer side.
+    accelerate
+        Whether the memberships take accelerated steps of size gamma, as in
+        the paper. Momentum overshoots where the potentials lag behind the
+        model, so by default they take plain mirror steps.
+    membership_step_size
+        Of the plain steps.
     temperature
         T of the first epochs.
     n_hold
@@ -78,6 +84,8 @@ class WNMFConfig:
     n_components: int = 40
     n_epochs: int = 500
     step_size: float = 2.0
+    accelerate: bool = False
+    membership_step_size: float = 100.0
     temperature: float = 1e-5
     n_hold: int = 100
     slowness: float = 4.0
@@ -92,7 +100,8 @@ class WNMFConfig:
         check_range("n_hold", self.n_hold, low=0, integer=True)
         if self.batch_size is not None:
             check_range("batch_size", self.batch_size, low=1, integer=True)
-        for name in ("step_size", "temperature", "slowness"):
+        positive = ("step_size", "membership_step_size", "temperature", "slowness")
+        for name in positive:
             check_range(name, getattr(self, name), low=0, include_low=False)
 
 
@@ -299,7 +308,11 @@ def wnmf_epoch(
         slopes = (flat @ potentials).T  # <Psi_k, U_i>
         flat = mirror_step(flat, (potentials @ beta.x).T, step_size)
         state.dictionary = _floored(flat).view_as(state.dictionary)
-        beta = accelerated_step(beta, slopes, step_size)
+        if config.accelerate:
+            beta = accelerated_step(beta, slopes, step_size)
+        else:
+            x = mirror_step(beta.x, slopes, config.membership_step_size * shrink)
+            beta = AcceleratedDescent(x, x, beta.count)
         for whole, part in zip(
             state.memberships,
             (_floored(beta.x), _floored(beta.z), beta.count),
