@@ -220,7 +220,7 @@ def test_equilibrium_is_the_boltzmann_law(run):
     cost = torch.tensor([[0.1, 0.9], [0.6, 0.2]], dtype=torch.float64)
     temperature = 0.2
     n = 20_000 if run is gibbs_ot else 500
-    end = run(*copies(n, p, q), cost, [temperature] * 60, generator=make_generator(0))
+    end = run(*copies(n, p, q), cost, [temperature] * 60, generator=make_generator(1))
     d = torch.linspace(-6, 6, 20_001, dtype=torch.float64)
     L = torch.maximum(-cost[0], d[:, None] - cost[1])
     log_density = (p[1] * d - (q * L).sum(1)) / temperature

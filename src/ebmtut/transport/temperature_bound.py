@@ -170,10 +170,10 @@ def simulate_martingale(
         L = (g[..., None] - cost).amax(-2)
         for temperature, following in ((t_h, "U"), (t_g, "L")):
             if following == "L":
-                theta = standard_exponential(L.shape, generator=generator).to(p)
+                theta = standard_exponential(*L.shape, generator=generator).to(p)
                 h = L + theta * t_h / q
                 U = (cost + h[..., None, :]).amin(-1)
-                theta = standard_exponential(U.shape, generator=generator).to(p)
+                theta = standard_exponential(*U.shape, generator=generator).to(p)
                 g = U - theta * t_g / p
             now = drift(p, q, cost, U, L, temperature, following)
             V = weighted_sum(p, U) - weighted_sum(q, L)
