@@ -3,15 +3,23 @@
 import json
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from ipywidgets.embed import embed_data
 
 from ebmtut.checks import InputError
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.exact import exact_probabilities
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
-from ebmtut.widgets import SMALL_GRAPHS, SmallGraph, message_explorer
+from ebmtut.widgets import (
+    SMALL_GRAPHS,
+    SmallGraph,
+    message_explorer,
+    message_picture,
+)
 
 
 @pytest.mark.parametrize("graph", SMALL_GRAPHS, ids=lambda graph: graph.name)
@@ -64,3 +72,18 @@ def test_refuses_what_it_cannot_draw() -> None:
         message_explorer([], generator=make_generator(0))
     with pytest.raises(InputError, match="temperature"):
         SMALL_GRAPHS[0].to_bits(temperature=0)
+
+
+def test_still_picture_shows_the_laws() -> None:
+    figure = message_picture(n_sweeps=20, n_draws=2000, generator=make_generator(0))
+    assert [ax.get_title() for ax in figure.axes] == [g.name for g in SMALL_GRAPHS]
+    chain = figure.axes[1]
+    optimum, *starts = (line.get_ydata() for line in chain.lines)
+    assert len(starts) == 2
+    # On a chain, both starts come to the optimum of every draw.
+    for law in starts:
+        assert np.array_equal(law, optimum)
+    bars = [bar.get_height() for bar in chain.patches]
+    model = BoltzmannMachine(*SMALL_GRAPHS[1].to_bits())
+    assert np.allclose(bars, exact_probabilities(model, 6).exp().numpy())
+    plt.close(figure)

@@ -13,6 +13,7 @@ from ebmtut.widgets.message_explorer import (
     SmallGraph,
     message_explorer,
 )
+from ebmtut.widgets.message_picture import draw_laws, message_picture
 from ebmtut.widgets.transport_explorer import (
     TWO_LAWS,
     TransportExplorer,
@@ -30,9 +31,11 @@ __all__ = [
     "TransportExplorer",
     "TwoLaws",
     "decode_landscape",
+    "draw_laws",
     "encode_landscape",
     "landscape_explorer",
     "message_explorer",
+    "message_picture",
     "pack_landscapes",
     "transport_explorer",
 ]
