@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_choice, check_range, check_shape
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
@@ -16,11 +16,19 @@ from ebmtut.data.mnist import load_mnist
 __all__ = ["contours", "digits_at_hand"]
 
 
-def digits_at_hand(*, generator: torch.Generator, n_glyphs: int = 4000) -> ImageData:
+#: Which digits may be asked for.
+SOURCES = ("auto", "drawn")
+
+
+def digits_at_hand(
+    source: str = "auto", *, generator: torch.Generator, n_glyphs: int = 4000
+) -> ImageData:
     """Load MNIST's training images, else its test images, else drawn digits.
 
     Parameters
     ----------
+    source : {"auto", "drawn"}
+        "drawn" skips MNIST: the same digits on every machine.
     generator : torch.Generator
         Source of randomness of the drawn digits.
     n_glyphs : int
@@ -30,8 +38,14 @@ def digits_at_hand(*, generator: torch.Generator, n_glyphs: int = 4000) -> Image
     -------
     ImageData
         Images of 28x28; its ``source`` says which they are: print it.
+
+    Raises
+    ------
+    InputError
+        If ``source`` is another word.
     """
-    for split in ("train", "test"):
+    check_choice("source", source, SOURCES)
+    for split in ("train", "test") if source == "auto" else ():
         try:
             return load_mnist(split)
         except DataUnavailable:

@@ -63,6 +63,8 @@ class RBMConfig:
         of its learning.
     digit
         The only digit to learn, or -1 for all.
+    source
+        Where the digits come from, as for `ebmtut.data.digits_at_hand`.
     shrink
         Pixels a side that are pooled into one: 1 for 28x28.
     n_hidden, n_steps, learning_rate, optimizer, hidden, batch_size, n_chains
@@ -85,6 +87,7 @@ class RBMConfig:
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
     digit: int = -1
+    source: str = "auto"
     shrink: int = 1
     n_hidden: int = 100
     n_steps: int = 1000
@@ -120,7 +123,7 @@ def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
     A pixel is 1 above one half, a pooled one if any of its pixels is.
     """
     generator = make_generator(seed)
-    data = digits_at_hand(generator=generator)
+    data = digits_at_hand(config.source, generator=generator)
     images = data.images
     if config.digit >= 0:
         images = images[data.labels == config.digit]
@@ -298,6 +301,7 @@ _PAPER = RBMConfig(
     n_judged=1000,
 )
 _QUICK = RBMConfig(
+    source="drawn",
     shrink=2,
     n_hidden=64,
     n_steps=150,

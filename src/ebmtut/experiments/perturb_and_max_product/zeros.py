@@ -40,8 +40,9 @@ class ZerosConfig:
     ----------
     methods
         Some of `SAMPLERS`.
-    digit
-        Which digit's contours are learned.
+    digit, source
+        Which digit's contours are learned, and from where, as for
+        `ebmtut.data.digits_at_hand`.
     shrink
         As for `ebmtut.data.contours`: 1 gives 30x30 pixels, 2 gives 16x16.
     n_steps, learning_rate
@@ -60,6 +61,7 @@ class ZerosConfig:
 
     methods: tuple[str, ...] = SAMPLERS
     digit: int = 0
+    source: str = "auto"
     shrink: int = 1
     n_steps: int = 1000
     learning_rate: float = 1e-3
@@ -81,7 +83,7 @@ class ZerosConfig:
 
 def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
     """Return all contours of the digit, (n, n_sites) bits, and their source."""
-    data = digits_at_hand(generator=make_generator(seed))
+    data = digits_at_hand(config.source, generator=make_generator(seed))
     of_digit = data.images[data.labels == config.digit]
     return contours(of_digit.float(), shrink=config.shrink).flatten(1), data.source
 
@@ -185,6 +187,7 @@ def run_zeros(
 
 _QUICK = ZerosConfig(
     methods=("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG-reset"),
+    source="drawn",
     shrink=2,
     n_steps=150,
     learning_rate=5e-3,
