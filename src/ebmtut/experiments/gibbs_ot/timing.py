@@ -296,12 +296,13 @@ TIMING = Experiment(
         "quick": TimingConfig(
             images=ImagesConfig(
                 source="small digits",
-                n_images=100,
+                n_images=60,
                 side=16,
-                wnmf=WNMFConfig(n_components=10, n_epochs=250),
-                n_exact=50,
+                wnmf=WNMFConfig(n_components=10, n_epochs=200),
+                n_exact=20,
             ),
-            budgets=(1, 5, 20, 100, 400),
+            budgets=(1, 5, 20, 100),
+            n_warm=100,
         ),
         "full": TimingConfig(),
     },

@@ -65,12 +65,12 @@ DIGITS = Experiment(
     presets={
         "quick": ImagesConfig(
             source="small digits",
-            n_images=100,
+            n_images=60,
             side=16,
             wnmf=WNMFConfig(n_components=10, n_epochs=400),
             n_rounds=5,
             n_iterations=400,
-            n_exact=50,
+            n_exact=30,
             n_looks=5,
         ),
         "full": ImagesConfig(),

@@ -1,0 +1,162 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("ot")
+pytest.importorskip("sklearn")
+
+from ebmtut.checks import InputError
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.gibbs_ot.timing import grid_sinkhorn, run_timing
+from ebmtut.experiments.gibbs_ot.wasserstein_nmf import run_factors
+from ebmtut.experiments.gibbs_ot.wnmf_methods import (
+    METHODS,
+    ImagesConfig,
+    dual_bounds,
+    exact_costs,
+    load_measures,
+    sharpness,
+)
+from ebmtut.random import make_generator
+from ebmtut.transport import WNMFConfig, grid_cost
+
+TINY = ImagesConfig(
+    source="small digits",
+    n_images=12,
+    side=8,
+    wnmf=WNMFConfig(n_components=3, n_epochs=30, n_hold=10),
+    n_rounds=2,
+    n_steps=5,
+    n_iterations=50,
+    n_exact=4,
+    n_looks=2,
+    n_bound_passes=20,
+)
+
+
+def test_quick_images_need_no_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("EBMTUT_OFFLINE", "1")
+    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path))
+    monkeypatch.delenv("EBMTUT_DATA", raising=False)
+    for id in ("got/wnmf-digits", "got/wnmf-faces"):
+        config = get_experiment(id).config("quick")
+        data = load_measures(config)
+        assert data.shape == (config.n_images, config.side, config.side)
+        torch.testing.assert_close(data.sum((1, 2)), torch.ones(config.n_images))
+
+
+def test_images_are_averaged_down_and_refused_where_they_do_not_fit():
+    whole = load_measures(replace(TINY, side=16))
+    half = load_measures(TINY)
+    pooled = torch.nn.functional.avg_pool2d(whole[:, None], 2)[:, 0] * 4
+    torch.testing.assert_close(half, pooled)
+    with pytest.raises(InputError, match="side"):
+        load_measures(replace(TINY, side=7))
+    with pytest.raises(InputError, match="n_images"):
+        load_measures(replace(TINY, n_images=10**6))
+    with pytest.raises(InputError, match="source"):
+        replace(TINY, source="MNISTT")
+
+
+def test_exact_costs_and_bounds_of_shifted_points():
+    """A point moved by one pixel of eight costs 1/64, whatever its mass's place."""
+    p, q = torch.zeros(2, 2, 8, 8)
+    p[0, 3, 3] = p[1, 0, 0] = 1
+    q[0, 3, 4] = q[1, 2, 0] = 1
+    cost = grid_cost(8)
+    expected = [1 / 64, 4 / 64]
+    assert exact_costs(p, q, cost, range(2)) == pytest.approx(expected)
+    bounds = dual_bounds(p, q, cost, 100, generator=make_generator(0))
+    assert bool((bounds <= torch.tensor(expected) + 1e-6).all())
+    torch.testing.assert_close(bounds, torch.tensor(expected), rtol=0.01, atol=0)
+
+
+def test_sharpness_of_known_images():
+    point = torch.zeros(1, 4, 4)
+    point[0, 1, 1] = 2.0
+    even = torch.ones(1, 4, 4)
+    assert sharpness(point) == pytest.approx({"support": 1.0, "variation": 4.0})
+    assert sharpness(even) == pytest.approx({"support": 16.0, "variation": 0.0})
+
+
+def test_grid_sinkhorn_is_sinkhorn():
+    import ot
+
+    generator = make_generator(0)
+    p, q = torch.rand(2, 1, 4, 5, generator=generator, dtype=torch.float64) + 0.1
+    p, q = p / p.sum(), q / q.sum()
+    cost = grid_cost(4, 5, dtype=torch.float64)
+    potential = grid_sinkhorn(p, q, cost, 0.05, 300)
+    _, log = ot.sinkhorn(
+        p.flatten().numpy(), q.flatten().numpy(), cost.dense().numpy(), 0.05, log=True
+    )
+    difference = potential.flatten().numpy() - 0.05 * np.log(log["u"])
+    assert np.ptp(difference) < 1e-6
+    half = grid_sinkhorn(p, q, cost, 0.05, 3)
+    again = grid_sinkhorn(p, q, cost, 0.05, 3, start=half)
+    torch.testing.assert_close(again, grid_sinkhorn(p, q, cost, 0.05, 6))
+
+
+def test_a_run_has_what_its_figure_and_check_need(tmp_path):
+    result = run_factors(TINY, seed=1, checkpoints=tmp_path)
+    assert set(result.scalars["methods"]) == set(METHODS)
+    for method in METHODS:
+        row = result.scalars["methods"][method]
+        assert result.arrays[method].shape == (3, 8, 8)
+        assert result.arrays[method].dtype == np.uint8
+        assert result.arrays[method].reshape(3, -1).max(1).tolist() == [255] * 3
+        assert row["cost"] > 0 and row["bound_error"] > -1e-6
+    assert result.arrays["looks"][:, 0].tolist() == [15, 30]
+    experiment = get_experiment("got/wnmf-digits")
+    assert experiment.figure(result).axes
+    assert len(experiment.check(result)) == 4
+    assert len(experiment.check(replace(result, scale="full"))) == 7
+    again = run_factors(TINY, seed=1)
+    for name, array in again.arrays.items():
+        if name != "looks":  # holds seconds
+            assert np.array_equal(array, result.arrays[name])
+
+
+def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
+    from ebmtut.experiments.gibbs_ot import wnmf_methods
+
+    whole = run_factors(TINY, seed=1)
+    step, calls = wnmf_methods.wnmf_epoch, []
+
+    def failing(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 28:
+            raise KeyboardInterrupt
+        step(*args, **kwargs)
+
+    monkeypatch.setattr(wnmf_methods, "wnmf_epoch", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run_factors(TINY, seed=1, checkpoints=tmp_path)
+    result = run_factors(TINY, seed=1, checkpoints=tmp_path)
+    assert len(calls) == 28 + 5  # from the checkpoint after 25 epochs
+    assert np.array_equal(result.arrays["Gibbs-OT"], whole.arrays["Gibbs-OT"])
+
+
+def test_timing_lists_every_oracle_and_budget():
+    config = replace(
+        get_experiment("got/timing").config("quick"),
+        images=TINY,
+        budgets=(1, 10, 200),
+        n_warm=50,
+    )
+    result = run_timing(config, seed=0)
+    rows = result.scalars["rows"]
+    assert len(rows) == 3 * (3 + 2 * 2)
+    assert all(row["seconds"] >= 0 and row["error"] > -1e-6 for row in rows)
+    cold = {
+        r["budget"]: r["error"]
+        for r in rows
+        if r["method"] == "Gibbs-OT" and r["start"] == "cold"
+    }
+    assert cold[200] < cold[10] < cold[1]
+    experiment = get_experiment("got/timing")
+    assert experiment.figure(result).axes
+    assert len(experiment.check(result)) == 1
+    assert len(experiment.check(replace(result, scale="full"))) == 2
