@@ -1,0 +1,144 @@
+"""Boltzmann machines, dense and on graphs, against sums written out."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+
+
+def by_hand(terms, x):
+    """Energies of the rows of x, pair by pair."""
+    energies = []
+    for row in x.tolist():
+        pairs = zip(
+            terms.first.tolist(),
+            terms.second.tolist(),
+            terms.weight.tolist(),
+            strict=True,
+        )
+        score = sum(w * row[i] * row[j] for i, j, w in pairs)
+        score += sum(b * v for b, v in zip(terms.bias.tolist(), row, strict=True))
+        energies.append(-score)
+    return torch.tensor(energies, dtype=torch.float64)
+
+
+def random_graph(n, density, seed):
+    first, second = torch.triu_indices(n, n, 1)
+    there = torch.rand(len(first), generator=make_generator(seed)) < density
+    edges = torch.stack([first, second])[:, there]
+    return PairwiseGraph(edges, normal(edges.shape[1], seed=seed), normal(n, seed=seed))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 6),
+    density=st.sampled_from([0.0, 0.4, 1.0]),
+    seed=st.integers(0, 10**6),
+)
+def test_graph_and_matrix_are_the_sum_over_pairs(n, density, seed):
+    graph = random_graph(n, density, seed)
+    x = enumerate_states(n, dtype=torch.float64)
+    want = by_hand(graph.pair_terms(), x)
+    for model in (graph, graph.dense()):
+        torch.testing.assert_close(model(x), want, rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            by_hand(model.pair_terms(), x), want, rtol=0, atol=1e-12
+        )
+        flipped = torch.stack(
+            [(x - (torch.arange(n) == i).double()).abs() for i in range(n)], 1
+        )
+        ratios = model(x)[:, None] - model(flipped.flatten(0, 1)).view(-1, n)
+        torch.testing.assert_close(model.flip_log_ratios(x), ratios, rtol=0, atol=1e-12)
+
+
+def test_the_energy_of_two_bits_by_hand():
+    # The diagonal is dropped and the two off-diagonal entries are averaged.
+    weight = torch.tensor([[5.0, 1.0], [3.0, 7.0]])
+    model = BoltzmannMachine(weight, torch.tensor([0.5, -1.0]))
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    assert model(x).tolist() == [0.0, -0.5, 1.0, -1.5]
+
+
+def test_from_ising_differs_by_the_documented_constant():
+    coupling, field = normal(5, 5), normal(5, seed=1)
+    ising = Ising(coupling, field)
+    model = BoltzmannMachine.from_ising(ising)
+    x = enumerate_states(5, dtype=torch.float64)
+    offset = ising(x) - model(x)
+    # At x = 0 all spins are -1, and the machine's energy is 0.
+    want = -ising.symmetric_coupling.sum() + field.sum()
+    torch.testing.assert_close(offset, want.expand(32), rtol=0, atol=1e-12)
+
+
+def test_ising_without_a_field():
+    coupling = normal(4, 4)
+    model = BoltzmannMachine.from_ising(Ising(coupling))
+    other = BoltzmannMachine.from_ising(Ising(coupling, torch.zeros(4).double()))
+    assert torch.equal(model.bias, other.bias)
+
+
+def test_learnable_means_gradients_and_their_values():
+    x = enumerate_states(3, dtype=torch.float64)[-2:]  # 110 and 111
+    model = BoltzmannMachine(normal(3, 3), normal(3), learnable=True)
+    model(x).sum().backward()
+    assert model.bias.grad.tolist() == [-2.0, -2.0, -1.0]
+    # Each raw entry of a pair carries half the pair's -x_i x_j.
+    want = [[0.0, -1.0, -0.5], [-1.0, 0.0, -0.5], [-0.5, -0.5, 0.0]]
+    assert model.weight.grad.tolist() == want
+    graph = PairwiseGraph(torch.tensor([[2], [0]]), torch.ones(1), torch.zeros(3))
+    assert not any(p.requires_grad for p in graph.parameters())
+
+
+def test_edges_are_stored_low_end_first():
+    graph = PairwiseGraph(torch.tensor([[2, 0], [0, 1]]), torch.ones(2), torch.zeros(3))
+    assert graph.edges.tolist() == [[0, 0], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [
+        (torch.tensor([[0], [0]]), "different"),
+        (torch.tensor([[0, 1], [1, 0]]), "once"),
+        (torch.tensor([[0], [3]]), "0 to 2"),
+        (torch.tensor([[-1], [1]]), "0 to 2"),
+        (torch.tensor([[0.0], [1.0]]), "integers"),
+        (torch.zeros(3, 1, dtype=torch.long), "edges"),
+    ],
+)
+def test_no_simple_graph(edges, words):
+    with pytest.raises(InputError, match=words):
+        PairwiseGraph(edges, torch.ones(edges.shape[1]), torch.zeros(3))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_refused(bad):
+    edges = torch.tensor([[0], [1]])
+    fine, spoilt = torch.zeros(2), torch.tensor([0.0, bad])
+    with pytest.raises(InputError, match="weight"):
+        BoltzmannMachine(torch.full((2, 2), bad), fine)
+    with pytest.raises(InputError, match="bias"):
+        BoltzmannMachine(torch.zeros(2, 2), spoilt)
+    with pytest.raises(InputError, match="weight"):
+        PairwiseGraph(edges, torch.tensor([bad]), fine)
+    with pytest.raises(InputError, match="bias"):
+        PairwiseGraph(edges, torch.ones(1), spoilt)
+
+
+def test_other_shapes_are_refused():
+    with pytest.raises(InputError, match="weight"):
+        BoltzmannMachine(torch.zeros(2, 3), torch.zeros(2))
+    with pytest.raises(InputError, match="bias"):
+        BoltzmannMachine(torch.zeros(2, 2), torch.zeros(3))
+    with pytest.raises(InputError, match="weight"):
+        PairwiseGraph(torch.tensor([[0], [1]]), torch.ones(2), torch.zeros(2))
