@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.random import make_generator
@@ -45,7 +46,9 @@ def test_chains_forget_their_start(model):
     _, law = joint_law(model)
     start = torch.zeros(100_000, 4, dtype=torch.float64)
     generator = make_generator(2)
-    assert not within_five_errors(block_gibbs(model, start, 1, generator=generator), law)
+    assert not within_five_errors(
+        block_gibbs(model, start, 1, generator=generator), law
+    )
     assert within_five_errors(block_gibbs(model, start, 60, generator=generator), law)
 
 

@@ -332,7 +332,7 @@ RBM_TWOS = Experiment(
     title="RBM on the twos, with LP solver",
     presets={
         "quick": replace(_QUICK, digit=2, sweeps=(25,)),
-        "full": replace(_TWOS, lp_steps=100),
+        "full": replace(_TWOS, n_steps=300, n_judged=200, lp_steps=60),
         "paper": replace(_TWOS, n_sweeps_of={}, n_seeds=10),
     },
     run=partial(run_rbm, id="pmp/rbm-twos"),

@@ -169,8 +169,8 @@ def check_twos(result: Result) -> list[Verdict]:
                 n_seeds=n,
                 excuse=(
                     f"{result.scalars['n_data']} twos of {result.scalars['source']} "
-                    "(the paper has about 6000), and how many samples the paper "
-                    "judges by is not said"
+                    f"and {result.config['n_steps']} updates (the paper has about "
+                    "6000 and 1000), and how many samples it judges by is not said"
                 ),
             )
         )

@@ -1,0 +1,159 @@
+"""Learning RBMs: Algorithm 1 on a model small enough to list, and the three rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import RBM
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.perturb_and_max_product.rbm import distances, rbm_data
+from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
+    METHODS,
+    draw_rbm,
+    learn_rbm,
+)
+from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.random import bernoulli, make_generator
+from ebmtut.states import enumerate_states
+
+SIZES = {"n_hidden": 4, "n_sweeps": 10, "batch_size": 50, "n_chains": 50}
+
+
+@pytest.fixture
+def pairs():
+    """Bits in which the second half repeats the first, and 1s are rare."""
+    half = bernoulli(torch.full((400, 3), 0.3), generator=make_generator(0))
+    return half.repeat(1, 2)
+
+
+def learn(x, method, **options):
+    options = {**SIZES, "n_steps": 300, "learning_rate": 0.05, **options}
+    return learn_rbm(x, method, **options, generator=make_generator(1)).model
+
+
+def test_clamped_perturb_and_map_is_an_exact_draw():
+    """Given v the hidden units are independent: logistic noise gives their law.
+
+    Once the damped messages have settled: each sweep halves what is missing.
+    """
+    g = make_generator(2)
+    model = RBM(torch.randn(3, 4, generator=g), torch.zeros(3), torch.zeros(4))
+    v = torch.tensor([1.0, 0.0, 1.0, 1.0])
+    n = 20_000
+    clamp = torch.cat([v, torch.full((3,), float("nan"))]).expand(n, 7)
+    x = perturb_and_max_product(model, n, 30, clamp=clamp, generator=g)
+    p = torch.sigmoid(model.hidden_logits(v[None]))[0]
+    assert torch.equal(x[:, :4], v.expand(n, 4))
+    assert ((x[:, 4:].mean(0) - p).abs() < 5 * (p * (1 - p) / n).sqrt()).all()
+    # Independent, too: covariances vanish.
+    assert (torch.cov(x[:, 4:].T) - torch.diag(p * (1 - p))).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("hidden", ["mean", "sample"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_the_means(pairs, method, hidden):
+    """The fixed point of learning has the data's means, whatever draws samples."""
+    if method == "LP":
+        pytest.skip("the same loop; a linear program a sample is slow")
+    model = learn(pairs, method, hidden=hidden)
+    v = draw_rbm(method, model, 2000, (10,), generator=make_generator(3))[10][:, :6]
+    assert (v.mean(0) - pairs.mean(0)).abs().max() < 0.12
+    assert model.weight.abs().max() > 0.3
+
+
+def test_chains_learn_the_law(pairs):
+    """Gibbs-trained weights are a model: its exact law has the copies."""
+    model = learn(pairs, "PCD-100", n_hidden=6, n_steps=400)
+    with torch.no_grad():
+        states = enumerate_states(6).to(pairs)
+        law = torch.softmax(-model(states), 0)
+    copies = (states[:, :3] == states[:, 3:]).float().mean(1)
+    assert float(law @ copies) > 0.85
+    independent = float(0.3**2 + 0.7**2)
+    assert independent < 0.6  # what a model of the means alone would score
+
+
+def test_the_same_seed_learns_the_same(pairs):
+    state = torch.random.get_rng_state()
+    one, same = learn(pairs, "PMP", n_steps=5), learn(pairs, "PMP", n_steps=5)
+    assert torch.equal(one.weight, same.weight)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_divergence_is_told(pairs):
+    learned = learn_rbm(
+        pairs,
+        "Gibbs-reset",
+        **SIZES,
+        n_steps=50,
+        learning_rate=1e38,
+        optimizer="sgd",
+        generator=make_generator(0),
+    )
+    assert learned.diverged
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "none"}, {"hidden": "both"}, {"batch_size": 401}]
+)
+def test_bad_input_is_named(pairs, options):
+    arguments = {"method": "PMP", **SIZES, "n_steps": 1, **options}
+    with pytest.raises(InputError):
+        learn_rbm(pairs, **arguments, generator=make_generator(0))
+
+
+def test_longer_chains_are_the_same_chains():
+    g = make_generator(0)
+    model = RBM(torch.randn(3, 4, generator=g), torch.zeros(3), torch.zeros(4))
+    seen = draw_rbm("PCD-1", model, 5, (2, 7), generator=make_generator(1))
+    alone = draw_rbm("PCD-1", model, 5, (2,), generator=make_generator(1))
+    assert torch.equal(seen[2], alone[2]) and seen[7].shape == (5, 7)
+
+
+def test_distances_of_the_data_to_itself():
+    x = enumerate_states(6).float()
+    same = distances(x[:32], x)
+    assert same["nearest"] == 0.0
+    far = distances(torch.ones(32, 6), x)
+    assert far["sharp"] > same["sharp"] and far["log_mmd2"] > same["log_mmd2"]
+
+
+TINY = {
+    "shrink": 4,
+    "n_hidden": 5,
+    "n_steps": 3,
+    "n_sweeps": 4,
+    "sweeps": (4, 8),
+    "n_judged": 10,
+    "n_chains": 5,
+    "batch_size": 10,
+}
+
+
+@pytest.mark.parametrize("id", ["pmp/rbm", "pmp/rbm-twos", "pmp/coordinate-descent"])
+def test_rows_run_draw_and_judge(id, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # no worker processes
+    experiment = get_experiment(id)
+    lp = {"lp_steps": 1, "lp_chains": 2, "lp_hidden": 2} if "twos" in id else {}
+    config = replace(experiment.config("quick"), **TINY, **lp)
+    result = experiment.run(config, seed=1, checkpoints=tmp_path)
+    again = experiment.run(config, seed=1, checkpoints=tmp_path)
+    assert result.scalars["table"] == again.scalars["table"]
+    assert set(result.scalars["table"]) == set(config.methods)
+    assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())
+    experiment.figure(result)
+    verdicts = experiment.check(result)
+    assert verdicts and all(v.ours is not None for v in verdicts)
+    assert bool(result.scalars["reduced"]) == bool(lp)
+
+
+def test_data_is_shuffled_bits():
+    config = get_experiment("pmp/rbm-twos").config("quick")
+    x, source = rbm_data(config, 0)
+    assert x.shape[1] == 14 * 14 and set(x.unique().tolist()) == {0.0, 1.0}
+    assert source
+    same, _ = rbm_data(config, 0)
+    assert torch.equal(x, same)
