@@ -106,7 +106,11 @@ def exponential_minus(streams, mass, temperature, base, out):  # type: ignore[no
     bits = uniform.view(np.int32)
     theta = np.empty(_LANES, np.float32)
     mantissa = theta.view(np.int32)
-    s0, s1, s2, s3 = streams
+    # Taken one by one: unpacked, they would keep the loop from vectorising.
+    s0 = streams[0]
+    s1 = streams[1]
+    s2 = streams[2]
+    s3 = streams[3]
     for start in range(0, len(mass), _LANES):
         for lane in range(_LANES):
             a, b, c, d = s0[lane], s1[lane], s2[lane], s3[lane]
