@@ -41,6 +41,7 @@ SMALL = CouplingConfig(n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatur
 SMALL_BOUND = TemperatureBoundConfig(
     n_points=16,
     n_iterations=40,
+    n_long=200,
     budgets=(20, 100),
     fractions=(0.5,),
     chain_points=6,

@@ -54,6 +54,8 @@ class TemperatureBoundConfig:
         Of the runs whose bound is followed.
     every
         Iterations between two looks at the bound.
+    n_long
+        Iterations at constant T over which the bound is averaged.
     start
         The first temperature, in units of 1 / N.
     budgets
@@ -72,6 +74,7 @@ class TemperatureBoundConfig:
     n_points: int = 128
     n_iterations: int = 200
     every: int = 5
+    n_long: int = 2000
     start: float = 2.0
     budgets: tuple[int, ...] = (50, 200, 1000)
     fractions: tuple[float, ...] = (0.5, 0.1, 0.9)
@@ -171,8 +174,8 @@ def run_temperature_bound(
     -------
     Result
         ``scalars["table"][cooling][budget]`` lists over the seeds what the
-        dual value lacks; ``scalars["equilibrium"]`` the mean bound over T at
-        constant T in the second half of a run; ``scalars["drift"]`` the mean
+        dual value lacks; ``scalars["equilibrium"]`` the mean bound over T in
+        long runs at constant T; ``scalars["drift"]`` the mean
         of r^n - r^1 in standard errors, the largest over n;
         ``scalars["spread"]`` the deviation of r^2N - r^1 over the scale of
         its bound. Arrays: temperatures and bounds of three kinds of run,
@@ -195,7 +198,6 @@ def run_temperature_bound(
         ]
         arrays[f"{name}/bound"] = torch.stack(runs).numpy()
         arrays[f"{name}/temperature"] = schedule[2 * every - 1 :: 2 * every].numpy()
-    late = arrays["constant/bound"][:, n // every // 2 :]
     followed = follow(problem, config, n, config.fractions[0], seed)
     arrays["followed/bound"] = followed.bounds.numpy()[None]
     arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
@@ -203,11 +205,24 @@ def run_temperature_bound(
     error = moves.std(0) / config.n_chains**0.5
     scalars = {
         "table": judged(problem, config, seed),
-        "equilibrium": (late.mean(1) / hot).tolist(),
+        "equilibrium": equilibrium(problem, hot, config, seed),
         "drift": float((moves.mean(0) / error).abs().max()),
         "spread": float(moves[:, -1].std()) / float(arrays["K"][-1] / K_LARGEST),
     }
     return Result("got/temperature-bound", "quick", asdict(config), scalars, arrays)
+
+
+def equilibrium(
+    problem: LineProblem, hot: float, config: TemperatureBoundConfig, seed: int
+) -> list[float]:
+    """Return the mean bound over T in the second half of long runs at constant T."""
+    schedule = constant_temperatures(hot, config.n_long)
+    means = []
+    for k in range(config.n_seeds):
+        generator = make_generator(seed + k)
+        bounds = bounds_along(problem, schedule, every=2, generator=generator)
+        means.append(float(bounds[len(bounds) // 2 :].mean()) / hot)
+    return means
 
 
 def cooling(n: int, config: TemperatureBoundConfig) -> Tensor:
