@@ -136,6 +136,10 @@ def deconvolve(
     See Also
     --------
     deconvolve_reference : the same in plain torch.
+
+    Notes
+    -----
+    See the chapter :doc:`/book/perturb_and_max_product/deconvolution`.
     """
     _check(images, location_unaries, feature_unaries, n_sweeps, damping, evidence)
     if start is not None:

@@ -96,6 +96,10 @@ def or_to_tops(tops: Tensor, bottom: Tensor) -> Tensor:
     -------
     Tensor
         Shape ``(..., n_tops)``.
+
+    Notes
+    -----
+    See the chapter :doc:`/book/perturb_and_max_product/deconvolution`.
     """
     positive = tops.clamp(min=0)
     others_on = positive.sum(dim=-1, keepdim=True) - positive

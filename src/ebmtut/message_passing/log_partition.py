@@ -65,6 +65,10 @@ def log_partition_bound(
     ------
     InputError
         If ``x`` holds no bits, or the noise is of another shape or not finite.
+
+    Notes
+    -----
+    See the chapter :doc:`/book/perturb_and_max_product/index`.
     """
     check_bits("x", x)
     check_shape("noise", noise, x.shape)
