@@ -93,7 +93,6 @@ def draw_laws(ax: Axes, boltzmann: Tensor, perturbed: Tensor) -> None:
         ax.set_xticks(range(n_states), names, rotation=90)
     else:
         ax.set_xlabel("number of the state")
-    ax.set_ylim(0)
 
 
 def _law(x: Tensor) -> Tensor:
