@@ -7,8 +7,21 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.perturb_and_max_product.chains import (
+    SAMPLERS,
+    draw,
+    learner,
+)
+from ebmtut.experiments.perturb_and_max_product.structured import (
+    StructuredConfig,
+    equal_sweeps,
+    learned_error,
+    run_structured,
+    true_model,
+)
 from ebmtut.experiments.perturb_and_max_product.toy import (
     SOLVERS,
     ToyConfig,
@@ -17,6 +30,11 @@ from ebmtut.experiments.perturb_and_max_product.toy import (
     run_toy,
     sample_toy,
     toy_job,
+)
+from ebmtut.experiments.perturb_and_max_product.zeros import (
+    ZerosConfig,
+    run_zeros,
+    zeros_data,
 )
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
@@ -68,3 +86,108 @@ def test_bad_toys():
         ToyConfig(solvers=("LP",))
     with pytest.raises(InputError, match="n_chains"):
         ToyConfig(n_chains=0)
+
+
+# ----------------------------------------------------------- chains, zeros, graphs
+
+
+@pytest.mark.parametrize("method", SAMPLERS)
+def test_every_sampler_draws_fair_coins_from_nothing(method):
+    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
+    seen = draw(method, model, 4000, (1, 3), generator=make_generator(0))
+    assert list(seen) == [1, 3]
+    for x in seen.values():
+        assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(4000)).all()
+
+
+def test_persistent_chains_go_on_and_reset_ones_do_not():
+    """With couplings that freeze the chain, persistent samples stay put."""
+    frozen = BoltzmannMachine(200 * torch.ones(4, 4), torch.full((4,), -300.0))
+    stay = learner("Gibbs", 20, 5, generator=make_generator(0))
+    assert torch.equal(stay(frozen), stay(frozen))
+    anew = learner("Gibbs-reset", 20, 5, generator=make_generator(0))
+    assert not torch.equal(anew(frozen), anew(frozen))
+
+
+def test_zeros_count_what_is_done_and_resume(tmp_path):
+    config = ZerosConfig(
+        methods=("PMP", "Gibbs"),
+        source="drawn",
+        shrink=7,
+        n_steps=2,
+        n_chains=3,
+        n_sweeps=2,
+        sweeps=(1, 2),
+        n_judged=10,
+    )
+    x, source = zeros_data(config, 0)
+    assert x.shape[1] == 36 and source == "glyphs"
+    result = run_zeros(config, checkpoints=tmp_path)
+    row = result.scalars["table"]["PMP"]
+    assert row["updates"] == [2 * 3 * 2 * 36]
+    assert run_zeros(config, checkpoints=tmp_path).scalars == result.scalars
+    for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
+        experiment = get_experiment(id)
+        assert experiment.check(result)
+        plt.close(experiment.figure(result))
+
+
+def test_the_truth_is_what_the_paper_draws():
+    lattice = true_model("lattice", StructuredConfig(side=5), 0)
+    coupling = lattice.symmetric_coupling
+    assert coupling.unique().tolist() == pytest.approx([-0.1, 0.0])
+    assert ((coupling != 0).sum(1) == 4).all()
+    graph = true_model("random graph", StructuredConfig(), 1)
+    edges = graph.symmetric_coupling.triu(1)
+    n = int((edges != 0).sum())
+    # Binomial: 19,900 pairs, each an edge with probability 4 / 199.
+    assert abs(n - 400) < 5 * math.sqrt(400)
+    weights = edges[edges != 0]
+    assert abs(float(weights.square().mean()) - 0.25) < 5 * 0.25 * math.sqrt(2 / n)
+    assert (graph.bias == 0.1).all()
+
+
+def test_the_error_of_a_perfect_model_is_zero():
+    truth = true_model("lattice", StructuredConfig(side=4), 0)
+    assert learned_error(BoltzmannMachine.from_ising(truth), truth) < 1e-7
+
+
+def test_equal_sweeps_never_vanish():
+    assert equal_sweeps(1, 1000) == 1 and equal_sweeps(600, 200) == 30
+
+
+def test_structured_has_every_cell():
+    config = StructuredConfig(
+        side=3,
+        n_nodes=6,
+        methods=("PMP", "Gibbs-reset"),
+        sweeps=(5,),
+        updates=(3,),
+        n_data=20,
+        n_data_sweeps=5,
+        n_steps=2,
+        n_chains=3,
+        n_chains_persistent=3,
+        n_judged=8,
+    )
+    result = run_structured(config)
+    table = result.scalars["table"]
+    assert set(table) == {"lattice", "random graph"}
+    assert set(table["lattice"]["persistent"]) == {"PMP", "GWG"}
+    experiment = get_experiment("pmp/structured")
+    assert len(experiment.check(result)) == 4
+    plt.close(experiment.figure(result))
+
+
+@pytest.mark.parametrize(
+    ("config", "change", "words"),
+    [
+        (ZerosConfig, {"methods": ("HMC",)}, "methods"),
+        (ZerosConfig, {"digit": 10}, "digit"),
+        (StructuredConfig, {"graphs": ("tree",)}, "graphs"),
+        (StructuredConfig, {"side": 2}, "side"),
+    ],
+)
+def test_bad_configurations(config, change, words):
+    with pytest.raises(InputError, match=words):
+        config(**change)

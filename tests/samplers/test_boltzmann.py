@@ -1,0 +1,72 @@
+"""Fast chains on Boltzmann machines against the law by listing all states."""
+
+import pytest
+import torch
+from scipy.stats import chi2
+
+from ebmtut.checks import InputError
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.exact import exact_probabilities
+from ebmtut.random import make_generator
+from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
+from ebmtut.states import states_to_index
+
+SAMPLERS = (boltzmann_gibbs, boltzmann_gwg)
+
+
+def machine(n=4, seed=0):
+    generator = make_generator(seed)
+    weight = torch.randn(n, n, generator=generator)
+    return BoltzmannMachine(weight, torch.randn(n, generator=generator))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "n_steps"), [*zip(SAMPLERS, (20, 60), strict=True)]
+)
+def test_many_short_chains_have_the_exact_law(sampler, n_steps):
+    model, n = machine(), 40_000
+    x = sampler(model, torch.zeros(n, 4), n_steps, generator=make_generator(1))
+    counts = torch.bincount(states_to_index(x), minlength=16).double()
+    expected = n * exact_probabilities(model.double(), 4).detach().exp()
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert chi2.sf(float(statistic), 15) > 1e-4
+
+
+def test_gwg_keeps_the_exact_law():
+    """One step from exact draws: the kernel leaves the law as it is."""
+    model, n = machine(5, seed=3), 200_000
+    p = exact_probabilities(machine(5, seed=3).double(), 5).detach().exp()
+    at = p.multinomial(n, True, generator=make_generator(2))
+    x = (at[:, None] >> torch.arange(4, -1, -1) & 1).float()
+    start = torch.bincount(states_to_index(x), minlength=32).double()
+    moved = boltzmann_gwg(model, x, 1, generator=make_generator(4))
+    end = torch.bincount(states_to_index(moved), minlength=32).double()
+    assert (moved != x).any(1).double().mean() > 0.3
+    for counts in (start, end):
+        statistic = ((counts - n * p) ** 2 / (n * p)).sum()
+        assert chi2.sf(float(statistic), 31) > 1e-4
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_seeds_threads_and_untouched_input(sampler):
+    model, x = machine(40, seed=5), torch.zeros(6, 40)
+    before, n_threads = torch.get_rng_state(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = sampler(model, x, 30, generator=make_generator(0))
+        torch.set_num_threads(3)
+        same = sampler(model, x, 30, generator=make_generator(0))
+    finally:
+        torch.set_num_threads(n_threads)
+    other = sampler(model, x, 30, generator=make_generator(1))
+    assert torch.equal(one, same) and not torch.equal(one, other)
+    assert not x.any() and torch.equal(before, torch.get_rng_state())
+    assert set(one.unique().tolist()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_bad_input(sampler):
+    model = machine()
+    for x, n_steps in ((torch.zeros(2, 3), 1), (torch.zeros(2, 4), -1)):
+        with pytest.raises(InputError):
+            sampler(model, x, n_steps, generator=make_generator(0))
