@@ -11,14 +11,14 @@ from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.gibbs_ot.timing import grid_sinkhorn, run_timing
 from ebmtut.experiments.gibbs_ot.wasserstein_nmf import run_factors
-from ebmtut.experiments.gibbs_ot.wnmf_methods import (
-    METHODS,
+from ebmtut.experiments.gibbs_ot.wnmf_measures import (
     ImagesConfig,
     dual_bounds,
     exact_costs,
     load_measures,
     sharpness,
 )
+from ebmtut.experiments.gibbs_ot.wnmf_methods import METHODS
 from ebmtut.random import make_generator
 from ebmtut.transport import WNMFConfig, grid_cost
 

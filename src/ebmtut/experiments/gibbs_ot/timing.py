@@ -7,22 +7,24 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
 from ebmtut.checks import check_range
-from ebmtut.experiments.gibbs_ot.wnmf_methods import (
+from ebmtut.experiments.gibbs_ot.timing_reports import (
+    GIBBS,
+    SINKHORN,
+    check_timing,
+    draw_timing,
+)
+from ebmtut.experiments.gibbs_ot.wnmf_measures import (
     ImagesConfig,
     exact_costs,
     load_measures,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import (
@@ -37,8 +39,6 @@ from ebmtut.transport import (
 )
 
 __all__ = ["TIMING", "TimingConfig", "grid_sinkhorn", "run_timing"]
-
-GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
 
 
 @dataclass(frozen=True)
@@ -223,70 +223,6 @@ def gibbs(
     for temperature in temperatures:
         U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
     return U
-
-
-def draw_timing(result: Result) -> Figure:
-    """Draw error against time, warm and cold, with the exact solver's time."""
-    figure, ax = plt.subplots(figsize=figure_size("full"))
-    rows = result.scalars["rows"]
-    markers = ("o", "s", "^", "v")
-    smoothings = sorted({row["smoothing"] for row in rows})
-    for marker, smoothing in zip(markers, smoothings, strict=False):
-        for start, line in (("warm", "-"), ("warm, cooled", "--"), ("cold", ":")):
-            of = [
-                r for r in rows if r["smoothing"] == smoothing and r["start"] == start
-            ]
-            if not of:
-                continue
-            method = of[0]["method"]
-            name = method if method == GIBBS else f"{method}, ε = {smoothing:g}"
-            ax.plot(
-                [1e3 * r["seconds"] for r in of],
-                [r["error"] for r in of],
-                line + marker,
-                color=COLORS[method],
-                label=f"{name}, {start}",
-                alpha=1.0 if smoothing == smoothings[-1] or not smoothing else 0.5,
-            )
-    exact = 1e3 * result.scalars["epoch"]["exact_seconds"]
-    ax.axvline(exact, color=COLORS["exact"], label="network simplex, error 0")
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel=f"CPU time for {result.scalars['epoch']['n_problems']} problems, ms",
-        ylabel="1 − feasible dual / exact",
-    )
-    ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
-
-
-def check_timing(result: Result) -> list[Verdict]:
-    """An epoch against exact solutions, and a warm start against a cold one."""
-    epoch = result.scalars["epoch"]
-    error = {
-        (r["start"], r["budget"]): r["error"]
-        for r in result.scalars["rows"]
-        if r["method"] == GIBBS
-    }
-    budget = max(b for _, b in error if b <= 20)
-    verdicts = [
-        claim(
-            f"error of {budget} iterations: warm over cold",
-            error["warm", budget] / error["cold", budget],
-            "at most",
-            1.0,
-        ),
-    ]
-    if result.scale != "quick":
-        verdicts.append(
-            claim(
-                "exact solutions' time over an epoch's",
-                epoch["exact_seconds"] / epoch["seconds"],
-                "at least",
-                50.0,
-            )
-        )
-    return verdicts
 
 
 TIMING = Experiment(

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.experiments.gibbs_ot.wnmf_methods import METHODS, ImagesConfig, wnmf_job
+from ebmtut.experiments.gibbs_ot.wnmf_measures import ImagesConfig
+from ebmtut.experiments.gibbs_ot.wnmf_methods import METHODS, wnmf_job
 from ebmtut.experiments.gibbs_ot.wnmf_reports import check_factors, draw_factors
 from ebmtut.experiments.jobs import commits_of, run_jobs
 from ebmtut.experiments.registry import Experiment

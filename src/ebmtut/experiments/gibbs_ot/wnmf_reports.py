@@ -9,7 +9,7 @@ from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.plotting import COLORS, TEXT_WIDTH, figure_size, image_grid
 from ebmtut.results import Result
 
-__all__ = ["check_factors", "draw_course", "draw_factors"]
+__all__ = ["check_factors", "draw_course", "draw_factors", "factors_table"]
 
 _COLUMNS = {"got/wnmf-digits": "200 fives", "got/wnmf-faces": "400 faces"}
 NAMES = {
@@ -59,6 +59,24 @@ def draw_course(result: Result) -> Figure:
     cooling.plot(epoch, temperature, ":", color=COLORS["data"])
     cooling.set(ylabel="temperature (dotted)", yscale="log")
     return figure
+
+
+def factors_table(result: Result) -> str:
+    """Write the numbers of each method, and an epoch's time with its error."""
+    lines = [f"{'':15}{'cost':>9}{'support':>9}{'variation':>11}{'CPU s':>8}"]
+    for method, row in result.scalars["methods"].items():
+        lines.append(
+            f"{method:15}{1e3 * row['cost']:>7.2f}e-3{row['support']:>7.0f}"
+            f"{row['variation']:>11.2f}{row['seconds']:>8.1f}"
+        )
+    ours = result.scalars["methods"]["Gibbs-OT"]
+    ratio = ours["exact_seconds"] / ours["epoch_seconds"]
+    lines += [
+        f"epoch {1e3 * ours['epoch_seconds']:.0f} ms CPU, exact solutions "
+        f"{ours['exact_seconds']:.2f} s: {ratio:.0f} times",
+        f"error of the last epoch's duals {ours['dual_error']:.3f}",
+    ]
+    return "\n".join(lines)
 
 
 def check_factors(result: Result) -> list[Verdict]:

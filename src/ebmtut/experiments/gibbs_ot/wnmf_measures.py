@@ -1,0 +1,185 @@
+"""The images that are factorised, and what measures a factorisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    GridCost,
+    WNMFConfig,
+    as_measures,
+    grid_dual_value,
+    grid_gibbs_pass,
+)
+
+__all__ = [
+    "SOURCES",
+    "ImagesConfig",
+    "dual_bounds",
+    "exact_costs",
+    "load_measures",
+    "looked_at",
+    "sharpness",
+]
+
+SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
+
+
+@dataclass(frozen=True)
+class ImagesConfig:
+    """Which images, and how they are factorised and judged.
+
+    Parameters
+    ----------
+    source
+        "small digits" (scikit-learn's 8x8 digits, enlarged), "MNIST",
+        "drawn faces" or "ORL". Of the digits, the fives are taken.
+    n_images, side
+        How many, and their size; larger ones are averaged down to it.
+    wnmf
+        The learning with Gibbs-OT; its K is every method's.
+    smoothing, entropy, n_rounds, n_steps
+        Smoothed W-NMF: eps, rho_1 = rho_2, alternations, L-BFGS steps.
+    n_iterations
+        Of plain NMF.
+    n_exact
+        Images, evenly chosen, whose transport cost is computed exactly.
+    n_bound_passes
+        Iterations of a Gibbs-OT run from a cold start that bounds the cost of
+        all images from below; 0 for none.
+    n_looks
+        How often the learning is stopped for a look.
+    """
+
+    source: str = "MNIST"
+    n_images: int = 200
+    side: int = 28
+    wnmf: WNMFConfig = field(default_factory=WNMFConfig)
+    smoothing: float = 1 / 100
+    entropy: float = 1 / 200
+    n_rounds: int = 10
+    n_steps: int = 20
+    n_iterations: int = 1000
+    n_exact: int = 200
+    n_bound_passes: int = 0
+    n_looks: int = 15
+
+    def __post_init__(self) -> None:
+        check_choice("source", self.source, SOURCES)
+        check_range("n_images", self.n_images, low=self.wnmf.n_components, integer=True)
+        check_range("side", self.side, low=4, integer=True)
+        check_range("n_exact", self.n_exact, low=1, high=self.n_images, integer=True)
+        check_range("n_looks", self.n_looks, low=1, integer=True)
+        for name in ("n_rounds", "n_steps", "n_iterations"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_bound_passes", self.n_bound_passes, low=0, integer=True)
+
+
+def load_measures(config: ImagesConfig) -> Tensor:
+    """Load the images, each divided by its mass, (n, side, side) in float32.
+
+    Raises
+    ------
+    DataUnavailable
+        If the set is not at hand and cannot be downloaded.
+    InputError
+        If it holds too few images, or its side is no multiple of `side`.
+    """
+    images = _load(config.source)
+    if len(images) < config.n_images:
+        raise InputError(
+            f"n_images must be at most {len(images)} for {config.source}, "
+            f"got {config.n_images}"
+        )
+    images = images[: config.n_images]
+    factor, rest = divmod(images.shape[1], config.side)
+    if rest:
+        raise InputError(
+            f"side must divide {images.shape[1]} for {config.source}, got {config.side}"
+        )
+    return as_measures(torch.nn.functional.avg_pool2d(images[:, None], factor)[:, 0])
+
+
+def _load(source: str) -> Tensor:
+    if source == "ORL":
+        return load_olivetti().images
+    if source == "drawn faces":
+        return drawn_faces(400, generator=make_generator(0)).images
+    if source == "MNIST":
+        return _fives(load_mnist("test"))
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).float()[:, None]
+    images = torch.nn.functional.interpolate(images, scale_factor=2, mode="bilinear")
+    return _fives(ImageData(images[:, 0], torch.from_numpy(digits.target), source))
+
+
+def _fives(data: ImageData) -> Tensor:
+    return data.images[data.labels == 5]
+
+
+def exact_costs(p: Tensor, q: Tensor, cost: GridCost, which: range) -> np.ndarray:
+    """Transport costs of some of the pairs by the network simplex, float64.
+
+    Pixels with less than 1e-9 of the mass are left out, the rest normalised.
+    """
+    import ot
+
+    matrix = cost.dense().double().numpy()
+    costs = []
+    for i in which:
+        a, b = (x[i].flatten().double().numpy() for x in (p, q))
+        keep_a, keep_b = a > 1e-9, b > 1e-9
+        a, b = a[keep_a] / a[keep_a].sum(), b[keep_b] / b[keep_b].sum()
+        part = np.ascontiguousarray(matrix[np.ix_(keep_a, keep_b)])
+        costs.append(ot.emd2(a, b, part, numItermax=10_000_000))
+    return np.array(costs)
+
+
+def dual_bounds(
+    p: Tensor, q: Tensor, cost: GridCost, n_passes: int, *, generator: torch.Generator
+) -> Tensor:
+    """Lower bounds of the transport costs by Gibbs-OT from a cold start, (n,).
+
+    The temperature falls from 0.01 / m to a thousandth of that.
+    """
+    start = 0.01 / p[0].numel()
+    U = torch.zeros_like(q)
+    for k in range(n_passes):
+        temperature = start * 1e-3 ** (k / n_passes)
+        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
+    return grid_dual_value(U, p, q, cost)
+
+
+def sharpness(dictionary: Tensor) -> dict[str, float]:
+    """How concentrated and how rough components are, on average.
+
+    Returns
+    -------
+    dict
+        ``support``: exp of the entropy, in pixels; ``variation``: sum of the
+        absolute differences of neighbours, of a component of mass 1.
+    """
+    flat = dictionary.double().flatten(1)
+    flat = flat / flat.sum(1, keepdim=True)
+    images = flat.view(dictionary.shape)
+    variation = images.diff(dim=1).abs().sum() + images.diff(dim=2).abs().sum()
+    entropy = -torch.special.xlogy(flat, flat).sum(1)
+    return {
+        "support": float(entropy.exp().mean()),
+        "variation": float(variation) / len(flat),
+    }
+
+
+def looked_at(config: ImagesConfig, n: int) -> range:
+    """Choose n images evenly."""
+    step = config.n_images // n
+    return range(0, n * step, step)
