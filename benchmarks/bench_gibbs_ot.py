@@ -253,9 +253,8 @@ def measure_fives() -> dict:
 
 
 def print_line(rows: list[dict]) -> None:
-    print(
-        f"{'problem':9}{'method':31}{'iterations':>10}{'us/iter':>9}{'ms':>9}  error    marginals"
-    )
+    head = f"{'problem':9}{'method':31}{'iterations':>10}{'us/iter':>9}{'ms':>9}"
+    print(f"{head}  error    marginals")
     for row in rows:
         off = f"{row['marginal_error']:.0e}" if "marginal_error" in row else ""
         print(
