@@ -63,7 +63,10 @@ def draw_digits(result: Result) -> Figure:
         )
         ax.axvline(judged_at(result), color="#DDDDDD", lw=1, zorder=0)
         ax.set(xscale="log", xlabel="sweeps", title=label)
-    ax.legend(fontsize=7)
+        ax.set_xticks(sweeps, [str(k) for k in sweeps])
+        ax.minorticks_off()
+    lines, names = ax.get_legend_handles_labels()
+    top.legend(lines, names, fontsize=7, ncol=6, loc="outside lower center")
     columns = ["data", *sweeps]
     axes = bottom.subplots(len(methods), len(columns), squeeze=False)
     for line, method in zip(axes, methods, strict=True):
