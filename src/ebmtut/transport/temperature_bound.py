@@ -150,6 +150,11 @@ def simulate_martingale(
 ) -> Martingale:
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
 
+    That r^n is a martingale and that it falls by at most C^n T^(n) holds.
+    Eq. 25 does not follow from these: Azuma's inequality needs steps bounded
+    on both sides, since a martingale that surely falls by a but for rare
+    leaps falls by n a more often than exp(-n / 2).
+
     Parameters
     ----------
     p, q, cost
