@@ -57,7 +57,7 @@ class AcceleratedDescent(NamedTuple):
 
     x: Tensor
     z: Tensor
-    count: Tensor
+    count: Tensor  # type: ignore[assignment]  # hides tuple.count
 
 
 def accelerated_start(x: Tensor) -> AcceleratedDescent:

@@ -153,7 +153,7 @@ def _minimize(
     def closure() -> float:
         optimizer.zero_grad()
         value = function(x)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return value.item()
 
     optimizer.step(closure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,15 +175,12 @@ def run_timing(
             "warm, cooled": (warm, cooling(temperature, budget)),
         }
         for kind, (U, schedule) in starts.items():
-            taken = timed(lambda U=U, s=schedule: gibbs(U, p, data, cost, s, seed))
+            taken = timed(partial(gibbs, U, p, data, cost, schedule, seed))
             note(GIBBS, kind, budget, 0.0, taken)
         for smoothing in config.smoothings:
             for kind, start in (("cold", None), ("warm", sinkhorn_warm[smoothing])):
-                taken = timed(
-                    lambda b=budget, e=smoothing, s=start: grid_sinkhorn(
-                        p64, q64, cost64, e, b, start=s
-                    )
-                )
+                run = partial(grid_sinkhorn, p64, q64, cost64, smoothing, budget)
+                taken = timed(partial(run, start=start))
                 note(SINKHORN, kind, budget, smoothing, taken)
     late = np.array(seconds[len(seconds) // 2 :])
     scalars = {
