@@ -287,7 +287,7 @@ PERSISTENT = Experiment(
             n_judged=5000,
             n_seeds=1,
         ),
-        "full": PersistentConfig(sizes=(12, 36), n_seeds=2),
+        "full": PersistentConfig(n_seeds=2),
     },
     run=run_persistent,
     figure=draw_persistent,
