@@ -17,7 +17,12 @@ if hasattr(os, "sched_setaffinity"):  # one core for XLA's pools, too
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import jax
+import jax.extend.backend
 import numpy as np
+
+# PGMax 0.6 asks for a name that later versions of JAX have moved.
+if not hasattr(jax.lib, "xla_bridge"):
+    jax.lib.xla_bridge = jax.extend.backend
 from pgmax import fgraph, fgroup, infer, vgroup
 
 
