@@ -39,9 +39,8 @@ def dense_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep, move
     for c in range(n_chains):
         a_c, b_c = a[min(c, len(a) - 1)], b[min(c, len(b) - 1)]
         if fresh:
-            for e in range(half.size):
-                a_c[e] = start * half[e]
-                b_c[e] = start * half[e]
+            a_c[:] = start * half
+            b_c[:] = start * half
         sums[:] = unaries[c]
         at = 0
         for i in range(n - 1):

@@ -154,15 +154,17 @@ def structured_job(
         sweeps, n_chains = amount, config.n_chains
     else:
         sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
-    if method == "GWG":
-        chains = [start[:n_chains]]
+    chains = [start[:n_chains]]
 
-        def sample(model: BoltzmannMachine) -> Tensor:
-            chains[0] = boltzmann_gwg(model, chains[0], amount, generator=generator)
-            return chains[0]
+    def go_on(model: BoltzmannMachine) -> Tensor:
+        chains[0] = boltzmann_gwg(model, chains[0], amount, generator=generator)
+        return chains[0]
 
-    else:
-        sample = learner(method, n_chains, sweeps, generator=generator)
+    sample = (
+        go_on
+        if method == "GWG"
+        else learner(method, n_chains, sweeps, generator=generator)
+    )
     began = time.perf_counter()
     model = match_moments(
         x,

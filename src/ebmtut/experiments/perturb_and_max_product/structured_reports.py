@@ -39,8 +39,8 @@ def draw_structured(result: Result) -> Figure:
 
 
 def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
+    amounts = [int(amount) for amount in next(iter(rows.values()))]
     for method, row in rows.items():
-        amounts = [int(amount) for amount in row]
         values = [np.mean(cell[metric]) for cell in row.values()]
         ax.plot(amounts, values, "o-", ms=2.5, color=COLORS[method], label=method)
     cell = next(iter(next(iter(rows.values())).values()))
@@ -51,6 +51,8 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
         level = np.mean(cell["data_log_mmd2"])
         ax.axhline(level, color=COLORS["exact"], lw=1, label="data halves")
     ax.set_xscale("log")
+    ax.set_xticks(amounts, [str(amount) for amount in amounts])
+    ax.minorticks_off()
 
 
 def check_structured(result: Result) -> list[Verdict]:

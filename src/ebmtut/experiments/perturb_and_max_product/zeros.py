@@ -173,13 +173,13 @@ def run_zeros(
         torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
     ).to(x)
     halves = x[order[: len(x) // 2]], x[order[len(x) // 2 :]]
-    options = {"kernel": "average_hamming", "statistic": "v"}
+    judge = partial(mmd, kernel="average_hamming", statistic="v")
     scalars = {
         "table": table,
         "source": source,
         "n_data": len(x),
-        "null": math.log(mmd(null, x, **options)),
-        "data": math.log(mmd(*halves, **options)),
+        "null": math.log(judge(null, x)),
+        "data": math.log(judge(*halves)),
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)

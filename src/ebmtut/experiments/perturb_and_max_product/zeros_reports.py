@@ -27,8 +27,8 @@ def draw_mmd(result: Result) -> Figure:
         style = "--" if method in ("Gibbs", "GWG") else "-"
         color = COLORS[method]
         ax.plot(
-            values.keys(),
-            values.values(),
+            list(values),
+            list(values.values()),
             style,
             marker="o",
             ms=3,
