@@ -43,7 +43,8 @@ def draw_digits(result: Result) -> Figure:
     width, _ = figure_size("full")
     figure = plt.figure(figsize=(width, 2.8 + 1.05 * len(methods)))
     heights = (2.8, 1.05 * len(methods))
-    top, bottom = np.ravel(figure.subfigures(2, 1, height_ratios=heights))
+    halves = figure.subfigures(2, 1, height_ratios=heights, squeeze=False)
+    top, bottom = np.asarray(halves)[:, 0]
     for ax, measure, label in zip(
         top.subplots(1, 2),
         ("log_mmd2", "sharp"),
