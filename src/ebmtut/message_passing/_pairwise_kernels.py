@@ -11,16 +11,16 @@ collected in the same pass. Dense models go chain by chain: one chain's messages
 stay in the cache for all sweeps. On sparse graphs the chains are innermost.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
 
 __all__ = ["bipartite_sweeps", "dense_sweeps", "sparse_sweeps"]
 
-
-def compiled(function):  # type: ignore[no-untyped-def]
-    """Compile with sums in any order: the only freedom that vectors need."""
-    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+# Sums in any order: the only freedom that vectors need.
+compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
 
 @compiled

@@ -6,6 +6,8 @@ of the sums of all weights before and after: a step costs one pass over a row of
 the weights and n exponentials.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
@@ -18,10 +20,8 @@ _REFRESH = 4096  # steps between two sums of the fields from scratch
 # exp(r) for |r| <= ln(2) / 2, minimax in float32.
 _C2, _C3, _C4, _C5 = 0.49999994, 0.16666521, 0.041668091, 0.0083693964
 
-
-def compiled(function):  # type: ignore[no-untyped-def]
-    """Compile with sums in any order: the only freedom that vectors need."""
-    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+# Sums in any order: the only freedom that vectors need.
+compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
 
 @compiled

@@ -11,12 +11,10 @@ Each word (lattice) or chain (dense) has its own xoshiro256++ stream
 depend on how the work is split among threads.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from ebmtut._compiled import compiled
 
 __all__ = [
     "PROBABILITY_BITS",
@@ -32,14 +30,6 @@ PROBABILITY_BITS = 48
 _LEVELS = 8  # drawn between two looks at whether all chains are settled
 _REFRESH = 32  # dense sweeps between two sums of the fields from scratch
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, keeping the machine code on disk if possible."""
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba found no folder to write to
-        return numba.njit(nogil=True)(function)
 
 
 def xoshiro_states(seed: int, n_streams: int) -> NDArray[np.uint64]:

@@ -1,8 +1,5 @@
 """Fast Gibbs sampling of Ising models, and the same in plain torch."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ebmtut._compiled import in_threads
 from ebmtut.checks import InputError, check_bits, check_range
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
@@ -131,7 +129,7 @@ def _sweep_dense(
     def sweep(rows: slice) -> None:
         kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n_sweeps)
 
-    _in_threads(sweep, len(spins))
+    in_threads(sweep, len(spins))
     return (spins + 1) // 2
 
 
@@ -158,13 +156,5 @@ def _sweep_lattice(
             n_sweeps,
         )
 
-    _in_threads(sweep, len(words))
+    in_threads(sweep, len(words))
     return kernels.unpack_chains(words, len(bits))
-
-
-def _in_threads(work: Callable[[slice], None], n_rows: int) -> None:
-    """Do the rows in as many slices as torch has threads."""
-    n_threads = max(1, min(torch.get_num_threads(), n_rows))
-    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, [slice(a, b) for a, b in pairwise(edges)]))

@@ -7,22 +7,12 @@ is still in the level-1 cache when U needs it. Four rows at a time spare
 loads and stores of g and U.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 from numba.extending import intrinsic
 
+from ebmtut._compiled import compiled
+
 __all__ = ["fill_maxima", "gibbs_iterations"]
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, keeping the machine code on disk if possible."""
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba found no folder to write to
-        return numba.njit(nogil=True)(function)
 
 
 def _extremum(comparison: str):  # type: ignore[no-untyped-def]

@@ -8,11 +8,11 @@ side and a polynomial for the logarithm: plain loops that the compiler turns
 into vector instructions. It has 24 random bits, as float32 draws have.
 """
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-import numba
 import numpy as np
+
+from ebmtut._compiled import compiled as _compiled
 
 __all__ = ["STREAMS", "axis_min_plus", "exponential_minus"]
 
@@ -32,13 +32,7 @@ _LOG = tuple(
 _LOG_2 = np.float32(np.log(2))
 _TINY = np.float32(2.0**-25)
 
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, keeping the machine code on disk if possible."""
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no folder to write to
-        return numba.njit(nogil=True, error_model="numpy")(function)
+compiled = partial(_compiled, error_model="numpy")
 
 
 @compiled

@@ -197,7 +197,7 @@ _QUICK = ZerosConfig(
     sweeps=(10, 25, 50),
     n_judged=300,
 )
-# Gibbs-with-gradients looks at all 900 sites before each move: hours of a CPU.
+# Gibbs-with-gradients looks at all 900 sites before each move, and would take hours.
 _FULL = ZerosConfig(
     methods=("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset"),
     n_chains_of={"GWG": 20, "GWG-reset": 20},
