@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from ipywidgets.embed import embed_data
+from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.experiments.energy_discrepancy.ablations import KNOBS
 from ebmtut.plotting import DENSITY_CMAP
@@ -62,5 +62,7 @@ def test_all_knobs_of_the_chapter_fit_into_a_page(result: Result) -> None:
     widget = landscape_explorer(full, KNOBS)
     assert "not run" not in widget.notes
     assert len(widget.pixels) == 81 * 48 * 48
-    data = embed_data(views=[widget], drop_defaults=False)
+    # Of this widget alone: other tests leave theirs behind.
+    state = dependency_state([widget], drop_defaults=False)
+    data = embed_data(views=[widget], state=state)
     assert len(json.dumps(data["manager_state"])) < 500_000

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import embed_data
+from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
@@ -58,7 +58,9 @@ def test_toy_stands_first_and_its_neighbours_are_all_coupled() -> None:
 
 def test_state_fits_into_a_page() -> None:
     widget = message_explorer(generator=make_generator(0))
-    data = embed_data(views=[widget], drop_defaults=False)
+    # Of this widget alone: other tests leave theirs behind.
+    state = dependency_state([widget], drop_defaults=False)
+    data = embed_data(views=[widget], state=state)
     assert len(json.dumps(data["manager_state"])) < 150_000
 
 
