@@ -119,7 +119,7 @@ def run_variants(
 
 
 # Short runs: a short memory of the averaged weights.
-_QUICK = Recipe(n_steps=1500, batch_size=64, ema_decay=0.99)
+_QUICK = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
 _BASE = replace(_QUICK, n_steps=3000)
 _MANY = replace(_QUICK, n_steps=2000)
 # Rare flips are rare contrasts: large batches, whose unmoved negatives are free.

@@ -229,7 +229,7 @@ def run_densities(
 _QUICK = DensityConfig(
     densities=("2spirals", "circles", "checkerboard"),
     methods=dict.fromkeys(ED_METHODS, 1),
-    recipe=Recipe(n_steps=1_200, batch_size=64, ema_decay=0.99),
+    recipe=Recipe(n_steps=2_000, batch_size=64, ema_decay=0.99),
     evaluation=Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=1),
     n_pixels=96,
 )

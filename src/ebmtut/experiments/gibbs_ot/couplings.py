@@ -30,7 +30,6 @@ from ebmtut.transport import (
 
 __all__ = [
     "CouplingConfig",
-    "Scalars",
     "anneal",
     "as_bytes",
     "distance",
