@@ -27,18 +27,18 @@ from ebmtut.experiments.energy_discrepancy.ablations import (
     AblationConfig,
     run_variants,
 )
+from ebmtut.experiments.energy_discrepancy.couplings import (
+    IsingConfig,
+    edge_precision,
+    fit_coupling,
+)
 from ebmtut.experiments.energy_discrepancy.densities import (
     DensityConfig,
     density_job,
     run_densities,
 )
 from ebmtut.experiments.energy_discrepancy.density_reports import mean_and_error
-from ebmtut.experiments.energy_discrepancy.ising import (
-    IsingConfig,
-    edge_precision,
-    fit_coupling,
-    run_ising,
-)
+from ebmtut.experiments.energy_discrepancy.ising import run_ising
 from ebmtut.experiments.energy_discrepancy.judging import (
     Evaluation,
     coverage,

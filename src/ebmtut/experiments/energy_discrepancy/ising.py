@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from ebmtut.checks import check_choice, check_range
 from ebmtut.data import ising_samples
-from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.energies import lattice_adjacency
+from ebmtut.experiments.energy_discrepancy.couplings import (
+    IsingConfig,
+    edge_precision,
+    fit_coupling,
+    held_out_loss,
+)
 from ebmtut.experiments.energy_discrepancy.ising_reports import (
     check_heatmaps,
     check_rmse,
@@ -24,182 +28,11 @@ from ebmtut.experiments.energy_discrepancy.ising_reports import (
 )
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import Experiment
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Perturbation,
-    Pool,
-    energy_discrepancy_loss,
-)
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.training import TrainConfig, train
 
-__all__ = [
-    "HEATMAPS",
-    "PROBLEMS",
-    "RMSE",
-    "IsingConfig",
-    "edge_precision",
-    "fit_coupling",
-    "ising_job",
-    "run_ising",
-]
-
-METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
-
-# Columns of Table 3: side of the lattice and coupling sigma.
-PROBLEMS = (
-    (10, 0.1),
-    (10, 0.2),
-    (10, 0.3),
-    (10, 0.4),
-    (10, 0.5),
-    (9, -0.1),
-    (9, -0.2),
-)
-
-
-@dataclass(frozen=True)
-class IsingConfig:
-    """Which lattices, and how their couplings are learned.
-
-    Parameters
-    ----------
-    problems
-        Pairs (side, sigma): J is sigma times the adjacency of the periodic
-        side x side lattice.
-    methods
-        Some of "ED-Bern", "ED-Grid", "ED-Pool".
-    penalties
-        Weights of the l1 penalty, mean |J_ij| over all entries; as in the
-        paper, the best one for each cell is reported, and beside it the one
-        that would have been chosen without knowing the truth.
-    n_seeds
-        Independent data sets and runs; run k has seed ``seed + k``.
-    n_data, n_sweeps
-        Samples, and Gibbs sweeps that each of them takes.
-    n_negatives, stabilizer, eps
-        M, w, and the noise of ED-Bern. The window of ED-Pool is the lattice.
-    train
-        How to train.
-    """
-
-    problems: tuple[tuple[int, float], ...] = PROBLEMS
-    methods: tuple[str, ...] = METHODS
-    penalties: tuple[float, ...] = (10.0, 25.0, 60.0)
-    n_seeds: int = 1
-    n_data: int = 2000
-    n_sweeps: int = 10_000
-    n_negatives: int = 32
-    stabilizer: float = 1.0
-    eps: float = 0.1
-    train: TrainConfig = field(
-        default_factory=lambda: TrainConfig(
-            n_steps=1000,
-            batch_size=256,
-            learning_rate=1e-2,
-            ema_decay=0.99,
-            precision="float32",
-        )
-    )
-
-    def __post_init__(self) -> None:
-        for method in self.methods:
-            check_choice("methods", method, METHODS)
-        for penalty in self.penalties:
-            check_range("penalties", penalty, low=0)
-
-
-def edge_precision(estimate: Tensor, truth: Tensor) -> float:
-    """Part of the true edges among as many largest learned couplings.
-
-    Parameters
-    ----------
-    estimate, truth
-        Symmetric couplings, shape (d, d); an edge is a non-zero of ``truth``.
-    """
-    upper = torch.triu_indices(len(truth), len(truth), 1)
-    is_edge = truth[upper[0], upper[1]] != 0
-    strength = estimate[upper[0], upper[1]].abs()
-    largest = strength.topk(int(is_edge.sum())).indices
-    return float(is_edge[largest].double().mean())
-
-
-def perturbation_of(method: str, config: IsingConfig, n_sites: int) -> Perturbation:
-    """Return the perturbation that a method stands for."""
-    if method == "ED-Bern":
-        return Bernoulli(config.eps)
-    return Grid() if method == "ED-Grid" else Pool(n_sites)
-
-
-def fit_coupling(
-    x: Tensor, method: str, penalty: float, config: IsingConfig, *, seed: int
-) -> Tensor:
-    """Learn couplings from samples by energy discrepancy.
-
-    Parameters
-    ----------
-    x
-        Bits, shape (n_data, n_sites).
-    method, penalty, config
-        See `IsingConfig`.
-    seed
-        Seed of minibatches and noise.
-
-    Returns
-    -------
-    Tensor
-        Symmetric couplings with a zero diagonal, shape (n_sites, n_sites).
-    """
-    n_sites = x.shape[1]
-    perturbation = perturbation_of(method, config, n_sites)
-
-    def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        pick = torch.randint(len(x), (n,), generator=generator, device=x.device)
-        return x[pick]
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        discrepancy = energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=config.n_negatives,
-            stabilizer=config.stabilizer,
-            n_backward=8,
-            generator=generator,
-        )
-        assert isinstance(energy, Ising)
-        return discrepancy + penalty * energy.symmetric_coupling.abs().mean()
-
-    start = torch.zeros(n_sites, n_sites, device=x.device)
-    result = train(
-        Ising(start, learnable=True),
-        loss,
-        sample,
-        config.train,
-        generator=make_generator(seed, str(x.device)),
-        label=f"{method} Ising",
-    )
-    assert isinstance(result.energy, Ising)
-    return result.energy.symmetric_coupling.detach()
-
-
-def held_out_loss(
-    coupling: Tensor, x: Tensor, method: str, config: IsingConfig, seed: int
-) -> float:
-    """Energy discrepancy of couplings on fresh data, without the penalty."""
-    generator = make_generator(seed, str(x.device))
-    with torch.no_grad():
-        return energy_discrepancy_loss(
-            Ising(coupling),
-            x,
-            perturbation_of(method, config, x.shape[1]),
-            n_negatives=config.n_negatives,
-            stabilizer=config.stabilizer,
-            generator=generator,
-        ).item()
+__all__ = ["HEATMAPS", "RMSE", "ising_job", "run_ising"]
 
 
 def ising_job(
