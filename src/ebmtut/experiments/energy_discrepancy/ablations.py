@@ -122,13 +122,15 @@ def run_variants(
 _QUICK = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
 _BASE = replace(_QUICK, n_steps=3000)
 _MANY = replace(_QUICK, n_steps=2000)
-# Rare flips are rare contrasts: large batches, whose unmoved negatives are free.
+# Rare flips are rare contrasts: large batches, whose unmoved negatives are free,
+# and at the extremes more negatives and more steps.
 _FLIPS = replace(_QUICK, n_steps=5000, batch_size=512)
 
 
 def _epsilon(base: Recipe, usual: Iterable[float], extreme: Iterable[float]) -> tuple:
+    longer = replace(base, n_negatives=8 * base.n_negatives, n_steps=4 * base.n_steps)
     return tuple(replace(base, eps=eps) for eps in usual) + tuple(
-        replace(base, eps=eps, n_negatives=8 * base.n_negatives) for eps in extreme
+        replace(longer, eps=eps) for eps in extreme
     )
 
 
