@@ -15,6 +15,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.random import (
     bernoulli,
+    bernoulli_indices,
     categorical,
     exponential,
     gumbel,
@@ -25,6 +26,7 @@ from ebmtut.random import (
 
 DRAWS = {
     "bernoulli": lambda g: bernoulli(torch.full((50,), 0.4), generator=g),
+    "bernoulli_indices": lambda g: bernoulli_indices(10**6, 1e-4, generator=g)[:20],
     "categorical": lambda g: categorical(torch.zeros(50, 7), generator=g),
     "exponential": lambda g: exponential((50,), generator=g),
     "gumbel": lambda g: gumbel((50,), generator=g),
@@ -78,6 +80,38 @@ def test_bernoulli_in_half_precision_keeps_small_probabilities():
     assert bits.dtype == torch.bfloat16
     p = float(probs[0])
     assert abs(float(bits.float().mean()) - p) < 5 * math.sqrt(p / 200_000)
+
+
+@pytest.mark.parametrize(("n", "prob"), [(6, 0.3), (1, 0.02), (5, 0.97)])
+def test_bernoulli_indices_have_the_law_of_independent_bits(n, prob):
+    generator, n_draws = make_generator(5), 4000
+    counts = np.zeros(2**n)
+    for _ in range(n_draws):
+        found = bernoulli_indices(n, prob, generator=generator)
+        counts[int((2**found).sum())] += 1
+    ones = np.array([bin(state).count("1") for state in range(2**n)])
+    expected = n_draws * prob**ones * (1 - prob) ** (n - ones)
+    # Rare states are one cell, so that every cell is expected five times.
+    rare = expected < 5
+    if rare.any():
+        counts = np.append(counts[~rare], counts[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+    assert scipy.stats.chisquare(counts, expected).pvalue > 1e-4
+
+
+def test_bernoulli_indices_of_many_bits():
+    n, prob = 10**7, 1e-4
+    found = bernoulli_indices(n, prob, generator=make_generator(6)).numpy()
+    assert (np.diff(found) > 0).all()
+    assert abs(len(found) - n * prob) < 5 * math.sqrt(n * prob)
+    assert scipy.stats.kstest(found / n, "uniform").pvalue > 1e-4
+    assert len(bernoulli_indices(0, prob, generator=make_generator(6))) == 0
+
+
+@pytest.mark.parametrize(("name", "n", "prob"), [("n", -1, 0.5), ("prob", 3, 0.0)])
+def test_bernoulli_indices_bad_input(name, n, prob):
+    with pytest.raises(InputError, match=f"^{name} must"):
+        bernoulli_indices(n, prob, generator=make_generator(0))
 
 
 def test_categorical_frequencies():

@@ -1,5 +1,6 @@
 """Random draws that take an explicit generator and leave the global one alone."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -9,6 +10,7 @@ from ebmtut.checks import InputError, check_range
 
 __all__ = [
     "bernoulli",
+    "bernoulli_indices",
     "categorical",
     "exponential",
     "gumbel",
@@ -78,6 +80,47 @@ def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
     """
     u = _uniform(probs.shape, generator, probs.dtype, probs.device)
     return (u < probs).to(probs.dtype)
+
+
+def bernoulli_indices(n: int, prob: float, *, generator: torch.Generator) -> Tensor:
+    """Indices of the ones among n bits, each of which is 1 with `prob`.
+
+    Costs n * prob draws where `bernoulli` costs n: the gaps between the ones
+    are drawn, which are geometric.
+
+    Parameters
+    ----------
+    n : int
+        Number of bits.
+    prob : float
+        Probability of a one, in (0, 1).
+    generator : torch.Generator
+        Its device is that of the indices.
+
+    Returns
+    -------
+    Tensor
+        Increasing, int64, on average ``n * prob`` of them.
+
+    Raises
+    ------
+    InputError
+        If `n` or `prob` is out of range.
+    """
+    check_range("n", n, low=0, integer=True)
+    check_range("prob", prob, low=0, high=1, include_low=False, include_high=False)
+    rate = -math.log1p(-prob)
+    found = torch.full((1,), -1.0, dtype=torch.float64, device=generator.device)
+    while found[-1] < n:
+        # Nearly always enough at once: ten standard deviations more than the mean.
+        count = int(n * prob + 10 * math.sqrt(n * prob)) + 10
+        gaps = exponential(
+            (count,), generator=generator, dtype=torch.float64, device=found.device
+        )
+        # A rounded-down exponential is the number of zeros before the next one.
+        gaps = gaps.div_(rate).floor_() + 1
+        found = torch.cat([found, found[-1] + gaps.cumsum(0)])
+    return found[(found >= 0) & (found < n)].long()
 
 
 def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:

@@ -38,6 +38,8 @@ def directed_channel():
 CASES = {
     "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
     "bernoulli-over-half": (Bernoulli(0.7), bernoulli_channel(3, 0.7), 3),
+    "bernoulli-rare": (Bernoulli(0.015), bernoulli_channel(3, 0.015), 3),
+    "bernoulli-nearly-all": (Bernoulli(0.985), bernoulli_channel(3, 0.985), 3),
     "grid": (Grid(exact=False), grid_channel(4), 4),
     "pool": (Pool(2), pooling_channel(4, 2), 4),
     "pool-whole": (Pool(4), pooling_channel(4, 4), 4),
@@ -101,9 +103,10 @@ def test_pairs_of_negatives_have_the_law_of_the_channel(perturbation, log_q, n_s
         assert_law(counts, probs)
 
 
-def test_bernoulli_flips_twice():
+@pytest.mark.parametrize("eps", [0.1, 0.01, 0.001, 0.99])
+def test_bernoulli_flips_twice(eps):
     """Site by site, x' differs from x with probability 2 eps (1 - eps)."""
-    eps, n = 0.1, 20_000
+    n = 20_000
     x = bits(1, 8).expand(n, 8)
     negatives = Bernoulli(eps).negatives(x, 1, generator=make_generator(1)).x[:, 0]
     flips = (negatives != x).double().mean(0)

@@ -99,19 +99,20 @@ def energy_discrepancy_loss(
     ratio = stabilizer / n_negatives
     if n_backward is not None and n_backward < negatives.x.shape[1]:
         return _subsampled(energy, x, negatives, ratio, n_backward, generator)
-    return stabilized_log_mean_exp(_differences(energy, x, negatives), ratio).mean()
+    difference, _ = _differences(energy, x, negatives)
+    return stabilized_log_mean_exp(difference, ratio).mean()
 
 
 def _differences(
     energy: Callable[[Tensor], Tensor], x: Tensor, negatives: Negatives
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """U(x) - U(x'_j) + log weight, (batch, n_negatives), by one evaluation.
 
     A negative that is x itself costs nothing: its difference is zero. With
-    rare flips nearly all of them are.
+    rare flips nearly all of them are. Which are not is returned, too.
     """
     batch = len(x)
-    moved = _moved(x, negatives)
+    moved = (negatives.x != x[:, None]).any(-1)
     u = energy(torch.cat([x, negatives.x[moved]]))
     if u.dtype in (torch.bfloat16, torch.float16):
         u = u.float()  # shares of the gradient need more than eight bits
@@ -119,12 +120,7 @@ def _differences(
     difference = u.new_zeros(moved.shape).masked_scatter(moved, u_data - u[batch:])
     if negatives.log_weight is not None:
         difference = difference + negatives.log_weight
-    return difference
-
-
-def _moved(x: Tensor, negatives: Negatives) -> Tensor:
-    """Which negatives differ from their data point, (batch, n_negatives)."""
-    return (negatives.x != x[:, None]).any(-1)
+    return difference, moved
 
 
 def _subsampled(
@@ -137,10 +133,10 @@ def _subsampled(
 ) -> Tensor:
     """Return the loss with a gradient through ``n_backward`` negatives."""
     with torch.no_grad():
-        difference = _differences(energy, x, negatives)
+        difference, moved = _differences(energy, x, negatives)
         values = stabilized_log_mean_exp(difference, ratio)
         share = (difference - values[:, None]).exp() / difference.shape[1]
-        share *= _moved(x, negatives)  # the others have no gradient
+        share *= moved  # the others have no gradient
         # Systematic resampling: one uniform a row, evenly spaced points.
         # Each negative is drawn (n_backward * share / total) times on average.
         cumulative = share.cumsum(1)
@@ -153,7 +149,7 @@ def _subsampled(
         drawn = torch.searchsorted(cumulative, points, right=True)
         drawn.clamp_(max=difference.shape[1] - 1)
         chosen = negatives.x.take_along_dim(drawn.unsqueeze(-1), dim=1)
-    chosen_difference = _differences(energy, x, Negatives(chosen))
+    chosen_difference, _ = _differences(energy, x, Negatives(chosen))
     surrogate = (total * chosen_difference).mean(1).mean()
     # The bracket is zero: it brings the gradient and leaves the value alone.
     return values.mean() + (surrogate - surrogate.detach())

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.random import bernoulli
+from ebmtut.random import bernoulli, bernoulli_indices
 
 __all__ = [
     "Bernoulli",
@@ -67,6 +67,25 @@ def _flip_one(x: Tensor, site: Tensor) -> Tensor:
     return x.scatter(-1, site.unsqueeze(-1), 1 - value)
 
 
+# Below this probability of a flip only the flips are drawn, not every bit.
+_RARE = 0.02
+
+
+def _flip_each(x: Tensor, eps: float, generator: torch.Generator) -> Tensor:
+    """Flip every bit of ``x`` with probability ``eps``."""
+    if _RARE < eps < 1 - _RARE:
+        return (
+            x - bernoulli(x.new_tensor(eps).expand(x.shape), generator=generator)
+        ).abs()
+    if eps > 0.5:
+        x, eps = 1 - x, 1 - eps
+    flipped = x.clone(memory_format=torch.contiguous_format)
+    bits = flipped.view(-1)
+    places = bernoulli_indices(bits.numel(), eps, generator=generator)
+    bits[places] = 1 - bits[places]
+    return flipped
+
+
 @dataclass(frozen=True)
 class Bernoulli:
     """Flip every bit independently with probability ``eps`` (ED-Bern).
@@ -92,11 +111,9 @@ class Bernoulli:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Draw y = x + noise and x' = y + noise (mod 2); see `Perturbation`."""
-        batch, n_sites = x.shape
-        eps = x.new_tensor(self.eps)
-        y = (x - bernoulli(eps.expand(batch, n_sites), generator=generator)).abs()
-        noise = bernoulli(eps.expand(batch, n_negatives, n_sites), generator=generator)
-        return Negatives((y.unsqueeze(1) - noise).abs())
+        y = _flip_each(x, self.eps, generator)
+        back = y.unsqueeze(1).expand(-1, n_negatives, -1)
+        return Negatives(_flip_each(back, self.eps, generator))
 
 
 @dataclass(frozen=True)
