@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
+from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.perturb_and_max_product.chains import (
@@ -109,6 +111,20 @@ def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:
     return Ising(2 * (weight * there).triu(1), torch.full((n,), 0.1))
 
 
+@lru_cache(maxsize=2)
+def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
+    """Draw the data, bits of shape (n_data, n_sites): once for all methods."""
+    generator = make_generator(seed + 1)
+    n, sweeps = config.n_data, config.n_data_sweeps
+    if graph == "lattice":
+        return ising_samples(
+            config.side, config.coupling, n, n_sweeps=sweeps, generator=generator
+        )
+    truth = true_model(graph, config, seed)
+    start = start_bits(n, truth.n_sites, generator=generator)
+    return ising_gibbs(truth, start, sweeps, generator=generator)
+
+
 def equal_sweeps(n_updates: int, n_sites: int) -> int:
     """Sweeps of PMP that take no longer than GWG's single-site updates.
 
@@ -146,15 +162,14 @@ def structured_job(
         How, and the seed of everything.
     """
     truth = true_model(graph, config, seed)
-    generator = make_generator(seed + 1)
-    start = start_bits(config.n_data, truth.n_sites, generator=generator)
-    x = ising_gibbs(truth, start, config.n_data_sweeps, generator=generator)
+    x = true_data(graph, config, seed)
+    generator = make_generator(seed + 2)
     n_sites = truth.n_sites
     if mode == "reset":
         sweeps, n_chains = amount, config.n_chains
     else:
         sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
-    chains = [start[:n_chains]]
+    chains = [start_bits(n_chains, n_sites, generator=generator)]
 
     def go_on(model: BoltzmannMachine) -> Tensor:
         chains[0] = boltzmann_gwg(model, chains[0], amount, generator=generator)
@@ -252,11 +267,9 @@ STRUCTURED = Experiment(
     title="Lattices and random graphs",
     presets={
         "quick": StructuredConfig(
-            side=8,
-            n_nodes=40,
             methods=("PMP", "Gibbs-reset"),
-            sweeps=(5, 25),
-            updates=(20,),
+            sweeps=(2, 5),
+            updates=(100,),
             n_data_sweeps=500,
             n_steps=300,
             learning_rate=3e-3,

@@ -56,14 +56,20 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
 
 
 def check_structured(result: Result) -> list[Verdict]:
-    """PMP is ahead of every chain that makes equally few sweeps, or takes as long."""
+    """PMP is ahead of chains that make as few sweeps, or take as long.
+
+    "Ahead" is meant over the whole axis: the mean difference over its points.
+    """
     verdicts = []
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
-            few = next(iter(rows["PMP"])) if mode == "persistent" else "5"
-            ours = float(np.mean(rows["PMP"][few]["log_mmd2"]))
+            ours = _mean_over_axis(rows["PMP"])
             for method in (m for m in rows if not m.startswith("PMP")):
-                theirs = float(np.mean(rows[method][few]["log_mmd2"]))
-                name = f"{graph}, {mode}, {few}: log MMD^2 of {method} minus PMP's"
-                verdicts.append(claim(name, theirs - ours, "at least", 0.0))
+                ahead = _mean_over_axis(rows[method]) - ours
+                name = f"{graph}, {mode}: mean log MMD^2 of {method} minus PMP's"
+                verdicts.append(claim(name, ahead, "at least", 0.0))
     return verdicts
+
+
+def _mean_over_axis(row: dict[str, dict]) -> float:
+    return float(np.mean([np.mean(cell["log_mmd2"]) for cell in row.values()]))
