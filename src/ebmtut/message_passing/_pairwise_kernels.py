@@ -1,145 +1,149 @@
-"""Compiled max-product sweeps of pairwise models: plain arrays in, updated in place.
+"""Compiled max-product sweeps of pairwise models: plain arrays in, beliefs out.
 
-Kept are not the messages N, but M = N - h with h = w / 2, for which one update is
-shorter::
+With h = w / 2 and d the damping, messages N are kept as
 
-    max(0, P + w) - max(0, P) - h = (|q + h| - |q - h|) / 2,    q = P + h.
+    S = (N - h) / c,    c = (1 - d) sgn(h),
 
-Both directions of a pair lie at the same place, ``a`` from its row to its column
-and ``b`` back, so that nothing is read across, and the sums of the next sweep are
-collected in the same pass. Dense models go chain by chain: one chain's messages
-stay in the cache for all sweeps. On sparse graphs the chains are innermost.
+for then an update needs no sign, no half and no product with 1 - d::
+
+    q = belief - c S_back                 all that the sender hears but this, + h
+    S <- d S + min(max(q, -|h|), |h|),
+
+as max(0, q + h) - max(0, q - h) - h = sgn(h) min(max(q, -|h|), |h|). Both ways
+share c and |h|. They lie at the same place, ``out`` from a row's site to a
+column's and ``back``, so that nothing is read across, and the sums of the next
+sweep are collected in the same pass. Matrices go chain by chain: one chain's
+messages stay in the cache for all sweeps. On sparse graphs the chains are
+innermost.
 """
 
+import math
 from functools import partial
 
 import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
 
-__all__ = ["bipartite_sweeps", "dense_sweeps", "sparse_sweeps"]
+__all__ = ["row_sweeps", "sparse_sweeps"]
 
 # Sums in any order: the only freedom that vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
 
 @compiled
-def dense_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
-    """Sweep all pairs i < j of a dense model, one chain after the other.
+def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untyped-def]
+    """Update one S, whose sender has this belief and was answered this."""
+    q = belief - c * answer
+    q = q if q < height else height
+    q = q if q > -height else -height
+    return keep * message + q
 
-    ``half`` (n_pairs) are half weights, rows one after the other; ``unaries``
-    (n_chains, n) include the sum of a site's half weights. ``a`` and ``b`` are
-    (n_chains, n_pairs), or (1, n_pairs) if messages need not be kept; if ``fresh``
-    they start at ``start * half``. ``belief`` (n_chains, n) is filled. The
-    numbers ``start``, ``keep`` (the damping) and ``move``, half of what is not
-    kept, have the dtype of the arrays.
+
+@compiled
+def row_sweeps(  # type: ignore[no-untyped-def]
+    half,
+    slots,
+    first,
+    place,
+    n_columns,
+    unaries,
+    belief,
+    before,
+    after,
+    way,
+    start,
+    n_sweeps,
+    keep,
+    new,
+):
+    """Sweep all pairs of rows and columns, one chain after the other.
+
+    ``half``, ``slots``, ``first``, ``place`` and ``n_columns`` are those of
+    `ebmtut.message_passing._rows.Rows`. ``unaries`` (n_chains, n_places), the
+    columns' first, include the sum of a site's half weights; ``belief``, of its
+    shape, is filled. ``before`` (n_chains, 2, n_pairs) are the N to start from,
+    ``way`` being the one from rows to columns; if there are none, (0, 2, n_pairs),
+    all start at S = ``start`` |h|. ``after``, likewise, takes the last N. The
+    numbers ``start``, ``keep`` = d and ``new`` = 1 - d have the arrays' dtype.
     """
-    n_chains, n = unaries.shape
-    p, sums = np.empty(n, half.dtype), np.empty(n, half.dtype)
-    for c in range(n_chains):
-        a_c, b_c = a[min(c, len(a) - 1)], b[min(c, len(b) - 1)]
-        if fresh:
-            a_c[:] = start * half
-            b_c[:] = start * half
-        sums[:] = unaries[c]
+    n_chains, n_places = unaries.shape
+    p, sums = np.empty(n_places, half.dtype), np.empty(n_places, half.dtype)
+    out, back = np.zeros_like(half), np.zeros_like(half)
+    for chain in range(n_chains):
+        if len(before):
+            for e in range(len(slots)):
+                at = slots[e]
+                c = math.copysign(new, half[at])
+                out[at] = (before[chain, way, e] - half[at]) / c
+                back[at] = (before[chain, 1 - way, e] - half[at]) / c
+        else:
+            for e in range(half.size):
+                out[e] = back[e] = start * abs(half[e])
+        sums[:] = unaries[chain]
         at = 0
-        for i in range(n - 1):
-            heard = sums[i]
-            for j in range(i + 1, n):
-                heard += b_c[at]
-                sums[j] += a_c[at]
-                at += 1
-            sums[i] = heard
+        for r in range(len(first)):
+            heard, row = half.dtype.type(0), at - first[r]
+            for column in range(first[r], n_columns):
+                # Unsigned indices spare a test for negative ones.
+                k, i = np.uint64(column), np.uint64(row + column)
+                c = math.copysign(new, half[i])
+                sums[k] += c * out[i]
+                heard += c * back[i]
+            sums[place[r]] += heard
+            at += n_columns - first[r]
         for _ in range(n_sweeps):
             p[:] = sums
-            sums[:] = unaries[c]
+            sums[:] = unaries[chain]
             at = 0
-            for i in range(n - 1):
-                p_i, heard = p[i], sums[i]
-                row = at - i - 1
-                for j in range(i + 1, n):
-                    # Unsigned indices spare a test for negative ones.
-                    k, e = np.uint64(j), np.uint64(row + j)
-                    q = p_i - b_c[e]  # all that i hears, but for j
-                    r = p[k] - a_c[e]
-                    h = half[e]
-                    to_j = keep * a_c[e] + move * (abs(q + h) - abs(q - h))
-                    to_i = keep * b_c[e] + move * (abs(r + h) - abs(r - h))
-                    a_c[e], b_c[e] = to_j, to_i
-                    sums[k] += to_j
-                    heard += to_i
-                sums[i] = heard
-                at += n - 1 - i
-        belief[c] = sums
+            for r in range(len(first)):
+                p_row, heard, row = p[place[r]], half.dtype.type(0), at - first[r]
+                for column in range(first[r], n_columns):
+                    k, i = np.uint64(column), np.uint64(row + column)
+                    c, height = math.copysign(new, half[i]), abs(half[i])
+                    to_column = renewed(out[i], p_row, back[i], c, height, keep)
+                    to_row = renewed(back[i], p[k], out[i], c, height, keep)
+                    out[i], back[i] = to_column, to_row
+                    sums[k] += c * to_column
+                    heard += c * to_row
+                sums[place[r]] += heard
+                at += n_columns - first[r]
+        belief[chain] = sums
+        if len(after):
+            for e in range(len(slots)):
+                at = slots[e]
+                c = math.copysign(new, half[at])
+                after[chain, way, e] = c * out[at] + half[at]
+                after[chain, 1 - way, e] = c * back[at] + half[at]
 
 
 @compiled
-def bipartite_sweeps(half, unaries, belief, a, b, fresh, start, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
-    """Sweep a model whose pairs are rows against columns, chain by chain.
-
-    As `dense_sweeps`, with ``half`` (n_rows, n_columns), ``a`` and ``b``
-    (n_chains or 1, n_rows, n_columns); the sites are the columns, then the rows.
-    """
-    n_chains = len(unaries)
-    n_rows, n_columns = half.shape
-    p = np.empty(n_columns + n_rows, half.dtype)
-    sums = np.empty(n_columns + n_rows, half.dtype)
-    for c in range(n_chains):
-        a_c, b_c = a[min(c, len(a) - 1)], b[min(c, len(b) - 1)]
-        sums[:] = unaries[c]
-        for i in range(n_rows):
-            if fresh:
-                a_c[i] = start * half[i]
-                b_c[i] = start * half[i]
-            sums[:n_columns] += a_c[i]
-            sums[n_columns + i] += b_c[i].sum()
-        for _ in range(n_sweeps):
-            p[:] = sums
-            sums[:] = unaries[c]
-            for i in range(n_rows):
-                p_i, heard = p[n_columns + i], sums[n_columns + i]
-                a_i, b_i, half_i = a_c[i], b_c[i], half[i]
-                for j in range(n_columns):
-                    k = np.uint64(j)
-                    q = p_i - b_i[k]
-                    r = p[k] - a_i[k]
-                    h = half_i[k]
-                    to_j = keep * a_i[k] + move * (abs(q + h) - abs(q - h))
-                    to_i = keep * b_i[k] + move * (abs(r + h) - abs(r - h))
-                    a_i[k], b_i[k] = to_j, to_i
-                    sums[k] += to_j
-                    heard += to_i
-                sums[n_columns + i] = heard
-        belief[c] = sums
-
-
-@compiled
-def sparse_sweeps(first, second, half, unaries, belief, a, b, n_sweeps, keep, move):  # type: ignore[no-untyped-def]
+def sparse_sweeps(  # type: ignore[no-untyped-def]
+    first, second, half, unaries, belief, out, back, n_sweeps, keep, new
+):
     """Sweep the edges of a graph, all chains at once.
 
-    ``unaries`` and ``belief`` are (n_sites, n_chains), ``a`` (first to second)
-    and ``b`` (back) (n_edges, n_chains), filled with where the messages start.
+    ``unaries`` and ``belief`` are (n_sites, n_chains), the S ``out`` (first to
+    second) and ``back`` (n_edges, n_chains), filled with where they start.
     """
     n_chains = unaries.shape[1]
     p = np.empty_like(unaries)
     belief[:] = unaries
     for e in range(half.size):
-        belief[second[e]] += a[e]
-        belief[first[e]] += b[e]
+        c = math.copysign(new, half[e])
+        belief[second[e]] += c * out[e]
+        belief[first[e]] += c * back[e]
     for _ in range(n_sweeps):
         p[:] = belief
         belief[:] = unaries
         for e in range(half.size):
-            h = half[e]
-            p_i, p_j = p[first[e]], p[second[e]]
-            to_i, to_j = belief[first[e]], belief[second[e]]
-            a_e, b_e = a[e], b[e]
-            for c in range(n_chains):
-                q = p_i[c] - b_e[c]
-                r = p_j[c] - a_e[c]
-                new_a = keep * a_e[c] + move * (abs(q + h) - abs(q - h))
-                new_b = keep * b_e[c] + move * (abs(r + h) - abs(r - h))
-                a_e[c] = new_a
-                b_e[c] = new_b
-                to_j[c] += new_a
-                to_i[c] += new_b
+            c, height = math.copysign(new, half[e]), abs(half[e])
+            p_first, p_second = p[first[e]], p[second[e]]
+            to_first, to_second = belief[first[e]], belief[second[e]]
+            out_e, back_e = out[e], back[e]
+            for chain in range(n_chains):
+                a, b = out_e[chain], back_e[chain]
+                new_a = renewed(a, p_first[chain], b, c, height, keep)
+                new_b = renewed(b, p_second[chain], a, c, height, keep)
+                out_e[chain], back_e[chain] = new_a, new_b
+                to_second[chain] += c * new_a
+                to_first[chain] += c * new_b

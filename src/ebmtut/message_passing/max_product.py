@@ -7,13 +7,10 @@ Algorithm 1 and Appendices C.1 and C.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut._compiled import in_threads
 from ebmtut.checks import (
     InputError,
     check_choice,
@@ -22,7 +19,7 @@ from ebmtut.checks import (
     check_shape,
 )
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
-from ebmtut.message_passing import _pairwise_kernels as kernels
+from ebmtut.message_passing._sweeps import sweep_edges, sweep_matrix
 
 __all__ = [
     "STARTS",
@@ -129,37 +126,25 @@ def max_product(
             return_messages=return_messages,
         )
     dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
-    kept = messages is not None or return_messages
     sparse = isinstance(model, PairwiseGraph)
-    if isinstance(model, BoltzmannMachine) and not kept:
-        n_edges = int(terms.weight.count_nonzero())
-        sparse = n_edges < _SPARSE * len(terms.weight)
+    if isinstance(model, BoltzmannMachine) and messages is None and not return_messages:
+        some = terms.weight != 0
+        sparse = int(some.sum()) < _SPARSE * len(some)
         if sparse:
-            some = terms.weight != 0
             first, second = terms.first[some], terms.second[some]
             terms = PairTerms(first, second, terms.weight[some], terms.bias)
     half = terms.weight.to(dtype) / 2
     # The kernels keep n - w / 2, and so each site hears half its weights anyway.
     lean = torch.zeros(unaries.shape[1], dtype=dtype)
     lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
-    start = 0.0 if init == "symmetric" else -1.0
-    u = (unaries.to(dtype) + lean).numpy()
-    beliefs = np.empty_like(u)
-    m = None
-    if messages is not None:
-        m = np.ascontiguousarray((messages.to(dtype) - half).numpy())
-    elif return_messages or sparse:
-        m = (start * half).expand(len(u), 2, -1).contiguous().numpy()
-    if sparse:
-        assert m is not None
-        _sweep_edges(terms, half, u, beliefs, m, n_sweeps, damping)
+    before = None if messages is None else messages.to(dtype)
+    task = (unaries.to(dtype) + lean, before, init == "symmetric", return_messages)
+    if isinstance(model, PairwiseGraph) or sparse:
+        found, final = sweep_edges(terms, *task, n_sweeps, damping)
     else:
-        _sweep_matrix(model, half.numpy(), u, beliefs, m, start, n_sweeps, damping)
-    found = torch.from_numpy(beliefs).to(unaries.dtype)
-    final = None
-    if return_messages:
-        assert m is not None
-        final = (torch.from_numpy(m) + half).to(unaries.dtype)
+        found, final = sweep_matrix(model, terms, *task, n_sweeps, damping)
+    found = found.to(unaries.dtype)
+    final = None if final is None else final.to(unaries.dtype)
     return MaxProductResult((found > 0).to(unaries.dtype), found, final)
 
 
@@ -225,69 +210,3 @@ def _check(
         check_shape("messages", messages, (len(unaries), 2, len(terms.weight)))
         check_finite("messages", messages)
     return terms
-
-
-def _parts(damping: float, half: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """What is kept of a message, and half of what is not, in the kernel's dtype."""
-    return half.dtype.type(damping), half.dtype.type((1 - damping) / 2)
-
-
-def _sweep_matrix(
-    model: PairwiseModel,
-    half: np.ndarray[Any, Any],
-    unaries: np.ndarray[Any, Any],
-    beliefs: np.ndarray[Any, Any],
-    messages: np.ndarray[Any, Any] | None,
-    start: float,
-    n_sweeps: int,
-    damping: float,
-) -> None:
-    """Sweep a dense or a bipartite model, its samples spread over threads."""
-    sweeps, parts = kernels.dense_sweeps, _parts(damping, half)
-    if isinstance(model, RBM):
-        sweeps = kernels.bipartite_sweeps
-        half = half.reshape(model.n_hidden, model.n_visible)
-
-    def work(rows: slice) -> None:
-        if messages is None:  # one sample's worth, used again by the next
-            a, b = np.empty((2, 1, *half.shape), half.dtype)
-        else:
-            shape = (rows.stop - rows.start, *half.shape)
-            a, b = (messages[rows, way].reshape(shape) for way in (0, 1))
-            if isinstance(model, RBM):  # rows are hidden units, second of a pair
-                a, b = b, a
-        fresh = messages is None
-        u, found = unaries[rows], beliefs[rows]
-        sweeps(half, u, found, a, b, fresh, half.dtype.type(start), n_sweeps, *parts)
-        if messages is not None:
-            ways = (b, a) if isinstance(model, RBM) else (a, b)
-            for way, value in enumerate(ways):
-                messages[rows, way] = value.reshape(len(value), -1)
-
-    in_threads(work, len(unaries))
-
-
-def _sweep_edges(
-    terms: PairTerms,
-    half: Tensor,
-    unaries: np.ndarray[Any, Any],
-    beliefs: np.ndarray[Any, Any],
-    messages: np.ndarray[Any, Any],
-    n_sweeps: int,
-    damping: float,
-) -> None:
-    """Sweep the edges of a graph, its samples spread over threads."""
-    first, second = terms.first.numpy(), terms.second.numpy()
-    parts = _parts(damping, half.numpy())
-
-    def work(rows: slice) -> None:
-        u = np.ascontiguousarray(unaries[rows].T)
-        a, b = (np.ascontiguousarray(messages[rows, way].T) for way in (0, 1))
-        found = np.empty_like(u)
-        kernels.sparse_sweeps(
-            first, second, half.numpy(), u, found, a, b, n_sweeps, *parts
-        )
-        beliefs[rows] = found.T
-        messages[rows, 0], messages[rows, 1] = a.T, b.T
-
-    in_threads(work, len(unaries))
