@@ -342,7 +342,7 @@ RBM_DIGITS = Experiment(
     presets={
         "quick": _QUICK,
         "full": RBMConfig(
-            methods=("PMP", "Gibbs-reset", "PCD-1"),
+            n_hidden=500,
             n_sweeps_of={"PMP": 25},
             learning_rate=0.005,
         ),
@@ -358,7 +358,7 @@ RBM_TWOS = Experiment(
     title="RBM on the twos, with LP solver",
     presets={
         "quick": replace(_QUICK, digit=2, sweeps=(25,)),
-        "full": replace(_TWOS, n_steps=300, n_judged=200, lp_steps=60),
+        "full": replace(_TWOS, n_seeds=3, lp_steps=60),
         "paper": replace(_TWOS, n_sweeps_of={}, n_seeds=10),
     },
     run=partial(run_rbm, id="pmp/rbm-twos"),
