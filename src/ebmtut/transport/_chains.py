@@ -7,8 +7,6 @@ mass, then those of g along the entries that have mass in any problem's p.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -16,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ebmtut._compiled import in_threads
 from ebmtut.transport._gibbs_ot_kernels import fill_maxima, gibbs_iterations
 from ebmtut.transport._problem import weighted_sum
 from ebmtut.transport.duals import dual_value
@@ -166,9 +165,10 @@ class CompiledChain:
         problem = (self.cost_t, self.columns, self.inverse_p, self.inverse_q)
         cost_t, columns, inverse_p, inverse_q = (x.numpy() for x in problem)
 
-        def work(problems: tuple[int, int]) -> None:
+        def work(problems: slice) -> None:
             gibbs_iterations(
-                problems,
+                problems.start,
+                problems.stop,
                 *coordinates,
                 cost_t,
                 columns,
@@ -197,7 +197,11 @@ class CompiledChain:
     def _complete(self, U: Tensor, L: Tensor) -> None:
         """Fill in what carries no mass, by the iteration's own extremes."""
         before, cost_t, maxima = self.before.numpy(), self.cost_t.numpy(), L.numpy()
-        in_threads(lambda part: fill_maxima(part, before, cost_t, maxima), len(L))
+
+        def fill(problems: slice) -> None:
+            fill_maxima(before[problems], cost_t, maxima[problems])
+
+        in_threads(fill, len(L))
         for b, (start, stop) in enumerate(pairwise(self.offsets)):
             if len(self.unused):
                 rest = self.cost[self.unused][:, self.columns[start:stop]]
@@ -216,14 +220,3 @@ class CompiledChain:
         self._iterate(g, torch.empty_like(g), U, h, L, g.new_ones(1, 2), no_noise)
         value = weighted_sum(self.p[:, self.rows], U)
         return value.index_add(0, self.batch, -self.q[self.batch, self.columns] * L)
-
-
-def in_threads(work: Callable[[tuple[int, int]], None], n_problems: int) -> None:
-    """Do the problems in as many runs (first, last) as torch has threads."""
-    n_threads = min(torch.get_num_threads(), n_problems)
-    if n_threads == 1:
-        work((0, n_problems))
-        return
-    edges = [n_problems * k // n_threads for k in range(n_threads + 1)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, pairwise(edges)))

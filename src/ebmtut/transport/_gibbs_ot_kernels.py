@@ -41,7 +41,8 @@ larger = _extremum(">")
 
 @compiled
 def gibbs_iterations(  # type: ignore[no-untyped-def]
-    problems,
+    begin,
+    end,
     g,
     before,
     U,
@@ -55,9 +56,9 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     temperatures,
     theta,
 ):
-    """Advance the problems first, ..., last - 1 of a batch in place.
+    """Advance the problems begin, ..., end - 1 of a batch in place.
 
-    problems is (first, last). g (B, m1) is where each starts; before (B, m1)
+    g (B, m1) is where each starts; before (B, m1)
     receives the g that the last L was made of. U is (B, m1). Problem b's
     columns of positive mass are columns[offsets[b] : offsets[b + 1]], and h,
     L and inverse_q are flat along them. cost_t (m2, m1) is M transposed.
@@ -66,7 +67,7 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     and g -inf.
     """
     n_rows = g.shape[1]
-    for b in range(problems[0], problems[1]):
+    for b in range(begin, end):
         g_b, before_b, U_b, inverse_b = g[b], before[b], U[b], inverse_p[b]
         start, stop = offsets[b], offsets[b + 1]
         theta_g = len(columns) + b * n_rows
@@ -109,9 +110,9 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fill_maxima(problems, g, cost_t, L):  # type: ignore[no-untyped-def]
+def fill_maxima(g, cost_t, L):  # type: ignore[no-untyped-def]
     """Put max_i (g_i - M_ij) where L (B, m2) is -inf; arrays as above."""
-    for b in range(problems[0], problems[1]):
+    for b in range(len(g)):
         g_b = g[b]
         for j in range(L.shape[1]):
             if L[b, j] == -np.inf:

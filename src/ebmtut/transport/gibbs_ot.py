@@ -20,6 +20,7 @@ from ebmtut.transport._chains import (
     PlainChain,
     gibbs_ot_iteration,
 )
+from ebmtut.transport._noise_kernels import exponentials
 from ebmtut.transport._problem import as_temperatures, check_problem
 from ebmtut.transport.duals import chain_value
 
@@ -218,8 +219,12 @@ def standard_exponential(rows: int, n: int, *, generator: torch.Generator) -> Te
     ``Tensor.exponential_``. Rows do not depend on how they are grouped.
     """
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
-    bits = draws.random_(generator=generator).view(torch.int32)[:, :n] & 0xFFFFFF
-    u = bits.float().mul_(2.0**-24).clamp_(min=2.0**-25)
+    bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
+    if bits.device.type == "cpu":
+        theta = torch.empty(rows, n)
+        exponentials(bits.reshape(-1).numpy(), theta.view(-1).numpy())
+        return theta
+    u = (bits & 0xFFFFFF).float().mul_(2.0**-24).clamp_(min=2.0**-25)
     return u.log_().neg_()
 
 

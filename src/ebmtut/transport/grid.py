@@ -25,7 +25,8 @@ from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
 from ebmtut.random import exponential
-from ebmtut.transport._grid_kernels import STREAMS, axis_min_plus, exponential_minus
+from ebmtut.transport._grid_kernels import axis_min_plus
+from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
 
 __all__ = [
     "GridCost",
