@@ -309,7 +309,8 @@ def test_data_says_where_files_are(
     content = b"three bytes"
     digest = hashlib.sha256(content).hexdigest()
     names = ("here", "kept", "broken", "absent")
-    files = tuple(RemoteFile(f"toy/{name}", (), digest) for name in names)
+    files = tuple(RemoteFile(f"toy/{name}", ("http://x",), digest) for name in names)
+    files += (RemoteFile("toy/local", (), digest),)
     monkeypatch.setattr("ebmtut.data.DATASETS", {"toy": files})
     for variable, name, held in (
         ("EBMTUT_DATA", "here", content),
@@ -328,6 +329,7 @@ def test_data_says_where_files_are(
         "toy/kept": "in cache",
         "toy/broken": "in cache, damaged (wrong SHA-256)",
         "toy/absent": "missing",
+        "toy/local": "missing, nowhere to download from",
     }
     assert str(tmp_path / "EBMTUT_CACHE") in out
     assert "checkerboard" in out

@@ -162,7 +162,7 @@ def _whereabouts(file: "RemoteFile") -> str:
         if folder and (path := Path(folder) / file.name).is_file():
             whole = sha256_of(path) == file.sha256
             return f"in {name}" if whole else f"in {name}, damaged (wrong SHA-256)"
-    return "missing"
+    return "missing" if file.urls else "missing, nowhere to download from"
 
 
 if __name__ == "__main__":

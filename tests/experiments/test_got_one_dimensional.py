@@ -21,12 +21,12 @@ from ebmtut.experiments.gibbs_ot.couplings import (
     run_coupling,
 )
 from ebmtut.experiments.gibbs_ot.lines import bumps, points, two_modes, uniform_coulomb
+from ebmtut.experiments.gibbs_ot.martingale import tails
 from ebmtut.experiments.gibbs_ot.stopping import first_stop, stopping_table
 from ebmtut.experiments.gibbs_ot.temperature_bound import (
     TemperatureBoundConfig,
     bounds_along,
     run_temperature_bound,
-    tails,
 )
 from ebmtut.random import make_generator
 from ebmtut.transport import (

@@ -1,5 +1,6 @@
 """Data: two-dimensional densities in bits, Ising samples, images."""
 
+from ebmtut.data.catalog import DATASETS
 from ebmtut.data.contours import contours, digits_at_hand
 from ebmtut.data.datasets import (
     DataUnavailable,
@@ -21,7 +22,7 @@ from ebmtut.data.densities import (
 from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_olivetti
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
-from ebmtut.data.mnist import DATASETS, MNIST_FILES, load_digits, load_mnist, read_idx
+from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
 
 __all__ = [

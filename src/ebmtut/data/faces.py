@@ -25,7 +25,10 @@ OLIVETTI_FILES: dict[str, RemoteFile] = {
     ),
     "olivettifaces.mat": RemoteFile(
         "olivetti/olivettifaces.mat",
-        ("https://ndownloader.figshare.com/files/5976027",),
+        (
+            "https://ndownloader.figshare.com/files/5976027",
+            "https://cs.nyu.edu/~roweis/data/olivettifaces.mat",
+        ),
         "b612fb967f2dc77c9c62d3e1266e0c73d5fca46a4b8906c18e454d41af987794",
     ),
 }

@@ -11,7 +11,7 @@ from ebmtut.checks import InputError, check_choice
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData, glyph_digits
 
-__all__ = ["DATASETS", "MNIST_FILES", "load_digits", "load_mnist", "read_idx"]
+__all__ = ["MNIST_FILES", "load_digits", "load_mnist", "read_idx"]
 
 # The original host often refuses; the first two are long-standing mirrors.
 _HOSTS = (
@@ -40,9 +40,6 @@ MNIST_FILES: dict[str, RemoteFile] = {
     name: RemoteFile(f"mnist/{name}", tuple(host + name for host in _HOSTS), sha256)
     for name, sha256 in _SHA256.items()
 }
-
-#: Every set that can be fetched, by name.
-DATASETS: dict[str, tuple[RemoteFile, ...]] = {"mnist": tuple(MNIST_FILES.values())}
 
 
 def load_mnist(

@@ -81,14 +81,16 @@ from ebmtut.transport.temperature_bound import (
     temperature_bound,
 )
 from ebmtut.transport.wasserstein_nmf import (
-    WNMFConfig,
-    WNMFState,
-    as_measures,
     run_until_mixed,
     wasserstein_nmf,
     wnmf_epoch,
-    wnmf_start,
     wnmf_temperature,
+)
+from ebmtut.transport.wnmf_state import (
+    WNMFConfig,
+    WNMFState,
+    as_measures,
+    wnmf_start,
 )
 
 __all__ = [

@@ -1,5 +1,12 @@
 """Widgets: pictures that answer when a slider moves, with or without a kernel."""
 
+try:
+    import anywidget as _anywidget  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
+    ) from error
+
 from ebmtut.widgets.landscape_explorer import LandscapeExplorer, landscape_explorer
 from ebmtut.widgets.landscape_pixels import (
     PackedLandscapes,

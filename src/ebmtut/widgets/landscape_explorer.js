@@ -1,57 +1,26 @@
 // Sliders over stored landscapes. Every picture arrives in the model, as bytes: one
 // byte a pixel, coloured here by a table that Python sends. Nothing is fetched.
 
-const asBytes = (view) =>
-  new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-
-function make(tag, className, parent, text = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = text;
-  parent.append(element);
-  return element;
-}
+import { asBytes, follow, frame } from "./frame.js";
 
 function render({ model, el }) {
   const knobs = model.get("knobs");
   const size = model.get("n_pixels");
   const pixels = asBytes(model.get("pixels"));
   const colors = asBytes(model.get("colors"));
+  const { change, slider, panel, note } = frame(model, el, "landscape-explorer");
 
-  // Some pages tell drawn widgets by this class, which anywidget does not set.
-  el.classList.add("jupyter-widgets", "landscape-explorer");
-
-  // One labelled range input a knob: the browser brings mouse, touch and keyboard.
-  const sliders = make("div", "le-sliders", el);
-  const inputs = knobs.map((knob, place) => {
-    const row = make("div", "le-row", sliders);
-    const label = make("label", "le-label", row);
-    make("span", "le-name", label, knob.name);
-    const input = make("input", "le-range", label);
-    Object.assign(input, { type: "range", min: 0, max: knob.values.length - 1 });
-    input.disabled = knob.values.length < 2;
-    const value = make("output", "le-value", row);
-    input.addEventListener("input", () => {
+  const sliders = knobs.map((knob, place) => slider(
+    knob.name,
+    { min: 0, max: knob.values.length - 1, disabled: knob.values.length < 2 },
+    (value) => {
       const selected = [...model.get("selected")];
-      selected[place] = Number(input.value);
-      model.set("selected", selected);
-      model.save_changes(); // a live kernel hears of it, a static page has none
-    });
-    return { input, value };
-  });
-
-  const panels = make("div", "le-panels", el);
-  const panel = (title) => {
-    const column = make("div", "le-panel", panels);
-    make("div", "le-title", column, title);
-    const canvas = make("canvas", "le-canvas", column);
-    canvas.setAttribute("role", "img");
-    return canvas;
-  };
+      selected[place] = value;
+      change({ selected });
+    }));
   const learned = panel("learned");
   const truth = panel("true density");
-  const note = make("p", "le-note", el);
-  note.setAttribute("aria-live", "polite");
+  const line = note();
 
   function draw(canvas, picture) {
     canvas.width = canvas.height = size;
@@ -81,27 +50,22 @@ function render({ model, el }) {
   function update() {
     const selected = model.get("selected");
     const setting = knobs.map((knob, k) => `${knob.name} = ${knob.values[selected[k]]}`);
-    inputs.forEach(({ input, value }, k) => {
-      input.value = selected[k];
-      input.setAttribute("aria-valuetext", setting[k]);
-      value.textContent = knobs[k].values[selected[k]];
-    });
+    sliders.forEach(({ show }, k) => show(selected[k], knobs[k].values[selected[k]]));
     // Row-major order: the last knob runs fastest.
     const index = knobs.reduce((sum, knob, k) => sum * knob.values.length + selected[k], 0);
     const picture = model.get("shown")[index];
     const what = model.get("notes")[index];
     if (picture >= 0) draw(learned, picture);
     else write(learned, [what, ...setting]);
-    note.textContent = picture >= 0 ? `gap to the entropy: ${what} nats` : what;
+    line.textContent = picture >= 0 ? `gap to the entropy: ${what} nats` : what;
     learned.setAttribute(
-      "aria-label", `Landscape learned with ${setting.join(", ")}: ${note.textContent}`);
+      "aria-label", `Landscape learned with ${setting.join(", ")}: ${line.textContent}`);
   }
 
   draw(truth, 0);
   truth.setAttribute("aria-label", "The true density");
   update();
-  model.on("change:selected", update);
-  return () => model.off("change:selected", update);
+  return follow(model, ["selected"], update).leave;
 }
 
 export default { render };

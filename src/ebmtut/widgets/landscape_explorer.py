@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+import anywidget
 import matplotlib as mpl
 import numpy as np
+import traitlets
 
 from ebmtut.plotting import DENSITY_CMAP
 from ebmtut.results import Result
+from ebmtut.widgets._sources import script, style
 from ebmtut.widgets.landscape_pixels import PackedLandscapes, pack_landscapes
 
-try:
-    import anywidget
-    import traitlets
-except ImportError as error:
-    raise ImportError(
-        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
-    ) from error
-
 __all__ = ["LandscapeExplorer", "landscape_explorer"]
-
-_HERE = Path(__file__).parent
 
 # Where the sliders stand at first: the paper's setting, or the nearest.
 _START = {"eps": 0.1, "M": 32, "w": 1}
@@ -53,8 +45,8 @@ class LandscapeExplorer(anywidget.AnyWidget):
         Red, green and blue of the 256 levels.
     """
 
-    _esm = _HERE / "landscape_explorer.js"
-    _css = _HERE / "landscape_explorer.css"
+    _esm = script("landscape_explorer.js")
+    _css = style("landscape_explorer.css")
 
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
     knobs = traitlets.List(traitlets.Dict()).tag(sync=True)

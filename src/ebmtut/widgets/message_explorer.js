@@ -1,121 +1,12 @@
 // Perturb-and-max-product on a graph of a few nodes, computed here, in the page: the
 // graphs and the perturbations arrive in the model, nothing is fetched.
 
-// ---------------------------------------------------------------- the computation
-// Bits x, E(x) = -x'Wx/2 - b'x; matrices lie row by row in flat arrays.
+import { asFloats, blank, follow, frame, INK, make, pointed, SIZE } from "./frame.js";
+import {
+  boltzmann, histogram, marginals, maxProduct, perturbAndMap, perturbAndMaxProduct,
+  toBits, totalVariation,
+} from "./max_product.js";
 
-// From spins, E = -(sum of c s_i s_j over edges) - h's, at a temperature.
-export function toBits(graph, couplings, fields, temperature) {
-  const n = graph.n_sites;
-  const weight = new Float64Array(n * n);
-  const bias = Float64Array.from(fields, (h) => (2 * h) / temperature);
-  graph.edges.forEach(([i, j], k) => {
-    const c = couplings[k] / temperature;
-    weight[i * n + j] = weight[j * n + i] = 4 * c;
-    bias[i] -= 2 * c;
-    bias[j] -= 2 * c;
-  });
-  return { n, weight, bias };
-}
-
-// messages[i * n + j] goes from i to j. "zero" is the paper's start.
-export function firstMessages({ weight }, start) {
-  return weight.map((w) => (start === "symmetric" ? w / 2 : 0));
-}
-
-// Beliefs of Appendix C.1: own unary term and all that comes in.
-export function beliefs(n, unaries, messages) {
-  const sums = Float64Array.from(unaries);
-  for (let i = 0; i < n; i++)
-    for (let j = 0; j < n; j++) sums[j] += messages[i * n + j];
-  return sums;
-}
-
-// One damped parallel sweep, in place; messages[i, i] stays 0 since weight[i, i] is.
-export function sweep({ n, weight }, unaries, messages, damping = 0.5) {
-  const sums = beliefs(n, unaries, messages);
-  const old = messages.slice();
-  for (let i = 0; i < n; i++)
-    for (let j = 0; j < n; j++) {
-      const p = sums[i] - old[j * n + i];
-      const fresh = Math.max(0, p + weight[i * n + j]) - Math.max(0, p);
-      messages[i * n + j] = damping * old[i * n + j] + (1 - damping) * fresh;
-    }
-}
-
-export function maxProduct(model, unaries, nSweeps, start, damping = 0.5) {
-  const messages = firstMessages(model, start);
-  for (let t = 0; t < nSweeps; t++) sweep(model, unaries, messages, damping);
-  return { messages, beliefs: beliefs(model.n, unaries, messages) };
-}
-
-// -E of every state; the first site is the most significant bit of its number.
-export function scores({ n, weight, bias }) {
-  const bit = (state, i) => (state >> (n - 1 - i)) & 1;
-  return Float64Array.from({ length: 2 ** n }, (_, state) => {
-    let score = 0;
-    for (let i = 0; i < n; i++) {
-      if (!bit(state, i)) continue;
-      score += bias[i];
-      for (let j = 0; j < i; j++) if (bit(state, j)) score += weight[i * n + j];
-    }
-    return score;
-  });
-}
-
-export function boltzmann(model) {
-  const all = scores(model);
-  const top = Math.max(...all);
-  const law = all.map((score) => Math.exp(score - top));
-  const total = law.reduce((sum, p) => sum + p, 0);
-  return law.map((p) => p / total);
-}
-
-// The state of each draw: of largest score, and as the messages decode it.
-// noise holds one row of at least n numbers a draw, `stride` apart.
-export function perturbAndMap(model, noise, stride) {
-  const all = scores(model);
-  const added = new Float64Array(all.length);
-  return Array.from({ length: noise.length / stride }, (_, draw) => {
-    let best = 0;
-    for (let state = 0; state < all.length; state++) {
-      // Without its lowest bit the state came earlier: one addition each.
-      const low = model.n - 1 - Math.log2(state & -state);
-      const rest = added[state & (state - 1)];
-      added[state] = state ? rest + noise[draw * stride + low] : 0;
-      if (all[state] + added[state] > all[best] + added[best]) best = state;
-    }
-    return best;
-  });
-}
-
-export function perturbAndMaxProduct(model, noise, stride, nSweeps, start) {
-  return Array.from({ length: noise.length / stride }, (_, draw) => {
-    const unaries = model.bias.map((b, i) => b + noise[draw * stride + i]);
-    const found = maxProduct(model, unaries, nSweeps, start).beliefs;
-    return found.reduce((state, belief) => 2 * state + (belief > 0 ? 1 : 0), 0);
-  });
-}
-
-export function histogram(states, nStates) {
-  const law = new Float64Array(nStates);
-  for (const state of states) law[state] += 1 / states.length;
-  return law;
-}
-
-// P(x_i = 1) of every site.
-export function marginals(law, n) {
-  const on = new Float64Array(n);
-  law.forEach((p, state) => {
-    for (let i = 0; i < n; i++) if ((state >> (n - 1 - i)) & 1) on[i] += p;
-  });
-  return on;
-}
-
-export const totalVariation = (a, b) =>
-  a.reduce((sum, p, k) => sum + Math.abs(p - b[k]), 0) / 2;
-
-// ---------------------------------------------------------------- the page
 const N_SWEEPS = 20;
 const STARTS = ["zero", "symmetric"];
 const COLORS = {
@@ -126,27 +17,6 @@ const COLORS = {
 };
 const ON = "#e69f00";
 const OFF = "#56b4e9";
-const INK = "#1a1a1a";
-const SIZE = [640, 480]; // pixels of a picture, shown at half of it or less
-
-function make(tag, className, parent, text = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = text;
-  parent.append(element);
-  return element;
-}
-
-function blank(canvas) {
-  [canvas.width, canvas.height] = SIZE;
-  const context = canvas.getContext("2d");
-  context.fillStyle = "#ffffff";
-  context.fillRect(0, 0, ...SIZE);
-  context.font = "22px sans-serif";
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  return context;
-}
 
 // Where node i lies on the picture; graphs are drawn on the square [-1, 1]^2.
 const place = (graph, i) => [
@@ -292,51 +162,12 @@ function under(graph, x, y) {
 
 function render({ model: state, el }) {
   const graphs = state.get("graphs");
-  const bytes = state.get("noise");
-  const noise = new Float32Array(bytes.buffer.slice(
-    bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const noise = asFloats(state.get("noise"));
   const stride = state.get("stride");
+  const { change, choice, slider, player, panel, note } =
+    frame(state, el, "message-explorer");
   let target = "all"; // what the strength slider changes
   let offered = null; // the graph whose edges and nodes may be chosen now
-  let timer = 0;
-
-  // Some pages tell drawn widgets by this class, which anywidget does not set.
-  el.classList.add("jupyter-widgets", "message-explorer");
-  const controls = make("div", "me-controls", el);
-
-  function change(values) {
-    for (const [name, value] of Object.entries(values)) state.set(name, value);
-    state.save_changes(); // a live kernel hears of it, a static page has none
-  }
-
-  function choice(name, options, act) {
-    const label = make("label", "me-row", controls);
-    make("span", "me-name", label, name);
-    const select = make("select", "me-select", label);
-    const fill = (list) => {
-      select.replaceChildren();
-      for (const [value, text] of list) make("option", "", select, text).value = value;
-    };
-    fill(options);
-    select.addEventListener("change", () => act(select.value));
-    return { select, fill };
-  }
-
-  // A labelled range input: the browser brings mouse, touch and keyboard.
-  function slider(name, range, act) {
-    const label = make("label", "me-row", controls);
-    const caption = make("span", "me-name", label, name);
-    const input = make("input", "me-range", label);
-    Object.assign(input, { type: "range", ...range });
-    const value = make("output", "me-value", label);
-    input.addEventListener("input", () => act(Number(input.value)));
-    const show = (number, text) => {
-      input.value = number;
-      value.textContent = text;
-      input.setAttribute("aria-valuetext", `${caption.textContent} ${text}`);
-    };
-    return { caption, show };
-  }
 
   const graphChoice = choice("graph", graphs.map(({ name }, k) => [k, name]), (k) => {
     const { couplings, fields } = graphs[k];
@@ -363,41 +194,15 @@ function render({ model: state, el }) {
   const startChoice = choice(
     "start shown", [["zero", "zero (the paper's)"], ["symmetric", "symmetric"]],
     (value) => change({ start: value }));
-  const play = make("button", "me-play", controls, "play the sweeps");
-  play.type = "button";
-  const stop = () => {
-    clearInterval(timer);
-    timer = 0;
-    play.textContent = "play the sweeps";
-  };
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    play.textContent = "stop";
-    change({ n_sweeps: 0 });
-    timer = setInterval(() => {
-      change({ n_sweeps: state.get("n_sweeps") + 1 });
-      if (state.get("n_sweeps") >= N_SWEEPS) stop();
-    }, 400);
-  });
+  const stop = player("play the sweeps", "n_sweeps", 0, N_SWEEPS, 400);
 
-  const panels = make("div", "me-panels", el);
-  const panel = (title) => {
-    const column = make("div", "me-panel", panels);
-    make("div", "me-title", column, title);
-    const canvas = make("canvas", "me-canvas", column);
-    canvas.setAttribute("role", "img");
-    return canvas;
-  };
   const picture = panel("messages of the draw shown");
   const paths = panel("its messages over the sweeps");
   const bars = panel("how often each state is drawn");
   const means = panel("how often each node is on");
   picture.addEventListener("click", (event) => {
-    const box = picture.getBoundingClientRect();
-    const found = under(
-      graphs[state.get("graph")],
-      ((event.clientX - box.left) / box.width) * SIZE[0],
-      ((event.clientY - box.top) / box.height) * SIZE[1]);
+    const [x, y] = pointed(picture, event);
+    const found = under(graphs[state.get("graph")], x * SIZE[0], y * SIZE[1]);
     if (found) {
       target = found;
       update();
@@ -410,8 +215,7 @@ function render({ model: state, el }) {
     make("span", isStart ? "me-dot" : "me-bar", entry).style.background = color;
     entry.append(isStart ? `max-product, ${name} start` : name);
   }
-  const note = make("p", "me-note", el);
-  note.setAttribute("aria-live", "polite");
+  const line = note();
 
   function update() {
     const graph = graphs[state.get("graph")];
@@ -422,23 +226,22 @@ function render({ model: state, el }) {
     const start = state.get("start");
 
     // The controls follow the state.
-    graphChoice.select.value = state.get("graph");
+    graphChoice.show(state.get("graph"));
     if (graph !== offered)
-      targetChoice.fill([
+      targetChoice.offer([
         ["all", "all couplings"],
         ...graph.edges.map(([i, j], k) => [`edge ${k}`, `coupling x${i + 1}–x${j + 1}`]),
         ...fields.map((_, i) => [`node ${i}`, `field of x${i + 1}`]),
       ]);
     offered = graph;
-    targetChoice.select.value = target;
+    targetChoice.show(target);
     const [kind, k] = target.split(" ");
     const value = kind === "node" ? fields[k] : couplings[k ?? 0];
-    strength.caption.textContent = kind === "node" ? "field" : "coupling";
-    strength.show(value, value.toFixed(2));
+    strength.show(value, value.toFixed(2), kind === "node" ? "field" : "coupling");
     temperature.show(state.get("temperature"), state.get("temperature").toFixed(1));
     sweeps.show(nSweeps, `${nSweeps}`);
     draws.show(draw + 1, `${draw + 1}`);
-    startChoice.select.value = start;
+    startChoice.show(start);
 
     // One perturbed problem, sweep by sweep.
     const unaries = model.bias.map((b, i) => b + noise[draw * stride + i]);
@@ -475,30 +278,20 @@ function render({ model: state, el }) {
     const share = (name) => states[name].filter((s, d) => s === best[d]).length;
     const percent = (name) => ((100 * share(name)) / best.length).toFixed(1);
     const far = (name) => totalVariation(laws[name], laws.Boltzmann).toFixed(3);
-    note.textContent =
+    line.textContent =
       `Of ${best.length} draws, ${nSweeps} sweeps find the optimum in `
       + `${percent("zero")} % from zero and ${percent("symmetric")} % from the symmetric `
       + `start. Distance to Boltzmann (total variation): exact optimum `
       + `${far("perturb-and-MAP")}, zero ${far("zero")}, symmetric ${far("symmetric")}.`;
-    bars.setAttribute("aria-label", note.textContent);
+    bars.setAttribute("aria-label", line.textContent);
   }
 
   update();
-  const names = ["graph", "couplings", "fields", "temperature", "n_sweeps", "draw", "start"];
-  // Several values of one change come one after the other: draw once, after the last.
-  let waiting = false;
-  const later = () => {
-    if (waiting) return;
-    waiting = true;
-    queueMicrotask(() => {
-      waiting = false;
-      update();
-    });
-  };
-  for (const name of names) state.on(`change:${name}`, later);
+  const keys = ["graph", "couplings", "fields", "temperature", "n_sweeps", "draw", "start"];
+  const { leave } = follow(state, keys, update);
   return () => {
     stop();
-    for (const name of names) state.off(`change:${name}`, later);
+    leave();
   };
 }
 

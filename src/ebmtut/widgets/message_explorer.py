@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
+import anywidget
 import numpy as np
 import torch
+import traitlets
 from torch import Tensor
 
 from ebmtut.checks import check_range
 from ebmtut.random import logistic
-
-try:
-    import anywidget
-    import traitlets
-except ImportError as error:
-    raise ImportError(
-        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
-    ) from error
+from ebmtut.widgets._sources import script, style
 
 __all__ = ["SMALL_GRAPHS", "MessageExplorer", "SmallGraph", "message_explorer"]
-
-_HERE = Path(__file__).parent
 
 # More states than this do not fit into a bar chart.
 _MOST_SITES = 6
@@ -141,8 +133,8 @@ class MessageExplorer(anywidget.AnyWidget):
         Perturbations a draw; smaller graphs use the first ones.
     """
 
-    _esm = _HERE / "message_explorer.js"
-    _css = _HERE / "message_explorer.css"
+    _esm = script("message_explorer.js")
+    _css = style("message_explorer.css")
 
     graph = traitlets.Int().tag(sync=True)
     couplings = traitlets.List(traitlets.Float()).tag(sync=True)

@@ -1,181 +1,13 @@
 // Gibbs-OT between two laws of a few bars, computed here, in the page: the exponential
 // draws arrive in the model, nothing is fetched.
 
-// ---------------------------------------------------------------- the computation
-// n points, the centres of n cells of [0, 1]; costs lie row by row in a flat array.
+import { asFloats, blank, follow, frame, INK, pointed, SIZE } from "./frame.js";
+import { costMatrix, exactOT, gibbsOT, masses, temperatureAt } from "./gibbs_ot.js";
 
-export function costMatrix(n, kind) {
-  return Float64Array.from({ length: n * n }, (_, at) => {
-    const away = Math.abs(Math.floor(at / n) - (at % n)) / n;
-    return kind === "coulomb" ? 1 / away : kind === "absolute" ? away : away * away;
-  });
-}
-
-export function masses(heights) {
-  const total = heights.reduce((sum, height) => sum + height, 0);
-  return Float64Array.from(heights, (height) => height / total);
-}
-
-// L_j = max_i (g_i - M_ij), Eq. 7, and which i it is.
-export function largest(n, cost, g) {
-  const value = new Float64Array(n).fill(-Infinity);
-  const place = new Int32Array(n);
-  for (let i = 0; i < n; i++)
-    for (let j = 0; j < n; j++)
-      if (g[i] - cost[i * n + j] > value[j]) {
-        value[j] = g[i] - cost[i * n + j];
-        place[j] = i;
-      }
-  return { value, place };
-}
-
-// U_i = min_j (M_ij + h_j), Eq. 6, and which j it is.
-export function smallest(n, cost, h) {
-  const value = new Float64Array(n).fill(Infinity);
-  const place = new Int32Array(n);
-  for (let i = 0; i < n; i++)
-    for (let j = 0; j < n; j++)
-      if (cost[i * n + j] + h[j] < value[i]) {
-        value[i] = cost[i * n + j] + h[j];
-        place[i] = j;
-      }
-  return { value, place };
-}
-
-export const objective = (p, q, g, h) =>
-  p.reduce((sum, mass, i) => sum + mass * g[i] - q[i] * h[i], 0);
-
-// The lower bound that a potential gives by c-transforms.
-export function dualValue(p, q, cost, g) {
-  const h = largest(p.length, cost, g).value;
-  return objective(p, q, smallest(p.length, cost, h).value, h);
-}
-
-// Temperature of iteration t = 0, 1, ...: constant, or a thousandth after 100.
-export const temperatureAt = (start, cooled, t) =>
-  cooled ? start * 1000 ** (-t / 100) : start;
-
-// Algorithm 1 from g = 0. noise holds 2 n draws an iteration, those of h first. The
-// coupling says how often each constraint was active in the second half of the
-// iterations: Eq. 22 with the draws in place of U and L, where many partners tie.
-export function gibbsOT(p, q, cost, start, cooled, noise, nIterations) {
-  const n = p.length;
-  let [g, h, U, L] = [1, 2, 3, 4].map(() => new Float64Array(n));
-  const coupling = new Float64Array(n * n);
-  const trace = [];
-  const first = Math.floor(nIterations / 2);
-  for (let t = 0; t < nIterations; t++) {
-    const T = temperatureAt(start, cooled, t);
-    const from = largest(n, cost, g);
-    L = from.value;
-    h = L.map((limit, j) => limit + (noise[2 * n * t + j] * T) / q[j]);
-    const to = smallest(n, cost, h);
-    U = to.value;
-    g = U.map((limit, i) => limit - (noise[2 * n * t + n + i] * T) / p[i]);
-    trace.push({ V: objective(p, q, U, L), dual: dualValue(p, q, cost, U) });
-    if (t < first) continue;
-    const share = 0.5 / (nIterations - first);
-    for (let k = 0; k < n; k++) {
-      coupling[k * n + to.place[k]] += share * p[k];
-      coupling[from.place[k] * n + k] += share * q[k];
-    }
-  }
-  return { g, h, U, L, coupling, trace };
-}
-
-// Exact transport: send mass along shortest paths until all has arrived. Reduced costs
-// M_ij - u_i + v_j stay non-negative, so that each path is Dijkstra's.
-export function exactOT(p, q, cost) {
-  const n = p.length;
-  const coupling = new Float64Array(n * n);
-  const [left, room] = [p.slice(), q.slice()];
-  const u = new Float64Array(n);
-  const v = new Float64Array(n);
-  const tiny = 1e-14;
-  // v from the columns' least costs, so that every reduced cost starts non-negative.
-  for (let j = 0; j < n; j++) {
-    v[j] = -Infinity;
-    for (let i = 0; i < n; i++) v[j] = Math.max(v[j], -cost[i * n + j]);
-  }
-  for (;;) {
-    // Rows are nodes 0..n-1, columns n..2n-1.
-    const away = new Float64Array(2 * n).fill(Infinity);
-    const before = new Int32Array(2 * n).fill(-1);
-    const done = new Uint8Array(2 * n);
-    for (let i = 0; i < n; i++) if (left[i] > tiny) away[i] = 0;
-    let end = -1;
-    for (;;) {
-      let k = -1;
-      for (let a = 0; a < 2 * n; a++)
-        if (!done[a] && away[a] < Infinity && (k < 0 || away[a] < away[k])) k = a;
-      if (k < 0) break;
-      done[k] = 1;
-      if (k >= n && room[k - n] > tiny) {
-        end = k;
-        break;
-      }
-      for (let a = 0; a < n; a++) {
-        const [i, j] = k < n ? [k, a] : [a, k - n];
-        if (k >= n && coupling[i * n + j] <= tiny) continue;
-        const reduced = Math.max(0, cost[i * n + j] - u[i] + v[j]);
-        const next = away[k] + (k < n ? reduced : 0);
-        const node = k < n ? n + a : a;
-        if (next < away[node]) {
-          away[node] = next;
-          before[node] = k;
-        }
-      }
-    }
-    if (end < 0) break;
-    for (let a = 0; a < n; a++) {
-      u[a] += Math.max(0, away[end] - away[a]);
-      v[a] += Math.max(0, away[end] - away[n + a]);
-    }
-    let amount = room[end - n];
-    let node = end;
-    for (; before[node] >= 0; node = before[node])
-      if (node < n) amount = Math.min(amount, coupling[node * n + before[node] - n]);
-    amount = Math.min(amount, left[node]);
-    left[node] -= amount;
-    room[end - n] -= amount;
-    for (node = end; before[node] >= 0; node = before[node]) {
-      if (node >= n) coupling[before[node] * n + node - n] += amount;
-      else coupling[node * n + before[node] - n] -= amount;
-    }
-  }
-  const value = coupling.reduce((sum, z, at) => sum + (z > 0 ? z * cost[at] : 0), 0);
-  // A c-transform each way makes the potentials feasible to the last digit.
-  const h = largest(n, cost, u).value;
-  return { value, coupling, g: smallest(n, cost, h).value, h };
-}
-
-// ---------------------------------------------------------------- the page
-const SIZE = [640, 480]; // pixels of a picture, shown at half of it or less
 const LOWEST = 0.02; // height of a bar: a law without mass somewhere has no T / p_i
-const INK = "#1a1a1a";
 const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", V: "#e69f00", dual: "#0072b2" };
 const COSTS = [["squared", "squared distance"], ["absolute", "distance"],
   ["coulomb", "1 / distance (Coulomb)"]];
-
-function make(tag, className, parent, text = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = text;
-  parent.append(element);
-  return element;
-}
-
-function blank(canvas) {
-  [canvas.width, canvas.height] = SIZE;
-  const context = canvas.getContext("2d");
-  context.fillStyle = "#ffffff";
-  context.fillRect(0, 0, ...SIZE);
-  context.fillStyle = INK;
-  context.font = "22px sans-serif";
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  return context;
-}
 
 // p stands on the middle of the picture, q hangs from it.
 function drawLaws(canvas, heights, chosen) {
@@ -300,50 +132,15 @@ function drawTrace(canvas, trace, value, nLargest) {
 }
 
 function render({ model: state, el }) {
-  const bytes = state.get("noise");
-  const noise = new Float32Array(bytes.buffer.slice(
-    bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const noise = asFloats(state.get("noise"));
   const shapes = state.get("shapes");
   const n = state.get("p").length;
   const nLargest = noise.length / (2 * n);
+  const { change, choice, slider, player, panel, note } =
+    frame(state, el, "transport-explorer");
   const chosen = { side: "p", bar: Math.floor(n / 4) };
   let shape = "0"; // the offered shape, "" once the reader has changed it
   let solved = { key: "" }; // the exact solution of what is shown
-  let timer = 0;
-
-  // Some pages tell drawn widgets by this class, which anywidget does not set.
-  el.classList.add("jupyter-widgets", "transport-explorer");
-  const controls = make("div", "te-controls", el);
-
-  function change(values) {
-    for (const [name, value] of Object.entries(values)) state.set(name, value);
-    state.save_changes(); // a live kernel hears of it, a static page has none
-  }
-
-  function choice(name, options, act) {
-    const label = make("label", "te-row", controls);
-    make("span", "te-name", label, name);
-    const select = make("select", "te-select", label);
-    for (const [value, text] of options)
-      make("option", "", select, text).value = value;
-    select.addEventListener("change", () => act(select.value));
-    return select;
-  }
-
-  // A labelled range input: the browser brings mouse, touch and keyboard.
-  function slider(name, range, act) {
-    const label = make("label", "te-row", controls);
-    make("span", "te-name", label, name);
-    const input = make("input", "te-range", label);
-    Object.assign(input, { type: "range", ...range });
-    const value = make("output", "te-value", label);
-    input.addEventListener("input", () => act(Number(input.value)));
-    return (number, text) => {
-      input.value = number;
-      value.textContent = text;
-      input.setAttribute("aria-valuetext", `${name} ${text}`);
-    };
-  }
 
   function setBar(side, bar, height) {
     Object.assign(chosen, { side, bar });
@@ -361,9 +158,9 @@ function render({ model: state, el }) {
       change({ p: shapes[k].p, q: shapes[k].q });
     });
   const costChoice = choice("cost", COSTS, (value) => change({ cost: value }));
-  const showTemperature = slider("temperature", { min: -4, max: 1, step: 0.1 },
+  const temperatureSlider = slider("temperature", { min: -4, max: 1, step: 0.1 },
     (value) => change({ log_temperature: value }));
-  const showIterations = slider("iterations", { min: 1, max: nLargest, step: 1 },
+  const iterationsSlider = slider("iterations", { min: 1, max: nLargest, step: 1 },
     (value) => change({ n_iterations: value }));
   const cooling = choice("cooling", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
     (value) => change({ cooled: value === "yes" }));
@@ -371,37 +168,14 @@ function render({ model: state, el }) {
     chosen.side = value;
     later();
   });
-  const showBar = slider("bar", { min: 1, max: n, step: 1 }, (value) => {
+  const barSlider = slider("bar", { min: 1, max: n, step: 1 }, (value) => {
     chosen.bar = value - 1;
     later();
   });
-  const showHeight = slider("height", { min: LOWEST, max: 1, step: 0.02 }, (value) =>
+  const heightSlider = slider("height", { min: LOWEST, max: 1, step: 0.02 }, (value) =>
     setBar(chosen.side, chosen.bar, value));
-  const play = make("button", "te-play", controls, "play the iterations");
-  play.type = "button";
-  const stop = () => {
-    clearInterval(timer);
-    timer = 0;
-    play.textContent = "play the iterations";
-  };
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    play.textContent = "stop";
-    change({ n_iterations: 1 });
-    timer = setInterval(() => {
-      change({ n_iterations: state.get("n_iterations") + 1 });
-      if (state.get("n_iterations") >= nLargest) stop();
-    }, 120);
-  });
+  const stop = player("play the iterations", "n_iterations", 1, nLargest, 120);
 
-  const panels = make("div", "te-panels", el);
-  const panel = (title) => {
-    const column = make("div", "te-panel", panels);
-    make("div", "te-title", column, title);
-    const canvas = make("canvas", "te-canvas", column);
-    canvas.setAttribute("role", "img");
-    return canvas;
-  };
   const laws = panel("two laws: draw them with mouse or finger");
   const plan = panel("coupling: shades Gibbs-OT, circles exact");
   const duals = panel("potentials: U, g blue; L, h red; exact dashed");
@@ -409,9 +183,7 @@ function render({ model: state, el }) {
   laws.classList.add("te-drawable");
   const draw = (event) => {
     if (event.type === "pointermove" && !event.buttons) return;
-    const box = laws.getBoundingClientRect();
-    const x = (event.clientX - box.left) / box.width;
-    const y = (event.clientY - box.top) / box.height;
+    const [x, y] = pointed(laws, event);
     const side = event.type === "pointerdown" ? (y < 0.5 ? "p" : "q") : chosen.side;
     const bar = Math.min(n - 1, Math.max(0, Math.floor(x * n)));
     const up = ((side === "p" ? 0.5 - y : y - 0.5) * SIZE[1]) / (SIZE[1] / 2 - 30);
@@ -422,8 +194,7 @@ function render({ model: state, el }) {
     draw(event);
   });
   laws.addEventListener("pointermove", draw);
-  const note = make("p", "te-note", el);
-  note.setAttribute("aria-live", "polite");
+  const line = note();
 
   function update() {
     const heights = { p: state.get("p"), q: state.get("q") };
@@ -431,15 +202,15 @@ function render({ model: state, el }) {
     const nIterations = state.get("n_iterations");
     const start = 10 ** state.get("log_temperature") / n;
     const cooled = state.get("cooled");
-    shapeChoice.value = shape;
-    costChoice.value = kind;
-    cooling.value = cooled ? "yes" : "no";
-    lawChoice.value = chosen.side;
-    showTemperature(state.get("log_temperature"), `${(start * n).toPrecision(2)}/${n}`);
-    showIterations(nIterations, `${nIterations}`);
-    showBar(chosen.bar + 1, `${chosen.bar + 1}`);
+    shapeChoice.show(shape);
+    costChoice.show(kind);
+    cooling.show(cooled ? "yes" : "no");
+    lawChoice.show(chosen.side);
+    temperatureSlider.show(state.get("log_temperature"), `${(start * n).toPrecision(2)}/${n}`);
+    iterationsSlider.show(nIterations, `${nIterations}`);
+    barSlider.show(chosen.bar + 1, `${chosen.bar + 1}`);
     const height = heights[chosen.side][chosen.bar];
-    showHeight(height, height.toFixed(2));
+    heightSlider.show(height, height.toFixed(2));
 
     const [p, q] = [masses(heights.p), masses(heights.q)];
     const cost = costMatrix(n, kind);
@@ -459,7 +230,7 @@ function render({ model: state, el }) {
       const percent = (100 * away) / solved.value;
       return solved.value > 1e-9 ? `${percent.toFixed(2)} % ${side}` : side;
     };
-    note.textContent = `Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
+    line.textContent = `Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
       + `iterations the dual value is ${last.dual.toFixed(4)}, ${off(last.dual)} it; `
       + `V is ${last.V.toFixed(4)}, ${off(last.V)}.`;
     laws.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
@@ -467,25 +238,15 @@ function render({ model: state, el }) {
     plan.setAttribute("aria-label", "The coupling of Gibbs-OT over the exact one");
     duals.setAttribute("aria-label",
       `Potentials and their 95 percent bands at temperature ${T.toPrecision(2)}`);
-    values.setAttribute("aria-label", note.textContent);
+    values.setAttribute("aria-label", line.textContent);
   }
 
-  // Several values of one change come one after the other: draw once, after the last.
-  let waiting = false;
-  function later() {
-    if (waiting) return;
-    waiting = true;
-    queueMicrotask(() => {
-      waiting = false;
-      update();
-    });
-  }
   update();
-  const names = ["p", "q", "cost", "log_temperature", "n_iterations", "cooled"];
-  for (const name of names) state.on(`change:${name}`, later);
+  const keys = ["p", "q", "cost", "log_temperature", "n_iterations", "cooled"];
+  const { later, leave } = follow(state, keys, update);
   return () => {
     stop();
-    for (const name of names) state.off(`change:${name}`, later);
+    leave();
   };
 }
 

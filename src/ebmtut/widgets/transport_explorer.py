@@ -5,24 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
+import anywidget
 import numpy as np
 import torch
+import traitlets
 
 from ebmtut.checks import InputError, check_range
-
-try:
-    import anywidget
-    import traitlets
-except ImportError as error:
-    raise ImportError(
-        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
-    ) from error
+from ebmtut.widgets._sources import script, style
 
 __all__ = ["TWO_LAWS", "TransportExplorer", "TwoLaws", "transport_explorer"]
 
-_HERE = Path(__file__).parent
 _N_BARS = 32
 _LOWEST = 0.02
 
@@ -96,8 +89,8 @@ class TransportExplorer(anywidget.AnyWidget):
         for h and N for g.
     """
 
-    _esm = _HERE / "transport_explorer.js"
-    _css = _HERE / "transport_explorer.css"
+    _esm = script("transport_explorer.js")
+    _css = style("transport_explorer.css")
 
     p = traitlets.List(traitlets.Float()).tag(sync=True)
     q = traitlets.List(traitlets.Float()).tag(sync=True)

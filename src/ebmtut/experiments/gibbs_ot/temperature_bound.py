@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from ebmtut.experiments.gibbs_ot.couplings import Scalars, note
 from ebmtut.experiments.gibbs_ot.lines import LineProblem, two_modes
+from ebmtut.experiments.gibbs_ot.martingale import K_LARGEST, tails
 from ebmtut.experiments.gibbs_ot.temperature_bound_reports import (
     check_temperature_bound,
     draw_temperature_bound,
@@ -20,7 +20,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import (
     BoundedRun,
-    Martingale,
     bounded_gibbs_ot,
     constant_temperatures,
     dual_value,
@@ -36,10 +35,7 @@ __all__ = [
     "TemperatureBoundConfig",
     "bounds_along",
     "run_temperature_bound",
-    "tails",
 ]
-
-K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
 
 
 @dataclass(frozen=True)
@@ -117,50 +113,6 @@ def bounds_along(
     return torch.stack(bounds)
 
 
-def tails(
-    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
-) -> dict[str, np.ndarray]:
-    """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
-
-    The theorem takes its a_n as fixed beforehand. Ours are the largest
-    C^n T^(n) of all simulated chains, the smallest that (25) allows.
-
-    Parameters
-    ----------
-    martingale
-        Simulated chains.
-    schedule
-        Their temperatures.
-    n_largest
-        max(m1, m2).
-    epsilon
-        Of Eq. 26.
-
-    Returns
-    -------
-    dict of str to array
-        ``K``; ``below`` and ``below_bound``, Pr(r^2N < r^1 - K) and its
-        bound; ``above`` and ``above_bound``, Pr(r^2N > r^1 + gamma K) and its
-        bound; ``gamma``.
-    """
-    steps = schedule[:-1]
-    a = (martingale.c[:, :-1] * steps).amax(0)
-    log_term = math.log(len(schedule) * n_largest / epsilon)
-    gamma = float(((log_term * steps + martingale.d[:, :-1]).amax(0) / a).max())
-    move = martingale.r[:, -1] - martingale.r[:, 0]
-    scale = float(a.square().sum().sqrt())
-    K = torch.linspace(0, K_LARGEST, 61, dtype=a.dtype) * scale
-    bound = torch.exp(-((K / scale) ** 2) / 2)
-    return {
-        "K": K.numpy(),
-        "below": (move < -K[:, None]).double().mean(1).numpy(),
-        "below_bound": bound.numpy(),
-        "above": (move > gamma * K[:, None]).double().mean(1).numpy(),
-        "above_bound": (bound + epsilon).numpy(),
-        "gamma": np.array(gamma),
-    }
-
-
 def run_temperature_bound(
     config: TemperatureBoundConfig,
     *,
@@ -201,7 +153,8 @@ def run_temperature_bound(
     followed = follow(problem, config, n, config.fractions[0], seed)
     arrays["followed/bound"] = followed.bounds.numpy()[None]
     arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
-    moves = simulate(config, seed, arrays)
+    moves, simulated = simulate(config, seed)
+    arrays |= simulated
     error = moves.std(0) / config.n_chains**0.5
     scalars = {
         "table": judged(problem, config, seed),
@@ -272,9 +225,9 @@ def judged(
 
 
 def simulate(
-    config: TemperatureBoundConfig, seed: int, arrays: dict[str, np.ndarray]
-) -> Tensor:
-    """Simulate the martingale, keep tails and some paths; return r^n - r^1."""
+    config: TemperatureBoundConfig, seed: int
+) -> tuple[Tensor, dict[str, np.ndarray]]:
+    """Simulate the martingale: r^n - r^1, and its tails with some of its paths."""
     small = two_modes(config.chain_points)
     schedule = paper_cooling(
         config.chain_iterations, config.chain_points, start=config.start, power=1.0
@@ -285,9 +238,9 @@ def simulate(
         n_chains=config.n_chains,
         generator=make_generator(seed),
     )
-    arrays |= tails(martingale, schedule, config.chain_points, config.epsilon)
+    arrays = tails(martingale, schedule, config.chain_points, config.epsilon)
     arrays["r"] = martingale.r[:40].numpy().astype(np.float32)
-    return martingale.r[:, 1:] - martingale.r[:, :1]
+    return martingale.r[:, 1:] - martingale.r[:, :1], arrays
 
 
 TEMPERATURE_BOUND = Experiment(

@@ -1,18 +1,14 @@
 """The widget of transport: its script against the package, and its page in use."""
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import embed_data
 from playwright.sync_api import Browser, Locator, Page
 
-import ebmtut.widgets
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     chain_value,
@@ -21,14 +17,11 @@ from ebmtut.transport import (
     exact_ot,
     gibbs_ot_iteration,
 )
-from ebmtut.widgets import TWO_LAWS, transport_explorer
-from tools.pages import DESKTOP, PHONE, Visit, visitor
-from tools.paths import BOOK
-from tools.serve import serve
+from ebmtut.widgets import TWO_LAWS, TransportExplorer, transport_explorer
+from tools.pages import PHONE, Visit, visitor
 
 pytestmark = pytest.mark.browser
 
-SCRIPT = Path(ebmtut.widgets.__file__).with_name("transport_explorer.js")
 N_ITERATIONS = 60
 SEED = 4
 KINDS = {
@@ -37,21 +30,9 @@ KINDS = {
     "coulomb": "coulomb",
 }
 
-# What a built page consists of, in the same order as in _config.yml.
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>A widget</title>
-<link rel="icon" href="data:,">
-<script src="static/vendor/requirejs/require.js"></script>
-<script src="static/offline-widgets.js"></script>
-<script src="static/vendor/html-manager/embed-amd.js"></script>
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>
-</head><body><main><div class="cell_output">
-<script type="application/vnd.jupyter.widget-view+json">{view}</script>
-</div></main></body></html>"""
-
 # The script's answers for one problem, as plain lists.
 ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
-  const js = await import("./transport_explorer.js");
+  const js = await import("./gibbs_ot.js");
   const [a, b] = [js.masses(p), js.masses(q)];
   const cost = js.costMatrix(p.length, kind);
   const run = js.gibbsOT(a, b, cost, start, cooled, Float64Array.from(noise), n);
@@ -62,37 +43,8 @@ ANSWERS = """async ({p, q, kind, start, cooled, noise, n}) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with one page, as the book's configuration builds it."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "static").symlink_to(BOOK / "_static")
-    (folder / SCRIPT.name).symlink_to(SCRIPT)
-    widget = transport_explorer(
-        n_iterations=N_ITERATIONS, generator=make_generator(SEED)
-    )
-    data = embed_data(views=[widget], drop_defaults=False)
-    state, view = (json.dumps(data[k]) for k in ("manager_state", "view_specs"))
-    page = PAGE.format(state=state, view=view[1:-1])
-    (folder / "page.html").write_text(page, "utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
-    with serve(site) as where:
-        yield f"{where}/page.html"
-
-
-@pytest.fixture(params=["desktop", "phone from a file"])
-def visit(
-    browser: Browser, address: str, site: Path, request: pytest.FixtureRequest
-) -> Iterator[Visit]:
-    is_phone = request.param != "desktop"
-    with visitor(browser, PHONE if is_phone else DESKTOP) as visit:
-        visit.open((site / "page.html").as_uri() if is_phone else address)
-        visit.wait_for_widgets()
-        yield visit
+def make_widget() -> TransportExplorer:
+    return transport_explorer(n_iterations=N_ITERATIONS, generator=make_generator(SEED))
 
 
 def run_in_package(
@@ -201,7 +153,7 @@ def expected_note(p: Any, q: Any, kind: str, n_iterations: int) -> str:
 def test_keyboard_moves_the_chain(visit: Visit) -> None:
     page = visit.page
     assert visit.wrong() == []
-    note = page.locator(".te-note")
+    note = page.locator(".ex-note")
     p, q = TWO_LAWS[0].p, TWO_LAWS[0].q
     assert note.inner_text().startswith(expected_note(p, q, "squared", 40))
 
@@ -233,7 +185,7 @@ def test_keyboard_shapes_a_law(visit: Visit) -> None:
     assert label == "Bar 1 of q is 1.00 high"
     q = [1.0, *TWO_LAWS[0].q[1:]]
     expected = expected_note(TWO_LAWS[0].p, q, "squared", 40)
-    assert page.locator(".te-note").inner_text().startswith(expected)
+    assert page.locator(".ex-note").inner_text().startswith(expected)
     chosen = choice(page, "shapes").locator("option:checked")
     assert chosen.inner_text() == "your own"
 
@@ -249,7 +201,7 @@ def at(page: Page, x: float, y: float) -> tuple[float, float]:
 
 def test_mouse_draws_a_law(visit: Visit) -> None:
     page = visit.page
-    before = page.locator(".te-note").inner_text()
+    before = page.locator(".ex-note").inner_text()
     page.mouse.move(*at(page, 4.5 / 32, 0.25))
     page.mouse.down()
     page.mouse.move(*at(page, 9.5 / 32, 0.1), steps=10)
@@ -259,7 +211,7 @@ def test_mouse_draws_a_law(visit: Visit) -> None:
     found = re.fullmatch(r"Bar 10 of p is (\d\.\d\d) high", label)
     assert found
     assert float(found[1]) == pytest.approx(0.4 * 480 / 210, abs=0.02)
-    assert page.locator(".te-note").inner_text() != before
+    assert page.locator(".ex-note").inner_text() != before
     assert visit.wrong() == []
 
 
@@ -280,7 +232,7 @@ def test_play_runs_on(visit: Visit) -> None:
     page = visit.page
     page.get_by_role("button", name="play the iterations").click()
     page.wait_for_function(
-        "document.querySelector('.te-note').textContent.includes('After 3 ')"
+        "document.querySelector('.ex-note').textContent.includes('After 3 ')"
     )
     page.get_by_role("button", name="stop").click()
     assert page.get_by_role("button", name="play the iterations").is_visible()

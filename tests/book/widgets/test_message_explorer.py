@@ -1,8 +1,6 @@
 """The widget of messages: its script against the package, and its page in use."""
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,41 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ipywidgets.embed import embed_data
 from playwright.sync_api import Browser, Locator, Page
 
-import ebmtut.widgets
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import max_product
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import enumerate_states, states_to_index
-from ebmtut.widgets import SMALL_GRAPHS, SmallGraph, message_explorer
-from tools.pages import DESKTOP, PHONE, Visit, visitor
-from tools.paths import BOOK
-from tools.serve import serve
+from ebmtut.widgets import SMALL_GRAPHS, MessageExplorer, SmallGraph, message_explorer
+from tools.pages import PHONE, Visit, visitor
 
 pytestmark = pytest.mark.browser
 
-SCRIPT = Path(ebmtut.widgets.__file__).with_name("message_explorer.js")
 N_DRAWS = 300
 SEED = 4
 
-# What a built page consists of, in the same order as in _config.yml.
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>A widget</title>
-<link rel="icon" href="data:,">
-<script src="static/vendor/requirejs/require.js"></script>
-<script src="static/offline-widgets.js"></script>
-<script src="static/vendor/html-manager/embed-amd.js"></script>
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>
-</head><body><main><div class="cell_output">
-<script type="application/vnd.jupyter.widget-view+json">{view}</script>
-</div></main></body></html>"""
-
 # The script's answers for one graph, as plain lists.
 ANSWERS = """async ({graph, couplings, fields, temperature, noise, stride, runs}) => {
-  const js = await import("./message_explorer.js");
+  const js = await import("./max_product.js");
   const model = js.toBits(graph, couplings, fields, temperature);
   const flat = Float64Array.from(noise.flat());
   const unaries = model.bias.map((b, i) => b + noise[0][i]);
@@ -62,35 +43,8 @@ ANSWERS = """async ({graph, couplings, fields, temperature, noise, stride, runs}
 }"""
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with one page, as the book's configuration builds it."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "static").symlink_to(BOOK / "_static")
-    (folder / SCRIPT.name).symlink_to(SCRIPT)
-    widget = message_explorer(n_draws=N_DRAWS, generator=make_generator(SEED))
-    data = embed_data(views=[widget], drop_defaults=False)
-    state, view = (json.dumps(data[k]) for k in ("manager_state", "view_specs"))
-    page = PAGE.format(state=state, view=view[1:-1])
-    (folder / "page.html").write_text(page, "utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
-    with serve(site) as where:
-        yield f"{where}/page.html"
-
-
-@pytest.fixture(params=["desktop", "phone from a file"])
-def visit(
-    browser: Browser, address: str, site: Path, request: pytest.FixtureRequest
-) -> Iterator[Visit]:
-    is_phone = request.param != "desktop"
-    with visitor(browser, PHONE if is_phone else DESKTOP) as visit:
-        visit.open((site / "page.html").as_uri() if is_phone else address)
-        visit.wait_for_widgets()
-        yield visit
+def make_widget() -> MessageExplorer:
+    return message_explorer(n_draws=N_DRAWS, generator=make_generator(SEED))
 
 
 def model_of(graph: SmallGraph, temperature: float = 1.0) -> BoltzmannMachine:
@@ -186,7 +140,7 @@ def expected_note(graph: SmallGraph, n_sweeps: int) -> list[str]:
 def test_keyboard_and_mouse_move_the_model(visit: Visit) -> None:
     page = visit.page
     assert visit.wrong() == []
-    note = page.locator(".me-note")
+    note = page.locator(".ex-note")
     zero, symmetric = expected_note(SMALL_GRAPHS[0], 4)
     assert f"{zero} from zero and {symmetric} from the symmetric" in note.inner_text()
 

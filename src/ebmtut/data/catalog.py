@@ -1,0 +1,13 @@
+"""Which sets of data consist of files."""
+
+from ebmtut.data.datasets import RemoteFile
+from ebmtut.data.faces import OLIVETTI_FILES
+from ebmtut.data.mnist import MNIST_FILES
+
+__all__ = ["DATASETS"]
+
+#: The files of each set, by its name. Of the faces, either file will do.
+DATASETS: dict[str, tuple[RemoteFile, ...]] = {
+    "mnist": tuple(MNIST_FILES.values()),
+    "olivetti, either file": tuple(OLIVETTI_FILES.values()),
+}

@@ -1,0 +1,182 @@
+"""What Wasserstein NMF is told, where it starts and what it keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_finite, check_range, check_shape
+from ebmtut.transport.grid import instances_innermost
+from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_start
+
+__all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
+
+
+@dataclass(frozen=True)
+class WNMFConfig:
+    """How a dictionary is learned.
+
+    Parameters
+    ----------
+    n_components
+        K.
+    n_epochs
+        Epochs in all.
+    step_size
+        gamma; the cost's unit is the image's longer side.
+    accelerate
+        Whether the memberships take accelerated steps of size gamma, as in
+        the paper. Momentum overshoots where the potentials lag behind the
+        model, so by default they take plain mirror steps.
+    membership_step_size
+        Of the plain steps.
+    temperature
+        T of the first epochs.
+    n_hold
+        Epochs before the cooling starts; 0 in the paper.
+    slowness
+        Epochs in which T falls by the paper's factor; 1 in the paper.
+    shrink_steps
+        Whether gamma falls along with T, so that the model never moves faster
+        than the sampler, whose moves are of order T; it does not in the paper.
+    batch_size
+        Images between two updates; None for all of them. The paper's
+        "sequential" updates are 1.
+    mixing_window
+        tau: the mixing criterion is looked at every so many iterations.
+    max_passes
+        Iterations of the oracle an update at the most.
+    """
+
+    n_components: int = 40
+    n_epochs: int = 500
+    step_size: float = 2.0
+    accelerate: bool = False
+    membership_step_size: float = 100.0
+    temperature: float = 1e-5
+    n_hold: int = 100
+    slowness: float = 4.0
+    shrink_steps: bool = True
+    batch_size: int | None = None
+    mixing_window: int = 5
+    max_passes: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "n_epochs", "mixing_window", "max_passes"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_hold", self.n_hold, low=0, integer=True)
+        if self.batch_size is not None:
+            check_range("batch_size", self.batch_size, low=1, integer=True)
+        positive = ("step_size", "membership_step_size", "temperature", "slowness")
+        for name in positive:
+            check_range(name, getattr(self, name), low=0, include_low=False)
+
+
+@dataclass
+class WNMFState:
+    """Where the learning is; `tensors` and `from_tensors` keep and restore it.
+
+    Attributes
+    ----------
+    dictionary : Tensor
+        Components, (K, height, width), each of mass 1.
+    memberships : AcceleratedDescent
+        ``x`` is beta, (n, K), each row of mass 1.
+    U : Tensor
+        Potentials of the last iteration, (n, height, width).
+    epoch : int
+        Epochs done.
+    value, n_passes : float, int
+        Mean of V(z) in the last epoch, and how many iterations it took.
+    """
+
+    dictionary: Tensor
+    memberships: AcceleratedDescent
+    U: Tensor
+    epoch: int = 0
+    value: float = math.nan
+    n_passes: int = 0
+
+    @property
+    def reconstruction(self) -> Tensor:
+        """Mixtures beta Psi, (n, height, width), instances innermost in memory."""
+        return mixtures(self.dictionary, self.memberships.x)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a checkpoint has to hold."""
+        return {
+            "dictionary": self.dictionary,
+            **{f"beta.{k}": v for k, v in self.memberships._asdict().items()},
+            "U": self.U.contiguous(),
+            "epoch": torch.tensor(self.epoch),
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> WNMFState:
+        """Undo `tensors`."""
+        memberships = AcceleratedDescent(
+            tensors["beta.x"], tensors["beta.z"], tensors["beta.count"]
+        )
+        return cls(
+            tensors["dictionary"],
+            memberships,
+            instances_innermost(tensors["U"]),
+            int(tensors["epoch"]),
+        )
+
+
+def as_measures(images: Tensor) -> Tensor:
+    """Divide images by their mass, instances innermost in memory.
+
+    Parameters
+    ----------
+    images
+        Non-negative, (n, height, width), none of them empty.
+    """
+    check_shape("images", images, (None, None, None))
+    check_finite("images", images)
+    mass = images.sum((1, 2), keepdim=True)
+    if bool((images < 0).any()) or bool((mass == 0).any()):
+        raise InputError("images must be non-negative, and none of them all zero")
+    return instances_innermost(images / mass)
+
+
+def wnmf_start(
+    data: Tensor, config: WNMFConfig, *, generator: torch.Generator
+) -> WNMFState:
+    """Start from random images, each half spread out evenly, and equal memberships.
+
+    Parameters
+    ----------
+    data
+        Measures, (n, height, width), n >= K.
+    config
+        K.
+    generator
+        Chooses the images.
+    """
+    n, height, width = data.shape
+    check_range("n_components", config.n_components, high=n)
+    pick = torch.randperm(n, generator=generator)[: config.n_components]
+    dictionary = 0.5 * data[pick].contiguous() + 0.5 / (height * width)
+    even = data.new_full((n, config.n_components), 1 / config.n_components)
+    return WNMFState(dictionary, accelerated_start(even), torch.zeros_like(data))
+
+
+def mixtures(dictionary: Tensor, beta: Tensor) -> Tensor:
+    """Return beta Psi, (n, height, width), instances innermost in memory.
+
+    Parameters
+    ----------
+    dictionary
+        Psi, (K, height, width).
+    beta
+        Memberships, (n, K).
+    """
+    _, height, width = dictionary.shape
+    pixels = dictionary.flatten(1).T @ beta.T
+    return pixels.view(height, width, len(beta)).permute(2, 0, 1)

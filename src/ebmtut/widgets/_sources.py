@@ -1,0 +1,41 @@
+"""Scripts and styles of the widgets: one text each, since a page loads no parts."""
+
+import re
+from pathlib import Path
+
+__all__ = ["script", "style"]
+
+_HERE = Path(__file__).parent
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
+
+
+def script(name: str) -> str:
+    """Put a module and all that it imports into one, each part once.
+
+    Parameters
+    ----------
+    name : str
+        A file beside this one. Its imports stand at the beginnings of lines,
+        ``import { a, b } from "./other.js";``.
+
+    Returns
+    -------
+    str
+        Without imports; what is needed comes first.
+    """
+    parts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name not in parts:
+            text = (_HERE / name).read_text("utf-8")
+            for other in _IMPORT.findall(text):
+                add(other)
+            parts[name] = _IMPORT.sub("", text)
+
+    add(name)
+    return "\n".join(parts.values())
+
+
+def style(name: str) -> str:
+    """Put the common style and one widget's own, which may overrule it, into one."""
+    return "\n".join((_HERE / part).read_text("utf-8") for part in ("frame.css", name))

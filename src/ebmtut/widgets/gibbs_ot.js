@@ -1,0 +1,147 @@
+// Gibbs-OT between two laws of a few bars, and exact transport.
+// n points, the centres of n cells of [0, 1]; costs lie row by row in a flat array.
+
+export function costMatrix(n, kind) {
+  return Float64Array.from({ length: n * n }, (_, at) => {
+    const away = Math.abs(Math.floor(at / n) - (at % n)) / n;
+    return kind === "coulomb" ? 1 / away : kind === "absolute" ? away : away * away;
+  });
+}
+
+export function masses(heights) {
+  const total = heights.reduce((sum, height) => sum + height, 0);
+  return Float64Array.from(heights, (height) => height / total);
+}
+
+// L_j = max_i (g_i - M_ij), Eq. 7, and which i it is.
+export function largest(n, cost, g) {
+  const value = new Float64Array(n).fill(-Infinity);
+  const place = new Int32Array(n);
+  for (let i = 0; i < n; i++)
+    for (let j = 0; j < n; j++)
+      if (g[i] - cost[i * n + j] > value[j]) {
+        value[j] = g[i] - cost[i * n + j];
+        place[j] = i;
+      }
+  return { value, place };
+}
+
+// U_i = min_j (M_ij + h_j), Eq. 6, and which j it is.
+export function smallest(n, cost, h) {
+  const value = new Float64Array(n).fill(Infinity);
+  const place = new Int32Array(n);
+  for (let i = 0; i < n; i++)
+    for (let j = 0; j < n; j++)
+      if (cost[i * n + j] + h[j] < value[i]) {
+        value[i] = cost[i * n + j] + h[j];
+        place[i] = j;
+      }
+  return { value, place };
+}
+
+export const objective = (p, q, g, h) =>
+  p.reduce((sum, mass, i) => sum + mass * g[i] - q[i] * h[i], 0);
+
+// The lower bound that a potential gives by c-transforms.
+export function dualValue(p, q, cost, g) {
+  const h = largest(p.length, cost, g).value;
+  return objective(p, q, smallest(p.length, cost, h).value, h);
+}
+
+// Temperature of iteration t = 0, 1, ...: constant, or a thousandth after 100.
+export const temperatureAt = (start, cooled, t) =>
+  cooled ? start * 1000 ** (-t / 100) : start;
+
+// Algorithm 1 from g = 0. noise holds 2 n draws an iteration, those of h first. The
+// coupling says how often each constraint was active in the second half of the
+// iterations: Eq. 22 with the draws in place of U and L, where many partners tie.
+export function gibbsOT(p, q, cost, start, cooled, noise, nIterations) {
+  const n = p.length;
+  let [g, h, U, L] = [1, 2, 3, 4].map(() => new Float64Array(n));
+  const coupling = new Float64Array(n * n);
+  const trace = [];
+  const first = Math.floor(nIterations / 2);
+  for (let t = 0; t < nIterations; t++) {
+    const T = temperatureAt(start, cooled, t);
+    const from = largest(n, cost, g);
+    L = from.value;
+    h = L.map((limit, j) => limit + (noise[2 * n * t + j] * T) / q[j]);
+    const to = smallest(n, cost, h);
+    U = to.value;
+    g = U.map((limit, i) => limit - (noise[2 * n * t + n + i] * T) / p[i]);
+    trace.push({ V: objective(p, q, U, L), dual: dualValue(p, q, cost, U) });
+    if (t < first) continue;
+    const share = 0.5 / (nIterations - first);
+    for (let k = 0; k < n; k++) {
+      coupling[k * n + to.place[k]] += share * p[k];
+      coupling[from.place[k] * n + k] += share * q[k];
+    }
+  }
+  return { g, h, U, L, coupling, trace };
+}
+
+// Exact transport: send mass along shortest paths until all has arrived. Reduced costs
+// M_ij - u_i + v_j stay non-negative, so that each path is Dijkstra's.
+export function exactOT(p, q, cost) {
+  const n = p.length;
+  const coupling = new Float64Array(n * n);
+  const [left, room] = [p.slice(), q.slice()];
+  const u = new Float64Array(n);
+  const v = new Float64Array(n);
+  const tiny = 1e-14;
+  // v from the columns' least costs, so that every reduced cost starts non-negative.
+  for (let j = 0; j < n; j++) {
+    v[j] = -Infinity;
+    for (let i = 0; i < n; i++) v[j] = Math.max(v[j], -cost[i * n + j]);
+  }
+  for (;;) {
+    // Rows are nodes 0..n-1, columns n..2n-1.
+    const away = new Float64Array(2 * n).fill(Infinity);
+    const before = new Int32Array(2 * n).fill(-1);
+    const done = new Uint8Array(2 * n);
+    for (let i = 0; i < n; i++) if (left[i] > tiny) away[i] = 0;
+    let end = -1;
+    for (;;) {
+      let k = -1;
+      for (let a = 0; a < 2 * n; a++)
+        if (!done[a] && away[a] < Infinity && (k < 0 || away[a] < away[k])) k = a;
+      if (k < 0) break;
+      done[k] = 1;
+      if (k >= n && room[k - n] > tiny) {
+        end = k;
+        break;
+      }
+      for (let a = 0; a < n; a++) {
+        const [i, j] = k < n ? [k, a] : [a, k - n];
+        if (k >= n && coupling[i * n + j] <= tiny) continue;
+        const reduced = Math.max(0, cost[i * n + j] - u[i] + v[j]);
+        const next = away[k] + (k < n ? reduced : 0);
+        const node = k < n ? n + a : a;
+        if (next < away[node]) {
+          away[node] = next;
+          before[node] = k;
+        }
+      }
+    }
+    if (end < 0) break;
+    for (let a = 0; a < n; a++) {
+      u[a] += Math.max(0, away[end] - away[a]);
+      v[a] += Math.max(0, away[end] - away[n + a]);
+    }
+    let amount = room[end - n];
+    let node = end;
+    for (; before[node] >= 0; node = before[node])
+      if (node < n) amount = Math.min(amount, coupling[node * n + before[node] - n]);
+    amount = Math.min(amount, left[node]);
+    left[node] -= amount;
+    room[end - n] -= amount;
+    for (node = end; before[node] >= 0; node = before[node]) {
+      if (node >= n) coupling[before[node] * n + node - n] += amount;
+      else coupling[node * n + before[node] - n] -= amount;
+    }
+  }
+  const value = coupling.reduce((sum, z, at) => sum + (z > 0 ? z * cost[at] : 0), 0);
+  // A c-transform each way makes the potentials feasible to the last digit.
+  const h = largest(n, cost, u).value;
+  return { value, coupling, g: smallest(n, cost, h).value, h };
+}
