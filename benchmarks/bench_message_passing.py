@@ -31,9 +31,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
-import numba
 import numpy as np
 import torch
 
@@ -43,6 +43,7 @@ from ebmtut.message_passing import max_product, max_product_reference
 from ebmtut.message_passing._pairwise_kernels import compiled as as_kernel
 from ebmtut.message_passing._pairwise_kernels import renewed
 from ebmtut.random import logistic, make_generator
+from ebmtut.results import collect_provenance
 
 REPEATS = 5
 LATTICE_WEIGHT = -0.8
@@ -147,9 +148,9 @@ def measure(case: tuple, peer: str | None) -> dict:
         for column, run in runs.items():
             best[column] = min(best[column], seconds(run, time.process_time))
     row |= best
-    for name in ("traffic", "arithmetic"):
-        if name in row:
-            row[f"of {name}"] = row[name] / row["numba"]
+    for floor_name in ("traffic", "arithmetic"):
+        if floor_name in row:
+            row[f"of {floor_name}"] = row[floor_name] / row["numba"]
     row["updates/ns"] = n_chains * n_sweeps * n_pairs / row["numba"] / 1e9
 
     def plain() -> object:
@@ -202,6 +203,7 @@ def main() -> None:
     columns += ["updates/ns"]
     columns += ["torch", "2 threads gain", "PGMax", "over PGMax"]
     print(f"{'seconds':15}" + "".join(f"{column:>15}" for column in columns))
+    started = time.time()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     rows = []
     for case in CASES:
@@ -215,12 +217,10 @@ def main() -> None:
     if arguments.json:
         report = {
             "unit": "seconds",
-            "machine": platform.machine(),
             "processor": processor(),
             "load average": load,
-            "torch": torch.__version__,
-            "numba": numba.__version__,
             "rows": rows,
+            "provenance": asdict(collect_provenance(seed=0, started=started)),
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")
 
