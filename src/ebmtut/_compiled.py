@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import numba
-import numpy as np
 import torch
 
 __all__ = ["compiled", "in_threads"]
@@ -23,10 +22,10 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 def in_threads(work: Callable[[slice], None], n_rows: int) -> None:
     """Do the rows in as many slices as torch has threads."""
     n_threads = max(1, min(torch.get_num_threads(), n_rows))
-    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
-    slices = [slice(a, b) for a, b in pairwise(edges)]
     if n_threads == 1:
-        work(slices[0])
+        work(slice(0, n_rows))
         return
+    edges = [n_rows * k // n_threads for k in range(n_threads + 1)]
+    slices = [slice(a, b) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(work, slices))

@@ -177,6 +177,7 @@ class CompiledChain:
                 inverse_q,
                 temperatures,
                 theta,
+                cost_t.dtype.type(1),
             )
 
         in_threads(work, len(self.p))

@@ -5,14 +5,22 @@ reader is shown. Here both half steps of an iteration share one walk through
 the cost: as soon as L_j is known, so is h_j, and row j of the transposed cost
 is still in the level-1 cache when U needs it. Four rows at a time spare
 loads and stores of g and U.
+
+``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
+instruction, which rounds as a difference does and leaves the units that subtract
+to the maxima, which need them, too.
 """
+
+from functools import partial
 
 import numpy as np
 from numba.extending import intrinsic
 
-from ebmtut._compiled import compiled
+from ebmtut._compiled import compiled as _compiled
 
 __all__ = ["fill_maxima", "gibbs_iterations"]
+
+compiled = partial(_compiled, fastmath={"contract"})
 
 
 def _extremum(comparison: str):  # type: ignore[no-untyped-def]
@@ -55,6 +63,7 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     inverse_q,
     temperatures,
     theta,
+    one,
 ):
     """Advance the problems begin, ..., end - 1 of a batch in place.
 
@@ -63,8 +72,8 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     columns of positive mass are columns[offsets[b] : offsets[b + 1]], and h,
     L and inverse_q are flat along them. cost_t (m2, m1) is M transposed.
     temperatures (n, 2); theta (n, len(columns) + B m1) holds the
-    exponentials, those of h first. Where p is zero, inverse_p is infinite
-    and g -inf.
+    exponentials, those of h first; one is 1, of g's dtype. Where p is zero,
+    inverse_p is infinite and g -inf.
     """
     n_rows = g.shape[1]
     for b in range(begin, end):
@@ -82,17 +91,17 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
                 l0 = l1 = l2 = l3 = g.dtype.type(-np.inf)
                 for i in range(n_rows):
                     x = g_b[i]
-                    l0 = larger(l0, x - m0[i])
-                    l1 = larger(l1, x - m1[i])
-                    l2 = larger(l2, x - m2[i])
-                    l3 = larger(l3, x - m3[i])
+                    l0 = larger(l0, x - one * m0[i])
+                    l1 = larger(l1, x - one * m1[i])
+                    l2 = larger(l2, x - one * m2[i])
+                    l3 = larger(l3, x - one * m3[i])
                 L[k], L[k + 1], L[k + 2], L[k + 3] = l0, l1, l2, l3
                 for d in range(k, k + 4):
                     h[d] = L[d] + theta_n[d] * t_h * inverse_q[d]
                 h0, h1, h2, h3 = h[k], h[k + 1], h[k + 2], h[k + 3]
                 for i in range(n_rows):
-                    low = smaller(m0[i] + h0, m1[i] + h1)
-                    high = smaller(m2[i] + h2, m3[i] + h3)
+                    low = smaller(one * m0[i] + h0, one * m1[i] + h1)
+                    high = smaller(one * m2[i] + h2, one * m3[i] + h3)
                     U_b[i] = smaller(U_b[i], smaller(low, high))
                 k += 4
             for d in range(k, stop):
