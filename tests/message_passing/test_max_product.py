@@ -106,6 +106,25 @@ def test_an_rbm_is_the_graph_of_its_two_sides(init, kept):
         torch.testing.assert_close(got.messages, want.messages, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["dense", "rbm"])
+def test_rows_longer_than_a_line_of_the_cache(kind):
+    """Rows that start and end within a line, at a line, and after several."""
+    model = {
+        "dense": BoltzmannMachine(normal(35, 35), torch.zeros(35)),
+        "rbm": RBM(normal(18, 33), torch.zeros(18), torch.zeros(33)),
+    }[kind]
+    unaries = normal(3, len(model.pair_terms().bias), seed=1)
+    start = max_product_reference(model, unaries, 2, return_messages=True).messages
+    options = {"messages": start, "return_messages": True, "damping": 0.3}
+    got = max_product(model, unaries, 2, **options)
+    want = max_product_reference(model, unaries, 2, **options)
+    # Beliefs sum fewer than 50 messages of size 5 to 2^-52; two sweeps multiply
+    # an error by the number of neighbours at the most.
+    atol = 50**2 * 250 * 2.0**-52
+    torch.testing.assert_close(got.beliefs, want.beliefs, rtol=0, atol=atol)
+    torch.testing.assert_close(got.messages, want.messages, rtol=0, atol=atol)
+
+
 def test_single_precision_is_near_double_after_few_sweeps():
     model = BoltzmannMachine(normal(40, 40) / 4, torch.zeros(40))
     unaries = normal(8, 40, seed=1)

@@ -23,6 +23,7 @@ from ebmtut.transport import (
     temperatures_of,
 )
 from ebmtut.transport._chains import CompiledChain, PlainChain
+from ebmtut.transport._noise_kernels import exponentials
 
 RUNS = {"compiled": gibbs_ot, "torch": gibbs_ot_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -377,3 +378,14 @@ def test_bad_oracle(problem):
         oracle(p[:1], [0.1, 0.1], generator=make_generator(0))
     with pytest.raises(InputError, match="p must sum to 1"):
         oracle(2 * p, [0.1, 0.1], generator=make_generator(0))
+
+
+def test_compiled_exponentials_are_minus_logarithms():
+    """All counts near both ends and between, and a last block that is short."""
+    ends = torch.cat([torch.arange(1000), 2**24 - 1 - torch.arange(1000)])
+    counts = torch.cat([ends, torch.arange(0, 2**24, 4099)]).int()
+    theta = torch.empty(len(counts))
+    exponentials((counts | 0x5000000).numpy(), theta.numpy())  # higher bits are moot
+    exact = -(counts.double().clamp(min=0.5) * 2.0**-24).log()
+    assert ((theta - exact).abs() <= 5e-7 * (1 + exact)).all()
+    assert theta.min() > 0
