@@ -63,11 +63,17 @@ def test_learning_lowers_the_transport_cost():
         assert part.min() > 0
 
 
-def test_a_run_resumes_bit_for_bit():
+@pytest.mark.parametrize("n_average", [0, 5])
+def test_a_run_resumes_bit_for_bit(n_average):
     x = images()
-    whole = wasserstein_nmf(x, SMALL, generator=make_generator(1))
+    config = replace(SMALL, n_average=n_average, average_every=3)
+    whole = wasserstein_nmf(x, config, generator=make_generator(1))
     generator = make_generator(1)
-    half = wasserstein_nmf(x, replace(SMALL, n_epochs=2), generator=generator)
+    half = wasserstein_nmf(
+        x,
+        replace(config, n_epochs=2, n_average=max(0, n_average - 4)),
+        generator=generator,
+    )
     kept, random = half.tensors(), generator.get_state()
 
     generator = make_generator(9)
@@ -75,7 +81,7 @@ def test_a_run_resumes_bit_for_bit():
     epochs = []
     again = wasserstein_nmf(
         x,
-        SMALL,
+        config,
         state=WNMFState.from_tensors(kept),
         on_epoch=lambda state: epochs.append(state.epoch),
         generator=generator,
@@ -83,7 +89,7 @@ def test_a_run_resumes_bit_for_bit():
     assert epochs == [3, 4, 5, 6]
     for name, tensor in whole.tensors().items():
         assert torch.equal(tensor, again.tensors()[name]), name
-    other = wasserstein_nmf(x, SMALL, generator=make_generator(2))
+    other = wasserstein_nmf(x, config, generator=make_generator(2))
     assert not torch.equal(whole.dictionary, other.dictionary)
 
 
@@ -99,6 +105,29 @@ def test_batches_of_all_images_are_the_whole():
     )
     assert online.n_passes >= 3 * SMALL.mixing_window
     assert not torch.equal(whole.dictionary, online.dictionary)
+
+
+def test_late_models_become_their_means():
+    """Epochs 1 to 3 as they are, 4 to 6 averaged, 7 the first of a new mean."""
+    x = images()
+    seen = []
+
+    def look(state):
+        seen.append((state.dictionary.clone(), state.memberships.x.clone()))
+
+    def learn(n_epochs, n_average, on_epoch=None):
+        config = replace(SMALL, n_epochs=n_epochs, n_average=n_average, average_every=3)
+        generator = make_generator(1)
+        return wasserstein_nmf(x, config, on_epoch=on_epoch, generator=generator)
+
+    learn(6, 0, look)
+    learned = learn(6, 3)
+    found = (learned.dictionary, learned.memberships.x)
+    for part, parts in zip(found, zip(*seen[3:], strict=True), strict=True):
+        torch.testing.assert_close(part, torch.stack(parts).mean(0))
+    longer = learn(7, 4)
+    assert longer.mean is not None
+    assert torch.equal(longer.mean[0], longer.dictionary)
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
@@ -190,6 +219,8 @@ def test_bad_images_are_refused():
         {"n_components": 0},
         {"n_epochs": 0},
         {"n_hold": -1},
+        {"n_average": -1},
+        {"average_every": 0},
         {"batch_size": 0},
         {"step_size": 0.0},
         {"temperature": -1.0},

@@ -18,6 +18,7 @@ from tqdm import trange
 from ebmtut.transport.grid import GridCost, grid_cost, grid_gibbs_pass
 from ebmtut.transport.mirror_descent import (
     AcceleratedDescent,
+    accelerated_start,
     accelerated_step,
     mirror_step,
 )
@@ -160,6 +161,8 @@ def wnmf_epoch(
             whole[batch] = part
     state.value = sum(values) / n
     state.epoch += 1
+    if (n_averaged := state.epoch - config.n_epochs + config.n_average) > 0:
+        _average(state, n_averaged - 1, config.average_every)
     if not state.value > -2 * temperature * data[0].numel():
         raise FloatingPointError(
             f"Wasserstein NMF diverged in epoch {state.epoch}: V is {state.value}; "
@@ -228,6 +231,20 @@ def wasserstein_nmf(
         if on_epoch is not None:
             on_epoch(state)
     return state
+
+
+def _average(state: WNMFState, k: int, every: int) -> None:
+    """Let the k-th model to be averaged join its mean; replace it by a full one."""
+    place = k % every
+    model = (state.dictionary, state.memberships.x)
+    if place == 0 or state.mean is None:
+        state.mean = (model[0].clone(), model[1].clone())
+    else:
+        for mean, now in zip(state.mean, model, strict=True):
+            mean += (now - mean) / (place + 1)
+    if place == every - 1:
+        state.dictionary = state.mean[0].clone()
+        state.memberships = accelerated_start(state.mean[1])
 
 
 def _floored(x: Tensor) -> Tensor:

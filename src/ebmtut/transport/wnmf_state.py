@@ -15,6 +15,8 @@ from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_star
 
 __all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
 
+_MEAN = ("mean.dictionary", "mean.beta")
+
 
 @dataclass(frozen=True)
 class WNMFConfig:
@@ -43,6 +45,12 @@ class WNMFConfig:
     shrink_steps
         Whether gamma falls along with T, so that the model never moves faster
         than the sampler, whose moves are of order T; it does not in the paper.
+    n_average
+        In so many epochs at the end, the model is replaced by its mean again
+        and again, which ends its swings around potentials that lag behind it;
+        0 in the paper.
+    average_every
+        Epochs of each mean.
     batch_size
         Images between two updates; None for all of them. The paper's
         "sequential" updates are 1.
@@ -61,14 +69,18 @@ class WNMFConfig:
     n_hold: int = 100
     slowness: float = 4.0
     shrink_steps: bool = True
+    n_average: int = 0
+    average_every: int = 40
     batch_size: int | None = None
     mixing_window: int = 5
     max_passes: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("n_components", "n_epochs", "mixing_window", "max_passes"):
+        counts = ("n_components", "n_epochs", "average_every")
+        for name in (*counts, "mixing_window", "max_passes"):
             check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_hold", self.n_hold, low=0, integer=True)
+        for name in ("n_hold", "n_average"):
+            check_range(name, getattr(self, name), low=0, integer=True)
         if self.batch_size is not None:
             check_range("batch_size", self.batch_size, low=1, integer=True)
         positive = ("step_size", "membership_step_size", "temperature", "slowness")
@@ -90,6 +102,9 @@ class WNMFState:
         Potentials of the last iteration, (n, height, width).
     epoch : int
         Epochs done.
+    mean : tuple of Tensor, optional
+        Means of dictionary and memberships since the model was last replaced
+        by them, see `average_every`.
     value, n_passes : float, int
         Mean of V(z) in the last epoch, and how many iterations it took.
     """
@@ -98,6 +113,7 @@ class WNMFState:
     memberships: AcceleratedDescent
     U: Tensor
     epoch: int = 0
+    mean: tuple[Tensor, Tensor] | None = None
     value: float = math.nan
     n_passes: int = 0
 
@@ -108,12 +124,15 @@ class WNMFState:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a checkpoint has to hold."""
-        return {
+        kept = {
             "dictionary": self.dictionary,
             **{f"beta.{k}": v for k, v in self.memberships._asdict().items()},
             "U": self.U.contiguous(),
             "epoch": torch.tensor(self.epoch),
         }
+        if self.mean is not None:
+            kept |= dict(zip(_MEAN, self.mean, strict=True))
+        return kept
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> WNMFState:
@@ -121,11 +140,13 @@ class WNMFState:
         memberships = AcceleratedDescent(
             tensors["beta.x"], tensors["beta.z"], tensors["beta.count"]
         )
+        dictionary, beta = (tensors.get(name) for name in _MEAN)
         return cls(
             tensors["dictionary"],
             memberships,
             instances_innermost(tensors["U"]),
             int(tensors["epoch"]),
+            None if dictionary is None or beta is None else (dictionary, beta),
         )
 
 
@@ -163,8 +184,8 @@ def wnmf_start(
     check_range("n_components", config.n_components, high=n)
     pick = torch.randperm(n, generator=generator)[: config.n_components]
     dictionary = 0.5 * data[pick].contiguous() + 0.5 / (height * width)
-    even = data.new_full((n, config.n_components), 1 / config.n_components)
-    return WNMFState(dictionary, accelerated_start(even), torch.zeros_like(data))
+    beta = data.new_full((n, config.n_components), 1 / config.n_components)
+    return WNMFState(dictionary, accelerated_start(beta), torch.zeros_like(data))
 
 
 def mixtures(dictionary: Tensor, beta: Tensor) -> Tensor:
