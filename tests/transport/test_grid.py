@@ -176,3 +176,30 @@ def test_bad_temperatures_are_refused():
             grid_gibbs_pass(
                 p, p, p, grid_cost(4), temperature, generator=make_generator(0)
             )
+
+
+@pytest.mark.parametrize("side", ["p", "q"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.full((3, 4, 4), 1 / 16),
+        torch.full((2, 4, 5), 1 / 20),
+        torch.full((2, 4, 4), 1 / 16).double(),
+    ],
+    ids=["batch", "size", "dtype"],
+)
+def test_masses_that_differ_from_the_potential_are_refused(side, wrong):
+    """Else the kernels would read beyond the end."""
+    fine = images((2, 4, 4), dtype=torch.float32)
+    arguments = {"p": fine, "q": fine} | {side: wrong}
+    with pytest.raises(InputError, match=f"{side} must have shape") as error:
+        grid_gibbs_pass(
+            fine,
+            **arguments,
+            cost=grid_cost(4),
+            temperature=1.0,
+            generator=make_generator(0),
+        )
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match=f"{side} must have shape"):
+        grid_dual_value(fine, **arguments, cost=grid_cost(4))

@@ -213,6 +213,23 @@ def test_bad_images_are_refused():
         wasserstein_nmf(images(2), SMALL, generator=make_generator(0))
 
 
+def test_masses_and_costs_that_do_not_fit_are_refused():
+    data = as_measures(images())
+    cost = grid_cost(6, dtype=torch.float64)
+    for wrong, message in (
+        (2 * data, "p must sum to 1, got 1 too much"),
+        (data - 1 / 36 + data.flip(0), "p must be non-negative"),
+        (data * torch.nan, "p must be finite"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run_until_mixed(data, wrong, data, cost, 1e-3, generator=make_generator(0))
+    for wrong_cost in (grid_cost(5, dtype=torch.float64), grid_cost(6)):
+        with pytest.raises(InputError, match="images must have"):
+            wasserstein_nmf(
+                images(), SMALL, cost=wrong_cost, generator=make_generator(0)
+            )
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -134,7 +134,7 @@ def min_plus(h: Tensor, cost: GridCost) -> Tensor:
     Tensor
         Shape (batch, height, width).
     """
-    _check_images("h", h, cost)
+    check_images("h", h, cost)
     if h.device.type != "cpu":
         return min_plus_reference(h, cost)
     n, height, width = h.shape
@@ -180,15 +180,23 @@ def grid_gibbs_pass(
     U
         That of the last iteration, zeros at the start; (batch, height, width).
     p, q
-        Masses, (batch, height, width); pixels without mass are left out.
+        Masses, (batch, height, width); pixels without mass are left out. That
+        they are non-negative and sum to 1 is not checked, since this is the
+        innermost line of the learning.
     cost
         The cost.
     temperature
         T > 0.
     generator
         Source of randomness.
+
+    Raises
+    ------
+    InputError
+        If T is not positive, or U, p and q differ in shape, dtype or device.
     """
     check_range("temperature", temperature, low=0, include_low=False)
+    _check_sides(U, p, q, cost)
     # -g = theta T / p - U and -L = min(M - g); h mirrors g.
     minus_g = _exponential_minus(U, p, temperature, generator)
     minus_L = min_plus(minus_g, cost)
@@ -212,7 +220,13 @@ def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals
     -------
     GridDuals
         U_i - L_j <= M_ij for all pixels.
+
+    Raises
+    ------
+    InputError
+        If potential and masses differ in shape, dtype or device.
     """
+    _check_sides(start, p, q, cost)
     g = start.masked_fill(p == 0, -torch.inf)
     L = max_plus(g, cost)
     U = min_plus(L.masked_fill(q == 0, torch.inf), cost)
@@ -253,7 +267,8 @@ def _exponential_minus(
     return out.reshape(height, width, n).permute(2, 0, 1)
 
 
-def _check_images(name: str, images: Tensor, cost: GridCost) -> None:
+def check_images(name: str, images: Tensor, cost: GridCost) -> None:
+    """Require a batch of the cost's size and dtype."""
     if images.dim() != 3 or tuple(images.shape[1:]) != cost.shape:
         height, width = cost.shape
         raise InputError(
@@ -264,6 +279,17 @@ def _check_images(name: str, images: Tensor, cost: GridCost) -> None:
         raise InputError(
             f"{name} must have the cost's dtype {cost.rows.dtype}, got {images.dtype}"
         )
+
+
+def _check_sides(U: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> None:
+    """Require potentials and masses that are alike: kernels read all by one index."""
+    check_images("U", U, cost)
+    for name, mass in (("p", p), ("q", q)):
+        if mass.shape != U.shape or mass.dtype != U.dtype or mass.device != U.device:
+            raise InputError(
+                f"{name} must have shape {tuple(U.shape)} and {U.dtype} on {U.device}, "
+                f"as U, got {tuple(mass.shape)} and {mass.dtype} on {mass.device}"
+            )
 
 
 def _padded(cost: Tensor) -> NDArray[np.floating]:

@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.transport.grid import GridCost, grid_cost, grid_gibbs_pass
+from ebmtut.transport._problem import check_masses
+from ebmtut.transport.grid import (
+    GridCost,
+    check_images,
+    grid_cost,
+    grid_gibbs_pass,
+)
 from ebmtut.transport.mirror_descent import (
     AcceleratedDescent,
     accelerated_start,
@@ -76,7 +82,14 @@ def run_until_mixed(
     -------
     U, value, n_passes
         The potentials, V and how many iterations were made.
+
+    Raises
+    ------
+    InputError
+        If masses are negative or do not sum to 1, or shapes differ.
     """
+    for name, mass in (("p", p), ("q", q)):
+        check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
     before = -math.inf
     for n_passes in range(1, max_passes + 1):
         duals = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator)
@@ -208,7 +221,7 @@ def wasserstein_nmf(
     Raises
     ------
     InputError
-        If images are negative or empty, or fewer than K.
+        If images are negative or empty, fewer than K, or do not fit the cost.
     FloatingPointError
         If the learning diverges; names the epoch.
 
@@ -220,6 +233,7 @@ def wasserstein_nmf(
     config = config or WNMFConfig()
     data = as_measures(images)
     cost = cost or grid_cost(*images.shape[1:], dtype=images.dtype)
+    check_images("images", data, cost)
     if state is None:
         state = wnmf_start(data, config, generator=generator)
     bar = trange(
