@@ -234,10 +234,10 @@ def test_digits_say_what_they_are() -> None:
         load_digits("dev", generator=make_generator(0), offline=True)
 
 
-def test_every_published_file_has_places_and_a_hash() -> None:
+def test_every_published_set_has_a_place_and_hashes() -> None:
     files = [file for part in DATASETS.values() for file in part]
-    assert len(files) == len({file.sha256 for file in files}) == 4
-    for file in files:
-        assert file.urls
-        assert all(url.endswith(Path(file.name).name) for url in file.urls)
-        assert len(bytes.fromhex(file.sha256)) == 32
+    assert len(files) == len({file.sha256 for file in files})
+    assert all(len(bytes.fromhex(file.sha256)) == 32 for file in files)
+    # Of alternatives one may have no place, and be used where it lies.
+    assert all(any(file.urls for file in part) for part in DATASETS.values())
+    assert all(url.startswith("http") for file in files for url in file.urls)
