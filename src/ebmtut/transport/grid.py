@@ -180,9 +180,8 @@ def grid_gibbs_pass(
     U
         That of the last iteration, zeros at the start; (batch, height, width).
     p, q
-        Masses, (batch, height, width); pixels without mass are left out. That
-        they are non-negative and sum to 1 is not checked, since this is the
-        innermost line of the learning.
+        Masses, (batch, height, width); pixels without mass are left out. Their
+        values are not checked, since this is the learning's innermost line.
     cost
         The cost.
     temperature
@@ -193,7 +192,7 @@ def grid_gibbs_pass(
     Raises
     ------
     InputError
-        If T is not positive, or U, p and q differ in shape, dtype or device.
+        If T is not positive, or U, p and q are not alike.
     """
     check_range("temperature", temperature, low=0, include_low=False)
     _check_sides(U, p, q, cost)
@@ -236,10 +235,7 @@ def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals
 def grid_dual_value(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> Tensor:
     """Return a lower bound of the transport cost from any potential, (batch,).
 
-    Parameters
-    ----------
-    start, p, q, cost
-        As for :func:`grid_duals`.
+    Takes what :func:`grid_duals` does.
     """
     return grid_duals(start, p, q, cost).value(p, q)
 

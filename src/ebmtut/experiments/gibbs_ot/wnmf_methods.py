@@ -78,7 +78,7 @@ def wnmf_job(
     }
     if config.n_bound_passes:
         bounds = dual_bounds(
-            instances_innermost(mixtures),
+            instances_innermost(mixtures.to(data)),
             data,
             cost,
             config.n_bound_passes,
