@@ -21,7 +21,7 @@ from ebmtut.experiments.perturb_and_max_product.deconvolution_reports import (
     draw_deconvolution,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.message_passing.deconvolution import (
+from ebmtut.message_passing import (
     EVIDENCE,
     binary_convolution,
     sample_deconvolution,
