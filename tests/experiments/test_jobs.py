@@ -11,7 +11,14 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
 from ebmtut.random import make_generator
 
 # Worker processes import these by name.
@@ -210,3 +217,19 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         parent.wait()
     workers = [int(path.name) for path in seen.iterdir()]
     assert wait_until(lambda: not any(map(is_running, workers)))
+
+
+def test_every_cell_meets_every_seed_and_finds_its_runs_again(tmp_path):
+    cells = {"three, as printed": {"n": 3}, "four": {"n": 4}}
+    jobs = seeded_jobs(cells, [7, 8])
+    assert list(jobs) == [
+        "three-as-printed-7",
+        "four-7",
+        "three-as-printed-8",
+        "four-8",
+    ]
+    outcomes = run_jobs(draw, jobs, folder=tmp_path, n_workers=1)
+    for cell, arguments in cells.items():
+        runs = runs_of(outcomes, cell, [8, 7])
+        assert [len(run.arrays["x"]) for run in runs] == [arguments["n"]] * 2
+        assert scalars_of(runs)["seed"] == [8, 7]

@@ -13,9 +13,11 @@ from ebmtut.experiments.perturb_and_max_product.deconvolution import (
     PROTOCOLS,
     DeconvolutionConfig,
     deconvolution_job,
+    run_deconvolution,
+)
+from ebmtut.experiments.perturb_and_max_product.deconvolution_measures import (
     feature_distances,
     out_of_reach,
-    run_deconvolution,
 )
 
 TINY = DeconvolutionConfig(n_images=6, n_sweeps=3, n_seeds=2, n_shown=2)

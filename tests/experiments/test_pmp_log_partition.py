@@ -11,12 +11,14 @@ from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.perturb_and_max_product.log_partition import (
-    ENSEMBLES,
     LogPartitionConfig,
-    dense_model,
-    lattice_model,
     log_partition_job,
     run_log_partition,
+)
+from ebmtut.experiments.perturb_and_max_product.log_partition_models import (
+    ENSEMBLES,
+    dense_model,
+    lattice_model,
 )
 from ebmtut.random import make_generator
 

@@ -11,15 +11,15 @@ from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.perturb_and_max_product import rbm_learning
-from ebmtut.experiments.perturb_and_max_product.rbm import (
-    distances,
-    rbm_data,
-    reference,
-)
+from ebmtut.experiments.perturb_and_max_product.rbm_data import rbm_data
 from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
     METHODS,
     draw_rbm,
     learn_rbm,
+)
+from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
+    distances,
+    reference,
 )
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd

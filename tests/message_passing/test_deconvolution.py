@@ -7,7 +7,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.data.shapes import SHAPES, shape_images, shapes
-from ebmtut.message_passing.deconvolution import (
+from ebmtut.message_passing import (
     binary_convolution,
     deconvolve,
     deconvolve_reference,

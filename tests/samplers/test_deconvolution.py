@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from ebmtut.checks import InputError
-from ebmtut.message_passing.deconvolution import binary_convolution
+from ebmtut.message_passing import binary_convolution
 from ebmtut.random import make_generator
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 from ebmtut.states import enumerate_states, states_to_index

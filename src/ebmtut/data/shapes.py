@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import check_range
-from ebmtut.message_passing.deconvolution import binary_convolution
+from ebmtut.message_passing import binary_convolution
 from ebmtut.random import bernoulli
 
 __all__ = ["SHAPES", "ShapeImages", "shape_images", "shapes"]

@@ -1,9 +1,9 @@
 """The Ising model with arbitrary couplings."""
 
-import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import check_finite, check_shape
+from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
 
@@ -54,8 +54,7 @@ class Ising(Energy):
     @property
     def symmetric_coupling(self) -> Tensor:
         """J itself: symmetric, with a zero diagonal, shape (n_sites, n_sites)."""
-        half = self.coupling / 2
-        return (half + half.T) * (1 - torch.eye(self.n_sites).to(half))
+        return symmetric_part(self.coupling)
 
     def forward(self, x: Tensor) -> Tensor:
         """Energies -s'Js - b's.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError, check_finite, check_shape
+from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 
@@ -84,8 +85,7 @@ class BoltzmannMachine(Energy):
     @property
     def symmetric_weight(self) -> Tensor:
         """W itself: symmetric, with a zero diagonal, shape (n_sites, n_sites)."""
-        half = self.weight / 2
-        return (half + half.T) * (1 - torch.eye(self.n_sites).to(half))
+        return symmetric_part(self.weight)
 
     def pair_terms(self) -> PairTerms:
         """Return all pairs i < j, row by row; weights without a gradient."""

@@ -11,7 +11,7 @@ import math
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,14 @@ from tqdm import tqdm
 from ebmtut.checks import check_range
 from ebmtut.results import git_commit, load_checkpoint, save_checkpoint, to_json
 
-__all__ = ["Outcome", "commits_of", "run_jobs", "scalars_of"]
+__all__ = [
+    "Outcome",
+    "commits_of",
+    "run_jobs",
+    "runs_of",
+    "scalars_of",
+    "seeded_jobs",
+]
 
 
 @dataclass
@@ -126,6 +133,36 @@ def run_jobs(
                             done(name, future.result())
                     raise
     return {name: outcomes[name] for name in jobs}
+
+
+def seeded_jobs(
+    cells: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]
+) -> dict[str, Mapping[str, Any]]:
+    """Make a job of every cell of a table and every seed, for `run_jobs`.
+
+    Parameters
+    ----------
+    cells
+        Keyword arguments by cell, all but ``seed``.
+    seeds
+        What ``seed`` is, in turn.
+    """
+    return {
+        _job_name(cell, seed): {**arguments, "seed": seed}
+        for seed in seeds
+        for cell, arguments in cells.items()
+    }
+
+
+def runs_of(
+    outcomes: Mapping[str, Outcome], cell: str, seeds: Iterable[int]
+) -> list[Outcome]:
+    """Pick one cell's outcomes from those of `seeded_jobs`, in the seeds' order."""
+    return [outcomes[_job_name(cell, seed)] for seed in seeds]
+
+
+def _job_name(cell: str, seed: int) -> str:
+    return f"{cell.replace(', ', '-').replace(' ', '-')}-{seed}"
 
 
 def scalars_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:

@@ -1,14 +1,13 @@
 """Max-product message passing, and what is perturbed and sampled by it."""
 
-from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_descent
-from ebmtut.message_passing.deconvolution import (
+from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,
     binary_convolution,
-    deconvolve,
-    deconvolve_reference,
-    sample_deconvolution,
 )
+from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_descent
+from ebmtut.message_passing.deconvolution import deconvolve, deconvolve_reference
+from ebmtut.message_passing.deconvolution_samples import sample_deconvolution
 from ebmtut.message_passing.factors import (
     and_to_bottom,
     and_to_tops,

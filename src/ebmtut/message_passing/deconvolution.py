@@ -1,91 +1,22 @@
-"""Binary deconvolution: which shapes, placed where, make these images?
-
-An image is the OR of binary features placed at some locations,
-X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both
-unknown (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). Every image
-has its own S, all share W, and permuting the features changes nothing: the
-posterior has many equal modes.
+"""Binary deconvolution by max-product.
 
 The plain version here and the compiled one send the same messages.
 """
 
-import math
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
-from torch.nn.functional import conv_transpose2d, fold, pad, unfold
+from torch.nn.functional import fold, pad, unfold
 
-from ebmtut.checks import (
-    InputError,
-    check_choice,
-    check_finite,
-    check_range,
-    check_shape,
-)
+from ebmtut.checks import InputError, check_finite, check_range, check_shape
 from ebmtut.message_passing import _factor_kernels as kernels
+from ebmtut.message_passing.binary_convolution import (
+    EVIDENCE,
+    Deconvolution,
+    check_images,
+)
 from ebmtut.message_passing.factors import and_to_bottom, and_to_tops, or_to_tops
-from ebmtut.random import logistic
 
-__all__ = [
-    "EVIDENCE",
-    "Deconvolution",
-    "binary_convolution",
-    "deconvolve",
-    "deconvolve_reference",
-    "sample_deconvolution",
-]
-
-#: Log-odds of an observed pixel, those of the probability 1e-100.
-EVIDENCE = 100 * math.log(10)
-
-
-@dataclass(frozen=True)
-class Deconvolution:
-    """Locations and features, and how sure max-product is of them.
-
-    Attributes
-    ----------
-    locations : Tensor
-        S, bits of shape (n_images, n_features, rows, columns).
-    features : Tensor
-        W, bits of shape (n_features, feature_rows, feature_columns).
-    location_beliefs, feature_beliefs : Tensor
-        Log-odds of the same shapes; a bit is 1 where they are positive.
-    changes : Tensor
-        Largest change of a feature's belief in each sweep, shape (n_sweeps,).
-    """
-
-    locations: Tensor
-    features: Tensor
-    location_beliefs: Tensor
-    feature_beliefs: Tensor
-    changes: Tensor
-
-    @property
-    def images(self) -> Tensor:
-        """What the locations and features make, (n_images, height, width)."""
-        return binary_convolution(self.locations, self.features)
-
-
-def binary_convolution(locations: Tensor, features: Tensor) -> Tensor:
-    """Place features at locations; where any of them is black, the image is.
-
-    Parameters
-    ----------
-    locations : Tensor
-        Bits, shape (n_images, n_features, rows, columns), floating.
-    features : Tensor
-        Bits, shape (n_features, feature_rows, feature_columns).
-
-    Returns
-    -------
-    Tensor
-        Bits, shape (n_images, rows + feature_rows - 1,
-        columns + feature_columns - 1).
-    """
-    counts = conv_transpose2d(locations, features[:, None].to(locations))
-    return (counts[:, 0] > 0.5).to(locations)
+__all__ = ["deconvolve", "deconvolve_reference"]
 
 
 def deconvolve(
@@ -141,10 +72,9 @@ def deconvolve(
     -----
     See the chapter :doc:`/book/perturb_and_max_product/deconvolution`.
     """
-    _check(images, location_unaries, feature_unaries, n_sweeps, damping, evidence)
-    if start is not None:
-        check_shape("start", start, feature_unaries.shape)
-        check_finite("start", start)
+    _check(
+        images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start
+    )
     if images.device.type != "cpu":
         return deconvolve_reference(
             images,
@@ -186,10 +116,9 @@ def deconvolve_reference(
 
     Takes, returns and raises what :func:`deconvolve` does.
     """
-    _check(images, location_unaries, feature_unaries, n_sweeps, damping, evidence)
-    if start is not None:
-        check_shape("start", start, feature_unaries.shape)
-        check_finite("start", start)
+    _check(
+        images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start
+    )
     n_images, height, width = images.shape
     shape = feature_unaries.shape[1:]
     border = (shape[1] - 1, shape[1] - 1, shape[0] - 1, shape[0] - 1)
@@ -229,104 +158,6 @@ def deconvolve_reference(
     return _decode(s_beliefs, w, torch.stack([images.new_zeros(()), *changes])[1:])
 
 
-def sample_deconvolution(
-    images: Tensor,
-    n_features: int,
-    feature_shape: tuple[int, int],
-    n_sweeps: int,
-    *,
-    generator: torch.Generator,
-    location_prior: float = 0.01,
-    feature_prior: float = 0.25,
-    location_copies: int = 1,
-    n_starts: int = 1,
-    damping: float = 0.5,
-    evidence: float = EVIDENCE,
-    kernel: str = "compiled",
-) -> Deconvolution:
-    """Draw one posterior sample of locations and features by PMP.
-
-    Logistic noise, the difference of two Gumbels, on every log-odds of S and
-    W; then max-product. Of several starts of the same perturbed problem the
-    one with the highest score is kept.
-
-    Parameters
-    ----------
-    images : Tensor
-        Bits, shape (n_images, height, width), floating.
-    n_features, feature_shape : int, (int, int)
-        Size of W.
-    n_sweeps : int
-        Updates of all messages.
-    generator : torch.Generator
-        Source of the perturbations.
-    location_prior, feature_prior : float
-        Probabilities of a 1 in S and in W, in (0, 1).
-    location_copies : int
-        How often the perturbed log-odds of a location count. 1 is the model;
-        the authors' program adds them once for every pixel of a feature.
-    n_starts : int
-        Runs of max-product: one from the prior, the others with logistic
-        noise as ``start``.
-    damping, evidence : float
-        As in :func:`deconvolve`.
-    kernel : {"compiled", "reference"}
-        Which of the two versions sends the messages.
-
-    Returns
-    -------
-    Deconvolution
-
-    Raises
-    ------
-    InputError
-        As :func:`deconvolve`, and if a prior or a size is out of range.
-    """
-    check_range("n_features", n_features, low=1, integer=True)
-    for name, prior in (
-        ("location_prior", location_prior),
-        ("feature_prior", feature_prior),
-    ):
-        check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
-    check_range("location_copies", location_copies, low=1, integer=True)
-    check_range("n_starts", n_starts, low=1, integer=True)
-    check_choice("kernel", kernel, ("compiled", "reference"))
-    _check_sizes(images, feature_shape)
-    rows, columns = feature_shape
-    n_images, height, width = images.shape
-    grid = (height - rows + 1, width - columns + 1)
-
-    def noise(*shape: int) -> Tensor:
-        return logistic(
-            shape, generator=generator, dtype=images.dtype, device=images.device
-        )
-
-    s_prior, w_prior = (math.log(p / (1 - p)) for p in (location_prior, feature_prior))
-    s_unaries = location_copies * (noise(n_images, n_features, *grid) + s_prior)
-    w_unaries = noise(n_features, rows, columns) + w_prior
-    send = deconvolve if kernel == "compiled" else deconvolve_reference
-    runs = [
-        send(
-            images,
-            s_unaries,
-            w_unaries,
-            n_sweeps,
-            damping=damping,
-            evidence=evidence,
-            start=noise(n_features, rows, columns) if k else None,
-        )
-        for k in range(n_starts)
-    ]
-
-    def score(run: Deconvolution) -> float:
-        prior = (run.locations * s_unaries).double().sum()
-        prior += (run.features * w_unaries).double().sum()
-        pixels = ((2 * images - 1) * run.images).double().sum()
-        return float(prior + evidence * pixels)
-
-    return max(runs, key=score)
-
-
 def _decode(s_beliefs: Tensor, w_beliefs: Tensor, changes: Tensor) -> Deconvolution:
     return Deconvolution(
         (s_beliefs > 0).to(s_beliefs),
@@ -337,18 +168,6 @@ def _decode(s_beliefs: Tensor, w_beliefs: Tensor, changes: Tensor) -> Deconvolut
     )
 
 
-def _check_sizes(images: Tensor, feature_shape: tuple[int, int]) -> None:
-    if images.dim() != 3 or not images.is_floating_point():
-        raise InputError(
-            "images must be floating, of shape (n_images, height, width), "
-            f"got {tuple(images.shape)} of {images.dtype}"
-        )
-    if bool(((images != 0) & (images != 1)).any()):
-        raise InputError("images must hold only 0 and 1")
-    for side, size in zip(feature_shape, images.shape[1:], strict=True):
-        check_range("side of a feature", side, low=1, high=size, integer=True)
-
-
 def _check(
     images: Tensor,
     location_unaries: Tensor,
@@ -356,6 +175,7 @@ def _check(
     n_sweeps: int,
     damping: float,
     evidence: float,
+    start: Tensor | None,
 ) -> None:
     if feature_unaries.dim() != 3:
         raise InputError(
@@ -363,7 +183,7 @@ def _check(
             f"got {tuple(feature_unaries.shape)}"
         )
     n_features, rows, columns = feature_unaries.shape
-    _check_sizes(images, (rows, columns))
+    check_images(images, (rows, columns))
     n_images, height, width = images.shape
     want = (n_images, n_features, height - rows + 1, width - columns + 1)
     if location_unaries.shape != want:
@@ -376,3 +196,6 @@ def _check(
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
     check_range("damping", damping, low=0, high=1, include_high=False)
     check_range("evidence", evidence, low=0, include_low=False)
+    if start is not None:
+        check_shape("start", start, feature_unaries.shape)
+        check_finite("start", start)

@@ -6,22 +6,31 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn.functional import pad
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data.shapes import ShapeImages, shape_images
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
+from ebmtut.experiments.perturb_and_max_product.deconvolution_measures import (
+    feature_distances,
+    out_of_reach,
+)
 from ebmtut.experiments.perturb_and_max_product.deconvolution_reports import (
     check_deconvolution,
     draw_deconvolution,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.message_passing.deconvolution import (
+from ebmtut.message_passing import (
     EVIDENCE,
     binary_convolution,
     sample_deconvolution,
@@ -36,8 +45,6 @@ __all__ = [
     "DeconvolutionConfig",
     "Protocol",
     "deconvolution_job",
-    "feature_distances",
-    "out_of_reach",
     "run_deconvolution",
 ]
 
@@ -119,69 +126,6 @@ class DeconvolutionConfig:
         """Draw the images."""
         generator = make_generator(self.data_seed)
         return shape_images(self.n_images, grid=self.grid, generator=generator)
-
-
-def feature_distances(found: Tensor, truth: Tensor) -> Tensor:
-    """Pixels by which each true feature misses its closest inferred one.
-
-    Parameters
-    ----------
-    found : Tensor
-        Inferred features, shape (n_features, side, side).
-    truth : Tensor
-        True features, shape (n_true, small, small), no larger; every shift
-        inside an inferred feature is allowed, and all other pixels of it
-        should be white.
-
-    Returns
-    -------
-    Tensor
-        Integers, shape (n_true,); 0 where a feature was found.
-    """
-    slack = found.shape[-1] - truth.shape[-1]
-    shifted = torch.stack(
-        [
-            pad(truth, (x, slack - x, y, slack - y))
-            for y in range(slack + 1)
-            for x in range(slack + 1)
-        ]
-    )
-    differs = shifted[:, :, None] != found
-    return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
-
-
-def out_of_reach(locations: Tensor, slack: int, n_spare: int) -> int:
-    """Shapes that no inferred location can place, at the very least.
-
-    A shape of side s that sits at a shift inside a window of side s + slack
-    reaches only the places from that shift on, slack fewer each way. A spare
-    feature may hold one shape at a second shift.
-
-    Parameters
-    ----------
-    locations : Tensor
-        True S, bits of shape (n_images, n_true, rows, columns).
-    slack : int
-        Side of a window less that of a shape.
-    n_spare : int
-        Inferred features beyond the true ones, 0 or 1.
-    """
-    check_range("n_spare", n_spare, low=0, high=1, integer=True)
-    seen = locations.sum(dim=0)
-    rows, columns = seen.shape[1:]
-    reached = []
-    for y in range(slack + 1):
-        for x in range(slack + 1):
-            mask = torch.zeros(rows, columns, dtype=torch.bool)
-            mask[y : rows - slack + y, x : columns - slack + x] = True
-            reached.append(mask)
-    one = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached])
-    best = one.amax(dim=0)
-    two = torch.stack(
-        [(seen * (a | b)).sum(dim=(1, 2)) for a in reached for b in reached]
-    )
-    gain = float((two.amax(dim=0) - best).max()) if n_spare else 0.0
-    return round(float(seen.sum() - best.sum()) - gain)
 
 
 def deconvolution_job(
@@ -271,18 +215,14 @@ def run_deconvolution(
         The samples are drawn on the CPU, whatever the device.
     """
     seeds = range(seed, seed + config.n_seeds)
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{name.replace(' ', '-')}-{k}": {
-            "protocol": PROTOCOLS[name],
-            "config": replace(config, protocols=(), n_seeds=1),
-            "seed": k,
-        }
+    alone = replace(config, protocols=(), n_seeds=1)
+    cells = {
+        name: {"protocol": PROTOCOLS[name], "config": alone}
         for name in config.protocols
-        for k in seeds
     }
     outcomes = run_jobs(
         deconvolution_job,
-        jobs,
+        seeded_jobs(cells, seeds),
         folder=checkpoints,
         progress=progress,
         label="pmp/deconvolution",
@@ -292,10 +232,10 @@ def run_deconvolution(
         "truth/features": data.features.numpy().astype(np.uint8),
         "truth/images": data.images[: config.n_shown].numpy().astype(np.uint8),
     }
-    table: dict[str, Any] = {}
+    table = {}
     for name in config.protocols:
-        runs = [outcomes[f"{name.replace(' ', '-')}-{k}"] for k in seeds]
-        table[name] = {key: [r.scalars[key] for r in runs] for key in runs[0].scalars}
+        runs = runs_of(outcomes, name, seeds)
+        table[name] = scalars_of(runs)
         for key in runs[0].arrays:
             arrays[f"{name}/{key}"] = np.stack([run.arrays[key] for run in runs])
     slack = config.feature_side - data.features.shape[-1]

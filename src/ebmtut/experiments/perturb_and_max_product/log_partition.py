@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,20 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
-from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
-from ebmtut.exact import (
-    exact_log_partition,
-    torus_log_partition,
-    transfer_log_partition,
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    seeded_jobs,
 )
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs
+from ebmtut.experiments.perturb_and_max_product.log_partition_models import (
+    ENSEMBLES,
+    Ensemble,
+    dense_model,
+    lattice_model,
+)
 from ebmtut.experiments.perturb_and_max_product.log_partition_reports import (
     check_log_partition,
     draw_log_partition,
@@ -36,45 +42,11 @@ from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 
 __all__ = [
-    "ENSEMBLES",
     "LOG_PARTITION",
-    "Ensemble",
     "LogPartitionConfig",
-    "dense_model",
-    "lattice_model",
     "log_partition_job",
     "run_log_partition",
 ]
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """A kind of model.
-
-    Attributes
-    ----------
-    kind : {"lattice", "dense"}
-        A periodic square lattice, or all pairs.
-    coupling : float
-        Of a lattice, w in exp(w s_i s_j), every edge counted once.
-    n_uniform : int
-        Of a dense model: a pair's w is the sum of so many uniform numbers in
-        [-2, 2]; its b is uniform in [-0.1, 0.1].
-    """
-
-    kind: str
-    coupling: float = 0.1
-    n_uniform: int = 1
-
-
-# The program has each pair twice in its energy, and -0.1 on the lattice: a
-# coupling of -0.2, and a pair of two independent weights.
-ENSEMBLES: Mapping[str, Ensemble] = {
-    "lattice": Ensemble("lattice"),
-    "dense": Ensemble("dense"),
-    "lattice, as programmed": Ensemble("lattice", coupling=-0.2),
-    "dense, as programmed": Ensemble("dense", n_uniform=2),
-}
 
 
 @dataclass(frozen=True)
@@ -116,63 +88,6 @@ class LogPartitionConfig:
         check_range("n_models", self.n_models, low=1, integer=True)
         check_range("n_perturbations", self.n_perturbations, low=1, integer=True)
         check_range("n_on_lattice", self.n_on_lattice, low=1, integer=True)
-
-
-def dense_model(
-    n_sites: int, n_uniform: int = 1, *, generator: torch.Generator
-) -> tuple[BoltzmannMachine, float]:
-    """Draw a fully connected Ising model, as a Boltzmann machine.
-
-    Parameters
-    ----------
-    n_sites : int
-        Number of sites, at most 24.
-    n_uniform : int
-        See `Ensemble`.
-    generator : torch.Generator
-        Source of the weights.
-
-    Returns
-    -------
-    model : BoltzmannMachine
-    log_z : float
-        Its exact log partition function.
-    """
-    w = torch.zeros(n_sites, n_sites, dtype=torch.float64)
-    for _ in range(n_uniform):
-        w += 4 * torch.rand(w.shape, generator=generator, dtype=w.dtype) - 2
-    b = 0.2 * torch.rand(n_sites, generator=generator, dtype=w.dtype) - 0.1
-    upper = w.triu(1)
-    # Ising counts each pair twice.
-    model = BoltzmannMachine.from_ising(Ising((upper + upper.T) / 2, b))
-    with torch.no_grad():
-        return model, float(exact_log_partition(model, n_sites))
-
-
-def lattice_model(side: int, coupling: float) -> tuple[BoltzmannMachine, float]:
-    """Return a periodic lattice without field, as a Boltzmann machine.
-
-    Parameters
-    ----------
-    side : int
-        Sites a side.
-    coupling : float
-        w in exp(w s_i s_j), every edge counted once.
-
-    Returns
-    -------
-    model : BoltzmannMachine
-    log_z : float
-        Its exact log partition function: Kaufman's formula where that holds,
-        else by transfer matrix.
-    """
-    ising = LatticeIsing(side, coupling / 2).to_dense()
-    frustrated = coupling < 0 and side % 2 == 1
-    exact = transfer_log_partition if frustrated else torus_log_partition
-    with torch.no_grad():
-        # The Boltzmann machine gives the state of zeros the energy 0.
-        shift = float(ising(torch.zeros(1, side**2, dtype=torch.float64)))
-    return BoltzmannMachine.from_ising(ising), exact(side, side, coupling) + shift
 
 
 def log_partition_job(
@@ -277,29 +192,27 @@ def run_log_partition(
         lie in the arrays ``ensemble/method``, (n_sizes, n_errors). Computed on
         the CPU, whatever the device.
     """
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{name.replace(', ', '-').replace(' ', '-')}-{size}-{seed}": {
-            "ensemble": ENSEMBLES[name],
-            "size": size,
-            "config": replace(config, ensembles=(), sizes=()),
-            "seed": seed,
-        }
+    alone = replace(config, ensembles=(), sizes=())
+    cells = {
+        f"{name}-{size}": {"ensemble": ENSEMBLES[name], "size": size, "config": alone}
         for name in config.ensembles
         for size in config.sizes
     }
     outcomes = run_jobs(
         log_partition_job,
-        jobs,
+        seeded_jobs(cells, [seed]),
         folder=checkpoints,
         progress=progress,
         label="pmp/log-partition",
     )
-    parts = iter(outcomes.values())
     arrays: dict[str, np.ndarray] = {}
     table: dict[str, Any] = {}
     costs: dict[str, Any] = {}
     for name in config.ensembles:
-        runs = {size: next(parts) for size in config.sizes}
+        runs = {
+            size: runs_of(outcomes, f"{name}-{size}", [seed])[0]
+            for size in config.sizes
+        }
         costs[name] = {str(size): run.scalars for size, run in runs.items()}
         table[name] = {}
         for method in next(iter(runs.values())).arrays:

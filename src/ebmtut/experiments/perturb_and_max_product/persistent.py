@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,14 @@ from torch import Tensor
 from ebmtut.checks import check_range
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
 from ebmtut.experiments.perturb_and_max_product.chains import start_bits
 from ebmtut.experiments.perturb_and_max_product.persistent_reports import (
     check_persistent,
@@ -240,35 +247,27 @@ def run_persistent(
     """
     ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
     alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{n}-{way}-{k}-{seed + run}": {
-            "n_sites": n,
-            "rho": rho,
-            "n_sweeps": k,
-            "config": alone,
-            "seed": seed + run,
-        }
-        for run in range(config.n_seeds)
+    seeds = range(seed, seed + config.n_seeds)
+    cells = {
+        f"{n}-{way}-{k}": {"n_sites": n, "rho": rho, "n_sweeps": k, "config": alone}
         for n in config.sizes
         for k in config.sweeps
         for way, rho in ways.items()
     }
     outcomes = run_jobs(
         persistent_job,
-        jobs,
+        seeded_jobs(cells, seeds),
         folder=checkpoints,
         n_workers=1,  # chains are spread over threads
         progress=progress,
         label="pmp/persistent",
     )
-
-    def seeds(n: int, way: str, k: int) -> list[Outcome]:
-        runs = range(seed, seed + config.n_seeds)
-        return [outcomes[f"{n}-{way}-{k}-{run}"] for run in runs]
-
     table = {
         str(n): {
-            way: {str(k): scalars_of(seeds(n, way, k)) for k in config.sweeps}
+            way: {
+                str(k): scalars_of(runs_of(outcomes, f"{n}-{way}-{k}", seeds))
+                for k in config.sweeps
+            }
             for way in ways
         }
         for n in config.sizes

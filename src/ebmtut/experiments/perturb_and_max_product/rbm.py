@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch.nn.functional import max_pool2d
 
-from ebmtut.checks import check_choice, check_range
-from ebmtut.data import digits_at_hand
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
+from ebmtut.experiments.perturb_and_max_product.rbm_data import RBMConfig, rbm_data
 from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
-    METHODS,
     draw_rbm,
     learn_rbm,
     random_rbm,
+)
+from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
+    distances,
+    reference,
 )
 from ebmtut.experiments.perturb_and_max_product.rbm_reports import (
     check_descent,
@@ -32,7 +36,6 @@ from ebmtut.experiments.perturb_and_max_product.rbm_reports import (
     draw_twos,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.metrics import hamming_distances, hamming_kernel_mean
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
@@ -40,136 +43,11 @@ __all__ = [
     "COORDINATE_DESCENT",
     "RBM_DIGITS",
     "RBM_TWOS",
-    "RBMConfig",
-    "distances",
-    "rbm_data",
     "rbm_job",
-    "reference",
     "run_rbm",
 ]
 
 N_SHOWN = 25
-
-
-@dataclass(frozen=True)
-class RBMConfig:
-    """Which digits, how they are learned, and how the samples are judged.
-
-    Parameters
-    ----------
-    methods
-        Some of `METHODS`.
-    samplers
-        By which every learned model is sampled, some of `METHODS`; "own" is that
-        of its learning.
-    digit
-        The only digit to learn, or -1 for all.
-    source
-        Where the digits come from, as for `ebmtut.data.digits_at_hand`.
-    shrink
-        Pixels a side that are pooled into one: 1 for 28x28.
-    n_hidden, n_steps, learning_rate, optimizer, hidden, batch_size, n_chains
-        As for `learn_rbm`.
-    n_sweeps
-        Sweeps a sample of learning takes.
-    n_sweeps_of
-        Other numbers of sweeps, by method.
-    sweeps
-        At which samples of the learned model are judged.
-    n_judged
-        Samples by which a model is judged.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``.
-    lp_shrink, lp_hidden, lp_steps, lp_chains
-        The smaller problem on which linear programs are compared with PMP;
-        ``lp_steps`` 0 leaves it out.
-    """
-
-    methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
-    samplers: tuple[str, ...] = ("own",)
-    digit: int = -1
-    source: str = "auto"
-    shrink: int = 1
-    n_hidden: int = 100
-    n_steps: int = 1000
-    learning_rate: float = 0.01
-    optimizer: str = "adam"
-    hidden: str = "mean"
-    batch_size: int = 100
-    n_chains: int = 50
-    n_sweeps: int = 100
-    n_sweeps_of: Mapping[str, int] = field(default_factory=dict)
-    sweeps: tuple[int, ...] = (50, 100, 200, 2000)
-    n_judged: int = 100
-    n_seeds: int = 1
-    lp_shrink: int = 4
-    lp_hidden: int = 10
-    lp_steps: int = 0
-    lp_chains: int = 20
-
-    def __post_init__(self) -> None:
-        for method in (*self.methods, *self.n_sweeps_of):
-            check_choice("methods", method, METHODS)
-        for sampler in self.samplers:
-            check_choice("samplers", sampler, ("own", *METHODS))
-        check_range("digit", self.digit, low=-1, high=9, integer=True)
-        for name in ("shrink", "n_hidden", "n_steps", "n_sweeps", "n_seeds"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_judged", self.n_judged, low=2, integer=True)
-
-
-def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
-    """Return the digits as bits, (n, n_visible), in random order, and their source.
-
-    A pixel is 1 above one half, a pooled one if any of its pixels is.
-    """
-    generator = make_generator(seed)
-    data = digits_at_hand(config.source, generator=generator)
-    images = data.images
-    if config.digit >= 0:
-        images = images[data.labels == config.digit]
-    x = max_pool2d((images > 0.5).float()[:, None], config.shrink).flatten(1)
-    return x[torch.randperm(len(x), generator=generator)], data.source
-
-
-class Reference(NamedTuple):
-    """Data to judge samples by, and its mean kernels, which are dear to compute."""
-
-    x: Tensor
-    within: dict[str, float]
-
-
-def reference(x: Tensor) -> Reference:
-    """Prepare data, bits of shape (n, n_visible), for `distances`."""
-    rates = {"log_mmd2": 1 / x.shape[1], "sharp": 0.1}
-    return Reference(
-        x, {name: hamming_kernel_mean(x, x, rate) for name, rate in rates.items()}
-    )
-
-
-def distances(samples: Tensor, data: Reference) -> dict[str, float]:
-    """How far samples are from data, by three measures.
-
-    Returns
-    -------
-    dict
-        ``log_mmd2``: log of the squared MMD, a V-statistic, with the paper's
-        kernel exp(-average Hamming distance). ``sharp``: the same with
-        exp(-0.1 Hamming distance), which sees more than the pixels' means.
-        ``nearest``: mean part of the pixels by which a sample differs from the
-        datum nearest to it.
-    """
-    rates = {"log_mmd2": 1 / samples.shape[1], "sharp": 0.1}
-    squared = {
-        name: hamming_kernel_mean(samples, samples, rate)
-        + data.within[name]
-        - 2 * hamming_kernel_mean(samples, data.x, rate)
-        for name, rate in rates.items()
-    }
-    nearest = hamming_distances(samples, data.x).min(1).values.mean()
-    # At a zero, samples that are the data, rounding may fall below.
-    logs = {name: math.log(max(value, 1e-12)) for name, value in squared.items()}
-    return logs | {"nearest": float(nearest) / samples.shape[1]}
 
 
 def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
@@ -244,15 +122,8 @@ def run_rbm(
         Arrays ``method/sampler@sweeps``, ``data`` and ``null``.
     """
     own = replace(config, methods=(), n_seeds=1, lp_steps=0)
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{method.replace(' ', '-')}-{seed + k}": {
-            "method": method,
-            "config": own,
-            "seed": seed + k,
-        }
-        for k in range(config.n_seeds)
-        for method in config.methods
-    }
+    seeds = range(seed, seed + config.n_seeds)
+    jobs = seeded_jobs({m: {"method": m, "config": own} for m in config.methods}, seeds)
     small = replace(
         own,
         shrink=config.lp_shrink,
@@ -277,8 +148,7 @@ def run_rbm(
     )
     table, arrays = {}, {}
     for method in config.methods:
-        name = method.replace(" ", "-")
-        runs = [outcomes[f"{name}-{seed + k}"] for k in range(config.n_seeds)]
+        runs = runs_of(outcomes, method, seeds)
         table[method] = scalars_of(runs)
         for key, pictures in runs[0].arrays.items():
             arrays[f"{method}/{key}"] = pictures

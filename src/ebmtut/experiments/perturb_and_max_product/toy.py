@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +14,14 @@ from torch import Tensor
 from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.message_passing import perturb_and_max_product
@@ -150,18 +155,12 @@ def run_toy(
         ``path/solver`` are theta over the steps of each seed,
         ``frequencies/solver`` those of the 16 states, and ``data`` their law.
     """
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{solver}-{seed + k}": {
-            "solver": solver,
-            "config": replace(config, solvers=(), n_seeds=1),
-            "seed": seed + k,
-        }
-        for k in range(config.n_seeds)
-        for solver in config.solvers
-    }
+    seeds = range(seed, seed + config.n_seeds)
+    alone = replace(config, solvers=(), n_seeds=1)
+    cells = {s: {"solver": s, "config": alone} for s in config.solvers}
     outcomes = run_jobs(
         toy_job,
-        jobs,
+        seeded_jobs(cells, seeds),
         folder=checkpoints,
         n_workers=1,  # seconds of work: starting processes would cost more
         progress=progress,
@@ -169,7 +168,7 @@ def run_toy(
     )
     table, arrays = {}, {}
     for solver in config.solvers:
-        runs = [outcomes[f"{solver}-{seed + k}"] for k in range(config.n_seeds)]
+        runs = runs_of(outcomes, solver, seeds)
         table[solver] = scalars_of(runs)
         for name in ("path", "frequencies"):
             arrays[f"{name}/{solver}"] = np.stack([run.arrays[name] for run in runs])

@@ -8,14 +8,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data import contours, digits_at_hand
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
 from ebmtut.experiments.perturb_and_max_product.chains import SAMPLERS, draw, learner
 from ebmtut.experiments.perturb_and_max_product.zeros_reports import (
     check_mmd,
@@ -147,22 +153,19 @@ def run_zeros(
         independent pixels with the data's means, the exact row the data,
         halved and held against itself. Arrays ``samples/method`` and ``data``.
     """
-    jobs: dict[str, Mapping[str, Any]] = {
-        f"{method.replace(' ', '-')}-{seed + k}": {
-            "method": method,
-            "config": replace(config, methods=(), n_seeds=1),
-            "seed": seed + k,
-        }
-        for k in range(config.n_seeds)
-        for method in config.methods
-    }
+    seeds = range(seed, seed + config.n_seeds)
+    alone = replace(config, methods=(), n_seeds=1)
+    cells = {m: {"method": m, "config": alone} for m in config.methods}
     outcomes = run_jobs(
-        zeros_job, jobs, folder=checkpoints, progress=progress, label=id
+        zeros_job,
+        seeded_jobs(cells, seeds),
+        folder=checkpoints,
+        progress=progress,
+        label=id,
     )
     table, arrays = {}, {}
     for method in config.methods:
-        name = method.replace(" ", "-")
-        runs = [outcomes[f"{name}-{seed + k}"] for k in range(config.n_seeds)]
+        runs = runs_of(outcomes, method, seeds)
         table[method] = scalars_of(runs)
         arrays[f"samples/{method}"] = runs[0].arrays["samples"]
     x, source = zeros_data(config, seed)

@@ -1,0 +1,82 @@
+"""Binary deconvolution: which shapes, placed where, make these images?
+
+An image is the OR of binary features placed at some locations,
+X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both
+unknown (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). Every image
+has its own S, all share W, and permuting the features changes nothing: the
+posterior has many equal modes.
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import conv_transpose2d
+
+from ebmtut.checks import InputError, check_range
+
+__all__ = ["EVIDENCE", "Deconvolution", "binary_convolution"]
+
+#: Log-odds of an observed pixel, those of the probability 1e-100.
+EVIDENCE = 100 * math.log(10)
+
+
+@dataclass(frozen=True)
+class Deconvolution:
+    """Locations and features, and how sure max-product is of them.
+
+    Attributes
+    ----------
+    locations : Tensor
+        S, bits of shape (n_images, n_features, rows, columns).
+    features : Tensor
+        W, bits of shape (n_features, feature_rows, feature_columns).
+    location_beliefs, feature_beliefs : Tensor
+        Log-odds of the same shapes; a bit is 1 where they are positive.
+    changes : Tensor
+        Largest change of a feature's belief in each sweep, shape (n_sweeps,).
+    """
+
+    locations: Tensor
+    features: Tensor
+    location_beliefs: Tensor
+    feature_beliefs: Tensor
+    changes: Tensor
+
+    @property
+    def images(self) -> Tensor:
+        """What the locations and features make, (n_images, height, width)."""
+        return binary_convolution(self.locations, self.features)
+
+
+def binary_convolution(locations: Tensor, features: Tensor) -> Tensor:
+    """Place features at locations; where any of them is black, the image is.
+
+    Parameters
+    ----------
+    locations : Tensor
+        Bits, shape (n_images, n_features, rows, columns), floating.
+    features : Tensor
+        Bits, shape (n_features, feature_rows, feature_columns).
+
+    Returns
+    -------
+    Tensor
+        Bits, shape (n_images, rows + feature_rows - 1,
+        columns + feature_columns - 1).
+    """
+    counts = conv_transpose2d(locations, features[:, None].to(locations))
+    return (counts[:, 0] > 0.5).to(locations)
+
+
+def check_images(images: Tensor, feature_shape: tuple[int, int]) -> None:
+    """Raise InputError unless images are bits, and no smaller than a feature."""
+    if images.dim() != 3 or not images.is_floating_point():
+        raise InputError(
+            "images must be floating, of shape (n_images, height, width), "
+            f"got {tuple(images.shape)} of {images.dtype}"
+        )
+    if bool(((images != 0) & (images != 1)).any()):
+        raise InputError("images must hold only 0 and 1")
+    for side, size in zip(feature_shape, images.shape[1:], strict=True):
+        check_range("side of a feature", side, low=1, high=size, integer=True)
