@@ -210,7 +210,7 @@ RBM_DIGITS = Experiment(
     id="pmp/rbm",
     title="RBM on MNIST",
     presets={
-        "quick": _QUICK,
+        "quick": replace(_QUICK, n_steps=250),
         "full": RBMConfig(
             n_hidden=500,
             n_sweeps_of={"PMP": 25},
