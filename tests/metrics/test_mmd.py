@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.metrics import hamming_distances, mmd
+from ebmtut.metrics import hamming_distances, mmd, mmd_of_fresh_sample
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 
@@ -114,3 +114,17 @@ def test_bad_input_is_one_line() -> None:
         mmd(x, bits(5, 3, 0))
     with pytest.raises(InputError, match="x"):
         mmd(2 * x, x)
+
+
+@pytest.mark.parametrize("kernel", ["average_hamming", "exponential_hamming"])
+def test_a_fresh_sample_scores_what_is_expected(kernel: str) -> None:
+    n, m = 40, 60
+    pairs = [(bits(n, 12, s, p=0.3), bits(m, 12, 100 + s, p=0.3)) for s in range(99)]
+    expected = torch.tensor([mmd_of_fresh_sample(y, n, kernel) for _, y in pairs])
+    error = torch.tensor([mmd(x, y, kernel, statistic="v") for x, y in pairs])
+    error -= expected
+    stderr = float(error.std()) / math.sqrt(len(error))
+    assert abs(float(error.mean())) <= 4 * stderr
+    assert stderr < 0.05 * float(expected.mean())
+    with pytest.raises(InputError, match="n must be an integer >= 1, got 0"):
+        mmd_of_fresh_sample(pairs[0][0], 0)

@@ -2,7 +2,12 @@
 
 from ebmtut.metrics.errors import negative_log_rmse, rmse
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
-from ebmtut.metrics.mmd import hamming_distances, hamming_kernel_mean, mmd
+from ebmtut.metrics.mmd import (
+    hamming_distances,
+    hamming_kernel_mean,
+    mmd,
+    mmd_of_fresh_sample,
+)
 from ebmtut.metrics.nll import (
     Estimate,
     effective_sample_size,
@@ -29,6 +34,7 @@ __all__ = [
     "log_partition_uniform",
     "log_weights",
     "mmd",
+    "mmd_of_fresh_sample",
     "negative_log_rmse",
     "nll",
     "rmse",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ebmtut.checks import check_bits, check_choice, check_range
 
-__all__ = ["hamming_distances", "hamming_kernel_mean", "mmd"]
+__all__ = ["hamming_distances", "hamming_kernel_mean", "mmd", "mmd_of_fresh_sample"]
 
 KERNELS = ("exponential_hamming", "average_hamming")
 STATISTICS = ("u", "v")
@@ -97,14 +97,11 @@ def mmd(
         If a state is no bit, the numbers of sites differ, a sample has fewer
         than 2 rows, or an option is unknown.
     """
-    check_choice("kernel", kernel, KERNELS)
     check_choice("statistic", statistic, STATISTICS)
-    check_range("bandwidth", bandwidth, low=0.0, include_low=False)
-    check_bits("x", x)
+    rate = _rate(x, kernel, bandwidth)
     check_bits("y", y, n_sites=x.shape[1])
     for name, sample in (("len(x)", x), ("len(y)", y)):
         check_range(name, len(sample), low=2, integer=True)
-    rate = bandwidth if kernel == "exponential_hamming" else 1.0 / x.shape[1]
     y = y.to(x.dtype)
 
     def within(sample: Tensor) -> float:
@@ -114,3 +111,47 @@ def mmd(
 
     between = hamming_kernel_mean(x, y, rate, block=block)
     return within(x) + within(y) - 2.0 * between
+
+
+def mmd_of_fresh_sample(
+    x: Tensor, n: int, kernel: str = "exponential_hamming", bandwidth: float = 0.1
+) -> float:
+    """Squared discrepancy, a V-statistic, that a perfect sampler can expect.
+
+    The expectation over ``n`` draws and ``m`` data of one law, both independent, is
+    (1 - mean kernel) (1/n + 1/m): all of it noise. A model that has learned from the
+    very data it is held against may fall below.
+
+    Parameters
+    ----------
+    x
+        Data, bits of shape (m, n_sites), from which the mean kernel is estimated.
+    n
+        Size of the sample that would be held against them.
+    kernel, bandwidth
+        As for `mmd`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        As for `mmd`.
+    """
+    check_range("n", n, low=1, integer=True)
+    check_range("len(x)", len(x), low=2, integer=True)
+    rate = _rate(x, kernel, bandwidth)
+    m = len(x)
+    # Without the pairs of a row with itself, whose kernel is exactly 1.
+    mean = (hamming_kernel_mean(x, x, rate) * m - 1.0) / (m - 1.0)
+    return (1.0 - mean) * (1.0 / n + 1.0 / m)
+
+
+def _rate(x: Tensor, kernel: str, bandwidth: float) -> float:
+    """Check bits and a kernel's choice, and return its decay a differing site."""
+    check_choice("kernel", kernel, KERNELS)
+    check_range("bandwidth", bandwidth, low=0.0, include_low=False)
+    check_bits("x", x)
+    return bandwidth if kernel == "exponential_hamming" else 1.0 / x.shape[1]

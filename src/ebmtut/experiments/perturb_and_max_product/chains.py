@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,11 +13,41 @@ from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.random import bernoulli
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 
-__all__ = ["SAMPLERS", "draw", "learner", "start_bits"]
+__all__ = ["SAMPLERS", "Work", "draw", "learner", "start_bits", "work"]
 
 #: Methods by the name that figures give them. "reset": chains start anew at each
 #: step of learning; without it they go on from where they were.
 SAMPLERS = ("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG", "GWG-reset")
+
+
+class Work(NamedTuple):
+    """What a method computes while it draws samples.
+
+    Attributes
+    ----------
+    updates
+        Of a single site in a chain; of all messages at a site in PMP.
+    evaluations
+        Energy differences of single flips that this takes: one an update of
+        Gibbs, all sites' at each move of GWG; none in PMP.
+    messages
+        Messages that are computed; none in a chain.
+    """
+
+    updates: float
+    evaluations: float
+    messages: float
+
+
+def work(
+    method: str, n_samples: int, n_sweeps: float, n_sites: int, *, n_pairs: float
+) -> Work:
+    """Count what sweeps over samples of a model with ``n_pairs`` pairs compute."""
+    updates = float(n_samples * n_sweeps * n_sites)
+    if method.startswith("PMP"):
+        # Two messages a pair, one for each of its ends.
+        return Work(updates, 0.0, float(n_samples * n_sweeps * 2 * n_pairs))
+    return Work(updates, updates * n_sites if method[:3] == "GWG" else updates, 0.0)
 
 
 def start_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:
