@@ -14,12 +14,14 @@ from ebmtut.checks import InputError
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
+    job_seconds,
     run_jobs,
     runs_of,
     scalars_of,
     seeded_jobs,
 )
 from ebmtut.random import make_generator
+from ebmtut.results import load_checkpoint
 
 # Worker processes import these by name.
 
@@ -155,7 +157,9 @@ def test_two_processes_give_what_one_gives(tmp_path):
     parallel = run_jobs(draw, jobs(0, 1, 2), folder=tmp_path / "b", n_workers=2)
     same(serial, parallel)
     for path in (tmp_path / "a").iterdir():
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+        _, one = load_checkpoint(path)
+        _, other = load_checkpoint(tmp_path / "b" / path.name)
+        assert one | {"seconds": 0} == other | {"seconds": 0}
 
 
 def test_a_job_that_fails_in_parallel_leaves_the_others(tmp_path):
@@ -233,3 +237,19 @@ def test_every_cell_meets_every_seed_and_finds_its_runs_again(tmp_path):
         runs = runs_of(outcomes, cell, [8, 7])
         assert [len(run.arrays["x"]) for run in runs] == [arguments["n"]] * 2
         assert scalars_of(runs)["seed"] == [8, 7]
+
+
+def nap(seed: int) -> Outcome:
+    time.sleep(0.05)
+    return Outcome({"seed": seed})
+
+
+def test_seconds_of_interrupted_runs_are_kept(tmp_path):
+    assert job_seconds(tmp_path / "nowhere") == 0.0
+    run_jobs(nap, {"a": {"seed": 0}}, folder=tmp_path, n_workers=1)
+    first = job_seconds(tmp_path)
+    assert 0.05 <= first < 5
+    jobs = {name: {"seed": k} for k, name in enumerate("ab")}
+    again = run_jobs(nap, jobs, folder=tmp_path, n_workers=1)
+    assert again["a"].seconds == first
+    assert job_seconds(tmp_path) == first + again["b"].seconds

@@ -11,6 +11,7 @@ import math
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from ebmtut.results import git_commit, load_checkpoint, save_checkpoint, to_json
 __all__ = [
     "Outcome",
     "commits_of",
+    "job_seconds",
     "run_jobs",
     "runs_of",
     "scalars_of",
@@ -38,13 +40,14 @@ __all__ = [
 class Outcome:
     """What a job returns: numbers by name, and arrays by name.
 
-    ``commit`` is filled in by `run_jobs`: a table may be made of jobs that
-    were computed on different days.
+    ``commit`` and ``seconds`` are filled in by `run_jobs`: a table may be made
+    of jobs that were computed on different days.
     """
 
     scalars: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     commit: str = "unknown"
+    seconds: float = 0.0
 
 
 def run_jobs(
@@ -110,7 +113,7 @@ def run_jobs(
 
         if n_workers == 1:
             for name, arguments in waiting.items():
-                done(name, function(**arguments))
+                done(name, _timed(function, arguments))
         else:
             spawn = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(
@@ -119,7 +122,7 @@ def run_jobs(
                 initializer=_start_worker,
             ) as pool:
                 futures = {
-                    pool.submit(function, **arguments): name
+                    pool.submit(_timed, function, arguments): name
                     for name, arguments in waiting.items()
                 }
                 try:
@@ -176,6 +179,19 @@ def commits_of(outcomes: Mapping[str, Outcome]) -> list[str]:
     return sorted({outcome.commit for outcome in outcomes.values()})
 
 
+def job_seconds(folder: Path) -> float:
+    """Sum what the jobs took whose outcomes are kept in a folder of `run_jobs`."""
+    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    return sum(float(load_checkpoint(file)[1].get("seconds", 0.0)) for file in files)
+
+
+def _timed(function: Callable[..., Outcome], arguments: Mapping[str, Any]) -> Outcome:
+    began = time.perf_counter()
+    outcome = function(**arguments)
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
 def _start_worker() -> None:
     torch.set_num_threads(1)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
@@ -213,7 +229,9 @@ def _load(
     # JSON has no NaN: what is not finite was written as null.
     scalars = {k: math.nan if v is None else v for k, v in meta["scalars"].items()}
     arrays = {k: v.numpy() for k, v in tensors.items()}
-    return Outcome(scalars, arrays, meta.get("commit", "unknown"))
+    return Outcome(
+        scalars, arrays, meta.get("commit", "unknown"), meta.get("seconds", 0.0)
+    )
 
 
 def _save(
@@ -225,5 +243,6 @@ def _save(
             "arguments": _identity(name, arguments),
             "scalars": outcome.scalars,
             "commit": outcome.commit,
+            "seconds": outcome.seconds,
         }
         save_checkpoint(folder / f"{name}.safetensors", tensors, meta)

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.experiments.jobs import job_seconds
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
@@ -107,7 +108,9 @@ def run_experiment(
         result,
         id=experiment.id,
         scale=scale,
-        provenance=collect_provenance(seed=seed, device=device, started=started),
+        provenance=collect_provenance(
+            seed=seed, device=device, started=started, jobs_s=job_seconds(kept)
+        ),
     )
     # Stored before anything else can fail; judged and drawn from the stored file.
     save_result(result, root)

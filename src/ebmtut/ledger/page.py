@@ -201,9 +201,12 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
 def _origin(at: ScaleState) -> str:
     origin = at.provenance
     minutes = float(origin.get("duration_s", 0.0)) / 60
+    of_jobs = float(origin.get("jobs_s", 0.0)) / 60
+    # A run of several processes, or one that went on where another had stopped.
+    jobs = f" (its jobs {of_jobs:.1f} min)" if of_jobs > 1.05 * minutes else ""
     return (
         f"Stored run: seed {origin.get('seed')}, {origin.get('device')}, "
-        f"{minutes:.1f} min, commit {str(origin.get('commit'))[:10]}"
+        f"{minutes:.1f} min{jobs}, commit {str(origin.get('commit'))[:10]}"
     )
 
 

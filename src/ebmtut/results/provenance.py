@@ -45,6 +45,9 @@ class Provenance:
         Start, UTC, ISO 8601.
     duration_s : float
         Seconds from start to end.
+    jobs_s : float
+        Seconds that its jobs took, summed over processes and over all the runs,
+        if earlier ones were interrupted; 0 where nobody counted.
     """
 
     command: str = "unknown"
@@ -55,6 +58,7 @@ class Provenance:
     versions: dict[str, str] = field(default_factory=dict)
     started: str = ""
     duration_s: float = 0.0
+    jobs_s: float = 0.0
 
 
 def collect_provenance(
@@ -64,6 +68,7 @@ def collect_provenance(
     started: float | None = None,
     command: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    jobs_s: float = 0.0,
 ) -> Provenance:
     """Collect the provenance of a run that ends now.
 
@@ -79,6 +84,8 @@ def collect_provenance(
         The command; by default this process's command line.
     parameters
         What was asked for besides the configuration.
+    jobs_s
+        Seconds that the run's jobs took, as in `Provenance`.
 
     Returns
     -------
@@ -98,6 +105,7 @@ def collect_provenance(
         versions=_versions(),
         started=datetime.fromtimestamp(begin, UTC).isoformat(timespec="seconds"),
         duration_s=round(now - begin, 3),
+        jobs_s=round(jobs_s, 3),
     )
 
 
