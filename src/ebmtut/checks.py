@@ -14,8 +14,10 @@ __all__ = [
     "check_bits",
     "check_choice",
     "check_finite",
+    "check_floats",
     "check_range",
     "check_shape",
+    "check_type",
 ]
 
 
@@ -163,6 +165,58 @@ def check_finite(name: str, tensor: Tensor) -> None:
         raise InputError(
             f"{name} must be finite, got {n_bad} NaN or infinite of {tensor.numel()}"
         )
+
+
+def check_floats(name: str, tensor: object, shape: Sequence[int | None]) -> Tensor:
+    """Require a tensor of floating dtype, of a given shape, that is finite.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    tensor : Tensor
+        The tensor to check.
+    shape : sequence of int or None
+        The sizes; None allows any size.
+
+    Returns
+    -------
+    Tensor
+        The same tensor, without its gradient.
+
+    Raises
+    ------
+    InputError
+        If `tensor` is no tensor, or its shape, its dtype or an entry is another.
+    """
+    check_shape(name, tensor, shape)
+    assert isinstance(tensor, Tensor)
+    if not tensor.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor, got {tensor.dtype}")
+    check_finite(name, tensor)
+    return tensor.detach()
+
+
+def check_type(name: str, value: object, *types: type) -> None:
+    """Require an instance of one of some classes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    value : object
+        What to check.
+    *types : type
+        The classes, at least one.
+
+    Raises
+    ------
+    InputError
+        If `value` is an instance of none of them.
+    """
+    if not isinstance(value, types):
+        known = " or ".join(kind.__name__ for kind in types)
+        raise InputError(f"{name} must be {known}, got {type(value).__name__}")
 
 
 def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:

@@ -208,6 +208,9 @@ def test_bad_arguments():
         mplp(model, nothing[:, :2])
     with pytest.raises(InputError, match="finite"):
         relax(model, nothing + torch.nan)
+    for solve in (mplp, relax):
+        with pytest.raises(InputError, match="unaries must be a floating"):
+            solve(model, nothing.long())
     with pytest.raises(InputError, match="tolerance"):
         mplp(model, nothing, tolerance=0)
     with pytest.raises(InputError, match="form"):
