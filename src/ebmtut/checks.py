@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "DivergenceError",
     "InputError",
     "check_bits",
     "check_choice",
@@ -27,6 +28,20 @@ class InputError(ValueError):
     The message is one line that names the argument, its value and what is
     allowed.
     """
+
+
+class DivergenceError(RuntimeError):
+    """What is learned, or its loss or gradient, is no longer finite.
+
+    Attributes
+    ----------
+    step
+        The step at which that was found.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 def check_range(

@@ -1,7 +1,7 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
+from ebmtut.checks import DivergenceError
 from ebmtut.training.loop import (
-    DivergenceError,
     Loss,
     TrainConfig,
     TrainResult,
