@@ -1,6 +1,5 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
-from ebmtut.checks import DivergenceError
 from ebmtut.training.loop import (
     Loss,
     TrainConfig,
@@ -11,7 +10,6 @@ from ebmtut.training.loop import (
 from ebmtut.training.state import RunState
 
 __all__ = [
-    "DivergenceError",
     "Loss",
     "RunState",
     "TrainConfig",
