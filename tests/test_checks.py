@@ -9,8 +9,10 @@ from ebmtut.checks import (
     check_bits,
     check_choice,
     check_finite,
+    check_floats,
     check_range,
     check_shape,
+    check_type,
 )
 
 
@@ -76,6 +78,28 @@ def test_finite_counts():
     check_finite("x", torch.zeros(3))
     with pytest.raises(InputError, match=r"x must be finite, got 2 .* of 3"):
         check_finite("x", torch.tensor([math.nan, 1.0, -math.inf]))
+
+
+def test_floats():
+    x = torch.ones(2, 3, dtype=torch.float16, requires_grad=True)
+    got = check_floats("x", x, (None, 3))
+    assert torch.equal(got, x) and not got.requires_grad
+    for bad, words in (
+        (torch.ones(2, 3, dtype=torch.int64), r"a floating tensor, got torch\.int64"),
+        (torch.ones(2, 3, dtype=torch.cfloat), r"a floating tensor, got torch\.compl"),
+        (torch.full((2, 3), math.nan), "finite, got 6"),
+        (torch.ones(3), "shape"),
+        ([1.0], "a tensor of shape .*, got list"),
+    ):
+        with pytest.raises(InputError, match=f"x must .*{words}"):
+            check_floats("x", bad, (None, 3))
+
+
+def test_type():
+    check_type("generator", torch.Generator(), torch.Generator)
+    check_type("n", 1.0, int, float)
+    with pytest.raises(InputError, match=r"^n must be int or float, got NoneType$"):
+        check_type("n", None, int, float)
 
 
 def test_bits():

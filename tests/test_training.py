@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import Ising, MLPEnergy
 from ebmtut.exact import exact_probabilities
 from ebmtut.losses import (
@@ -22,7 +22,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import load_checkpoint
 from ebmtut.samplers import gwg
 from ebmtut.states import enumerate_states
-from ebmtut.training import DivergenceError, TrainConfig, bfloat16_is_fast, train
+from ebmtut.training import TrainConfig, bfloat16_is_fast, train
 
 CONFIG = TrainConfig(n_steps=24, batch_size=16, n_warmup=3, precision="float32")
 DATA = enumerate_states(3, dtype=torch.float32)[[0, 3, 3, 5, 7, 7, 7]]

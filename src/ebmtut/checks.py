@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "DivergenceError",
     "InputError",
     "check_bits",
     "check_choice",
     "check_finite",
+    "check_floats",
     "check_range",
     "check_shape",
+    "check_type",
 ]
 
 
@@ -25,6 +28,20 @@ class InputError(ValueError):
     The message is one line that names the argument, its value and what is
     allowed.
     """
+
+
+class DivergenceError(RuntimeError):
+    """What is learned, or its loss or gradient, is no longer finite.
+
+    Attributes
+    ----------
+    step
+        The step at which that was found.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 def check_range(
@@ -163,6 +180,58 @@ def check_finite(name: str, tensor: Tensor) -> None:
         raise InputError(
             f"{name} must be finite, got {n_bad} NaN or infinite of {tensor.numel()}"
         )
+
+
+def check_floats(name: str, tensor: object, shape: Sequence[int | None]) -> Tensor:
+    """Require a tensor of floating dtype, of a given shape, that is finite.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    tensor : Tensor
+        The tensor to check.
+    shape : sequence of int or None
+        The sizes; None allows any size.
+
+    Returns
+    -------
+    Tensor
+        The same tensor, without its gradient.
+
+    Raises
+    ------
+    InputError
+        If `tensor` is no tensor, or its shape, its dtype or an entry is another.
+    """
+    check_shape(name, tensor, shape)
+    assert isinstance(tensor, Tensor)
+    if not tensor.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor, got {tensor.dtype}")
+    check_finite(name, tensor)
+    return tensor.detach()
+
+
+def check_type(name: str, value: object, *types: type) -> None:
+    """Require an instance of one of some classes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    value : object
+        What to check.
+    *types : type
+        The classes, at least one.
+
+    Raises
+    ------
+    InputError
+        If `value` is an instance of none of them.
+    """
+    if not isinstance(value, types):
+        known = " or ".join(kind.__name__ for kind in types)
+        raise InputError(f"{name} must be {known}, got {type(value).__name__}")
 
 
 def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:

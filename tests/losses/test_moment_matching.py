@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.exact import exact_probabilities
 from ebmtut.losses import bit_moments, match_moments
 from ebmtut.random import make_generator
@@ -57,6 +57,28 @@ def test_a_penalty_keeps_weights_small():
         for penalty in (0.0, 0.5)
     )
     assert free.weight[0, 1] > 1 > 0.2 > held.weight[0, 1].abs()
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_samples_that_are_not_finite_stop_it(value):
+    """At the step where they come, with the weights of the step before."""
+    models = []
+
+    def sample(model):
+        x = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+        if len(models) == 3:
+            x[1, 1] = value
+        return x
+
+    with pytest.raises(DivergenceError, match="learning diverged at step 3") as error:
+        match_moments(
+            torch.zeros(4, 2),
+            sample,
+            n_steps=9,
+            on_step=lambda step, model: models.append(model),
+        )
+    assert error.value.step == 3
+    assert all(p.isfinite().all() for p in models[-1].parameters())
 
 
 @pytest.mark.parametrize(

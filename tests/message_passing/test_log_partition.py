@@ -91,3 +91,6 @@ def test_bad_arguments():
         log_partition_bound(energy, x + 0.5, x)
     with pytest.raises(InputError, match="n_sites"):
         exact_perturb_and_map(energy, 21, torch.zeros(1, 21))
+    for run in (log_partition_bound, lambda *a: exact_perturb_and_map(energy, 3, a[2])):
+        with pytest.raises(InputError, match="noise must be a floating"):
+            run(energy, x, x.long())

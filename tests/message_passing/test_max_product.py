@@ -208,21 +208,47 @@ def test_a_clamped_tree_has_the_best_state_that_obeys(seed, init):
         ({"unaries": torch.zeros(2, 5)}, "unaries"),
         ({"unaries": torch.full((2, 4), math.nan)}, "unaries"),
         ({"unaries": torch.full((2, 4), math.inf)}, "unaries"),
+        ({"unaries": torch.zeros(2, 4, dtype=torch.int64)}, "unaries .* torch.int64"),
+        ({"unaries": torch.zeros(2, 4, dtype=torch.bool)}, "unaries .* torch.bool"),
+        ({"unaries": torch.zeros(2, 4, dtype=torch.cfloat)}, "unaries .*complex64"),
+        ({"unaries": [[0.0] * 4] * 2}, "unaries .* got list"),
         ({"n_sweeps": -1}, "n_sweeps"),
         ({"damping": 1.0}, "damping"),
         ({"init": "ones"}, "init"),
         ({"messages": torch.zeros(2, 2, 5)}, "messages"),
+        ({"messages": torch.zeros(2, 2, 6, dtype=torch.int64)}, "messages"),
         ({"model": torch.nn.Linear(2, 2)}, "model"),
     ],
 )
-def test_bad_input(change, words):
+@pytest.mark.parametrize("run", [max_product, max_product_reference])
+def test_bad_input(run, change, words):
     arguments = {
         "model": BoltzmannMachine(torch.zeros(4, 4), torch.zeros(4)),
         "unaries": torch.zeros(2, 4),
         "n_sweeps": 1,
     }
     with pytest.raises(InputError, match=words):
-        max_product(**(arguments | change))
+        run(**(arguments | change))
+
+
+@pytest.mark.parametrize("run", [max_product, max_product_reference])
+def test_gradients_and_other_precisions_are_taken(run):
+    """Unaries of a model that is learned, and messages that double kept."""
+    model = BoltzmannMachine(normal(4, 4), torch.zeros(4))
+    unaries = normal(2, 4, seed=1).float()
+    double = max_product(model, unaries.double(), 3, return_messages=True).messages
+    want = run(model, unaries, 2, messages=double.float())
+    got = run(model, unaries.requires_grad_(), 2, messages=double)
+    assert torch.equal(got.beliefs, want.beliefs) and not got.beliefs.requires_grad
+
+
+@pytest.mark.parametrize("which", ["weight", "bias"])
+def test_a_model_that_diverged_is_refused(which):
+    model = BoltzmannMachine(normal(4, 4), torch.zeros(4))
+    with torch.no_grad():
+        getattr(model, which)[0] = math.inf
+    with pytest.raises(InputError, match=f"{which} must be finite"):
+        max_product(model, torch.zeros(1, 4), 1)
 
 
 def test_bad_clamps():

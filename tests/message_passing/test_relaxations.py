@@ -199,6 +199,26 @@ def test_descent_stays_at_its_start_without_steps():
     assert x.shape == (7, 9) and torch.equal(x[:, :5], v)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("which", ["weight", "bias"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda model: mplp(model, torch.zeros(2, 3)),
+        lambda model: relax(model, torch.zeros(2, 3)),
+        lambda model: perturb_and_map_lp(model, 2, generator=make_generator(0)),
+        lambda model: perturb_and_coordinate_descent(
+            model, 2, 3, generator=make_generator(0)
+        ),
+    ],
+)
+def test_a_model_that_diverged_is_refused(run, which, value):
+    model = random_machine(3, 0)
+    getattr(model, which).data[0] = value
+    with pytest.raises(InputError, match=f"{which} must be finite"):
+        run(model)
+
+
 def test_bad_arguments():
     model, generator = random_machine(3, 0), make_generator(0)
     nothing = torch.zeros(1, 3).double()
@@ -208,6 +228,9 @@ def test_bad_arguments():
         mplp(model, nothing[:, :2])
     with pytest.raises(InputError, match="finite"):
         relax(model, nothing + torch.nan)
+    for solve in (mplp, relax):
+        with pytest.raises(InputError, match="unaries must be a floating"):
+            solve(model, nothing.long())
     with pytest.raises(InputError, match="tolerance"):
         mplp(model, nothing, tolerance=0)
     with pytest.raises(InputError, match="form"):

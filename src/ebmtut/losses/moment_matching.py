@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import DivergenceError, check_bits, check_range
 from ebmtut.energies import BoltzmannMachine
 
 __all__ = ["bit_moments", "match_moments"]
@@ -67,6 +67,8 @@ def match_moments(
     ------
     InputError
         If ``x`` is not made of bits, or a number lies out of its range.
+    DivergenceError
+        As soon as the samples are not finite; the weights never become so.
     """
     check_bits("x", x)
     check_range("n_steps", n_steps, low=0, integer=True)
@@ -80,6 +82,13 @@ def match_moments(
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     for step in tqdm(range(n_steps), desc=label, disable=not progress):
         sample_mean, sample_second = bit_moments(sample(model))
+        # Its diagonal holds the means: one look sees all of them.
+        if not sample_second.isfinite().all():
+            raise DivergenceError(
+                f"{label} diverged at step {step}: samples are not finite; try a "
+                f"smaller learning_rate ({learning_rate})",
+                step,
+            )
         # Symmetric gradients keep a symmetric W; its diagonal plays no part.
         gradient = sample_second - second + penalty * model.weight.detach().sign()
         model.weight.grad = gradient.fill_diagonal_(0)

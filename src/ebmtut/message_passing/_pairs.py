@@ -1,20 +1,28 @@
-"""What the bounds and relaxations read of a pairwise model: its true pairs."""
+"""What message passing reads of a pairwise model: its pairs, if it has any."""
 
-from ebmtut.checks import InputError
-from ebmtut.energies import PairTerms
-from ebmtut.message_passing.max_product import PairwiseModel
+from __future__ import annotations
 
-__all__ = ["nonzero_pairs"]
+from ebmtut.checks import check_finite, check_type
+from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+
+__all__ = ["PairwiseModel", "nonzero_pairs", "pairs_of"]
+
+#: Models that messages can be passed on.
+PairwiseModel = BoltzmannMachine | PairwiseGraph | RBM
+
+
+def pairs_of(model: PairwiseModel) -> PairTerms:
+    """All pairs; InputError if the model has none, or if it is not finite."""
+    check_type("model", model, BoltzmannMachine, PairwiseGraph, RBM)
+    terms = model.pair_terms()
+    check_finite("weight", terms.weight)
+    check_finite("bias", terms.bias)
+    return terms
 
 
 def nonzero_pairs(model: PairwiseModel) -> PairTerms:
     """Pairs whose weight is not zero, on the CPU, in double precision."""
-    if not isinstance(model, PairwiseModel):
-        raise InputError(
-            "model must be a BoltzmannMachine, an RBM or a PairwiseGraph, "
-            f"got {type(model).__name__}"
-        )
-    terms = model.pair_terms()
+    terms = pairs_of(model)
     kept = terms.weight != 0
     return PairTerms(
         terms.first[kept].cpu(),

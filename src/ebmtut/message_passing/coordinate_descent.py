@@ -7,7 +7,7 @@ to its best value given the rest, and stops at the first local optimum.
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.checks import InputError, check_bits, check_finite, check_range, check_type
 from ebmtut.energies import RBM, BoltzmannMachine
 from ebmtut.random import bernoulli, logistic
 
@@ -52,13 +52,12 @@ def perturb_and_coordinate_descent(
     Raises
     ------
     InputError
-        If the model is of another kind, a number is out of range, or the start
-        does not fit.
+        If the model is of another kind or not finite, a number is out of range,
+        or the start does not fit.
     """
-    if not isinstance(model, BoltzmannMachine | RBM):
-        raise InputError(
-            f"model must be a BoltzmannMachine or an RBM, got {type(model).__name__}"
-        )
+    check_type("model", model, BoltzmannMachine, RBM)
+    for name, parameter in model.named_parameters():
+        check_finite(name, parameter)
     check_range("n_samples", n_samples, low=1, integer=True)
     check_range("n_steps", n_steps, low=0, integer=True)
     if start is not None:

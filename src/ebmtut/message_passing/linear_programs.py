@@ -15,10 +15,9 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_finite, check_range, check_shape
+from ebmtut.checks import check_choice, check_floats, check_range
 from ebmtut.energies import PairTerms
-from ebmtut.message_passing._pairs import nonzero_pairs
-from ebmtut.message_passing.max_product import PairwiseModel
+from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 from ebmtut.random import logistic
 
 __all__ = ["Relaxation", "perturb_and_map_lp", "relax"]
@@ -71,7 +70,7 @@ def relax(
         Its weights are used, its biases are not.
     unaries : Tensor
         What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites).
+        (n_samples, n_sites), floating.
     form : {"compact", "standard"}
         Both have the same optima.
 
@@ -83,14 +82,13 @@ def relax(
     ------
     InputError
         If the model is no pairwise model, the shape does not fit, or an entry
-        is not finite.
+        is not floating or not finite.
     RuntimeError
         If the solver gives up.
     """
     terms = nonzero_pairs(model)
     n_sites = len(terms.bias)
-    check_shape("unaries", unaries, (None, n_sites))
-    check_finite("unaries", unaries)
+    unaries = check_floats("unaries", unaries, (None, n_sites))
     check_choice("form", form, ("compact", "standard"))
     program = _compact(terms) if form == "compact" else _standard(terms)
     relaxed, bound = [], []

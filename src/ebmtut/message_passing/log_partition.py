@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_finite, check_range, check_shape
+from ebmtut.checks import check_bits, check_floats, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states
 
@@ -64,15 +64,15 @@ def log_partition_bound(
     Raises
     ------
     InputError
-        If ``x`` holds no bits, or the noise is of another shape or not finite.
+        If ``x`` holds no bits, or the noise is of another shape, not floating or
+        not finite.
 
     Notes
     -----
     See the chapter :doc:`/book/perturb_and_max_product/index`.
     """
     check_bits("x", x)
-    check_shape("noise", noise, x.shape)
-    check_finite("noise", noise)
+    noise = check_floats("noise", noise, x.shape)
     scores = -energy(x) + (noise * (x - 0.5)).sum(dim=1)
     n = len(scores)
     stderr = float(scores.std()) / n**0.5 if n > 1 else float("nan")
@@ -91,7 +91,7 @@ def exact_perturb_and_map(
     n_sites : int
         Number of sites, at most 20.
     noise : Tensor
-        Shape (n_samples, n_sites).
+        Shape (n_samples, n_sites), floating; the bits are of its dtype.
 
     Returns
     -------
@@ -101,12 +101,11 @@ def exact_perturb_and_map(
     Raises
     ------
     InputError
-        If there are too many states, or the noise is of another shape or not
-        finite.
+        If there are too many states, or the noise is of another shape, not
+        floating or not finite.
     """
     check_range("n_sites", n_sites, low=1, high=_MAX_SITES, integer=True)
-    check_shape("noise", noise, (None, n_sites))
-    check_finite("noise", noise)
+    noise = check_floats("noise", noise, (None, n_sites))
     states = enumerate_states(n_sites, dtype=noise.dtype).to(noise.device)
     with torch.no_grad():
         score = -energy(states)

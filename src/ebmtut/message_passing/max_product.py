@@ -11,14 +11,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_choice,
-    check_finite,
-    check_range,
-    check_shape,
-)
-from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.energies import BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing._sweeps import sweep_edges, sweep_matrix
 
 __all__ = [
@@ -28,9 +23,6 @@ __all__ = [
     "max_product",
     "max_product_reference",
 ]
-
-#: Models that messages can be passed on.
-PairwiseModel = BoltzmannMachine | PairwiseGraph | RBM
 
 #: Where messages can start: at 0 as in the paper, or at half their weight.
 STARTS = ("zero", "symmetric")
@@ -82,8 +74,8 @@ def max_product(
         Its weights are used, its biases are not.
     unaries : Tensor
         What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites), floating, finite. The sites of an RBM are its
-        visible units, then its hidden ones.
+        (n_samples, n_sites), floating, finite; without gradients. The sites of
+        an RBM are its visible units, then its hidden ones.
     n_sweeps : int
         Updates of all messages.
     damping : float
@@ -104,7 +96,8 @@ def max_product(
     Raises
     ------
     InputError
-        If an argument is out of range, of another shape, or not finite.
+        If an argument is out of range, of another shape, or not finite, or if
+        the unaries are not floating.
 
     See Also
     --------
@@ -114,7 +107,9 @@ def max_product(
     -----
     See the chapter :doc:`/book/perturb_and_max_product/index`.
     """
-    terms = _check(model, unaries, n_sweeps, damping, init, messages)
+    terms, unaries, messages = _checked(
+        model, unaries, n_sweeps, damping, init, messages
+    )
     if unaries.device.type != "cpu":
         return max_product_reference(
             model,
@@ -162,7 +157,9 @@ def max_product_reference(
 
     Takes, returns and raises the same.
     """
-    terms = _check(model, unaries, n_sweeps, damping, init, messages)
+    terms, unaries, messages = _checked(
+        model, unaries, n_sweeps, damping, init, messages
+    )
     weight = terms.weight.to(unaries)
     source = torch.cat([terms.first, terms.second])
     target = torch.cat([terms.second, terms.first])
@@ -170,7 +167,7 @@ def max_product_reference(
     if messages is None:
         n = (w / 2 if init == "symmetric" else 0 * w).repeat(len(unaries), 1)
     else:
-        n = messages.flatten(1)
+        n = messages.flatten(1).to(unaries)
 
     def heard(n: Tensor) -> Tensor:
         """Unaries and all incoming messages of each site."""
@@ -186,27 +183,21 @@ def max_product_reference(
     return MaxProductResult((beliefs > 0).to(unaries.dtype), beliefs, final)
 
 
-def _check(
+def _checked(
     model: PairwiseModel,
     unaries: Tensor,
     n_sweeps: int,
     damping: float,
     init: str,
     messages: Tensor | None,
-) -> PairTerms:
-    if not isinstance(model, BoltzmannMachine | PairwiseGraph | RBM):
-        raise InputError(
-            "model must be a BoltzmannMachine, a PairwiseGraph or an RBM, "
-            f"got {type(model).__name__}"
-        )
+) -> tuple[PairTerms, Tensor, Tensor | None]:
+    """Pairs, unaries and messages, the latter two without a gradient."""
+    terms = pairs_of(model)
+    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
     check_range("damping", damping, low=0, high=1, include_high=False)
     check_choice("init", init, STARTS)
-    terms = model.pair_terms()
-    check_shape("unaries", unaries, (None, len(terms.bias)))
-    check_finite("unaries", unaries)
-    check_finite("weight", terms.weight)
     if messages is not None:
-        check_shape("messages", messages, (len(unaries), 2, len(terms.weight)))
-        check_finite("messages", messages)
-    return terms
+        shape = (len(unaries), 2, len(terms.weight))
+        messages = check_floats("messages", messages, shape)
+    return terms, unaries, messages

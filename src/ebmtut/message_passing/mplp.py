@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_finite, check_range, check_shape
+from ebmtut.checks import check_choice, check_floats, check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
-from ebmtut.message_passing._pairs import nonzero_pairs
-from ebmtut.message_passing.max_product import PairwiseModel
+from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 
 __all__ = ["MPLP", "mplp"]
 
@@ -70,7 +69,7 @@ def mplp(
         Its weights are used, its biases are not.
     unaries : Tensor
         What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites).
+        (n_samples, n_sites), floating.
     tolerance : float
         A sample is done when a sweep changes no message by more.
     max_sweeps : int
@@ -87,11 +86,10 @@ def mplp(
     ------
     InputError
         If the model is no pairwise model, shapes do not fit, an entry is not
-        finite, or a number is out of range.
+        floating or not finite, or a number is out of range.
     """
     terms = nonzero_pairs(model)
-    check_shape("unaries", unaries, (None, len(terms.bias)))
-    check_finite("unaries", unaries)
+    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
     check_range("tolerance", tolerance, low=0, include_low=False)
     check_range("max_sweeps", max_sweeps, low=1, integer=True)
     check_choice("kernel", kernel, ("compiled", "reference"))

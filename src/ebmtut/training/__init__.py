@@ -1,7 +1,6 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
 from ebmtut.training.loop import (
-    DivergenceError,
     Loss,
     TrainConfig,
     TrainResult,
@@ -11,7 +10,6 @@ from ebmtut.training.loop import (
 from ebmtut.training.state import RunState
 
 __all__ = [
-    "DivergenceError",
     "Loss",
     "RunState",
     "TrainConfig",

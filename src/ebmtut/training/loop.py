@@ -19,31 +19,16 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
 from ebmtut.training.state import RunState
 
 __all__ = [
-    "DivergenceError",
     "Loss",
     "TrainConfig",
     "TrainResult",
     "bfloat16_is_fast",
     "train",
 ]
-
-
-class DivergenceError(RuntimeError):
-    """The loss or the gradient is no longer finite.
-
-    Attributes
-    ----------
-    step
-        The step at which that was found.
-    """
-
-    def __init__(self, message: str, step: int) -> None:
-        super().__init__(message)
-        self.step = step
 
 
 @dataclass(frozen=True)

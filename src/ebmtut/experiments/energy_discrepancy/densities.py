@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
 from ebmtut.experiments.energy_discrepancy.density_reports import (
     check_landscapes,
@@ -34,7 +34,6 @@ from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import Experiment
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.training import DivergenceError
 
 __all__ = [
     "LANDSCAPES",
