@@ -25,6 +25,7 @@ from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
 )
 from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
     distances,
+    distances_of_data,
     reference,
 )
 from ebmtut.experiments.perturb_and_max_product.rbm_reports import (
@@ -116,7 +117,8 @@ def run_rbm(
     -------
     Result
         ``scalars["table"][method][metric]`` lists the seeds; ``null`` is what
-        independent pixels with the data's means score, ``data`` other data.
+        independent pixels with the data's means score, ``data`` what a perfect
+        sampler can expect.
         ``reduced`` is the table of the smaller problem, with linear programs,
         and ``lp_seconds`` what one program takes, by pairs of the model.
         Arrays ``method/sampler@sweeps``, ``data`` and ``null``.
@@ -159,15 +161,14 @@ def run_rbm(
         torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
     ).to(x)
     arrays["null"] = null[:N_SHOWN].to(torch.uint8).numpy()
-    others = reference(x[config.n_judged :])
     scalars = {
         "table": table,
         "reduced": {m: scalars_of([outcomes[f"reduced-{m}"]]) for m in reduced},
         "lp_seconds": _lp_seconds(seed) if reduced else {},
         "source": source,
         "n_data": len(x),
-        "null": distances(null, others),
-        "data": distances(x[: config.n_judged], others),
+        "null": distances(null, reference(x)),
+        "data": distances_of_data(x, config.n_judged),
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)

@@ -7,9 +7,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ebmtut.metrics import hamming_distances, hamming_kernel_mean
+from ebmtut.metrics import (
+    hamming_distances,
+    hamming_kernel_mean,
+    mmd_of_fresh_sample,
+)
 
-__all__ = ["Reference", "distances", "reference"]
+__all__ = ["Reference", "distances", "distances_of_data", "reference"]
 
 
 class Reference(NamedTuple):
@@ -50,3 +54,16 @@ def distances(samples: Tensor, data: Reference) -> dict[str, float]:
     # At a zero, samples that are the data, rounding may fall below.
     logs = {name: math.log(max(value, 1e-12)) for name, value in squared.items()}
     return logs | {"nearest": float(nearest) / samples.shape[1]}
+
+
+def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
+    """Return what a perfect sampler's n draws can expect of `distances` from x.
+
+    ``nearest`` is measured: the first n data are held against the others.
+    """
+    others = reference(x[n:])
+    return {
+        "log_mmd2": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
+        "sharp": math.log(mmd_of_fresh_sample(x, n, bandwidth=0.1)),
+        "nearest": distances(x[:n], others)["nearest"],
+    }
