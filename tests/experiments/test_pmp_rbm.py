@@ -24,6 +24,7 @@ from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli, make_generator
+from ebmtut.samplers import block_gibbs
 from ebmtut.states import enumerate_states
 
 SIZES = {"n_hidden": 4, "n_sweeps": 10, "batch_size": 50, "n_chains": 50}
@@ -60,7 +61,7 @@ def test_clamped_perturb_and_map_is_an_exact_draw():
 
 
 @pytest.mark.parametrize("hidden", ["mean", "sample"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "PCD-7", "CD-20"])
 def test_every_method_learns_the_means(pairs, method, hidden):
     """The fixed point of learning has the data's means, whatever draws samples."""
     if method == "LP":
@@ -102,12 +103,55 @@ def test_divergence_is_told(pairs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "none"}, {"hidden": "both"}, {"batch_size": 401}]
+    "options",
+    [
+        {"method": "PMMP"},
+        {"method": "PCD-0"},
+        {"method": "CD-k"},
+        {"hidden": "both"},
+        {"optimizer": "adma"},
+        {"batch_size": 401},
+        {"learning_rate": -1.0},
+        {"learning_rate": math.nan},
+    ],
 )
 def test_bad_input_is_named(pairs, options):
     arguments = {"method": "PMP", **SIZES, "n_steps": 1, **options}
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=f"{next(iter(options))} must be"):
         learn_rbm(pairs, **arguments, generator=make_generator(0))
+
+
+def test_double_data_are_the_same_bits(pairs):
+    one, same = learn(pairs, "PMP", n_steps=3), learn(pairs.double(), "PMP", n_steps=3)
+    assert torch.equal(one.weight, same.weight)
+
+
+@pytest.mark.parametrize(("method", "n_sweeps"), [("PCD-3", [3, 3]), ("CD-2", [2, 2])])
+def test_where_the_chains_of_learning_start(pairs, method, n_sweeps, monkeypatch):
+    """Those of CD at data, one each; those of PCD where the last update left them."""
+    runs = []
+
+    def watched(model, v, k, *, generator):
+        end = block_gibbs(model, v, k, generator=generator)
+        runs.append((v, k, end[:, :6]))
+        return end
+
+    monkeypatch.setattr(rbm_learning, "block_gibbs", watched)
+    learn(pairs, method, n_steps=2, batch_size=30, n_chains=20)
+    (first, _, end), (second, _, _) = runs
+    assert [k for _, k, _ in runs] == n_sweeps
+    if method == "CD-2":
+        rows = {tuple(row) for row in pairs.tolist()}
+        for start in (first, second):
+            assert len(start) == 30 and {tuple(v) for v in start.tolist()} <= rows
+    else:
+        assert len(first) == 20 and torch.equal(second, end)
+
+
+def test_unknown_samplers_are_named():
+    model = RBM(torch.zeros(3, 4), torch.zeros(3), torch.zeros(4))
+    with pytest.raises(InputError, match=r"method must be .*'PMMP'.*'PMP'"):
+        draw_rbm("PMMP", model, 2, (1,), generator=make_generator(0))
 
 
 def test_longer_chains_are_the_same_chains():

@@ -44,6 +44,7 @@ COLORS: dict[str, str] = {
     "GWG-reset": OKABE_ITO["sky blue"],
     "PCD-1": OKABE_ITO["purple"],
     "PCD-100": OKABE_ITO["sky blue"],
+    "CD-1": OKABE_ITO["vermillion"],
     "coordinate descent": OKABE_ITO["grey"],
     "Gibbs-OT": OKABE_ITO["blue"],
     "Sinkhorn": OKABE_ITO["orange"],

@@ -5,6 +5,7 @@ They differ in one line, where samples of the current model come from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
@@ -22,11 +23,27 @@ from ebmtut.message_passing import (
 from ebmtut.random import bernoulli
 from ebmtut.samplers import block_gibbs
 
-__all__ = ["METHODS", "Learned", "draw_rbm", "learn_rbm", "random_rbm"]
+__all__ = [
+    "METHODS",
+    "Learned",
+    "check_method",
+    "draw_rbm",
+    "learn_rbm",
+    "random_rbm",
+]
 
 #: Where samples of the model come from, by the name that figures give it. Chains
-#: of "Gibbs-reset" start anew at each update, those of "PCD" go on.
-METHODS = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100", "coordinate descent", "LP")
+#: of "Gibbs-reset" start at random at each update, those of "CD-k" at the minibatch,
+#: those of "PCD-k" where they were; the latter two make k sweeps, any k from 1 on.
+METHODS = (
+    "PMP",
+    "Gibbs-reset",
+    "PCD-1",
+    "PCD-100",
+    "CD-1",
+    "coordinate descent",
+    "LP",
+)
 
 
 class Learned(NamedTuple):
@@ -34,6 +51,18 @@ class Learned(NamedTuple):
 
     model: RBM
     diverged: bool
+
+
+def check_method(name: str, method: str, *others: str) -> None:
+    """Raise InputError unless it is one of `METHODS`, "PCD-k", "CD-k" or another."""
+    if _sweeps_of_chain(method) is None:
+        check_choice(name, method, (*METHODS, *others))
+
+
+def _sweeps_of_chain(method: str) -> int | None:
+    """Return the k of "PCD-k" and of "CD-k"."""
+    found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
+    return int(found[1]) if found else None
 
 
 def random_rbm(
@@ -64,7 +93,14 @@ def draw_rbm(
         Bits, visible units first, shape (n, n_visible + n_hidden), by number of
         sweeps. A chain's are the same chains, later; those of the perturbed
         methods are independent runs.
+
+    Raises
+    ------
+    InputError
+        If the method is none of `METHODS`, "PCD-k" and "CD-k", all of whose chains
+        start at random here.
     """
+    check_method("method", method)
     if method == "PMP":
         return {
             k: perturb_and_max_product(model, n, k, generator=generator) for k in sweeps
@@ -110,15 +146,16 @@ def learn_rbm(
     Parameters
     ----------
     x : Tensor
-        Data, bits, shape (n_data, n_visible).
+        Data, bits, shape (n_data, n_visible). The model is of single precision.
     method : str
-        One of `METHODS`: what draws the samples of the negative phase.
+        One of `METHODS`, or "PCD-k" or "CD-k" for any k: what draws the samples
+        of the negative phase.
     n_hidden, n_steps : int
         Hidden units, and updates.
     n_sweeps : int
-        Sweeps a sample takes; "PCD-1" and "PCD-100" bring their own.
+        Sweeps a sample takes; "PCD-k" and "CD-k" bring their own.
     batch_size, n_chains : int
-        Data and samples an update.
+        Data and samples an update; "CD-k" has a sample for each datum instead.
     learning_rate, optimizer
         Of Adam or of plain gradient descent.
     hidden : {"mean", "sample"}
@@ -142,7 +179,7 @@ def learn_rbm(
         If an argument is out of range.
     """
     check_bits("x", x)
-    check_choice("method", method, METHODS)
+    check_method("method", method)
     check_choice("optimizer", optimizer, ("adam", "sgd"))
     check_choice("hidden", hidden, ("mean", "sample"))
     for name, value in (
@@ -153,14 +190,15 @@ def learn_rbm(
     ):
         check_range(name, value, low=1, integer=True)
     check_range("n_steps", n_steps, low=0, integer=True)
+    check_range("learning_rate", learning_rate, low=0)
     if batch_size > len(x):
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
+    x = x.float()
     model = random_rbm(n_hidden, x.shape[1], generator=generator)
     steps = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
     optim = steps(model.parameters(), lr=learning_rate)
-    persistent = method.startswith("PCD-")
-    k = int(method.removeprefix("PCD-")) if persistent else n_sweeps
-    if persistent:
+    k = _sweeps_of_chain(method)
+    if method.startswith("PCD-"):
         fair = torch.full((n_chains, x.shape[1]), 0.5)
         chains = bernoulli(fair, generator=generator)
     for step in tqdm(range(n_steps), desc=method, disable=not progress):
@@ -170,17 +208,20 @@ def learn_rbm(
             h = torch.sigmoid(model.hidden_logits(v))
             if hidden == "sample":
                 h = bernoulli(h, generator=generator)
-            if persistent:
-                sampled = block_gibbs(model, chains, k, generator=generator)
-                chains = sampled[:, : model.n_visible]
+            if k is None:
+                drawn = draw_rbm(
+                    method, model, n_chains, (n_sweeps,), generator=generator
+                )
+                sampled = drawn[n_sweeps]
             else:
-                drawn = draw_rbm(method, model, n_chains, (k,), generator=generator)
-                sampled = drawn[k]
+                start = v if method.startswith("CD-") else chains
+                sampled = block_gibbs(model, start, k, generator=generator)
+                chains = sampled[:, : model.n_visible]
             v_model, h_model = sampled.split([model.n_visible, n_hidden], dim=1)
             if hidden == "mean":
                 h_model = torch.sigmoid(model.hidden_logits(v_model))
             gradients = (
-                h_model.T @ v_model / n_chains - h.T @ v / batch_size,
+                h_model.T @ v_model / len(v_model) - h.T @ v / batch_size,
                 h_model.mean(0) - h.mean(0),
                 v_model.mean(0) - v.mean(0),
             )
