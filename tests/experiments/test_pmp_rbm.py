@@ -64,12 +64,15 @@ def test_clamped_perturb_and_map_is_an_exact_draw():
 @pytest.mark.parametrize("method", [*METHODS, "PCD-7", "CD-20"])
 def test_every_method_learns_the_means(pairs, method, hidden):
     """The fixed point of learning has the data's means, whatever draws samples."""
-    if method == "LP":
-        pytest.skip("the same loop; a linear program a sample is slow")
-    # One sweep an update follows slowly: small steps, and more of them.
-    slow = {"n_steps": 1500, "learning_rate": 0.005} if method == "PCD-1" else {}
-    model = learn(pairs, method, hidden=hidden, **{"learning_rate": 0.02, **slow})
-    v = draw_rbm(method, model, 2000, (10,), generator=make_generator(3))[10][:, :6]
+    of_method = {
+        # One sweep an update follows slowly: small steps, and more of them.
+        "PCD-1": {"n_steps": 1500, "learning_rate": 0.005},
+        # A program takes milliseconds: few of them, and larger steps.
+        "LP": {"n_steps": 120, "n_chains": 10, "learning_rate": 0.05},
+    }.get(method, {})
+    model = learn(pairs, method, hidden=hidden, **{"learning_rate": 0.02, **of_method})
+    n = 500 if method == "LP" else 2000
+    v = draw_rbm(method, model, n, (10,), generator=make_generator(3))[10][:, :6]
     assert (v.mean(0) - pairs.mean(0)).abs().max() < 0.12
     assert model.weight.abs().max() > 0.3
 
@@ -81,9 +84,10 @@ def test_chains_learn_the_law(pairs):
         states = enumerate_states(6).to(pairs)
         law = torch.softmax(-model(states), 0)
     copies = (states[:, :3] == states[:, 3:]).float().mean(1)
-    assert float(law @ copies) > 0.85
-    independent = float(0.3**2 + 0.7**2)
-    assert independent < 0.6  # what a model of the means alone would score
+    # All data are copies; a model of the means alone has as many as chance makes.
+    p = pairs.mean(0)[:3]
+    by_chance = float((p**2 + (1 - p) ** 2).mean())
+    assert float(law @ copies) > (1 + by_chance) / 2
 
 
 def test_the_same_seed_learns_the_same(pairs):
