@@ -5,6 +5,7 @@ import math
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from scipy.stats import chisquare
 
 from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
@@ -19,8 +20,12 @@ from ebmtut.experiments.perturb_and_max_product.structured import (
     StructuredConfig,
     equal_sweeps,
     learned_error,
+    persistent_chains,
     run_structured,
     true_model,
+)
+from ebmtut.experiments.perturb_and_max_product.structured_reports import (
+    structured_table,
 )
 from ebmtut.experiments.perturb_and_max_product.toy import (
     SOLVERS,
@@ -37,7 +42,7 @@ from ebmtut.experiments.perturb_and_max_product.zeros import (
     zeros_data,
 )
 from ebmtut.random import make_generator
-from ebmtut.states import bits_to_spins, enumerate_states
+from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 SMALL = ToyConfig(n_steps=3, n_chains=5, n_sweeps=4, n_seeds=2, n_judged=500)
 
@@ -152,6 +157,22 @@ def test_the_error_of_a_perfect_model_is_zero():
     assert learned_error(BoltzmannMachine.from_ising(truth), truth) < 1e-7
 
 
+def test_single_updates_add_up_to_gibbs_sampling():
+    """Many of them, in turn, have the law by enumeration."""
+    generator = make_generator(0)
+    model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
+    draw = persistent_chains("Gibbs", 20_000, 3, generator=generator)
+    for _ in range(40):
+        x = draw(model)
+    found = torch.bincount(states_to_index(x), minlength=16).double()
+    law = exact_probabilities(model, 4).exp().double()
+    assert chisquare(found.numpy(), (20_000 * law / law.sum()).numpy()).pvalue > 1e-3
+    # The sites have their turn: one of the four is left out, each time another.
+    for left_out in (3, 2, 1, 0):
+        before, x = x, draw(model)
+        assert (before == x).all(0).nonzero().tolist() == [[left_out]]
+
+
 def test_equal_sweeps_never_vanish():
     assert equal_sweeps(1, 1000) == 1 and equal_sweeps(600, 200) == 30
 
@@ -173,9 +194,16 @@ def test_structured_has_every_cell():
     result = run_structured(config)
     table = result.scalars["table"]
     assert set(table) == {"lattice", "random graph"}
-    assert set(table["lattice"]["persistent"]) == {"PMP", "GWG"}
+    assert set(table["lattice"]["persistent"]) == {"PMP", "Gibbs", "GWG"}
+    for amount, mode, method, updates in (
+        ("5", "reset", "PMP", 2 * 3 * 5 * 9),
+        ("3", "persistent", "Gibbs", 2 * 3 * 3),
+    ):
+        assert table["lattice"][mode][method][amount]["updates"] == [updates]
+    assert table["lattice"]["persistent"]["GWG"]["3"]["evaluations"] == [18 * 9]
     experiment = get_experiment("pmp/structured")
-    assert len(experiment.check(result)) == 4
+    assert len(experiment.check(result)) == 6
+    assert structured_table(result).count("Gibbs-reset") == 2
     plt.close(experiment.figure(result))
 
 
