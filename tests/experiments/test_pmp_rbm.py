@@ -153,6 +153,11 @@ def test_where_the_chains_of_learning_start(pairs, method, n_sweeps, monkeypatch
         assert len(first) == 20 and torch.equal(second, end)
 
 
+def test_learning_asks_for_a_generator(pairs):
+    with pytest.raises(InputError, match="generator must be Generator"):
+        learn_rbm(pairs, "PMP", **SIZES, n_steps=1, generator=None)
+
+
 def test_unknown_samplers_are_named():
     model = RBM(torch.zeros(3, 4), torch.zeros(3), torch.zeros(4))
     with pytest.raises(InputError, match=r"method must be .*'PMMP'.*'PMP'"):
