@@ -86,13 +86,6 @@ def test_the_same_seed_learns_the_same_theta():
     assert one == same != other
 
 
-def test_bad_toys():
-    with pytest.raises(InputError, match="solvers"):
-        ToyConfig(solvers=("LP",))
-    with pytest.raises(InputError, match="n_chains"):
-        ToyConfig(n_chains=0)
-
-
 # ----------------------------------------------------------- chains, zeros, graphs
 
 
@@ -103,6 +96,15 @@ def test_every_sampler_draws_fair_coins_from_nothing(method):
     assert list(seen) == [1, 3]
     for x in seen.values():
         assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(4000)).all()
+
+
+@pytest.mark.parametrize("method", ["Gibs", "PMP symetric", "PMMP"])
+def test_unknown_samplers_are_named(method):
+    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
+    with pytest.raises(InputError, match=rf"method must be .*{method}"):
+        draw(method, model, 2, (1,), generator=make_generator(0))
+    with pytest.raises(InputError, match=rf"method must be .*{method}"):
+        learner(method, 2, 1, generator=make_generator(0))
 
 
 def test_persistent_chains_go_on_and_reset_ones_do_not():
@@ -212,8 +214,25 @@ def test_structured_has_every_cell():
     [
         (ZerosConfig, {"methods": ("HMC",)}, "methods"),
         (ZerosConfig, {"digit": 10}, "digit"),
+        (ZerosConfig, {"source": "mnits"}, "source"),
+        (ZerosConfig, {"sweeps": (0,)}, "sweeps"),
+        (ZerosConfig, {"n_chains_of": {"GWG": 0}}, "n_chains_of"),
+        (ZerosConfig, {"learning_rate": math.nan}, "learning_rate"),
+        (ZerosConfig, {"n_judged": 0}, "n_judged"),
         (StructuredConfig, {"graphs": ("tree",)}, "graphs"),
         (StructuredConfig, {"side": 2}, "side"),
+        (StructuredConfig, {"coupling": math.nan}, "coupling"),
+        (StructuredConfig, {"n_data": 0}, "n_data"),
+        (StructuredConfig, {"n_data_sweeps": 0}, "n_data_sweeps"),
+        (StructuredConfig, {"n_judged": 0}, "n_judged"),
+        (StructuredConfig, {"sweeps": (0,)}, "sweeps"),
+        (StructuredConfig, {"updates": (100, 0)}, "updates"),
+        (StructuredConfig, {"learning_rate": -1.0}, "learning_rate"),
+        (StructuredConfig, {"penalty": -0.1}, "penalty"),
+        (ToyConfig, {"theta": math.nan}, "theta"),
+        (ToyConfig, {"learning_rate": 0.0}, "learning_rate"),
+        (ToyConfig, {"solvers": ("LP",)}, "solvers"),
+        (ToyConfig, {"n_chains": 0}, "n_chains"),
     ],
 )
 def test_bad_configurations(config, change, words):

@@ -129,3 +129,5 @@ def test_bad_configs():
         PersistentConfig(sweeps=(0,))
     with pytest.raises(InputError, match="n_judged"):
         PersistentConfig(n_chains=100, n_judged=50)
+    with pytest.raises(InputError, match="learning_rate"):
+        PersistentConfig(learning_rate=-1.0)

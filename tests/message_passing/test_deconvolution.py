@@ -166,9 +166,16 @@ def test_repeated_unaries_weigh_as_often():
     ("change", "words"),
     [
         ({"images": torch.zeros(2, 3)}, "images"),
+        ({"images": [[[0.0] * 4] * 4]}, "images must be a tensor .* got list"),
+        ({"images": torch.zeros(1, 4, 4).numpy()}, "images must be a tensor"),
+        ({"images": torch.zeros(1, 4, 4).half()}, "images must be float32"),
+        ({"images": torch.zeros(1, 4, 4).long()}, "images must be float32"),
         ({"images": torch.full((1, 4, 4), 0.5)}, "0 and 1"),
         ({"n_features": 0}, "n_features"),
         ({"feature_shape": (5, 2)}, "side"),
+        ({"feature_shape": 2}, "feature_shape must be two sides, got 2"),
+        ({"feature_shape": (2, 2, 2)}, "feature_shape must be two sides"),
+        ({"generator": None}, "generator must be Generator, got NoneType"),
         ({"n_sweeps": -1}, "n_sweeps"),
         ({"location_prior": 0.0}, "location_prior"),
         ({"feature_prior": 1.0}, "feature_prior"),
@@ -187,7 +194,7 @@ def test_bad_arguments(change, words):
         "n_sweeps": 1,
     }
     with pytest.raises(InputError, match=words):
-        sample_deconvolution(**arguments | change, generator=make_generator(0))
+        sample_deconvolution(**{"generator": make_generator(0)} | arguments | change)
 
 
 @pytest.mark.parametrize("run", [deconvolve, deconvolve_reference])
@@ -197,8 +204,22 @@ def test_unaries_must_fit_and_be_finite(run):
         run(x, s[..., :2], w, 1)
     with pytest.raises(InputError, match="feature_unaries"):
         run(x, s, w[0], 1)
+    with pytest.raises(InputError, match="feature_unaries must be a tensor"):
+        run(x, s, w.tolist(), 1)
+    with pytest.raises(InputError, match="location_unaries must be a floating"):
+        run(x, s.long(), w, 1)
+    want = run(x, s + 1, w, 1).location_beliefs
+    got = run(x, (s + 1).requires_grad_(), w.clone().requires_grad_(), 1)
+    assert torch.equal(got.location_beliefs, want)
     with pytest.raises(InputError, match="finite"):
         run(x, s, w.fill_(torch.nan), 1)
+
+
+def test_convolved_shapes_must_fit():
+    s, w = torch.zeros(1, 2, 3, 3), torch.zeros(2, 2, 2)
+    for bad in ((s[0], w), (s, w[:1]), (s.long(), w), (s, w.tolist())):
+        with pytest.raises(InputError, match="must"):
+            binary_convolution(*bad)
 
 
 # --------------------------------------------------------------------- data

@@ -256,3 +256,6 @@ def test_bad_clamps():
     for clamp in (torch.zeros(1, 2), torch.full((1, 3), 0.5)):
         with pytest.raises(InputError, match="clamp"):
             clamp_unaries(model, torch.zeros(1, 3), clamp)
+    for unaries in (torch.zeros(1, 2), torch.zeros(3), torch.zeros(1, 3).long()):
+        with pytest.raises(InputError, match="unaries"):
+            clamp_unaries(model, unaries, torch.zeros(unaries.shape))

@@ -9,7 +9,18 @@ from scipy.stats import chi2
 
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
-from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.message_passing import (
+    PersistentState,
+    clamp_unaries,
+    max_product,
+    mplp,
+    persistent_perturb_and_max_product,
+    perturb_and_coordinate_descent,
+    perturb_and_map_lp,
+    perturb_and_max_product,
+    relax,
+    start_persistent,
+)
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -81,8 +92,6 @@ def test_the_symmetric_start_has_no_side():
 def test_the_symmetric_start_finds_the_best_state_more_often():
     model = toy()
     noise = logistic((20_000, 4), generator=make_generator(4), dtype=torch.float64)
-    from ebmtut.message_passing import max_product
-
     unaries = model.bias.detach() + noise
     want = best_states(model, unaries)
     right = {
@@ -125,3 +134,28 @@ def test_bad_input():
     model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
     with pytest.raises(InputError, match="n_samples"):
         perturb_and_max_product(model, 0, 1, generator=make_generator(0))
+    with pytest.raises(InputError, match="generator must be Generator, got NoneType"):
+        perturb_and_max_product(model, 1, 1, generator=None)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda model, **g: max_product(model, torch.zeros(1, 3), 1),
+        lambda model, **g: mplp(model, torch.zeros(1, 3)),
+        lambda model, **g: relax(model, torch.zeros(1, 3)),
+        lambda model, **g: clamp_unaries(model, *torch.zeros(2, 1, 3)),
+        lambda model, **g: perturb_and_max_product(model, 1, 1, **g),
+        lambda model, **g: perturb_and_map_lp(model, 1, **g),
+        lambda model, **g: perturb_and_coordinate_descent(model, 1, 1, **g),
+        lambda model, **g: start_persistent(model, 1, **g),
+        lambda model, **g: persistent_perturb_and_max_product(
+            model, PersistentState(*torch.zeros(3, 1, 3)), 1, rho=0, **g
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [Ising(torch.zeros(3, 3)), None, torch.eye(3)])
+def test_other_models_are_named(run, model):
+    words = f"model must be BoltzmannMachine or .*, got {type(model).__name__}"
+    with pytest.raises(InputError, match=words):
+        run(model, generator=make_generator(0))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import check_bits, check_range, check_type
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _gwg_kernels
@@ -43,8 +43,10 @@ def boltzmann_gibbs(
     Raises
     ------
     InputError
-        If ``n_sweeps`` is negative, or ``x`` no batch of bits of that size.
+        If the model is of another kind, ``n_sweeps`` is negative, or ``x`` no batch
+        of bits of that size.
     """
+    check_type("model", model, BoltzmannMachine)
     weight = model.symmetric_weight.detach()
     ising = Ising(weight / 8, model.bias.detach() / 2 + weight.sum(1) / 4)
     return ising_gibbs(ising, x, n_sweeps, generator=generator)
@@ -77,12 +79,14 @@ def boltzmann_gwg(
     Raises
     ------
     InputError
-        If ``n_steps`` is negative, or ``x`` no batch of bits of that size.
+        If the model is of another kind, ``n_steps`` is negative, or ``x`` no batch
+        of bits of that size.
 
     See Also
     --------
     ebmtut.samplers.gwg : the same kernel for any energy, in plain torch.
     """
+    check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
     check_range("n_steps", n_steps, low=0, integer=True)
     if x.device.type != "cpu":

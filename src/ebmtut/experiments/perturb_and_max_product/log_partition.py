@@ -85,9 +85,16 @@ class LogPartitionConfig:
             check_choice("ensembles", name, ENSEMBLES)
         for size in self.sizes:
             check_range("sizes", size, low=3, high=15, integer=True)
-        check_range("n_models", self.n_models, low=1, integer=True)
-        check_range("n_perturbations", self.n_perturbations, low=1, integer=True)
-        check_range("n_on_lattice", self.n_on_lattice, low=1, integer=True)
+        for name in (
+            "n_models",
+            "n_perturbations",
+            "n_on_lattice",
+            "n_sweeps",
+            "max_sweeps",
+        ):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("damping", self.damping, low=0, high=1, include_high=False)
+        check_range("tolerance", self.tolerance, low=0, include_low=False)
 
 
 def log_partition_job(

@@ -20,7 +20,7 @@ from ebmtut.message_passing import (
     perturb_and_map_lp,
     perturb_and_max_product,
 )
-from ebmtut.random import bernoulli
+from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers import block_gibbs
 
 __all__ = [
@@ -69,6 +69,7 @@ def random_rbm(
     n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
 ) -> RBM:
     """Draw a learnable model: weights N(0, scale^2), biases N(0, 1)."""
+    check_generator(generator)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)

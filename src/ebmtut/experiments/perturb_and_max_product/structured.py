@@ -98,8 +98,22 @@ class StructuredConfig:
             check_choice("methods", method, METHODS)
         check_range("side", self.side, low=3, integer=True)
         check_range("n_nodes", self.n_nodes, low=5, integer=True)
-        for name in ("n_steps", "n_chains", "n_chains_persistent", "n_seeds"):
+        for name in (
+            "n_data_sweeps",
+            "n_steps",
+            "n_chains",
+            "n_chains_persistent",
+            "n_judged",
+            "n_seeds",
+        ):
             check_range(name, getattr(self, name), low=1, integer=True)
+        for count in (*self.sweeps, *self.updates):
+            check_range("sweeps, updates", count, low=1, integer=True)
+        # The halves of the data are held against each other.
+        check_range("n_data", self.n_data, low=2, integer=True)
+        check_range("coupling", self.coupling)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+        check_range("penalty", self.penalty, low=0)
 
 
 def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:
