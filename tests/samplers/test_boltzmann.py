@@ -47,6 +47,7 @@ def test_gwg_keeps_the_exact_law():
         assert chi2.sf(float(statistic), 31) > 1e-4
 
 
+@pytest.mark.usefixtures("threads_for_little_work")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_seeds_threads_and_untouched_input(sampler):
     model, x = machine(40, seed=5), torch.zeros(6, 40)

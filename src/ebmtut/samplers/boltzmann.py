@@ -99,5 +99,5 @@ def boltzmann_gwg(
     def move(rows: slice) -> None:
         _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n_steps)
 
-    in_threads(move, len(x))
+    in_threads(move, len(x), n_steps * x.numel())
     return torch.from_numpy(np.round(state)).to(x.dtype)

@@ -126,7 +126,8 @@ def _sweep_dense(
     def sweep(rows: slice) -> None:
         kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n_sweeps)
 
-    in_threads(sweep, len(spins))
+    # A site that flips changes the fields of all others.
+    in_threads(sweep, len(spins), n_sweeps * spins.size * spins.shape[1])
     return (spins + 1) // 2
 
 
@@ -153,5 +154,5 @@ def _sweep_lattice(
             n_sweeps,
         )
 
-    in_threads(sweep, len(words))
+    in_threads(sweep, len(words), n_sweeps * bits.size)
     return kernels.unpack_chains(words, len(bits))
