@@ -46,7 +46,7 @@ def rbm_table(result: Result) -> str:
     k = judged_at(result)
     lines = [
         f"{f'at {k} sweeps':20}log MMD2   sharp  nearest  updates  energies "
-        "messages  CPU s",
+        "messages CPU",
         f"{'':47}{'of learning, 1e9':>27}",
     ]
     for method, row in result.scalars["table"].items():
@@ -57,7 +57,7 @@ def rbm_table(result: Result) -> str:
             + "".join(f"{score(result, method, name, k):8.3f}" for name in _MEASURES)
             + " "
             + "".join(f"{count / 1e9:9.3g}" for count in counts)
-            + f"{np.mean(row['seconds']):7.0f}"
+            + f" {np.mean(row['seconds']):.1f} s"
         )
     for name, key in (("independent pixels", "null"), ("fresh data", "data")):
         cells = "".join(f"{result.scalars[key][m]:8.3f}" for m in _MEASURES)

@@ -73,7 +73,7 @@ def check_structured(result: Result) -> list[Verdict]:
 
 def structured_table(result: Result) -> str:
     """Tabulate means over the axis, and what its last point computed."""
-    head = f"{'':16}log MMD2    RMSE  updates  energies  messages  CPU s"
+    head = f"{'':16}log MMD2    RMSE  updates  energies  messages CPU"
     lines = [f"{head}\n{'':32}{'of the last point, 1e9':>27}"]
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
@@ -85,7 +85,7 @@ def structured_table(result: Result) -> str:
                 lines.append(
                     f"  {method:14}{_mean_over_axis(row):8.2f}{error:9.4f}"
                     + "".join(f"{count / 1e9:9.3g}" for count in counts)
-                    + f"{last['seconds']:8.0f}"
+                    + f" {last['seconds']:.1f} s"
                 )
     return "\n".join(lines)
 
