@@ -58,6 +58,49 @@ def test_kernel_sends_the_messages_of_the_plain_version(n_sweeps, damping):
         assert torch.allclose(getattr(ours, name), getattr(plain, name), atol=1e-9)
 
 
+def rounding(s_unaries, w_unaries, n_sweeps, evidence, damping=0.5):
+    """Largest error of a belief in single precision, by following each step.
+
+    Of every number of a sweep, the largest it can be and how wrong it can be: a
+    sum of k terms by k units more than these, and a choice of two by no more.
+    """
+    unit = 2.0**-24
+    n_inputs = w_unaries.numel()  # of a pixel's OR, at most
+    # Messages that a bit of S or of W hears.
+    n_heard = max(w_unaries[0].numel(), s_unaries[:, 0].numel())
+    given = float(max(s_unaries.abs().max(), w_unaries.abs().max()))
+    size = error = 0.0
+    for _ in range(n_sweeps + 1):
+        belief = given + n_heard * size
+        belief_error = n_heard * error + (n_heard + 1) * unit * belief
+        entry = belief + size
+        entry_error = belief_error + error + unit * entry
+        up, up_error = 2 * entry, 2 * (entry_error + unit * entry)
+        down = evidence + n_inputs * up
+        down_error = n_inputs * up_error + (n_inputs + 2) * unit * down
+        new, new_error = down + entry, down_error + entry_error + unit * (down + entry)
+        size = max(size, new)
+        error = damping * error + (1 - damping) * new_error + 3 * unit * size
+    return belief_error
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 2])
+def test_single_precision_is_as_near_as_rounding_lets_it(n_sweeps):
+    x = torch.tensor([[[1.0, 1, 0, 1]]]).double()
+    g = make_generator(0)
+    s = torch.randn(1, 1, 1, 3, generator=g).double() - 1
+    w = torch.randn(1, 1, 2, generator=g).double()
+    want = deconvolve_reference(x, s, w, n_sweeps, evidence=5.0)
+    got = deconvolve(x.float(), s.float(), w.float(), n_sweeps, evidence=5.0)
+    bound = rounding(s, w, n_sweeps, 5.0)
+    for name in ("location_beliefs", "feature_beliefs"):
+        one, other = getattr(got, name), getattr(want, name)
+        assert one.dtype == torch.float32
+        assert (one.double() - other).abs().max() < bound
+        # Tight enough to tell half precision, whose unit is 2^-11, from single.
+        assert bound < 2**-11 * other.abs().max()
+
+
 def best_score(x, s_unaries, w_unaries, evidence):
     """Score of the best of all S and W, by trying each."""
     n_s, n_w = s_unaries.numel(), w_unaries.numel()
