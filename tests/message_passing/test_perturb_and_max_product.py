@@ -12,6 +12,7 @@ from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.message_passing import (
     PersistentState,
     clamp_unaries,
+    exact_perturb_and_map,
     max_product,
     mplp,
     persistent_perturb_and_max_product,
@@ -42,12 +43,22 @@ def best_states(model, unaries):
     return x[(pairs + unaries @ x.T).argmax(1)]
 
 
+def random_tree(n, seed):
+    """Each site is joined to a random earlier one."""
+    generator = make_generator(seed)
+    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
+    edges = torch.tensor([parents, list(range(1, n))])
+    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed), normal(n, seed=seed + 1))
+
+
 def homogeneity_p(one, other, n_states):
-    """p-value of two samples of states having one law."""
+    """p-value of two samples of states having one law; rare states count as one."""
     counts = np.stack(
         [np.bincount(states_to_index(x), minlength=n_states) for x in (one, other)]
     )
-    counts = counts[:, counts.sum(0) >= 20]
+    often = counts.sum(0) >= 20
+    counts = np.c_[counts[:, often], counts[:, ~often].sum(1)]
+    counts = counts[:, counts.sum(0) > 0]
     expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
     statistic = ((counts - expected) ** 2 / expected).sum()
     return chi2.sf(statistic, counts.shape[1] - 1)
@@ -64,6 +75,24 @@ def test_on_a_chain_it_is_perturb_and_map(init):
     noise = logistic((20_000, 5), generator=make_generator(1), dtype=torch.float64)
     want = best_states(model, model.bias.detach() + noise)
     assert homogeneity_p(got, want, 32) > 1e-4
+
+
+@pytest.mark.parametrize("n", [4, 8, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("init", ["zero", "symmetric"])
+def test_on_trees_it_is_perturb_and_map(n, seed, init):
+    """Against the best of all states under other noise, and under the same."""
+    model = random_tree(n, seed)
+    got = perturb_and_max_product(
+        model, 10_000, 100, init=init, generator=make_generator(seed + 2)
+    )
+    noise = logistic((10_000, n), generator=make_generator(9), dtype=torch.float64)
+    want = exact_perturb_and_map(model, n, noise)
+    assert homogeneity_p(got, want, 2**n) > 1e-4
+    same = logistic(
+        (10_000, n), generator=make_generator(seed + 2), dtype=torch.float64
+    )
+    assert torch.equal(got, exact_perturb_and_map(model, n, same))
 
 
 def test_independent_sites_are_sampled_exactly():
