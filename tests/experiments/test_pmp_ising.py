@@ -1,5 +1,6 @@
 """Rows of perturb-and-max-product on fully observed models."""
 
+import json
 import math
 
 import matplotlib.pyplot as plt
@@ -15,7 +16,9 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     SAMPLERS,
     draw,
     learner,
+    work,
 )
+from ebmtut.experiments.perturb_and_max_product.speeds import speeds_table
 from ebmtut.experiments.perturb_and_max_product.structured import (
     StructuredConfig,
     equal_sweeps,
@@ -41,6 +44,7 @@ from ebmtut.experiments.perturb_and_max_product.zeros import (
     run_zeros,
     zeros_data,
 )
+from ebmtut.experiments.perturb_and_max_product.zeros_reports import zeros_table
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
@@ -132,11 +136,38 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     result = run_zeros(config, checkpoints=tmp_path)
     row = result.scalars["table"]["PMP"]
     assert row["updates"] == [2 * 3 * 2 * 36]
+    assert row["messages"] == [2 * 3 * 2 * 36 * 35] and row["evaluations"] == [0]
+    table = zeros_table(result).splitlines()
+    assert [line.split()[0] for line in table[2:5]] == ["PMP", "Gibbs", "fresh"]
     assert run_zeros(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)
         assert experiment.check(result)
         plt.close(experiment.figure(result))
+
+
+def test_a_move_of_gwg_looks_at_every_site():
+    moves = work("GWG-reset", 3, 2, 10, n_pairs=45)
+    assert moves == (60, 600, 0)
+    assert work("Gibbs", 3, 2, 10, n_pairs=45) == (60, 60, 0)
+    assert work("PMP symmetric", 3, 2, 10, n_pairs=45) == (60, 0, 540)
+
+
+def test_the_benchmark_is_a_table_or_a_hint(tmp_path):
+    assert "bench_message_passing.py" in speeds_table(tmp_path)
+    row = {
+        "model": "dense 900",
+        "chains": 100,
+        "sweeps": 50,
+        "numba": 0.4,
+        "torch chains": 1,
+        "torch": 33.5,
+        "arithmetic": 0.3,
+    }
+    (tmp_path / "message_passing.json").write_text(json.dumps({"rows": [row]}))
+    found = speeds_table(tmp_path)
+    assert "0.400 s, plain torch 3350.0 s, the bound 0.300 s" in found
+    assert "PGMax" not in found
 
 
 def test_the_truth_is_what_the_paper_draws():

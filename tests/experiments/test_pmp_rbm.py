@@ -22,6 +22,7 @@ from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
     distances,
     reference,
 )
+from ebmtut.experiments.perturb_and_max_product.rbm_reports import rbm_table
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli, make_generator
@@ -206,6 +207,10 @@ def test_rows_run_draw_and_judge(id, tmp_path, monkeypatch):
     assert set(result.scalars["table"]) == set(config.methods)
     assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())
     experiment.figure(result)
+    # 3 steps, 5 chains, 4 sweeps of all units.
+    units = result.arrays["data"].shape[1] + 5
+    row = next(x for x in rbm_table(result).splitlines() if x.startswith("PMP"))
+    assert float(row.split()[4]) == pytest.approx(3 * 5 * 4 * units / 1e9, rel=0.01)
     verdicts = experiment.check(result)
     assert verdicts and all(v.ours is not None for v in verdicts)
     assert bool(result.scalars["reduced"]) == bool(lp)

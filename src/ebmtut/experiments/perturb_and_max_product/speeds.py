@@ -38,7 +38,7 @@ def speeds_table(folder: Path | None = None) -> str:
         )
         if "over PGMax" in row:
             line += f", PGMax {row['PGMax']:.3f} s"
-        if "of arithmetic" in row:
+        if "arithmetic" in row:
             line += f", the bound {row['arithmetic']:.3f} s"
         lines.append(line)
     return "\n".join(lines)
