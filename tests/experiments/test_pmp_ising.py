@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
@@ -41,7 +42,9 @@ from ebmtut.experiments.perturb_and_max_product.toy import (
 )
 from ebmtut.experiments.perturb_and_max_product.zeros import (
     ZerosConfig,
+    ZerosSamplesConfig,
     run_zeros,
+    run_zeros_samples,
     zeros_data,
 )
 from ebmtut.experiments.perturb_and_max_product.zeros_reports import zeros_table
@@ -144,6 +147,13 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         experiment = get_experiment(id)
         assert experiment.check(result)
         plt.close(experiment.figure(result))
+    small = replace(config, methods=("PMP", "LP"), n_judged=3)
+    both = run_zeros_samples(ZerosSamplesConfig(config, small), checkpoints=tmp_path)
+    assert both.scalars["table"] == result.scalars["table"]
+    assert both.scalars["reduced"]["table"]["LP"]["updates"] == [0]
+    assert both.arrays["reduced/samples/LP"].shape == (3, 36)
+    assert [v.name.split()[2] for v in experiment.check(both)] == ["of", "of"]
+    plt.close(experiment.figure(both))
 
 
 def test_a_move_of_gwg_looks_at_every_site():

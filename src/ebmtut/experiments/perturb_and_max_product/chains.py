@@ -10,15 +10,17 @@ from torch import Tensor
 
 from ebmtut.checks import check_choice
 from ebmtut.energies import BoltzmannMachine
-from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.message_passing import perturb_and_map_lp, perturb_and_max_product
 from ebmtut.random import bernoulli
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 
-__all__ = ["SAMPLERS", "Work", "draw", "learner", "start_bits", "work"]
+__all__ = ["METHODS", "SAMPLERS", "Work", "draw", "learner", "start_bits", "work"]
 
 #: Methods by the name that figures give them. "reset": chains start anew at each
 #: step of learning; without it they go on from where they were.
 SAMPLERS = ("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG", "GWG-reset")
+#: With perturb-and-MAP by linear programs, which only small models can afford.
+METHODS = (*SAMPLERS, "LP")
 
 
 class Work(NamedTuple):
@@ -27,7 +29,8 @@ class Work(NamedTuple):
     Attributes
     ----------
     updates
-        Of a single site in a chain; of all messages at a site in PMP.
+        Of a single site in a chain; of all messages at a site in PMP. A linear
+        program makes nothing of the kind.
     evaluations
         Energy differences of single flips that this takes: one an update of
         Gibbs, all sites' at each move of GWG; none in PMP.
@@ -44,6 +47,8 @@ def work(
     method: str, n_samples: int, n_sweeps: float, n_sites: int, *, n_pairs: float
 ) -> Work:
     """Count what sweeps over samples of a model with ``n_pairs`` pairs compute."""
+    if method == "LP":
+        return Work(0.0, 0.0, 0.0)
     updates = float(n_samples * n_sweeps * n_sites)
     if method.startswith("PMP"):
         # Two messages a pair, one for each of its ends.
@@ -84,14 +89,18 @@ def draw(
     -------
     dict of int to Tensor
         Bits, shape (n, n_sites), by number of sweeps. A chain's are the same
-        chains, later; PMP's are independent runs.
+        chains, later; PMP's are independent runs; linear programs go to the end,
+        whatever the number.
 
     Raises
     ------
     InputError
-        If the method is none of `SAMPLERS`.
+        If the method is none of `METHODS`.
     """
-    check_choice("method", method, SAMPLERS)
+    check_choice("method", method, METHODS)
+    if method == "LP":
+        relaxed = perturb_and_map_lp(model, n, generator=generator)
+        return dict.fromkeys(sweeps, relaxed.x.float())
     if method.startswith("PMP"):
         init = "symmetric" if method == "PMP symmetric" else "zero"
         return {
@@ -110,8 +119,8 @@ def learner(
     method: str, n_chains: int, n_sweeps: int, *, generator: torch.Generator
 ) -> Callable[[BoltzmannMachine], Tensor]:
     """Make the negative phase of learning: a function from models to samples."""
-    check_choice("method", method, SAMPLERS)
-    if method.startswith("PMP") or method.endswith("-reset"):
+    check_choice("method", method, METHODS)
+    if method == "LP" or method.startswith("PMP") or method.endswith("-reset"):
 
         def fresh(model: BoltzmannMachine) -> Tensor:
             return draw(method, model, n_chains, (n_sweeps,), generator=generator)[
