@@ -14,13 +14,25 @@ from ebmtut.message_passing import perturb_and_map_lp, perturb_and_max_product
 from ebmtut.random import bernoulli
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 
-__all__ = ["METHODS", "SAMPLERS", "Work", "draw", "learner", "start_bits", "work"]
+__all__ = [
+    "CHAINS",
+    "METHODS",
+    "SAMPLERS",
+    "Work",
+    "draw",
+    "equal_sweeps",
+    "learner",
+    "start_bits",
+    "work",
+]
 
 #: Methods by the name that figures give them. "reset": chains start anew at each
 #: step of learning; without it they go on from where they were.
 SAMPLERS = ("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset", "GWG", "GWG-reset")
 #: With perturb-and-MAP by linear programs, which only small models can afford.
 METHODS = (*SAMPLERS, "LP")
+#: Chains that go on from one step of learning to the next.
+CHAINS = ("Gibbs", "GWG")
 
 
 class Work(NamedTuple):
@@ -54,6 +66,16 @@ def work(
         # Two messages a pair, one for each of its ends.
         return Work(updates, 0.0, float(n_samples * n_sweeps * 2 * n_pairs))
     return Work(updates, updates * n_sites if method[:3] == "GWG" else updates, 0.0)
+
+
+def equal_sweeps(n_updates: int, n_sites: int) -> int:
+    """Sweeps of PMP that take no longer than GWG's single-site updates.
+
+    An update of GWG looks at all n sites, a sweep of PMP at n^2 / 2 pairs; a
+    pair takes less than a fifth of the time of a site (the seconds of both are
+    kept with the results).
+    """
+    return max(1, 10 * n_updates // n_sites)
 
 
 def start_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:

@@ -237,7 +237,7 @@ def run_zeros_samples(
     kwargs: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
     whole = run_zeros(config.zeros, checkpoints=checkpoints, id=id, **kwargs)
     folder = checkpoints / "reduced" if checkpoints is not None else None
-    small = run_zeros(config.reduced, checkpoints=folder, id=f"{id}, LP", **kwargs)
+    small = run_zeros(config.reduced, checkpoints=folder, id=id, **kwargs)
     arrays = {f"reduced/{name}": array for name, array in small.arrays.items()}
     return replace(
         whole,
