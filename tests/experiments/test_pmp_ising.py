@@ -18,13 +18,13 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     draw,
     equal_sweeps,
     learner,
+    persistent_chains,
     work,
 )
 from ebmtut.experiments.perturb_and_max_product.speeds import speeds_table
 from ebmtut.experiments.perturb_and_max_product.structured import (
     StructuredConfig,
     learned_error,
-    persistent_chains,
     run_structured,
     true_model,
 )
@@ -42,12 +42,14 @@ from ebmtut.experiments.perturb_and_max_product.toy import (
 )
 from ebmtut.experiments.perturb_and_max_product.zeros import (
     ZerosConfig,
-    ZerosSamplesConfig,
     run_zeros,
-    run_zeros_samples,
     zeros_data,
 )
 from ebmtut.experiments.perturb_and_max_product.zeros_reports import zeros_table
+from ebmtut.experiments.perturb_and_max_product.zeros_samples import (
+    ZerosSamplesConfig,
+    run_zeros_samples,
+)
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 

@@ -129,7 +129,7 @@ LOCATIONS: Mapping[str, Location] = {
     "pmp/wrong-model": _at((f"{_PMP}.toy", _SMALL), "WRONG_MODEL"),
     "pmp/log-partition": _at((f"{_PMP}.log_partition", _SMALL), "LOG_PARTITION"),
     "pmp/zeros-mmd": _at((f"{_PMP}.zeros", _MODELS), "ZEROS_MMD"),
-    "pmp/zeros-samples": _at((f"{_PMP}.zeros", _MODELS), "ZEROS_SAMPLES"),
+    "pmp/zeros-samples": _at((f"{_PMP}.zeros_samples", _MODELS), "ZEROS_SAMPLES"),
     "pmp/structured": _at((f"{_PMP}.structured", _MODELS), "STRUCTURED"),
     "pmp/persistent": _at((f"{_PMP}.persistent", _MODELS), "PERSISTENT"),
     "pmp/rbm": _at(_RBM, "RBM_DIGITS"),

@@ -22,6 +22,7 @@ __all__ = [
     "draw",
     "equal_sweeps",
     "learner",
+    "persistent_chains",
     "start_bits",
     "work",
 ]
@@ -159,3 +160,41 @@ def learner(
         return chains[0]
 
     return persistent
+
+
+def persistent_chains(
+    method: str, n_chains: int, n_updates: int, *, generator: torch.Generator
+) -> Callable[[BoltzmannMachine], Tensor]:
+    """Make a negative phase whose chains go on by single-site updates.
+
+    "Gibbs" visits the sites in turn, "GWG" picks them.
+    """
+    chains: list[Tensor] = []
+    n_done = 0
+
+    def go_on(model: BoltzmannMachine) -> Tensor:
+        nonlocal n_done
+        if not chains:
+            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
+        x = chains[0]
+        if method == "GWG":
+            x = boltzmann_gwg(model, x, n_updates, generator=generator)
+        else:
+            sites = torch.arange(n_done, n_done + n_updates) % model.n_sites
+            x = redraw_bits(model, x, sites, generator=generator)
+        n_done += n_updates
+        chains[0] = x
+        return x
+
+    return go_on
+
+
+def redraw_bits(
+    model: BoltzmannMachine, x: Tensor, sites: Tensor, *, generator: torch.Generator
+) -> Tensor:
+    """Redraw some bits of every chain, one after the other, given the others."""
+    x, weight = x.clone(), model.symmetric_weight.detach()
+    for site in sites:
+        logit = x @ weight[site] + model.bias[site].detach()
+        x[:, site] = bernoulli(logit.sigmoid(), generator=generator)
+    return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     draw,
     equal_sweeps,
     learner,
+    persistent_chains,
     start_bits,
 )
 from ebmtut.experiments.perturb_and_max_product.structured_reports import (
@@ -31,9 +32,9 @@ from ebmtut.experiments.perturb_and_max_product.structured_reports import (
 from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
-from ebmtut.random import bernoulli, make_generator
+from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import boltzmann_gwg, ising_gibbs
+from ebmtut.samplers import ising_gibbs
 
 __all__ = ["GRAPHS", "STRUCTURED", "StructuredConfig", "run_structured", "true_model"]
 
@@ -139,44 +140,6 @@ def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
     truth = true_model(graph, config, seed)
     start = start_bits(n, truth.n_sites, generator=generator)
     return ising_gibbs(truth, start, sweeps, generator=generator)
-
-
-def persistent_chains(
-    method: str, n_chains: int, n_updates: int, *, generator: torch.Generator
-) -> Callable[[BoltzmannMachine], Tensor]:
-    """Make a negative phase whose chains go on by single-site updates.
-
-    "Gibbs" visits the sites in turn, "GWG" picks them.
-    """
-    chains: list[Tensor] = []
-    n_done = 0
-
-    def go_on(model: BoltzmannMachine) -> Tensor:
-        nonlocal n_done
-        if not chains:
-            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
-        x = chains[0]
-        if method == "GWG":
-            x = boltzmann_gwg(model, x, n_updates, generator=generator)
-        else:
-            sites = torch.arange(n_done, n_done + n_updates) % model.n_sites
-            x = redraw_bits(model, x, sites, generator=generator)
-        n_done += n_updates
-        chains[0] = x
-        return x
-
-    return go_on
-
-
-def redraw_bits(
-    model: BoltzmannMachine, x: Tensor, sites: Tensor, *, generator: torch.Generator
-) -> Tensor:
-    """Redraw some bits of every chain, one after the other, given the others."""
-    x, weight = x.clone(), model.symmetric_weight.detach()
-    for site in sites:
-        logit = x @ weight[site] + model.bias[site].detach()
-        x[:, site] = bernoulli(logit.sigmoid(), generator=generator)
-    return x
 
 
 def learned_error(model: BoltzmannMachine, truth: Ising) -> float:

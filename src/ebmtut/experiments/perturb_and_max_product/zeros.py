@@ -1,4 +1,4 @@
-"""Rows pmp/zeros-mmd (Figure 1, right) and pmp/zeros-samples (Figure 4)."""
+"""Row pmp/zeros-mmd (Figure 1, right): contours of the zeros, learned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,9 +31,7 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
 )
 from ebmtut.experiments.perturb_and_max_product.zeros_reports import (
     check_mmd,
-    check_samples,
     draw_mmd,
-    draw_samples,
 )
 from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import match_moments
@@ -43,12 +40,11 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 
 __all__ = [
+    "FULL",
+    "QUICK",
     "ZEROS_MMD",
-    "ZEROS_SAMPLES",
     "ZerosConfig",
-    "ZerosSamplesConfig",
     "run_zeros",
-    "run_zeros_samples",
     "zeros_data",
 ]
 
@@ -209,45 +205,7 @@ def run_zeros(
     return Result(id, "quick", asdict(config), scalars, arrays)
 
 
-@dataclass(frozen=True)
-class ZerosSamplesConfig:
-    """The zeros model, and a reduced one that linear programs can learn, too."""
-
-    zeros: ZerosConfig = field(default_factory=ZerosConfig)
-    reduced: ZerosConfig = field(default_factory=ZerosConfig)
-
-
-def run_zeros_samples(
-    config: ZerosSamplesConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Do what `run_zeros` does, twice: in full, and at the size of linear programs.
-
-    Returns
-    -------
-    Result
-        That of `run_zeros`; ``scalars["reduced"]`` and arrays ``reduced/...`` are
-        the scalars and arrays of the second.
-    """
-    id = "pmp/zeros-samples"
-    kwargs: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
-    whole = run_zeros(config.zeros, checkpoints=checkpoints, id=id, **kwargs)
-    folder = checkpoints / "reduced" if checkpoints is not None else None
-    small = run_zeros(config.reduced, checkpoints=folder, id=id, **kwargs)
-    arrays = {f"reduced/{name}": array for name, array in small.arrays.items()}
-    return replace(
-        whole,
-        config=whole.config | {"reduced": small.config},
-        scalars={**whole.scalars, "reduced": small.scalars},
-        arrays={**whole.arrays, **arrays},
-    )
-
-
-_QUICK = ZerosConfig(
+QUICK = ZerosConfig(
     source="drawn",
     shrink=2,
     n_steps=150,
@@ -259,51 +217,14 @@ _QUICK = ZerosConfig(
     n_judged=300,
 )
 # Gibbs-with-gradients looks at all 900 sites before each move.
-_FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
-
-_REDUCED = ("PMP", "PMP symmetric", "LP")
+FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
 
 ZEROS_MMD = Experiment(
     id="pmp/zeros-mmd",
     title="Zeros model: MMD over sweeps",
-    presets={"quick": _QUICK, "full": _FULL},
+    presets={"quick": QUICK, "full": FULL},
     run=run_zeros,
     figure=draw_mmd,
     check=check_mmd,
-    resumes=True,
-)
-ZEROS_SAMPLES = Experiment(
-    id="pmp/zeros-samples",
-    title="Samples of the zeros model",
-    presets={
-        "quick": ZerosSamplesConfig(
-            _QUICK,
-            replace(
-                _QUICK,
-                methods=_REDUCED,
-                shrink=4,
-                n_steps=60,
-                learning_rate=1e-2,
-                n_chains=10,
-                sweeps=(25,),
-                n_judged=40,
-            ),
-        ),
-        "full": ZerosSamplesConfig(
-            _FULL,
-            ZerosConfig(
-                methods=_REDUCED,
-                shrink=3,
-                n_steps=150,
-                learning_rate=1e-2,
-                n_chains=20,
-                sweeps=(25, 50),
-                n_judged=100,
-            ),
-        ),
-    },
-    run=run_zeros_samples,
-    figure=draw_samples,
-    check=check_samples,
     resumes=True,
 )
