@@ -151,9 +151,10 @@ def simulate_martingale(
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
 
     That r^n is a martingale and that it falls by at most C^n T^(n) holds.
-    Eq. 25 does not follow from these: Azuma's inequality needs steps bounded
-    on both sides, since a martingale that surely falls by a but for rare
-    leaps falls by n a more often than exp(-n / 2).
+    Eq. 25 does not follow from these, nor Eq. 26 from a bound on the steps
+    upwards: Azuma's inequality needs steps bounded on both sides, since a
+    martingale that falls by a save for rare leaps is n a lower after n steps
+    with a probability near 1, where Eq. 25 allows exp(-n / 2).
 
     Parameters
     ----------

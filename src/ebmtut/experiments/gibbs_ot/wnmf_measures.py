@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,8 +28,10 @@ __all__ = [
     "exact_problems",
     "load_measures",
     "looked_at",
+    "run_passes",
     "sharpness",
     "solved",
+    "three_decades",
 ]
 
 SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
@@ -166,12 +169,29 @@ def dual_bounds(
 
     The temperature falls from 0.01 / m to a thousandth of that.
     """
-    start = 0.01 / p[0].numel()
-    U = torch.zeros_like(q)
-    for k in range(n_passes):
-        temperature = start * 1e-3 ** (k / n_passes)
-        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
+    schedule = three_decades(0.01 / p[0].numel(), n_passes)
+    U = run_passes(torch.zeros_like(q), p, q, cost, schedule, generator=generator)
     return grid_dual_value(U, p, q, cost)
+
+
+def three_decades(temperature: float, n_passes: int) -> list[float]:
+    """Cool geometrically to a thousandth, over as many iterations as there are."""
+    return [temperature * 1e-3 ** (k / n_passes) for k in range(n_passes)]
+
+
+def run_passes(
+    U: Tensor,
+    p: Tensor,
+    q: Tensor,
+    cost: GridCost,
+    temperatures: Sequence[float],
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Run an iteration of Gibbs-OT at each temperature; return U."""
+    for temperature in temperatures:
+        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
+    return U
 
 
 def sharpness(dictionary: Tensor) -> dict[str, float]:
