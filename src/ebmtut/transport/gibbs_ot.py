@@ -104,7 +104,8 @@ def gibbs_ot(
     """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
 
     On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
-    there are several problems.
+    there are several problems. Tensors on another device take the way of
+    :func:`gibbs_ot_reference`, problem by problem, which is slow.
 
     Parameters
     ----------
