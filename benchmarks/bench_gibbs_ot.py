@@ -58,7 +58,7 @@ from ebmtut.results import collect_provenance
 from ebmtut.results.atomic import replace_file
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
-    GibbsOTOracle,
+    WarmChains,
     WNMFConfig,
     as_measures,
     bregman_admm,
@@ -247,28 +247,28 @@ def measure_fives() -> dict:
     small = [x.float() for x in (p, q, cost)]
 
     generator = make_generator(0)
-    oracle = GibbsOTOracle(small[1], small[2])
+    chains = WarmChains(small[1], small[2])
     last = 1e-3 / 784
     one = constant_temperatures(last, 1)
-    best, median = timed(lambda: oracle(small[0], one, generator=generator), 15)
-    duals, _ = timed(oracle.dual_value)
+    best, median = timed(lambda: chains(small[0], one, generator=generator), 15)
+    duals, _ = timed(chains.dual_value)
 
     def error(bound: Tensor, exact: Tensor) -> float:
         return float((1 - bound.double() / exact).mean())
 
     cold = []
     for n in (10, 20, 50, 100, 200, 500):
-        oracle = GibbsOTOracle(small[1], small[2])
+        chains = WarmChains(small[1], small[2])
         schedule = temperatures_of(geometric(0.1 / 784, last, n), n)
-        oracle(small[0], schedule, generator=generator)
-        cold.append({"passes": n, "error": error(oracle.dual_value(), exact)})
-    # The oracle of 500 passes goes on while the masses move to p_end.
+        chains(small[0], schedule, generator=generator)
+        cold.append({"passes": n, "error": error(chains.dual_value(), exact)})
+    # The chains of 500 passes go on while the masses move to p_end.
     warm = []
     for n in range(1, 101):
         moved = p + n / 100 * (p_end - p)
-        oracle(moved.float(), one, generator=generator)
+        chains(moved.float(), one, generator=generator)
         if n in (1, 10, 100):
-            bound = oracle.dual_value()
+            bound = chains.dual_value()
             warm.append({"moves": n, "error": error(bound, exact_of(moved))})
     return {
         "source": source,

@@ -13,8 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
-from ebmtut.transport._problem import as_temperatures, check_problem, weighted_sum
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.transport._problem import (
+    as_temperatures,
+    check_generator,
+    check_potential,
+    check_problem,
+    weighted_sum,
+)
 from ebmtut.transport.conditionals import half_step_law
 from ebmtut.transport.cooling import constant_temperatures
 from ebmtut.transport.gibbs_ot import (
@@ -110,9 +116,17 @@ def temperature_bound(
     -------
     Tensor
         Shape ``(...)``; may be negative, far above equilibrium.
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, a statistic has a NaN or
+        does not fit the masses, or T is not positive.
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
     check_choice("following", following, ("L", "U"))
+    check_potential("U", U, p, leading=True)
+    check_potential("L", L, q, leading=True)
     now = drift(p, q, cost, U, L, temperature, following)
     return temperature - now.change / now.c
 
@@ -167,8 +181,22 @@ def simulate_martingale(
         Independent runs.
     generator : torch.Generator
         Source of the exponentials.
+
+    Returns
+    -------
+    Martingale
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, a mass is zero, or a
+        temperature or `n_chains` is not positive.
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
+    check_generator(generator)
+    for name, mass in (("p", p), ("q", q)):
+        if bool((mass == 0).any()):
+            raise InputError(f"{name} must be positive here, got a mass of 0")
     check_range("n_chains", n_chains, low=1, integer=True)
     U = p.new_zeros(n_chains, len(p))
     g, noted, predicted = U, [], U.new_zeros(n_chains)
@@ -242,7 +270,18 @@ def bounded_gibbs_ot(
         Where to start.
     generator : torch.Generator
         Source of the exponentials.
+
+    Returns
+    -------
+    BoundedRun
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, or a number is out of
+        its range.
     """
+    check_problem(p, q, cost, batched=False)
     check_range("n_iterations", n_iterations, low=1, integer=True)
     check_range("start", start, low=0, include_low=False)
     check_range("fraction", fraction, low=0, high=1, include_low=False)
