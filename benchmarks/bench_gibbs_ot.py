@@ -350,7 +350,7 @@ def measure_grid() -> dict:
     at_start = exact_problems(state.reconstruction, data, cost, range(len(data)))
     for _ in range(WARM_EPOCHS):
         wnmf_epoch(state, data, cost, config, generator=generator)
-    p = state.reconstruction
+    p, state_value = state.reconstruction, state.value
     problems = exact_problems(p, data, cost, range(len(data)))
     solved(problems[:1])  # the first call loads POT, which takes a second
     exact = solved(problems).mean()
@@ -366,6 +366,7 @@ def measure_grid() -> dict:
         "epoch_s": epoch,
         "n_passes": state.n_passes,
         "dual_error": error,
+        "objective_error": state_value / float(exact) - 1,
         "exact_s": exact_seconds,
         "mean_support": support,
         "exact_start_s": timed(lambda: solved(at_start), 3),
@@ -384,7 +385,8 @@ def print_grid(report: dict) -> None:
     print(
         f"  exact solutions {exact:.2f} s ({report['mean_support']:.0f} pixels with "
         f"mass), {exact / epoch:.0f} times an epoch of {report['n_passes']} passes, "
-        f"whose duals are {report['dual_error']:.3f} off"
+        f"whose duals are {report['dual_error']:.3f} off and whose V(z) is "
+        f"{report['objective_error']:+.3f} off"
     )
     print(f"  of the start's problems, {start:.2f} s: {start / epoch:.0f} times")
     print(f"  ms an epoch {verdict('epoch', 1e3 * epoch)}")

@@ -176,6 +176,9 @@ def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
     cell = stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
     assert max(cell["mixed_at"]) < min(cell["settled_at"])
     assert np.mean(cell["mixed_error"]) > 3 * np.mean(cell["settled_error"])
+    # A certificate says at least what is missing.
+    for gap, error in zip(cell["settled_gap"], cell["settled_error"], strict=True):
+        assert gap >= error
     # V lies above the cost at equilibrium: it is no bound.
     assert min(cell["overshoot"]) > 0
 
