@@ -5,6 +5,7 @@ The package is layered; a module imports only from the floors below its own::
     0  checks, random, states, schedules    plain helpers
     1  energies, neighbors                  what p(x) ~ exp(-E(x)) is made of
     2  exact, samplers                      answers by enumeration; Markov chains
+       message_passing, transport           perturbed max-product; optimal transport
     3  losses, metrics                      how to learn, how to judge
     4  data, results, plotting, training, widgets
     5  experiments, ledger, cli             the papers' figures and tables

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_range, check_type
 
 __all__ = [
     "bernoulli",
     "bernoulli_indices",
     "categorical",
+    "check_generator",
     "exponential",
     "gumbel",
     "logistic",
@@ -45,6 +46,31 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
     return torch.Generator(device=device).manual_seed(int(seed))
 
 
+def check_generator(
+    generator: torch.Generator, device: str | torch.device = "cpu"
+) -> None:
+    """Require a generator on a device: torch takes None for its global one.
+
+    Parameters
+    ----------
+    generator : torch.Generator
+        What to check.
+    device : str or torch.device
+        Where the draws will be made; only its type counts.
+
+    Raises
+    ------
+    InputError
+        If it is no generator, or one of another type of device.
+    """
+    check_type("generator", generator, torch.Generator)
+    want = torch.device(device).type
+    if generator.device.type != want:
+        raise InputError(
+            f"generator must live on {want}, got one on {generator.device.type}"
+        )
+
+
 def spawn_seed(generator: torch.Generator) -> int:
     """Draw a 63-bit seed for another random stream, such as numba's.
 
@@ -58,6 +84,7 @@ def spawn_seed(generator: torch.Generator) -> int:
     int
         Uniform on 0, ..., 2**63 - 2.
     """
+    check_type("generator", generator, torch.Generator)
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return int(seed)
 
@@ -170,7 +197,7 @@ def exponential(
     -------
     Tensor
     """
-    _check_device(generator, device)
+    check_generator(generator, device)
     e = torch.empty(tuple(shape), dtype=_wide(dtype), device=device)
     e.exponential_(generator=generator)
     return e.clamp_(min=torch.finfo(e.dtype).tiny).to(dtype)
@@ -229,7 +256,7 @@ def _uniform(
     dtype: torch.dtype,
     device: str | torch.device,
 ) -> Tensor:
-    _check_device(generator, device)
+    check_generator(generator, device)
     return torch.rand(
         tuple(shape), generator=generator, dtype=_wide(dtype), device=device
     )
@@ -238,11 +265,3 @@ def _uniform(
 def _wide(dtype: torch.dtype) -> torch.dtype:
     # Eight or eleven random bits would round probabilities visibly.
     return torch.float32 if dtype in _HALF else dtype
-
-
-def _check_device(generator: torch.Generator, device: str | torch.device) -> None:
-    want = torch.device(device).type
-    if generator.device.type != want:
-        raise InputError(
-            f"generator must live on {want}, got one on {generator.device.type}"
-        )

@@ -12,6 +12,7 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.perturb_and_max_product.deconvolution import (
     PROTOCOLS,
     DeconvolutionConfig,
+    Protocol,
     deconvolution_job,
     run_deconvolution,
 )
@@ -87,11 +88,38 @@ def test_run_resumes_draws_and_judges(tmp_path):
         ({"n_seeds": 0}, "n_seeds"),
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"feature_side": 4}, "feature_side"),
+        ({"feature_side": 15}, "feature_side"),
+        ({"n_features": 0}, "n_features"),
+        ({"n_features": 3}, "n_features"),
+        ({"n_images": 0}, "n_images"),
+        ({"n_shown": 0}, "n_shown"),
+        ({"data_seed": -1}, "data_seed"),
     ],
 )
 def test_bad_configurations(change, words):
     with pytest.raises(InputError, match=words):
         DeconvolutionConfig(**change)
+
+
+def test_features_may_be_as_large_as_the_images():
+    config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
+    result = run_deconvolution(replace(config, protocols=("as printed",)))
+    assert result.arrays["as printed/features"].shape == (1, 5, 14, 14)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"border": -1},
+        {"copies_a_pixel": -1},
+        {"damping": 1.0},
+        {"n_starts": 0},
+        {"sampler": "Gibs"},
+    ],
+)
+def test_bad_protocols(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        Protocol(**change)
 
 
 DECONVOLUTION = get_experiment("pmp/deconvolution")

@@ -1,10 +1,12 @@
 """Rows of perturb-and-max-product on fully observed models."""
 
+import json
 import math
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from scipy.stats import chisquare
 
 from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
@@ -14,13 +16,19 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     SAMPLERS,
     draw,
     learner,
+    work,
 )
+from ebmtut.experiments.perturb_and_max_product.speeds import speeds_table
 from ebmtut.experiments.perturb_and_max_product.structured import (
     StructuredConfig,
     equal_sweeps,
     learned_error,
+    persistent_chains,
     run_structured,
     true_model,
+)
+from ebmtut.experiments.perturb_and_max_product.structured_reports import (
+    structured_table,
 )
 from ebmtut.experiments.perturb_and_max_product.toy import (
     SOLVERS,
@@ -36,8 +44,9 @@ from ebmtut.experiments.perturb_and_max_product.zeros import (
     run_zeros,
     zeros_data,
 )
+from ebmtut.experiments.perturb_and_max_product.zeros_reports import zeros_table
 from ebmtut.random import make_generator
-from ebmtut.states import bits_to_spins, enumerate_states
+from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 SMALL = ToyConfig(n_steps=3, n_chains=5, n_sweeps=4, n_seeds=2, n_judged=500)
 
@@ -81,13 +90,6 @@ def test_the_same_seed_learns_the_same_theta():
     assert one == same != other
 
 
-def test_bad_toys():
-    with pytest.raises(InputError, match="solvers"):
-        ToyConfig(solvers=("LP",))
-    with pytest.raises(InputError, match="n_chains"):
-        ToyConfig(n_chains=0)
-
-
 # ----------------------------------------------------------- chains, zeros, graphs
 
 
@@ -98,6 +100,15 @@ def test_every_sampler_draws_fair_coins_from_nothing(method):
     assert list(seen) == [1, 3]
     for x in seen.values():
         assert ((x.mean(0) - 0.5).abs() < 5 * 0.5 / math.sqrt(4000)).all()
+
+
+@pytest.mark.parametrize("method", ["Gibs", "PMP symetric", "PMMP"])
+def test_unknown_samplers_are_named(method):
+    model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
+    with pytest.raises(InputError, match=rf"method must be .*{method}"):
+        draw(method, model, 2, (1,), generator=make_generator(0))
+    with pytest.raises(InputError, match=rf"method must be .*{method}"):
+        learner(method, 2, 1, generator=make_generator(0))
 
 
 def test_persistent_chains_go_on_and_reset_ones_do_not():
@@ -125,11 +136,38 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     result = run_zeros(config, checkpoints=tmp_path)
     row = result.scalars["table"]["PMP"]
     assert row["updates"] == [2 * 3 * 2 * 36]
+    assert row["messages"] == [2 * 3 * 2 * 36 * 35] and row["evaluations"] == [0]
+    table = zeros_table(result).splitlines()
+    assert [line.split()[0] for line in table[2:5]] == ["PMP", "Gibbs", "fresh"]
     assert run_zeros(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)
         assert experiment.check(result)
         plt.close(experiment.figure(result))
+
+
+def test_a_move_of_gwg_looks_at_every_site():
+    moves = work("GWG-reset", 3, 2, 10, n_pairs=45)
+    assert moves == (60, 600, 0)
+    assert work("Gibbs", 3, 2, 10, n_pairs=45) == (60, 60, 0)
+    assert work("PMP symmetric", 3, 2, 10, n_pairs=45) == (60, 0, 540)
+
+
+def test_the_benchmark_is_a_table_or_a_hint(tmp_path):
+    assert "bench_message_passing.py" in speeds_table(tmp_path)
+    row = {
+        "model": "dense 900",
+        "chains": 100,
+        "sweeps": 50,
+        "numba": 0.4,
+        "torch chains": 1,
+        "torch": 33.5,
+        "arithmetic": 0.3,
+    }
+    (tmp_path / "message_passing.json").write_text(json.dumps({"rows": [row]}))
+    found = speeds_table(tmp_path)
+    assert "0.400 s, plain torch 3350.0 s, the bound 0.300 s" in found
+    assert "PGMax" not in found
 
 
 def test_the_truth_is_what_the_paper_draws():
@@ -150,6 +188,22 @@ def test_the_truth_is_what_the_paper_draws():
 def test_the_error_of_a_perfect_model_is_zero():
     truth = true_model("lattice", StructuredConfig(side=4), 0)
     assert learned_error(BoltzmannMachine.from_ising(truth), truth) < 1e-7
+
+
+def test_single_updates_add_up_to_gibbs_sampling():
+    """Many of them, in turn, have the law by enumeration."""
+    generator = make_generator(0)
+    model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
+    draw = persistent_chains("Gibbs", 20_000, 3, generator=generator)
+    for _ in range(40):
+        x = draw(model)
+    found = torch.bincount(states_to_index(x), minlength=16).double()
+    law = exact_probabilities(model, 4).exp().double()
+    assert chisquare(found.numpy(), (20_000 * law / law.sum()).numpy()).pvalue > 1e-3
+    # The sites have their turn: one of the four is left out, each time another.
+    for left_out in (3, 2, 1, 0):
+        before, x = x, draw(model)
+        assert (before == x).all(0).nonzero().tolist() == [[left_out]]
 
 
 def test_equal_sweeps_never_vanish():
@@ -173,9 +227,16 @@ def test_structured_has_every_cell():
     result = run_structured(config)
     table = result.scalars["table"]
     assert set(table) == {"lattice", "random graph"}
-    assert set(table["lattice"]["persistent"]) == {"PMP", "GWG"}
+    assert set(table["lattice"]["persistent"]) == {"PMP", "Gibbs", "GWG"}
+    for amount, mode, method, updates in (
+        ("5", "reset", "PMP", 2 * 3 * 5 * 9),
+        ("3", "persistent", "Gibbs", 2 * 3 * 3),
+    ):
+        assert table["lattice"][mode][method][amount]["updates"] == [updates]
+    assert table["lattice"]["persistent"]["GWG"]["3"]["evaluations"] == [18 * 9]
     experiment = get_experiment("pmp/structured")
-    assert len(experiment.check(result)) == 4
+    assert len(experiment.check(result)) == 6
+    assert structured_table(result).count("Gibbs-reset") == 2
     plt.close(experiment.figure(result))
 
 
@@ -184,8 +245,25 @@ def test_structured_has_every_cell():
     [
         (ZerosConfig, {"methods": ("HMC",)}, "methods"),
         (ZerosConfig, {"digit": 10}, "digit"),
+        (ZerosConfig, {"source": "mnits"}, "source"),
+        (ZerosConfig, {"sweeps": (0,)}, "sweeps"),
+        (ZerosConfig, {"n_chains_of": {"GWG": 0}}, "n_chains_of"),
+        (ZerosConfig, {"learning_rate": math.nan}, "learning_rate"),
+        (ZerosConfig, {"n_judged": 0}, "n_judged"),
         (StructuredConfig, {"graphs": ("tree",)}, "graphs"),
         (StructuredConfig, {"side": 2}, "side"),
+        (StructuredConfig, {"coupling": math.nan}, "coupling"),
+        (StructuredConfig, {"n_data": 0}, "n_data"),
+        (StructuredConfig, {"n_data_sweeps": 0}, "n_data_sweeps"),
+        (StructuredConfig, {"n_judged": 0}, "n_judged"),
+        (StructuredConfig, {"sweeps": (0,)}, "sweeps"),
+        (StructuredConfig, {"updates": (100, 0)}, "updates"),
+        (StructuredConfig, {"learning_rate": -1.0}, "learning_rate"),
+        (StructuredConfig, {"penalty": -0.1}, "penalty"),
+        (ToyConfig, {"theta": math.nan}, "theta"),
+        (ToyConfig, {"learning_rate": 0.0}, "learning_rate"),
+        (ToyConfig, {"solvers": ("LP",)}, "solvers"),
+        (ToyConfig, {"n_chains": 0}, "n_chains"),
     ],
 )
 def test_bad_configurations(config, change, words):

@@ -17,6 +17,7 @@ from ebmtut.experiments.perturb_and_max_product.log_partition import (
 )
 from ebmtut.experiments.perturb_and_max_product.log_partition_models import (
     ENSEMBLES,
+    Ensemble,
     dense_model,
     lattice_model,
 )
@@ -104,8 +105,20 @@ def test_the_verdict_follows_the_errors():
         ({"n_models": 0}, "n_models"),
         ({"n_perturbations": 0}, "n_perturbations"),
         ({"n_on_lattice": 0}, "n_on_lattice"),
+        ({"n_sweeps": 0}, "n_sweeps"),
+        ({"max_sweeps": 0}, "max_sweeps"),
+        ({"damping": 1.0}, "damping"),
+        ({"tolerance": 0.0}, "tolerance"),
     ],
 )
 def test_bad_configurations(change, words):
     with pytest.raises(InputError, match=words):
         LogPartitionConfig(**change)
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "latice"}, {"coupling": np.nan}, {"n_uniform": 0}]
+)
+def test_bad_ensembles(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        Ensemble(**{"kind": "dense"} | change)

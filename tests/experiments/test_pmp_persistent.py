@@ -19,6 +19,9 @@ from ebmtut.experiments.perturb_and_max_product.persistent import (
     sample_truth,
     spin_glass,
 )
+from ebmtut.experiments.perturb_and_max_product.persistent_reports import (
+    persistent_table,
+)
 from ebmtut.losses import bit_moments
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -96,6 +99,9 @@ def test_the_row_counts_seeds_costs_and_resumes(tmp_path):
     assert cell["updates"] == [2 * 3 * 5 * 12.0] * 2
     assert run_persistent(SMALL, checkpoints=tmp_path).scalars == result.scalars
     plt.close(get_experiment("pmp/persistent").figure(result))
+    table = [line.split() for line in persistent_table(result).splitlines()]
+    assert [line[0] for line in table] == ["4", "PMP", "rho=0.99", "rho=1"]
+    assert float(table[1][-1]) == pytest.approx(sum(cell["error"]) / 2, abs=5e-4)
 
 
 def test_every_way_meets_the_same_glass_and_data():
@@ -129,3 +135,5 @@ def test_bad_configs():
         PersistentConfig(sweeps=(0,))
     with pytest.raises(InputError, match="n_judged"):
         PersistentConfig(n_chains=100, n_judged=50)
+    with pytest.raises(InputError, match="learning_rate"):
+        PersistentConfig(learning_rate=-1.0)

@@ -11,7 +11,8 @@ from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.perturb_and_max_product import rbm_learning
-from ebmtut.experiments.perturb_and_max_product.rbm_data import rbm_data
+from ebmtut.experiments.perturb_and_max_product.rbm import rbm_job
+from ebmtut.experiments.perturb_and_max_product.rbm_data import RBMConfig, rbm_data
 from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
     METHODS,
     draw_rbm,
@@ -21,6 +22,7 @@ from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
     distances,
     reference,
 )
+from ebmtut.experiments.perturb_and_max_product.rbm_reports import rbm_table
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli, make_generator
@@ -152,6 +154,11 @@ def test_where_the_chains_of_learning_start(pairs, method, n_sweeps, monkeypatch
         assert len(first) == 20 and torch.equal(second, end)
 
 
+def test_learning_asks_for_a_generator(pairs):
+    with pytest.raises(InputError, match="generator must be Generator"):
+        learn_rbm(pairs, "PMP", **SIZES, n_steps=1, generator=None)
+
+
 def test_unknown_samplers_are_named():
     model = RBM(torch.zeros(3, 4), torch.zeros(3), torch.zeros(4))
     with pytest.raises(InputError, match=r"method must be .*'PMMP'.*'PMP'"):
@@ -200,6 +207,10 @@ def test_rows_run_draw_and_judge(id, tmp_path, monkeypatch):
     assert set(result.scalars["table"]) == set(config.methods)
     assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())
     experiment.figure(result)
+    # 3 steps, 5 chains, 4 sweeps of all units.
+    units = result.arrays["data"].shape[1] + 5
+    row = next(x for x in rbm_table(result).splitlines() if x.startswith("PMP"))
+    assert float(row.split()[4]) == pytest.approx(3 * 5 * 4 * units / 1e9, rel=0.01)
     verdicts = experiment.check(result)
     assert verdicts and all(v.ours is not None for v in verdicts)
     assert bool(result.scalars["reduced"]) == bool(lp)
@@ -212,3 +223,43 @@ def test_data_is_shuffled_bits():
     assert source
     same, _ = rbm_data(config, 0)
     assert torch.equal(x, same)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"methods": ("PMMP",)}, "methods"),
+        ({"samplers": ("owm",)}, "samplers"),
+        ({"source": "mnits"}, "source"),
+        ({"optimizer": "adma"}, "optimizer"),
+        ({"hidden": "smaple"}, "hidden"),
+        ({"learning_rate": math.nan}, "learning_rate"),
+        ({"learning_rate": -1.0}, "learning_rate"),
+        ({"sweeps": (0,)}, "sweeps"),
+        ({"n_sweeps_of": {"PMP": 0}}, "sweeps"),
+        ({"n_judged": 0}, "n_judged"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"n_chains": 0}, "n_chains"),
+        ({"shrink": 29}, "shrink"),
+        ({"lp_steps": -1}, "lp_steps"),
+    ],
+)
+def test_bad_configurations(change, words):
+    with pytest.raises(InputError, match=f"{words} must be"):
+        RBMConfig(**change)
+
+
+def test_every_k_may_be_configured():
+    config = RBMConfig(methods=("PCD-7", "CD-3"), samplers=("own", "PCD-2"))
+    assert config.methods == ("PCD-7", "CD-3")
+
+
+def test_a_job_gives_the_threads_back():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        config = RBMConfig(source="drawn", **{**TINY, "n_steps": 1, "sweeps": (1,)})
+        rbm_job("PMP", config, 0)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

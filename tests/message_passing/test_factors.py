@@ -75,6 +75,14 @@ def test_observed_variables_are_infinite():
     assert and_to_bottom(torch.tensor(inf), torch.tensor(-inf)) == -inf
 
 
+def test_what_a_surely_on_input_spoils():
+    inf = torch.inf
+    tops = torch.tensor([inf, 1.0])
+    sent = or_to_tops(tops, torch.tensor(2.0))
+    assert sent[0].isnan() and sent[1] == 0
+    assert or_to_tops(tops, torch.tensor(-inf)).isnan().all()
+
+
 @pytest.mark.parametrize("large", [1e4, 1e8])
 def test_small_messages_survive_large_ones_in_single_precision(large):
     small = torch.tensor(1e-3)

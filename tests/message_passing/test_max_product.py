@@ -135,6 +135,45 @@ def test_single_precision_is_near_double_after_few_sweeps():
     assert (got.double() - want).abs().max() < 1600 * 2**-24
 
 
+def rounding(model, unaries, n_sweeps, damping=0.5):
+    """Largest error of a belief in single precision, by following each step.
+
+    A sum of k terms is wrong by (k - 1) units of the sum of their sizes, whatever
+    their order; clipping passes errors on, and a message's update mixes two.
+    """
+    terms, unit = model.pair_terms(), 2.0**-24
+    ends = torch.cat([terms.first, terms.second])
+    degree = int(ends.bincount().max())
+    # All that is ever summed at a site: its unary, half weights, twice, messages.
+    weights = terms.weight.abs().double().repeat(2)
+    heard = torch.zeros(len(terms.bias)).double().index_add(0, ends, weights)
+    size = float((unaries.abs() + 2 * heard).max())
+    message = unit * float(weights.max())
+    for _ in range(n_sweeps):
+        belief = degree * message + (2 * degree + 1) * unit * size
+        clipped = belief + message + 2 * unit * size
+        message = damping * message + (1 - damping) * clipped + 3 * unit * size
+    return degree * message + (2 * degree + 1) * unit * size
+
+
+@pytest.mark.parametrize("init", STARTS)
+@pytest.mark.parametrize("kind", ["rbm", "graph", "sparse matrix"])
+def test_single_precision_is_as_near_as_rounding_lets_it(kind, init):
+    graph = random_graph(40, 0.06, seed=2)
+    model = {
+        "rbm": RBM(normal(6, 9) / 8, torch.zeros(6), torch.zeros(9)),
+        "graph": graph,
+        "sparse matrix": graph.dense(),
+    }[kind]
+    unaries = normal(8, len(model.pair_terms().bias), seed=1)
+    want = max_product_reference(model, unaries, 2, init=init).beliefs
+    got = max_product(model, unaries.float(), 2, init=init).beliefs
+    bound = rounding(graph if kind == "sparse matrix" else model, unaries, 2)
+    assert (got.double() - want).abs().max() < bound
+    # Tight enough to tell half precision, whose unit is 2^-11, from single.
+    assert bound < 2**-11 * float(want.abs().max())
+
+
 def test_relabelling_the_sites_relabels_the_beliefs():
     weight, unaries = normal(9, 9), normal(2, 9, seed=1)
     order = torch.randperm(9, generator=make_generator(5))
@@ -159,6 +198,7 @@ def test_a_warm_start_goes_on(which):
     torch.testing.assert_close(rest.beliefs, whole.beliefs, rtol=0, atol=1e-9)
 
 
+@pytest.mark.usefixtures("threads_for_little_work")
 def test_threads_change_nothing():
     models = [
         (BoltzmannMachine(normal(6, 6), torch.zeros(6)), 6),
@@ -169,11 +209,14 @@ def test_threads_change_nothing():
     try:
         for model, n in models:
             unaries = normal(5, n, seed=4)
-            found = []
+            found, sent = [], []
             for n_threads in (1, 3):
                 torch.set_num_threads(n_threads)
                 found.append(max_product(model, unaries, 4).beliefs)
-            assert torch.equal(*found)
+                kept = max_product(model, unaries, 2, return_messages=True)
+                again = {"messages": kept.messages, "return_messages": True}
+                sent.append(max_product(model, unaries, 2, **again).messages)
+            assert torch.equal(*found) and torch.equal(*sent)
     finally:
         torch.set_num_threads(before)
 
@@ -256,3 +299,6 @@ def test_bad_clamps():
     for clamp in (torch.zeros(1, 2), torch.full((1, 3), 0.5)):
         with pytest.raises(InputError, match="clamp"):
             clamp_unaries(model, torch.zeros(1, 3), clamp)
+    for unaries in (torch.zeros(1, 2), torch.zeros(3), torch.zeros(1, 3).long()):
+        with pytest.raises(InputError, match="unaries"):
+            clamp_unaries(model, unaries, torch.zeros(unaries.shape))

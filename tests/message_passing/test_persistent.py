@@ -141,6 +141,10 @@ def test_bad_input():
         persistent_perturb_and_max_product(
             MODELS["matrix"], state, 1, rho=0.5, generator=generator
         )
+    with pytest.raises(InputError, match="generator must be Generator"):
+        start_persistent(MODELS["graph"], 2, generator=None)
+    with pytest.raises(InputError, match="generator must be Generator"):
+        correlated_normals(torch.zeros(2), 0.5, generator=None)
     small = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
     with pytest.raises(InputError, match="normals"):
         persistent_perturb_and_max_product(

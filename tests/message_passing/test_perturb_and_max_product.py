@@ -9,7 +9,19 @@ from scipy.stats import chi2
 
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
-from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.message_passing import (
+    PersistentState,
+    clamp_unaries,
+    exact_perturb_and_map,
+    max_product,
+    mplp,
+    persistent_perturb_and_max_product,
+    perturb_and_coordinate_descent,
+    perturb_and_map_lp,
+    perturb_and_max_product,
+    relax,
+    start_persistent,
+)
 from ebmtut.random import logistic, make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -31,12 +43,22 @@ def best_states(model, unaries):
     return x[(pairs + unaries @ x.T).argmax(1)]
 
 
+def random_tree(n, seed):
+    """Each site is joined to a random earlier one."""
+    generator = make_generator(seed)
+    parents = [int(torch.randint(i, (), generator=generator)) for i in range(1, n)]
+    edges = torch.tensor([parents, list(range(1, n))])
+    return PairwiseGraph(edges, 2 * normal(n - 1, seed=seed), normal(n, seed=seed + 1))
+
+
 def homogeneity_p(one, other, n_states):
-    """p-value of two samples of states having one law."""
+    """p-value of two samples of states having one law; rare states count as one."""
     counts = np.stack(
         [np.bincount(states_to_index(x), minlength=n_states) for x in (one, other)]
     )
-    counts = counts[:, counts.sum(0) >= 20]
+    often = counts.sum(0) >= 20
+    counts = np.c_[counts[:, often], counts[:, ~often].sum(1)]
+    counts = counts[:, counts.sum(0) > 0]
     expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
     statistic = ((counts - expected) ** 2 / expected).sum()
     return chi2.sf(statistic, counts.shape[1] - 1)
@@ -53,6 +75,24 @@ def test_on_a_chain_it_is_perturb_and_map(init):
     noise = logistic((20_000, 5), generator=make_generator(1), dtype=torch.float64)
     want = best_states(model, model.bias.detach() + noise)
     assert homogeneity_p(got, want, 32) > 1e-4
+
+
+@pytest.mark.parametrize("n", [4, 8, 12])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("init", ["zero", "symmetric"])
+def test_on_trees_it_is_perturb_and_map(n, seed, init):
+    """Against the best of all states under other noise, and under the same."""
+    model = random_tree(n, seed)
+    got = perturb_and_max_product(
+        model, 10_000, 100, init=init, generator=make_generator(seed + 2)
+    )
+    noise = logistic((10_000, n), generator=make_generator(9), dtype=torch.float64)
+    want = exact_perturb_and_map(model, n, noise)
+    assert homogeneity_p(got, want, 2**n) > 1e-4
+    same = logistic(
+        (10_000, n), generator=make_generator(seed + 2), dtype=torch.float64
+    )
+    assert torch.equal(got, exact_perturb_and_map(model, n, same))
 
 
 def test_independent_sites_are_sampled_exactly():
@@ -81,8 +121,6 @@ def test_the_symmetric_start_has_no_side():
 def test_the_symmetric_start_finds_the_best_state_more_often():
     model = toy()
     noise = logistic((20_000, 4), generator=make_generator(4), dtype=torch.float64)
-    from ebmtut.message_passing import max_product
-
     unaries = model.bias.detach() + noise
     want = best_states(model, unaries)
     right = {
@@ -125,3 +163,28 @@ def test_bad_input():
     model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
     with pytest.raises(InputError, match="n_samples"):
         perturb_and_max_product(model, 0, 1, generator=make_generator(0))
+    with pytest.raises(InputError, match="generator must be Generator, got NoneType"):
+        perturb_and_max_product(model, 1, 1, generator=None)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda model, **g: max_product(model, torch.zeros(1, 3), 1),
+        lambda model, **g: mplp(model, torch.zeros(1, 3)),
+        lambda model, **g: relax(model, torch.zeros(1, 3)),
+        lambda model, **g: clamp_unaries(model, *torch.zeros(2, 1, 3)),
+        lambda model, **g: perturb_and_max_product(model, 1, 1, **g),
+        lambda model, **g: perturb_and_map_lp(model, 1, **g),
+        lambda model, **g: perturb_and_coordinate_descent(model, 1, 1, **g),
+        lambda model, **g: start_persistent(model, 1, **g),
+        lambda model, **g: persistent_perturb_and_max_product(
+            model, PersistentState(*torch.zeros(3, 1, 3)), 1, rho=0, **g
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [Ising(torch.zeros(3, 3)), None, torch.eye(3)])
+def test_other_models_are_named(run, model):
+    words = f"model must be BoltzmannMachine or .*, got {type(model).__name__}"
+    with pytest.raises(InputError, match=words):
+        run(model, generator=make_generator(0))

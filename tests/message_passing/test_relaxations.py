@@ -138,6 +138,22 @@ def test_attractive_models_are_solved(n_sites, seed):
     assert torch.allclose(result.bound, value, atol=1e-6)
 
 
+def test_where_the_relaxation_is_integral_it_is_solved():
+    """Frustrated models, on some samples of which the program says one half."""
+    n_tight = n_loose = 0
+    for seed in range(12):
+        model, unaries = random_machine(7, seed), 2 * draw(6, 7, seed)
+        x, value = best(model, unaries)
+        result = relax(model, unaries)
+        tight = result.fractional == 0
+        assert torch.equal(result.x[tight], x[tight])
+        assert torch.allclose(result.bound[tight], value[tight], atol=1e-6)
+        # Elsewhere a vertex with halves is better than every state.
+        assert (result.bound[~tight] > value[~tight] + 1e-6).all()
+        n_tight, n_loose = n_tight + int(tight.sum()), n_loose + int((~tight).sum())
+    assert n_tight > 0 and n_loose > 0
+
+
 def random_rbm(seed=0, n_hidden=4, n_visible=5):
     generator = make_generator(seed)
     shapes = ((n_hidden, n_visible), (n_hidden,), (n_visible,))

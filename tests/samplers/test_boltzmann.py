@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chi2
 
 from ebmtut.checks import InputError
-from ebmtut.energies import BoltzmannMachine
+from ebmtut.energies import RBM, BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
@@ -47,6 +47,7 @@ def test_gwg_keeps_the_exact_law():
         assert chi2.sf(float(statistic), 31) > 1e-4
 
 
+@pytest.mark.usefixtures("threads_for_little_work")
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_seeds_threads_and_untouched_input(sampler):
     model, x = machine(40, seed=5), torch.zeros(6, 40)
@@ -70,3 +71,9 @@ def test_bad_input(sampler):
     for x, n_steps in ((torch.zeros(2, 3), 1), (torch.zeros(2, 4), -1)):
         with pytest.raises(InputError):
             sampler(model, x, n_steps, generator=make_generator(0))
+    rbm = RBM(torch.zeros(2, 4), torch.zeros(2), torch.zeros(4))
+    for other in (Ising(torch.zeros(4, 4)), rbm, None):
+        with pytest.raises(InputError, match="model must be BoltzmannMachine, got"):
+            sampler(other, torch.zeros(2, 4), 1, generator=make_generator(0))
+    with pytest.raises(InputError, match="generator must be Generator"):
+        sampler(model, torch.zeros(2, 4), 1, generator=None)

@@ -180,7 +180,7 @@ def test_networks_can_be_sampled(name):
 
 @every_draw
 def test_a_generator_is_required(draw):
-    with pytest.raises((TypeError, AttributeError)):
+    with pytest.raises(InputError, match="generator must be Generator, got NoneType"):
         draw(start(), 2, None)
 
 

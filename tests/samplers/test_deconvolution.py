@@ -62,6 +62,8 @@ def test_two_images_share_their_feature():
     ("change", "words"),
     [
         ({"images": torch.zeros(2, 4)}, "images"),
+        ({"locations": torch.zeros(1, 1, 1, 3).long()}, "locations .* floating"),
+        ({"generator": None}, "generator must be Generator"),
         ({"locations": torch.zeros(1, 1, 1, 2)}, "locations"),
         ({"features": torch.full((1, 1, 2), 0.5)}, "W must hold"),
         ({"n_sweeps": -1}, "n_sweeps"),
@@ -77,4 +79,4 @@ def test_bad_arguments(change, words):
         "n_sweeps": 1,
     }
     with pytest.raises(InputError, match=words):
-        deconvolution_gibbs(**arguments | change, generator=make_generator(0))
+        deconvolution_gibbs(**{"generator": make_generator(0)} | arguments | change)

@@ -138,6 +138,7 @@ def test_chains_are_independent(energy):
         assert product.abs().max() < 5 / math.sqrt(n_chains)
 
 
+@pytest.mark.usefixtures("threads_for_little_work")
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), dense_model()])
 def test_threads_do_not_change_the_result(energy):
     start = torch.zeros(200, energy.n_sites)

@@ -169,6 +169,7 @@ def test_random_number_contract(run, problem):
     assert (before[1] == np.random.get_state()[1]).all()  # noqa: NPY002
 
 
+@pytest.mark.usefixtures("threads_for_little_work")
 def test_result_does_not_depend_on_the_threads(problem):
     p, q, cost = problem(9, 8, batch=(5,))
     n_threads = torch.get_num_threads()

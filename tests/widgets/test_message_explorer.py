@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ipywidgets.embed import dependency_state, embed_data
+from traitlets import TraitError
 
 from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
@@ -54,6 +55,27 @@ def test_toy_stands_first_and_its_neighbours_are_all_coupled() -> None:
     off_diagonal = 4 * 0.331 * (1 - torch.eye(4, dtype=torch.float64))
     assert torch.allclose(weight, off_diagonal)
     assert torch.allclose(bias, torch.full((4,), -6 * 0.331, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -1.0),
+        ("temperature", 0.0),
+        ("temperature", 3.1),
+        ("graph", 99),
+        ("graph", -1),
+        ("n_sweeps", 21),
+        ("start", "ones"),
+    ],
+)
+def test_what_the_page_cannot_show_is_refused(name: str, value: object) -> None:
+    widget = message_explorer(n_draws=40, generator=make_generator(0))
+    before = getattr(widget, name)
+    with pytest.raises(TraitError, match=name):
+        setattr(widget, name, value)
+    assert getattr(widget, name) == before
+    widget.graph, widget.temperature = len(SMALL_GRAPHS) - 1, 0.2
 
 
 def test_state_fits_into_a_page() -> None:

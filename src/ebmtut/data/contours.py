@@ -13,7 +13,7 @@ from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
 
-__all__ = ["contours", "digits_at_hand"]
+__all__ = ["SOURCES", "contours", "digits_at_hand"]
 
 
 #: Which digits may be asked for.

@@ -12,8 +12,9 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = [
     "Outcome",
     "commits_of",
     "job_seconds",
+    "one_thread",
     "run_jobs",
     "runs_of",
     "scalars_of",
@@ -190,6 +192,21 @@ def _timed(function: Callable[..., Outcome], arguments: Mapping[str, Any]) -> Ou
     outcome = function(**arguments)
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, and afterwards as many as before.
+
+    As a decorator of a job: what it computes, and how much time of the CPU that
+    takes, do not depend on where it runs.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _start_worker() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,6 +41,7 @@ def sweep_matrix(
     found = torch.empty_like(places)
     number = places.numpy().dtype.type
     half, slots, first, place = (x.numpy() for x in rows[:4])
+    arrays = [x.numpy() for x in (places, found, start, end)]
 
     def work(part: slice) -> None:
         kernels.row_sweeps(
@@ -48,10 +50,7 @@ def sweep_matrix(
             first,
             place,
             rows.n_columns,
-            places[part].numpy(),
-            found[part].numpy(),
-            start[part].numpy(),
-            end[part].numpy(),
+            *(array[part] for array in arrays),
             int(isinstance(model, RBM)),  # whose pairs are (column, row)
             number(0 if symmetric else -1 / (1 - damping)),
             n_sweeps,
@@ -59,7 +58,7 @@ def sweep_matrix(
             number(1 - damping),
         )
 
-    in_threads(work, len(unaries))
+    in_threads(work, len(unaries), len(unaries) * n_sweeps * half.size)
     return found[:, rows.sites], end if keep_messages else None
 
 
@@ -73,29 +72,30 @@ def sweep_edges(
     damping: float,
 ) -> tuple[Tensor, Tensor | None]:
     """Sweep the edges of a graph, as `sweep_matrix` does a matrix."""
-    half = (terms.weight.to(unaries.dtype) / 2)[:, None]
-    scale = half.new_tensor(1 - damping).copysign(half)
-    end = None
-    if keep_messages:
-        end = unaries.new_empty(len(unaries), 2, len(half))
-    found = torch.empty_like(unaries)
-    number = found.numpy().dtype.type
+    given = unaries.numpy()
+    number = given.dtype.type
+    half = (terms.weight.to(unaries.dtype) / 2).numpy()[:, None]
+    scale = np.copysign(number(1 - damping), half)
+    first, second = terms.first.numpy(), terms.second.numpy()
+    known = None if before is None else before.numpy()
+    end = np.empty((len(given), 2, len(half)), number) if keep_messages else None
+    found = np.empty_like(given)
 
     def work(part: slice) -> None:
-        u = unaries[part].T.contiguous()
-        if before is None:
+        u = np.ascontiguousarray(given[part].T)
+        if known is None:
             start = 0 * half if symmetric else -half / scale
-            ways = start.repeat(2, 1, u.shape[1])
+            ways = np.tile(start, (2, 1, u.shape[1]))
         else:
-            ways = (before[part].permute(1, 2, 0) - half) / scale
-        ways, beliefs = ways.contiguous(), torch.empty_like(u)
-        out, back = ways.numpy()
+            ways = (known[part].transpose(1, 2, 0) - half) / scale
+        out, back = np.ascontiguousarray(ways)
+        beliefs = np.empty_like(u)
         kernels.sparse_sweeps(
-            terms.first.numpy(),
-            terms.second.numpy(),
-            half.numpy()[:, 0],
-            u.numpy(),
-            beliefs.numpy(),
+            first,
+            second,
+            half[:, 0],
+            u,
+            beliefs,
             out,
             back,
             n_sweeps,
@@ -104,7 +104,8 @@ def sweep_edges(
         )
         found[part] = beliefs.T
         if end is not None:
-            end[part] = (scale * ways + half).permute(2, 0, 1)
+            end[part, 0] = (scale * out + half).T
+            end[part, 1] = (scale * back + half).T
 
-    in_threads(work, len(unaries))
-    return found, end
+    in_threads(work, len(given), len(given) * n_sweeps * len(half))
+    return torch.from_numpy(found), None if end is None else torch.from_numpy(end)

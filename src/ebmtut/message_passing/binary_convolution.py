@@ -8,12 +8,14 @@ posterior has many equal modes.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_floats, check_range, check_shape
 
 __all__ = ["EVIDENCE", "Deconvolution", "binary_convolution"]
 
@@ -64,19 +66,26 @@ def binary_convolution(locations: Tensor, features: Tensor) -> Tensor:
     Tensor
         Bits, shape (n_images, rows + feature_rows - 1,
         columns + feature_columns - 1).
+
+    Raises
+    ------
+    InputError
+        If the shapes do not fit, or an entry is not floating or not finite.
     """
+    locations = check_floats("locations", locations, (None,) * 4)
+    features = check_floats("features", features, (locations.shape[1], None, None))
     counts = conv_transpose2d(locations, features[:, None].to(locations))
     return (counts[:, 0] > 0.5).to(locations)
 
 
 def check_images(images: Tensor, feature_shape: tuple[int, int]) -> None:
     """Raise InputError unless images are bits, and no smaller than a feature."""
-    if images.dim() != 3 or not images.is_floating_point():
-        raise InputError(
-            "images must be floating, of shape (n_images, height, width), "
-            f"got {tuple(images.shape)} of {images.dtype}"
-        )
+    check_shape("images", images, (None, None, None))
+    if images.dtype not in (torch.float32, torch.float64):
+        raise InputError(f"images must be float32 or float64, got {images.dtype}")
     if bool(((images != 0) & (images != 1)).any()):
         raise InputError("images must hold only 0 and 1")
+    if not isinstance(feature_shape, Sequence) or len(feature_shape) != 2:
+        raise InputError(f"feature_shape must be two sides, got {feature_shape!r}")
     for side, size in zip(feature_shape, images.shape[1:], strict=True):
         check_range("side of a feature", side, low=1, high=size, integer=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
-from ebmtut.checks import InputError, check_finite, check_range, check_shape
+from ebmtut.checks import check_floats, check_range
 from ebmtut.message_passing import _factor_kernels as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
@@ -37,7 +37,7 @@ def deconvolve(
     Parameters
     ----------
     images : Tensor
-        Bits, shape (n_images, height, width), floating.
+        Bits, shape (n_images, height, width), float32 or float64.
     location_unaries : Tensor
         Log-odds of the locations, shape (n_images, n_features,
         height - feature_rows + 1, width - feature_columns + 1).
@@ -61,8 +61,8 @@ def deconvolve(
     Raises
     ------
     InputError
-        If shapes do not fit, an entry is not finite, or a number is out of
-        range.
+        If shapes do not fit, an entry is not floating or not finite, or a number
+        is out of range.
 
     See Also
     --------
@@ -91,10 +91,10 @@ def deconvolve(
     w_unaries = feature_unaries.to(bottom).contiguous()
     first = torch.zeros_like(w_unaries) if start is None else start.to(w_unaries)
     s_beliefs, w_beliefs, changes = kernels.deconvolution_sweeps(
-        bottom.numpy(),
-        unaries.numpy(),
-        w_unaries.numpy(),
-        first.contiguous().numpy(),
+        bottom.numpy(force=True),
+        unaries.numpy(force=True),
+        w_unaries.numpy(force=True),
+        first.contiguous().numpy(force=True),
         n_sweeps,
         damping,
     )
@@ -102,6 +102,7 @@ def deconvolve(
     return _decode(beliefs, torch.from_numpy(w_beliefs), torch.from_numpy(changes))
 
 
+@torch.no_grad()
 def deconvolve_reference(
     images: Tensor,
     location_unaries: Tensor,
@@ -177,25 +178,14 @@ def _check(
     evidence: float,
     start: Tensor | None,
 ) -> None:
-    if feature_unaries.dim() != 3:
-        raise InputError(
-            "feature_unaries must have shape (n_features, rows, columns), "
-            f"got {tuple(feature_unaries.shape)}"
-        )
+    check_floats("feature_unaries", feature_unaries, (None, None, None))
     n_features, rows, columns = feature_unaries.shape
     check_images(images, (rows, columns))
     n_images, height, width = images.shape
     want = (n_images, n_features, height - rows + 1, width - columns + 1)
-    if location_unaries.shape != want:
-        raise InputError(
-            f"location_unaries must have shape {want}, "
-            f"got {tuple(location_unaries.shape)}"
-        )
-    check_finite("location_unaries", location_unaries)
-    check_finite("feature_unaries", feature_unaries)
+    check_floats("location_unaries", location_unaries, want)
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
     check_range("damping", damping, low=0, high=1, include_high=False)
     check_range("evidence", evidence, low=0, include_low=False)
     if start is not None:
-        check_shape("start", start, feature_unaries.shape)
-        check_finite("start", start)
+        check_floats("start", start, feature_unaries.shape)

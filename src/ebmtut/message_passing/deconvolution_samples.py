@@ -41,7 +41,7 @@ def sample_deconvolution(
     Parameters
     ----------
     images : Tensor
-        Bits, shape (n_images, height, width), floating.
+        Bits, shape (n_images, height, width), float32 or float64.
     n_features, feature_shape : int, (int, int)
         Size of W.
     n_sweeps : int

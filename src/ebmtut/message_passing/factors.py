@@ -86,8 +86,9 @@ def or_to_tops(tops: Tensor, bottom: Tensor) -> Tensor:
     Parameters
     ----------
     tops : Tensor
-        Messages of the top variables to the factor, ``(..., n_tops)``; -inf
-        says that a variable is off.
+        Messages of the top variables to the factor, ``(..., n_tops)``: finite,
+        or -inf where a variable is off. The sender of inf, surely on, hears
+        NaN, and with a bottom of -inf, which contradicts it, all variables do.
     bottom : Tensor
         Message of the bottom variable, ``(...)``; infinite where it is
         observed.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_floats, check_range
+from ebmtut.checks import InputError, check_bits, check_floats, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states
 
@@ -64,14 +64,15 @@ def log_partition_bound(
     Raises
     ------
     InputError
-        If ``x`` holds no bits, or the noise is of another shape, not floating or
-        not finite.
+        If ``x`` holds no bits or no rows, or the noise is of another shape, not
+        floating or not finite.
 
     Notes
     -----
     See the chapter :doc:`/book/perturb_and_max_product/index`.
     """
     check_bits("x", x)
+    check_range("number of samples", len(x), low=1, integer=True)
     noise = check_floats("noise", noise, x.shape)
     scores = -energy(x) + (noise * (x - 0.5)).sum(dim=1)
     n = len(scores)
@@ -101,11 +102,14 @@ def exact_perturb_and_map(
     Raises
     ------
     InputError
-        If there are too many states, or the noise is of another shape, not
-        floating or not finite.
+        If there are too many states, the energy has another size, or the noise is
+        of another shape, not floating or not finite.
     """
     check_range("n_sites", n_sites, low=1, high=_MAX_SITES, integer=True)
     noise = check_floats("noise", noise, (None, n_sites))
+    size = getattr(energy, "n_sites", n_sites)
+    if size != n_sites:
+        raise InputError(f"n_sites must be {size}, as the energy has, got {n_sites}")
     states = enumerate_states(n_sites, dtype=noise.dtype).to(noise.device)
     with torch.no_grad():
         score = -energy(states)

@@ -12,8 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range, check_shape
-from ebmtut.message_passing.max_product import STARTS, PairwiseModel, max_product
+from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
+from ebmtut.message_passing.max_product import STARTS, max_product
+from ebmtut.random import check_generator
 
 __all__ = [
     "PersistentState",
@@ -81,9 +83,10 @@ def correlated_normals(z: Tensor, rho: float, *, generator: torch.Generator) -> 
     Raises
     ------
     InputError
-        If ``rho`` is out of its range.
+        If ``rho`` is out of its range, or the generator elsewhere than ``z``.
     """
     check_range("rho", rho, low=0, high=1)
+    check_generator(generator, z.device)
     fresh = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
     return rho**0.5 * z + (1 - rho) ** 0.5 * fresh
 
@@ -116,11 +119,12 @@ def start_persistent(
     Raises
     ------
     InputError
-        If ``n_samples`` or ``init`` is not allowed.
+        If an argument is out of range or of another kind.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
     check_choice("init", init, STARTS)
-    terms = model.pair_terms()
+    terms = pairs_of(model)
+    check_generator(generator, terms.bias.device)
     normals = torch.randn(
         (n_samples, len(terms.bias)),
         generator=generator,
@@ -172,9 +176,9 @@ def persistent_perturb_and_max_product(
     InputError
         If an argument is out of range or the state is another model's.
     """
-    bias = model.pair_terms().bias
-    check_shape("state.normals", state.normals, (None, len(bias)))
-    normals = correlated_normals(state.normals, rho, generator=generator)
+    bias = pairs_of(model).bias
+    before = check_floats("state.normals", state.normals, (None, len(bias)))
+    normals = correlated_normals(before, rho, generator=generator)
     found = max_product(
         model,
         bias + logistic_from_normal(normals),

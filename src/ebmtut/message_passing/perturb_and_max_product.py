@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_shape
-from ebmtut.message_passing.max_product import PairwiseModel, max_product
+from ebmtut.checks import InputError, check_floats, check_range, check_shape
+from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
+from ebmtut.message_passing.max_product import max_product
 from ebmtut.random import logistic
 
 __all__ = ["clamp_unaries", "perturb_and_max_product"]
@@ -55,10 +56,10 @@ def perturb_and_max_product(
     Raises
     ------
     InputError
-        If an argument is out of range or of another shape.
+        If an argument is out of range, of another kind or of another shape.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
-    terms = model.pair_terms()
+    terms = pairs_of(model)
     shape = (n_samples, len(terms.bias))
     noise = logistic(
         shape, generator=generator, dtype=terms.bias.dtype, device=terms.bias.device
@@ -78,7 +79,7 @@ def clamp_unaries(model: PairwiseModel, unaries: Tensor, clamp: Tensor) -> Tenso
     model : BoltzmannMachine, PairwiseGraph or RBM
         Its weights say how large that is.
     unaries : Tensor
-        Shape (n_samples, n_sites).
+        Shape (n_samples, n_sites), floating.
     clamp : Tensor
         0, 1, or NaN where a site is free; same shape.
 
@@ -90,12 +91,14 @@ def clamp_unaries(model: PairwiseModel, unaries: Tensor, clamp: Tensor) -> Tenso
     Raises
     ------
     InputError
-        If ``clamp`` has another shape or other values.
+        If the model is no pairwise model, or ``unaries`` or ``clamp`` have
+        another shape or other values.
     """
+    terms = pairs_of(model)
+    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
     check_shape("clamp", clamp, unaries.shape)
     if not (clamp.isnan() | (clamp == 0) | (clamp == 1)).all():
         raise InputError("clamp must be 0, 1, or NaN for a free site")
-    terms = model.pair_terms()
     swing = terms.weight.new_zeros(len(terms.bias))
     swing.index_add_(0, terms.first, terms.weight.abs())
     swing.index_add_(0, terms.second, terms.weight.abs())

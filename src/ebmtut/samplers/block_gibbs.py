@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.checks import check_bits, check_range, check_type
 from ebmtut.energies import RBM
 from ebmtut.random import bernoulli
 
@@ -44,8 +44,7 @@ def block_gibbs(
         If the model is no RBM, ``v`` no batch of bits of its size, or
         ``n_sweeps`` less than 1.
     """
-    if not isinstance(model, RBM):
-        raise InputError(f"model must be an RBM, got {type(model).__name__}")
+    check_type("model", model, RBM)
     check_bits("v", v, model.n_visible)
     check_range("n_sweeps", n_sweeps, low=1, integer=True)
     for _ in range(n_sweeps):

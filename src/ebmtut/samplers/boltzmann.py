@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import check_bits, check_range, check_type
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _gwg_kernels
@@ -43,8 +43,10 @@ def boltzmann_gibbs(
     Raises
     ------
     InputError
-        If ``n_sweeps`` is negative, or ``x`` no batch of bits of that size.
+        If the model is of another kind, ``n_sweeps`` is negative, or ``x`` no batch
+        of bits of that size.
     """
+    check_type("model", model, BoltzmannMachine)
     weight = model.symmetric_weight.detach()
     ising = Ising(weight / 8, model.bias.detach() / 2 + weight.sum(1) / 4)
     return ising_gibbs(ising, x, n_sweeps, generator=generator)
@@ -77,12 +79,14 @@ def boltzmann_gwg(
     Raises
     ------
     InputError
-        If ``n_steps`` is negative, or ``x`` no batch of bits of that size.
+        If the model is of another kind, ``n_steps`` is negative, or ``x`` no batch
+        of bits of that size.
 
     See Also
     --------
     ebmtut.samplers.gwg : the same kernel for any energy, in plain torch.
     """
+    check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
     check_range("n_steps", n_steps, low=0, integer=True)
     if x.device.type != "cpu":
@@ -95,5 +99,5 @@ def boltzmann_gwg(
     def move(rows: slice) -> None:
         _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n_steps)
 
-    in_threads(move, len(x))
+    in_threads(move, len(x), n_steps * x.numel())
     return torch.from_numpy(np.round(state)).to(x.dtype)

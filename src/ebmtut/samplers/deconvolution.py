@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.checks import InputError, check_floats, check_range
+from ebmtut.random import check_generator
 from ebmtut.samplers import _deconvolution_kernels as kernels
 
 __all__ = ["deconvolution_gibbs"]
@@ -58,12 +59,13 @@ def deconvolution_gibbs(
     InputError
         If shapes do not fit or a number is out of range.
     """
-    check_shape("features", features, (None, None, None))
-    check_shape("images", images, (None, None, None))
+    check_generator(generator)
+    features = check_floats("features", features, (None, None, None))
+    images = check_floats("images", images, (None, None, None))
     n_features, rows, columns = features.shape
     n_images, height, width = images.shape
     grid = (height - rows + 1, width - columns + 1)
-    check_shape("locations", locations, (n_images, n_features, *grid))
+    locations = check_floats("locations", locations, (n_images, n_features, *grid))
     for name, x in (("images", images), ("S", locations), ("W", features)):
         if bool(((x != 0) & (x != 1)).any()):
             raise InputError(f"{name} must hold only 0 and 1")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.checks import check_bits, check_range, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
 from ebmtut.samplers import _ising_kernels as kernels
@@ -99,10 +99,7 @@ def ising_gibbs_reference(
 
 
 def _check(energy: Ising | LatticeIsing, x: Tensor, n_sweeps: int) -> None:
-    if not isinstance(energy, Ising | LatticeIsing):
-        raise InputError(
-            f"energy must be an Ising or a LatticeIsing, got {type(energy).__name__}"
-        )
+    check_type("energy", energy, Ising, LatticeIsing)
     check_bits("x", x, energy.n_sites)
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
 
@@ -129,7 +126,8 @@ def _sweep_dense(
     def sweep(rows: slice) -> None:
         kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n_sweeps)
 
-    in_threads(sweep, len(spins))
+    # A site that flips changes the fields of all others.
+    in_threads(sweep, len(spins), n_sweeps * spins.size * spins.shape[1])
     return (spins + 1) // 2
 
 
@@ -156,5 +154,5 @@ def _sweep_lattice(
             n_sweeps,
         )
 
-    in_threads(sweep, len(words))
+    in_threads(sweep, len(words), n_sweeps * bits.size)
     return kernels.unpack_chains(words, len(bits))

@@ -180,7 +180,9 @@ class CompiledChain:
                 cost_t.dtype.type(1),
             )
 
-        in_threads(work, len(self.p))
+        n_entries = len(columns) * cost_t.shape[1]
+        # An iteration looks at them twice, for the rows and for the columns.
+        in_threads(work, len(self.p), 2 * len(temperatures) * n_entries)
 
     def statistics(self, complete: bool) -> Statistics:
         """Return the last iteration's."""
@@ -202,7 +204,7 @@ class CompiledChain:
         def fill(problems: slice) -> None:
             fill_maxima(before[problems], cost_t, maxima[problems])
 
-        in_threads(fill, len(L))
+        in_threads(fill, len(L), maxima.size * cost_t.shape[1])
         for b, (start, stop) in enumerate(pairwise(self.offsets)):
             if len(self.unused):
                 rest = self.cost[self.unused][:, self.columns[start:stop]]

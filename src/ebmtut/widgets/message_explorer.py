@@ -118,7 +118,7 @@ class MessageExplorer(anywidget.AnyWidget):
     couplings, fields : list of float
         Of the chosen graph, in spins.
     temperature : float
-        What the energy is divided by.
+        What the energy is divided by, 0.2 to 3.
     n_sweeps : int
         Sweeps of max-product, 0 to 20.
     draw : int
@@ -139,13 +139,20 @@ class MessageExplorer(anywidget.AnyWidget):
     graph = traitlets.Int().tag(sync=True)
     couplings = traitlets.List(traitlets.Float()).tag(sync=True)
     fields = traitlets.List(traitlets.Float()).tag(sync=True)
-    temperature = traitlets.Float(1.0).tag(sync=True)
+    temperature = traitlets.Float(1.0, min=0.2, max=3.0).tag(sync=True)
     n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
     draw = traitlets.Int(0, min=0).tag(sync=True)
     start = traitlets.Enum(("zero", "symmetric"), "zero").tag(sync=True)
     graphs = traitlets.List(traitlets.Dict()).tag(sync=True)
     noise = traitlets.Bytes().tag(sync=True)
     stride = traitlets.Int().tag(sync=True)
+
+    @traitlets.validate("graph")
+    def _offered(self, proposal: Mapping[str, int]) -> int:
+        graph, n = proposal["value"], len(self.graphs)
+        if not 0 <= graph < n:
+            raise traitlets.TraitError(f"graph must be 0 to {n - 1}, got {graph}")
+        return graph
 
 
 def message_explorer(

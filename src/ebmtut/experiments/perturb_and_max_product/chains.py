@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ebmtut.checks import check_choice
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.random import bernoulli
@@ -84,7 +85,13 @@ def draw(
     dict of int to Tensor
         Bits, shape (n, n_sites), by number of sweeps. A chain's are the same
         chains, later; PMP's are independent runs.
+
+    Raises
+    ------
+    InputError
+        If the method is none of `SAMPLERS`.
     """
+    check_choice("method", method, SAMPLERS)
     if method.startswith("PMP"):
         init = "symmetric" if method == "PMP symmetric" else "zero"
         return {
@@ -103,6 +110,7 @@ def learner(
     method: str, n_chains: int, n_sweeps: int, *, generator: torch.Generator
 ) -> Callable[[BoltzmannMachine], Tensor]:
     """Make the negative phase of learning: a function from models to samples."""
+    check_choice("method", method, SAMPLERS)
     if method.startswith("PMP") or method.endswith("-reset"):
 
         def fresh(model: BoltzmannMachine) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import pad
 
 from ebmtut.checks import check_choice, check_range
-from ebmtut.data.shapes import ShapeImages, shape_images
+from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
@@ -76,6 +76,13 @@ class Protocol:
     n_starts: int = 1
     sampler: str = "PMP"
 
+    def __post_init__(self) -> None:
+        for name in ("border", "copies_a_pixel"):
+            check_range(name, getattr(self, name), low=0, integer=True)
+        check_range("damping", self.damping, low=0, high=1, include_high=False)
+        check_range("n_starts", self.n_starts, low=1, integer=True)
+        check_choice("sampler", self.sampler, ("PMP", "Gibbs"))
+
 
 PROTOCOLS: Mapping[str, Protocol] = {
     "as printed": Protocol(),
@@ -116,11 +123,13 @@ class DeconvolutionConfig:
     def __post_init__(self) -> None:
         for name in self.protocols:
             check_choice("protocols", name, PROTOCOLS)
-        check_range("n_images", self.n_images, low=1, integer=True)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
-        check_range("n_sweeps", self.n_sweeps, low=1, integer=True)
-        # The shapes have a side of five.
-        check_range("feature_side", self.feature_side, low=5, integer=True)
+        for name in ("n_images", "grid", "n_sweeps", "n_seeds", "n_shown"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("data_seed", self.data_seed, low=0, integer=True)
+        # As many and as large as the shapes, of side five, and inside an image.
+        check_range("n_features", self.n_features, low=len(SHAPES), integer=True)
+        widest = self.grid + 4
+        check_range("feature_side", self.feature_side, low=5, high=widest, integer=True)
 
     def data(self) -> ShapeImages:
         """Draw the images."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
 from ebmtut.exact import (
     exact_log_partition,
@@ -35,6 +36,11 @@ class Ensemble:
     kind: str
     coupling: float = 0.1
     n_uniform: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("lattice", "dense"))
+        check_range("coupling", self.coupling)
+        check_range("n_uniform", self.n_uniform, low=1, integer=True)
 
 
 # The program has each pair twice in its energy, and -0.1 on the lattice: a

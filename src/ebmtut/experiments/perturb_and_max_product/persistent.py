@@ -110,6 +110,7 @@ class PersistentConfig:
             check_range(name, getattr(self, name), low=1, integer=True)
         check_range("n_judged", self.n_judged, low=self.n_chains, integer=True)
         check_range("strength", self.strength)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
 
 
 def spin_glass(

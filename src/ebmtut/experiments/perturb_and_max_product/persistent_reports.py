@@ -10,7 +10,12 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
 from ebmtut.results import Result
 
-__all__ = ["check_persistent", "draw_persistent", "mean_curve"]
+__all__ = [
+    "check_persistent",
+    "draw_persistent",
+    "mean_curve",
+    "persistent_table",
+]
 
 _MARKERS = "os^Dv"
 
@@ -68,7 +73,8 @@ def draw_persistent(result: Result) -> Figure:
                 ax.axhline(level, color=COLORS[name], lw=1, ls=":", label=text)
             ax.set(xscale="log", yscale="log", xlabel="message updates of learning")
         line[0].set_ylabel(f"{size} spins: error of moments")
-    axes[0, 0].set_title("fresh PMP samples, 100 sweeps", fontsize=9)
+    n_sweeps = result.config["judged_sweeps"]
+    axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps", fontsize=9)
     axes[0, 1].set_title("samples of learning's own sampler", fontsize=9)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(
@@ -110,3 +116,15 @@ def check_persistent(result: Result) -> list[Verdict]:
             )
         )
     return verdicts
+
+
+def persistent_table(result: Result) -> str:
+    """Tabulate the errors by what walks, a column for each number of sweeps."""
+    lines = []
+    for size, ways in result.scalars["table"].items():
+        sweeps = mean_curve(result, size, "PMP")
+        lines.append(f"{size} spins" + "".join(f"{k:>8}" for k in sweeps) + " sweeps")
+        for way in ways:
+            errors = mean_curve(result, size, way).values()
+            lines.append(f"{way:8}" + "".join(f"{error:8.3f}" for error in errors))
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ import torch
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
+    one_thread,
     run_jobs,
     runs_of,
     scalars_of,
@@ -51,6 +52,7 @@ __all__ = [
 N_SHOWN = 25
 
 
+@one_thread()
 def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
     """Learn with one method, sample, and compare with the data.
 
@@ -60,7 +62,6 @@ def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
         Scalars ``seconds`` of CPU, ``diverged``, and ``sampler/measure@sweeps``
         by `distances`; arrays ``sampler@sweeps``, some visible units.
     """
-    torch.set_num_threads(1)
     x, _ = rbm_data(config, seed)
     generator = make_generator(seed + 1)
     start = time.process_time()

@@ -11,7 +11,8 @@ from torch.nn.functional import max_pool2d
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data import digits_at_hand
-from ebmtut.experiments.perturb_and_max_product.rbm_learning import METHODS
+from ebmtut.data.contours import SOURCES
+from ebmtut.experiments.perturb_and_max_product.rbm_learning import check_method
 from ebmtut.random import make_generator
 
 __all__ = ["RBMConfig", "rbm_data"]
@@ -24,10 +25,10 @@ class RBMConfig:
     Parameters
     ----------
     methods
-        Some of `METHODS`.
+        Some of those that `learn_rbm` knows.
     samplers
-        By which every learned model is sampled, some of `METHODS`; "own" is that
-        of its learning.
+        By which every learned model is sampled, some of those that `draw_rbm`
+        knows; "own" is that of its learning.
     digit
         The only digit to learn, or -1 for all.
     source
@@ -75,12 +76,30 @@ class RBMConfig:
 
     def __post_init__(self) -> None:
         for method in (*self.methods, *self.n_sweeps_of):
-            check_choice("methods", method, METHODS)
+            check_method("methods", method)
         for sampler in self.samplers:
-            check_choice("samplers", sampler, ("own", *METHODS))
+            check_method("samplers", sampler, "own")
+        check_choice("source", self.source, SOURCES)
+        check_choice("optimizer", self.optimizer, ("adam", "sgd"))
+        check_choice("hidden", self.hidden, ("mean", "sample"))
         check_range("digit", self.digit, low=-1, high=9, integer=True)
-        for name in ("shrink", "n_hidden", "n_steps", "n_sweeps", "n_seeds"):
+        for name in ("shrink", "lp_shrink"):
+            check_range(name, getattr(self, name), low=1, high=28, integer=True)
+        for name in (
+            "n_hidden",
+            "n_steps",
+            "batch_size",
+            "n_chains",
+            "n_sweeps",
+            "n_seeds",
+            "lp_hidden",
+            "lp_chains",
+        ):
             check_range(name, getattr(self, name), low=1, integer=True)
+        for k in (*self.sweeps, *self.n_sweeps_of.values()):
+            check_range("sweeps", k, low=1, integer=True)
+        check_range("lp_steps", self.lp_steps, low=0, integer=True)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
         check_range("n_judged", self.n_judged, low=2, integer=True)
 
 

@@ -20,7 +20,7 @@ from ebmtut.message_passing import (
     perturb_and_map_lp,
     perturb_and_max_product,
 )
-from ebmtut.random import bernoulli
+from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers import block_gibbs
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "draw_rbm",
     "learn_rbm",
     "random_rbm",
+    "sweeps_of_chain",
 ]
 
 #: Where samples of the model come from, by the name that figures give it. Chains
@@ -55,11 +56,11 @@ class Learned(NamedTuple):
 
 def check_method(name: str, method: str, *others: str) -> None:
     """Raise InputError unless it is one of `METHODS`, "PCD-k", "CD-k" or another."""
-    if _sweeps_of_chain(method) is None:
+    if sweeps_of_chain(method) is None:
         check_choice(name, method, (*METHODS, *others))
 
 
-def _sweeps_of_chain(method: str) -> int | None:
+def sweeps_of_chain(method: str) -> int | None:
     """Return the k of "PCD-k" and of "CD-k"."""
     found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
     return int(found[1]) if found else None
@@ -69,6 +70,7 @@ def random_rbm(
     n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
 ) -> RBM:
     """Draw a learnable model: weights N(0, scale^2), biases N(0, 1)."""
+    check_generator(generator)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
@@ -197,7 +199,7 @@ def learn_rbm(
     model = random_rbm(n_hidden, x.shape[1], generator=generator)
     steps = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
     optim = steps(model.parameters(), lr=learning_rate)
-    k = _sweeps_of_chain(method)
+    k = sweeps_of_chain(method)
     if method.startswith("PCD-"):
         fair = torch.full((n_chains, x.shape[1]), 0.5)
         chains = bernoulli(fair, generator=generator)

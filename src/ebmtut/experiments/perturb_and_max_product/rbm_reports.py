@@ -6,6 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.perturb_and_max_product.chains import Work, work
+from ebmtut.experiments.perturb_and_max_product.rbm_learning import sweeps_of_chain
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.plotting import COLORS, figure_size, image_grid
 from ebmtut.results import Result
@@ -17,9 +19,11 @@ __all__ = [
     "draw_descent",
     "draw_digits",
     "draw_twos",
+    "rbm_table",
     "score",
 ]
 
+_MEASURES = ("log_mmd2", "sharp", "nearest")
 #: As the table of the paper spells the methods.
 _PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
 
@@ -35,6 +39,42 @@ def score(
 def judged_at(result: Result) -> int:
     """Sweeps at which methods are compared: those of learning."""
     return int(result.config["n_sweeps"])
+
+
+def rbm_table(result: Result) -> str:
+    """Tabulate scores at the sweeps of learning, and what learning computed."""
+    k = judged_at(result)
+    lines = [
+        f"{f'at {k} sweeps':20}log MMD2   sharp  nearest  updates  energies "
+        "messages CPU",
+        f"{'':47}{'of learning, 1e9':>27}",
+    ]
+    for method, row in result.scalars["table"].items():
+        done = _work_of_learning(result, method)
+        counts = [float("nan")] * 3 if method == "LP" else list(done)
+        lines.append(
+            f"{method:20}"
+            + "".join(f"{score(result, method, name, k):8.3f}" for name in _MEASURES)
+            + " "
+            + "".join(f"{count / 1e9:9.3g}" for count in counts)
+            + f" {np.mean(row['seconds']):.1f} s"
+        )
+    for name, key in (("independent pixels", "null"), ("fresh data", "data")):
+        cells = "".join(f"{result.scalars[key][m]:8.3f}" for m in _MEASURES)
+        lines.append(f"{name:20}{cells}")
+    return "\n".join(lines)
+
+
+def _work_of_learning(result: Result, method: str) -> Work:
+    config, n_visible = result.config, result.arrays["data"].shape[1]
+    default = config["n_sweeps_of"].get(method, config["n_sweeps"])
+    return work(
+        method,
+        config["n_chains"] * config["n_steps"],
+        sweeps_of_chain(method) or default,
+        n_visible + config["n_hidden"],
+        n_pairs=n_visible * config["n_hidden"],
+    )
 
 
 def draw_digits(result: Result) -> Figure:
@@ -61,7 +101,10 @@ def draw_digits(result: Result) -> Figure:
             label="independent pixels",
         )
         ax.axhline(
-            result.scalars["data"][measure], color=COLORS["exact"], lw=1, label="data"
+            result.scalars["data"][measure],
+            color=COLORS["exact"],
+            lw=1,
+            label="fresh data",
         )
         ax.axvline(judged_at(result), color="#DDDDDD", lw=1, zorder=0)
         ax.set(xscale="log", xlabel="sweeps", title=label)

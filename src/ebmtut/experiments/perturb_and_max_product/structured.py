@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     draw,
     learner,
     start_bits,
+    work,
 )
 from ebmtut.experiments.perturb_and_max_product.structured_reports import (
     check_structured,
@@ -28,8 +29,8 @@ from ebmtut.experiments.perturb_and_max_product.structured_reports import (
 )
 from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import match_moments
-from ebmtut.metrics import mmd, rmse
-from ebmtut.random import make_generator
+from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
+from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
 from ebmtut.samplers import boltzmann_gwg, ising_gibbs
 
@@ -37,6 +38,8 @@ __all__ = ["GRAPHS", "STRUCTURED", "StructuredConfig", "run_structured", "true_m
 
 GRAPHS = ("lattice", "random graph")
 METHODS = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
+#: Chains that go on from one step of learning to the next.
+CHAINS = ("Gibbs", "GWG")
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class StructuredConfig:
     sweeps
         Of learning and of sampling, one run each.
     updates
-        Single-site updates a step of persistent GWG; PMP beside it makes as
-        many sweeps as take no longer (`equal_sweeps`).
+        Single-site updates a step of persistent chains; PMP beside them makes as
+        many sweeps as take no longer than GWG's (`equal_sweeps`).
     n_data, n_data_sweeps
         Samples to learn from, and the Gibbs sweeps that each of them takes.
     n_steps, learning_rate, penalty
@@ -95,8 +98,22 @@ class StructuredConfig:
             check_choice("methods", method, METHODS)
         check_range("side", self.side, low=3, integer=True)
         check_range("n_nodes", self.n_nodes, low=5, integer=True)
-        for name in ("n_steps", "n_chains", "n_chains_persistent", "n_seeds"):
+        for name in (
+            "n_data_sweeps",
+            "n_steps",
+            "n_chains",
+            "n_chains_persistent",
+            "n_judged",
+            "n_seeds",
+        ):
             check_range(name, getattr(self, name), low=1, integer=True)
+        for count in (*self.sweeps, *self.updates):
+            check_range("sweeps, updates", count, low=1, integer=True)
+        # The halves of the data are held against each other.
+        check_range("n_data", self.n_data, low=2, integer=True)
+        check_range("coupling", self.coupling)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+        check_range("penalty", self.penalty, low=0)
 
 
 def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:
@@ -135,6 +152,44 @@ def equal_sweeps(n_updates: int, n_sites: int) -> int:
     return max(1, 10 * n_updates // n_sites)
 
 
+def persistent_chains(
+    method: str, n_chains: int, n_updates: int, *, generator: torch.Generator
+) -> Callable[[BoltzmannMachine], Tensor]:
+    """Make a negative phase whose chains go on by single-site updates.
+
+    "Gibbs" visits the sites in turn, "GWG" picks them.
+    """
+    chains: list[Tensor] = []
+    n_done = 0
+
+    def go_on(model: BoltzmannMachine) -> Tensor:
+        nonlocal n_done
+        if not chains:
+            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
+        x = chains[0]
+        if method == "GWG":
+            x = boltzmann_gwg(model, x, n_updates, generator=generator)
+        else:
+            sites = torch.arange(n_done, n_done + n_updates) % model.n_sites
+            x = redraw_bits(model, x, sites, generator=generator)
+        n_done += n_updates
+        chains[0] = x
+        return x
+
+    return go_on
+
+
+def redraw_bits(
+    model: BoltzmannMachine, x: Tensor, sites: Tensor, *, generator: torch.Generator
+) -> Tensor:
+    """Redraw some bits of every chain, one after the other, given the others."""
+    x, weight = x.clone(), model.symmetric_weight.detach()
+    for site in sites:
+        logit = x @ weight[site] + model.bias[site].detach()
+        x[:, site] = bernoulli(logit.sigmoid(), generator=generator)
+    return x
+
+
 def learned_error(model: BoltzmannMachine, truth: Ising) -> float:
     """RMSE of J over all entries; W = 8J."""
     return rmse(model.symmetric_weight.detach() / 8, truth.symmetric_coupling.detach())
@@ -153,11 +208,11 @@ def structured_job(
     Parameters
     ----------
     graph, method
-        One of `GRAPHS`; one of `METHODS`, or "GWG".
+        One of `GRAPHS`; one of `METHODS`, or "Gibbs" or "GWG".
     mode
         "reset": ``amount`` sweeps in learning and in sampling. "persistent":
-        ``amount`` single-site updates of GWG, whose chains go on, or as many
-        sweeps of PMP as take no longer; 50 sweeps in sampling.
+        ``amount`` single-site updates of chains that go on, or as many sweeps
+        of PMP as take no longer than GWG's; 50 sweeps in sampling.
     config, seed
         How, and the seed of everything.
     """
@@ -169,18 +224,13 @@ def structured_job(
         sweeps, n_chains = amount, config.n_chains
     else:
         sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
-    chains = [start_bits(n_chains, n_sites, generator=generator)]
-
-    def go_on(model: BoltzmannMachine) -> Tensor:
-        chains[0] = boltzmann_gwg(model, chains[0], amount, generator=generator)
-        return chains[0]
-
+    goes_on = method in CHAINS
     sample = (
-        go_on
-        if method == "GWG"
+        persistent_chains(method, n_chains, amount, generator=generator)
+        if goes_on
         else learner(method, n_chains, sweeps, generator=generator)
     )
-    began = time.perf_counter()
+    began = time.process_time()
     model = match_moments(
         x,
         sample,
@@ -189,18 +239,27 @@ def structured_job(
         penalty=config.penalty,
         label=f"{method} {graph}",
     )
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
+    done = work(
+        method,
+        n_chains * config.n_steps,
+        amount / n_sites if goes_on else sweeps,
+        n_sites,
+        n_pairs=n_sites * (n_sites - 1) / 2,
+    )
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
     null = (torch.rand(drawn.shape, generator=generator) < x.mean(0)).to(x)
-    half = len(x) // 2
     return Outcome(
         {
             "log_mmd2": log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": seconds,
+            **done._asdict(),
             "null_log_mmd2": log_mmd2(null, x),
-            "data_log_mmd2": log_mmd2(x[:half], x[half:]),
+            "data_log_mmd2": math.log(
+                mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
+            ),
             "null_rmse": float(truth.symmetric_coupling.square().mean().sqrt()),
         }
     )
@@ -209,7 +268,7 @@ def structured_job(
 def structured_jobs(config: StructuredConfig, seed: int) -> dict[str, dict[str, Any]]:
     """List the jobs: what each of them learns, by a name that says it."""
     plans = [("reset", m, k) for m in config.methods for k in config.sweeps]
-    rivals = [m for m in config.methods if m.startswith("PMP")] + ["GWG"]
+    rivals = [m for m in config.methods if m.startswith("PMP")] + [*CHAINS]
     plans += [("persistent", m, k) for m in rivals for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
     return {
@@ -273,7 +332,7 @@ STRUCTURED = Experiment(
             n_data_sweeps=500,
             n_steps=300,
             learning_rate=3e-3,
-            n_chains=50,
+            n_chains=100,
         ),
         "full": StructuredConfig(),
     },

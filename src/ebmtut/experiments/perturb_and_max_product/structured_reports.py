@@ -11,7 +11,7 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.results import Result
 
-__all__ = ["check_structured", "draw_structured"]
+__all__ = ["check_structured", "draw_structured", "structured_table"]
 
 _LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
 _AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
@@ -49,7 +49,7 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
     )
     if metric == "log_mmd2":
         level = np.mean(cell["data_log_mmd2"])
-        ax.axhline(level, color=COLORS["exact"], lw=1, label="data halves")
+        ax.axhline(level, color=COLORS["exact"], lw=1, label="fresh data")
     ax.set_xscale("log")
     ax.set_xticks(amounts, [str(amount) for amount in amounts])
     ax.minorticks_off()
@@ -69,6 +69,25 @@ def check_structured(result: Result) -> list[Verdict]:
                 name = f"{graph}, {mode}: mean log MMD^2 of {method} minus PMP's"
                 verdicts.append(claim(name, ahead, "at least", 0.0))
     return verdicts
+
+
+def structured_table(result: Result) -> str:
+    """Tabulate means over the axis, and what its last point computed."""
+    head = f"{'':16}log MMD2    RMSE  updates  energies  messages CPU"
+    lines = [f"{head}\n{'':32}{'of the last point, 1e9':>27}"]
+    for graph, modes in result.scalars["table"].items():
+        for mode, rows in modes.items():
+            lines.append(f"{graph}, {mode}")
+            for method, row in rows.items():
+                last = {k: float(np.mean(v)) for k, v in [*row.values()][-1].items()}
+                counts = (last["updates"], last["evaluations"], last["messages"])
+                error = np.mean([np.mean(cell["rmse"]) for cell in row.values()])
+                lines.append(
+                    f"  {method:14}{_mean_over_axis(row):8.2f}{error:9.4f}"
+                    + "".join(f"{count / 1e9:9.3g}" for count in counts)
+                    + f" {last['seconds']:.1f} s"
+                )
+    return "\n".join(lines)
 
 
 def _mean_over_axis(row: dict[str, dict]) -> float:

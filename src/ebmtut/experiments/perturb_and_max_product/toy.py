@@ -72,6 +72,8 @@ class ToyConfig:
             check_choice("solvers", solver, SOLVERS)
         for name in ("n_steps", "n_chains", "n_sweeps", "n_seeds", "n_judged"):
             check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("theta", self.theta)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
 
 
 def four_spins(theta: float) -> BoltzmannMachine:

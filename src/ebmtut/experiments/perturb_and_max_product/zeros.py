@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data import contours, digits_at_hand
+from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
@@ -89,6 +90,10 @@ class ZerosConfig:
         check_range("digit", self.digit, low=0, high=9, integer=True)
         for name in ("shrink", "n_steps", "n_chains", "n_sweeps", "n_seeds"):
             check_range(name, getattr(self, name), low=1, integer=True)
+        for count in (*self.sweeps, *self.n_chains_of.values()):
+            check_range("sweeps, n_chains_of", count, low=1, integer=True)
+        check_choice("source", self.source, SOURCES)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
         check_range("n_judged", self.n_judged, low=2, integer=True)
 
 

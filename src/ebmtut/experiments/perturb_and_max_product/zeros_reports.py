@@ -73,8 +73,8 @@ def zeros_table(result: Result) -> str:
     k = result.config["n_sweeps"]
     lines = [
         f"{'':16}log MMD2 at {k}   its weights  samples  updates  energies "
-        " messages   CPU",
-        f"{'':33}by Gibbs   a step      1e9       1e9       1e9     s",
+        " messages CPU",
+        f"{'':33}by Gibbs   a step      1e9       1e9       1e9",
     ]
     for method, row in result.scalars["table"].items():
         mean = {name: float(np.mean(values)) for name, values in row.items()}
@@ -84,7 +84,7 @@ def zeros_table(result: Result) -> str:
             f"{mean['log_mmd2 of Gibbs on these weights']:12.2f}"
             f"{mean['n_chains']:9.0f}"
             + "".join(f"{count / 1e9:9.3g} " for count in counts)
-            + f"{mean['seconds']:6.0f}"
+            + f"{mean['seconds']:.1f} s"
         )
     lines.append(f"{'fresh data':16}{result.scalars['data']:14.2f}  (expected)")
     lines.append(f"{'independent':16}{result.scalars['null']:14.2f}")
