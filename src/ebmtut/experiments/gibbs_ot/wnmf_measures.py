@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from scipy.ndimage import median_filter
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_choice, check_range
@@ -26,6 +27,7 @@ __all__ = [
     "dual_bounds",
     "exact_costs",
     "exact_problems",
+    "grain",
     "load_measures",
     "looked_at",
     "run_passes",
@@ -212,6 +214,24 @@ def sharpness(dictionary: Tensor) -> dict[str, float]:
         "support": float(entropy.exp().mean()),
         "variation": float(variation) / len(flat),
     }
+
+
+def grain(images: np.ndarray) -> float:
+    """Mean share of the images' mass that a median filter of 3x3 pixels moves.
+
+    Parameters
+    ----------
+    images
+        Shape (n, height, width), non-negative, on any scale.
+
+    Returns
+    -------
+    float
+        0 for even images, 1 for points of salt.
+    """
+    smooth = median_filter(images.astype(float), size=(1, 3, 3), mode="nearest")
+    moved = np.abs(images - smooth).sum((1, 2)) / images.sum((1, 2))
+    return float(moved.mean())
 
 
 def looked_at(config: ImagesConfig, n: int) -> range:
