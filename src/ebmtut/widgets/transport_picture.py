@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.transport import (
-    ExactOT,
     chain_value,
     cost_matrix,
     dual_value,
@@ -25,18 +25,19 @@ from ebmtut.widgets.transport_explorer import TransportExplorer
 
 __all__ = ["transport_picture"]
 
+_Array = NDArray[np.float64]
 _KINDS = {"squared": "squared_euclidean", "absolute": "euclidean", "coulomb": "coulomb"}
 
 
 class _Run(NamedTuple):
     """What the page computes: the last iteration, the coupling, V and dual value."""
 
-    g: Tensor
-    h: Tensor
-    U: Tensor
-    L: Tensor
-    coupling: Tensor
-    values: Tensor
+    g: _Array
+    h: _Array
+    U: _Array
+    L: _Array
+    coupling: _Array
+    values: _Array
 
 
 def transport_picture(widget: TransportExplorer) -> Figure:
@@ -63,12 +64,14 @@ def transport_picture(widget: TransportExplorer) -> Figure:
     draws = torch.from_numpy(np.frombuffer(widget.noise, np.float32).copy())
     run = _run(p, q, cost, temperatures.double(), draws.double().view(-1, 2, n))
     exact = exact_ot(p, q, cost)
+    plan, best_g, best_h = (z.numpy() for z in exact[1:])
+    at, masses = x.numpy(), (p.numpy(), q.numpy())
     figure, axes = plt.subplots(2, 2, figsize=(TEXT_WIDTH, 5.2))
     (laws, coupling), (potentials, trace) = axes
-    _draw_laws(laws, x, p, q)
-    _draw_coupling(coupling, x, run.coupling, exact.plan)
+    _draw_laws(laws, at, *masses)
+    _draw_coupling(coupling, at, run.coupling, plan)
     reach = -math.log(0.05) * float(temperatures[-1])
-    _draw_potentials(potentials, x, (p, q), run, exact, reach)
+    _draw_potentials(potentials, at, masses, run, (best_g, best_h), reach)
     _draw_values(trace, run.values / exact.value if exact.value else run.values)
     return figure
 
@@ -93,10 +96,11 @@ def _run(
             share = 0.5 / (len(temperatures) - first)
             coupling[at, (cost + h).argmin(1)] += share * p
             coupling[origin, at] += share * q
-    return _Run(g, h, U, L, coupling, torch.tensor(values))
+    parts = (g, h, U, L, coupling, torch.tensor(values))
+    return _Run(*(part.numpy() for part in parts))
 
 
-def _draw_laws(ax: Axes, x: Tensor, p: Tensor, q: Tensor) -> None:
+def _draw_laws(ax: Axes, x: _Array, p: _Array, q: _Array) -> None:
     width = 0.9 / len(x)
     ax.bar(x, p, width, color=COLORS["Gibbs-OT"], alpha=0.6, label="p")
     ax.bar(x, -q, width, color=COLORS["Sinkhorn"], alpha=0.6, label="q")
@@ -105,43 +109,43 @@ def _draw_laws(ax: Axes, x: Tensor, p: Tensor, q: Tensor) -> None:
     ax.legend()
 
 
-def _draw_coupling(ax: Axes, x: Tensor, coupling: Tensor, exact: Tensor) -> None:
+def _draw_coupling(ax: Axes, x: _Array, coupling: _Array, exact: _Array) -> None:
     ax.imshow(
-        coupling.T.sqrt(),
+        np.sqrt(coupling.T),
         cmap="Blues",
         origin="lower",
         extent=(0, 1, 0, 1),
         aspect="auto",
     )
-    i, j = (exact > 1e-6).nonzero(as_tuple=True)
+    i, j = np.nonzero(exact > 1e-6)
     ax.scatter(x[i], x[j], s=9, facecolors="none", edgecolors=COLORS["exact"], lw=0.7)
     ax.set(title="coupling, circles: exact", xlabel="from", ylabel="to")
 
 
 def _draw_potentials(
     ax: Axes,
-    x: Tensor,
-    masses: tuple[Tensor, Tensor],
+    x: _Array,
+    masses: tuple[_Array, _Array],
     run: _Run,
-    exact: ExactOT,
+    exact: tuple[_Array, _Array],
     reach: float,
 ) -> None:
-    shift = float(masses[0] @ (run.U - exact.g))  # a constant changes nothing
-    solid = torch.cat([run.U, run.L, exact.g + shift, exact.h + shift])
-    margin = 0.25 * float(solid.max() - solid.min())
+    shift = masses[0] @ (run.U - exact[0])  # a constant changes nothing
+    solid = np.concatenate([run.U, run.L, *(best + shift for best in exact)])
+    margin = 0.25 * np.ptp(solid)
     for sign, limit, draws, mass, best, method in (
-        (-1, run.U, run.g, masses[0], exact.g, "Gibbs-OT"),
-        (1, run.L, run.h, masses[1], exact.h, "Sinkhorn"),
+        (-1, run.U, run.g, masses[0], exact[0], "Gibbs-OT"),
+        (1, run.L, run.h, masses[1], exact[1], "Sinkhorn"),
     ):
         ax.fill_between(x, limit, limit + sign * reach / mass, color="#CCCCCC", lw=0)
         ax.plot(x, limit, color=COLORS[method], lw=1.5)
         ax.plot(x, draws, ".", ms=4, color=COLORS[method])
         ax.plot(x, best + shift, "--", color=COLORS["exact"], lw=1)
     ax.set(title="g below U, h above L, dashed: exact")
-    ax.set(ylim=(float(solid.min()) - margin, float(solid.max()) + margin))
+    ax.set(ylim=(solid.min() - margin, solid.max() + margin))
 
 
-def _draw_values(ax: Axes, values: Tensor) -> None:
+def _draw_values(ax: Axes, values: _Array) -> None:
     iterations = range(1, len(values) + 1)
     for name, value, method in zip(
         ("V", "dual value"), values.T, ("Sinkhorn", "Gibbs-OT"), strict=True
