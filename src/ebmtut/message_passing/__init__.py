@@ -27,7 +27,7 @@ from ebmtut.message_passing.max_product import (
     max_product,
     max_product_reference,
 )
-from ebmtut.message_passing.mplp import MPLP, mplp
+from ebmtut.message_passing.mplp import MPLP, mplp, mplp_reference
 from ebmtut.message_passing.persistent import (
     PersistentState,
     correlated_normals,
@@ -63,6 +63,7 @@ __all__ = [
     "max_product",
     "max_product_reference",
     "mplp",
+    "mplp_reference",
     "or_to_bottom",
     "or_to_tops",
     "persistent_perturb_and_max_product",

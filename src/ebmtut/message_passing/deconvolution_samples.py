@@ -5,13 +5,13 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_range
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,
     check_images,
 )
-from ebmtut.message_passing.deconvolution import deconvolve, deconvolve_reference
+from ebmtut.message_passing.deconvolution import deconvolve
 from ebmtut.random import logistic
 
 __all__ = ["sample_deconvolution"]
@@ -30,7 +30,6 @@ def sample_deconvolution(
     n_starts: int = 1,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
-    kernel: str = "compiled",
 ) -> Deconvolution:
     """Draw one posterior sample of locations and features by PMP.
 
@@ -58,8 +57,6 @@ def sample_deconvolution(
         noise as ``start``.
     damping, evidence : float
         As in :func:`deconvolve`.
-    kernel : {"compiled", "reference"}
-        Which of the two versions sends the messages.
 
     Returns
     -------
@@ -78,7 +75,6 @@ def sample_deconvolution(
         check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
     check_range("location_copies", location_copies, low=1, integer=True)
     check_range("n_starts", n_starts, low=1, integer=True)
-    check_choice("kernel", kernel, ("compiled", "reference"))
     check_images(images, feature_shape)
     rows, columns = feature_shape
     n_images, height, width = images.shape
@@ -92,9 +88,8 @@ def sample_deconvolution(
     s_prior, w_prior = (math.log(p / (1 - p)) for p in (location_prior, feature_prior))
     s_unaries = location_copies * (noise(n_images, n_features, *grid) + s_prior)
     w_unaries = noise(n_features, rows, columns) + w_prior
-    send = deconvolve if kernel == "compiled" else deconvolve_reference
     runs = [
-        send(
+        deconvolve(
             images,
             s_unaries,
             w_unaries,

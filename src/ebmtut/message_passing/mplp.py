@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.checks import check_floats, check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 
-__all__ = ["MPLP", "mplp"]
+__all__ = ["MPLP", "mplp", "mplp_reference"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,6 @@ def mplp(
     *,
     tolerance: float = 1e-6,
     max_sweeps: int = 10_000,
-    kernel: str = "compiled",
 ) -> MPLP:
     """Look for the most likely state by MPLP.
 
@@ -74,9 +73,6 @@ def mplp(
         A sample is done when a sweep changes no message by more.
     max_sweeps : int
         A sample is given up after so many.
-    kernel : {"compiled", "reference"}
-        A loop in machine code, or one over pairs in plain torch, all samples
-        at once and each as long as the slowest.
 
     Returns
     -------
@@ -87,14 +83,12 @@ def mplp(
     InputError
         If the model is no pairwise model, shapes do not fit, an entry is not
         floating or not finite, or a number is out of range.
+
+    See Also
+    --------
+    mplp_reference : the same in plain torch.
     """
-    terms = nonzero_pairs(model)
-    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_range("tolerance", tolerance, low=0, include_low=False)
-    check_range("max_sweeps", max_sweeps, low=1, integer=True)
-    check_choice("kernel", kernel, ("compiled", "reference"))
-    if kernel == "reference":
-        return _reference(terms, unaries, tolerance, max_sweeps)
+    terms, unaries = _checked(model, unaries, tolerance, max_sweeps)
     beliefs, bound, n_sweeps, converged = kernels.mplp_sweeps(
         terms.first.numpy(),
         terms.second.numpy(),
@@ -113,9 +107,19 @@ def mplp(
     )
 
 
-def _reference(
-    terms: PairTerms, bias: Tensor, tolerance: float, max_sweeps: int
+def mplp_reference(
+    model: PairwiseModel,
+    unaries: Tensor,
+    *,
+    tolerance: float = 1e-6,
+    max_sweeps: int = 10_000,
 ) -> MPLP:
+    """Do what `mplp` does in plain torch, on the CPU, all samples at once.
+
+    Takes, returns and raises the same, but sweeps every sample as often as the
+    slowest takes.
+    """
+    terms, bias = _checked(model, unaries, tolerance, max_sweeps)
     to_first = bias.new_zeros(len(bias), len(terms.weight))
     to_second = torch.zeros_like(to_first)
     pairs = list(
@@ -153,3 +157,14 @@ def _reference(
     )
     bound = beliefs.relu().sum(dim=1) + ends.amax(dim=0).sum(dim=1)
     return MPLP((beliefs > 0).to(bias), beliefs, bound, n_sweeps, converged)
+
+
+def _checked(
+    model: PairwiseModel, unaries: Tensor, tolerance: float, max_sweeps: int
+) -> tuple[PairTerms, Tensor]:
+    """Pairs, and unaries without a gradient."""
+    terms = nonzero_pairs(model)
+    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
+    check_range("tolerance", tolerance, low=0, include_low=False)
+    check_range("max_sweeps", max_sweeps, low=1, integer=True)
+    return terms, unaries

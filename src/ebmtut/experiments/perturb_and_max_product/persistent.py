@@ -28,7 +28,7 @@ from ebmtut.experiments.jobs import (
     scalars_of,
     seeded_jobs,
 )
-from ebmtut.experiments.perturb_and_max_product.chains import start_bits
+from ebmtut.experiments.perturb_and_max_product import chains
 from ebmtut.experiments.perturb_and_max_product.persistent_reports import (
     check_persistent,
     draw_persistent,
@@ -147,7 +147,7 @@ def sample_truth(
         drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
         moments = states.T @ (probs[:, None] * states)
         return states[drawn].float(), moments.float()
-    x = start_bits(2 * n, n_sites, generator=generator)
+    x = chains.start_bits(2 * n, n_sites, generator=generator)
     x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
     return x[:n], bit_moments(x[n:])[1]
 
@@ -163,9 +163,7 @@ def learner(
 ) -> Callable[[BoltzmannMachine], Tensor]:
     """Make a sampler for learning: PMP if ``rho`` is None, else persistent PMP."""
     if rho is None:
-        return lambda model: perturb_and_max_product(
-            model, n_chains, n_sweeps, generator=generator
-        )
+        return chains.learner("PMP", n_chains, n_sweeps, generator=generator)
     states: list[PersistentState] = []
 
     def sample(model: BoltzmannMachine) -> Tensor:

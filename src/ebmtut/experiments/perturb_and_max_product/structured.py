@@ -18,10 +18,11 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.perturb_and_max_product.chains import (
+    CHAINS,
     draw,
+    equal_sweeps,
     learner,
     start_bits,
-    work,
 )
 from ebmtut.experiments.perturb_and_max_product.structured_reports import (
     check_structured,
@@ -38,8 +39,6 @@ __all__ = ["GRAPHS", "STRUCTURED", "StructuredConfig", "run_structured", "true_m
 
 GRAPHS = ("lattice", "random graph")
 METHODS = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
-#: Chains that go on from one step of learning to the next.
-CHAINS = ("Gibbs", "GWG")
 
 
 @dataclass(frozen=True)
@@ -142,16 +141,6 @@ def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
     return ising_gibbs(truth, start, sweeps, generator=generator)
 
 
-def equal_sweeps(n_updates: int, n_sites: int) -> int:
-    """Sweeps of PMP that take no longer than GWG's single-site updates.
-
-    An update of GWG looks at all n sites, a sweep of PMP at n^2 / 2 pairs; a
-    pair takes less than a fifth of the time of a site (the seconds of both are
-    kept with the results).
-    """
-    return max(1, 10 * n_updates // n_sites)
-
-
 def persistent_chains(
     method: str, n_chains: int, n_updates: int, *, generator: torch.Generator
 ) -> Callable[[BoltzmannMachine], Tensor]:
@@ -224,10 +213,9 @@ def structured_job(
         sweeps, n_chains = amount, config.n_chains
     else:
         sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
-    goes_on = method in CHAINS
     sample = (
         persistent_chains(method, n_chains, amount, generator=generator)
-        if goes_on
+        if method in CHAINS
         else learner(method, n_chains, sweeps, generator=generator)
     )
     began = time.process_time()
@@ -240,13 +228,6 @@ def structured_job(
         label=f"{method} {graph}",
     )
     seconds = time.process_time() - began
-    done = work(
-        method,
-        n_chains * config.n_steps,
-        amount / n_sites if goes_on else sweeps,
-        n_sites,
-        n_pairs=n_sites * (n_sites - 1) / 2,
-    )
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
     null = (torch.rand(drawn.shape, generator=generator) < x.mean(0)).to(x)
@@ -255,7 +236,6 @@ def structured_job(
             "log_mmd2": log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": seconds,
-            **done._asdict(),
             "null_log_mmd2": log_mmd2(null, x),
             "data_log_mmd2": math.log(
                 mmd_of_fresh_sample(x, config.n_judged, "average_hamming")

@@ -7,6 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.perturb_and_max_product.chains import (
+    CHAINS,
+    Work,
+    equal_sweeps,
+    work,
+)
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.results import Result
@@ -79,15 +85,28 @@ def structured_table(result: Result) -> str:
         for mode, rows in modes.items():
             lines.append(f"{graph}, {mode}")
             for method, row in rows.items():
-                last = {k: float(np.mean(v)) for k, v in [*row.values()][-1].items()}
-                counts = (last["updates"], last["evaluations"], last["messages"])
+                amount, last = [*row.items()][-1]
+                counts = _work_of_learning(result, graph, mode, method, int(amount))
                 error = np.mean([np.mean(cell["rmse"]) for cell in row.values()])
                 lines.append(
                     f"  {method:14}{_mean_over_axis(row):8.2f}{error:9.4f}"
                     + "".join(f"{count / 1e9:9.3g}" for count in counts)
-                    + f" {last['seconds']:.1f} s"
+                    + f" {np.mean(last['seconds']):.1f} s"
                 )
     return "\n".join(lines)
+
+
+def _work_of_learning(
+    result: Result, graph: str, mode: str, method: str, amount: int
+) -> Work:
+    config = result.config
+    n = config["n_nodes"] if graph == "random graph" else config["side"] ** 2
+    n_chains, n_sweeps = config["n_chains"], float(amount)
+    if mode == "persistent":
+        n_chains = config["n_chains_persistent"]
+        n_sweeps = amount / n if method in CHAINS else equal_sweeps(amount, n)
+    pairs = n * (n - 1) / 2
+    return work(method, n_chains * config["n_steps"], n_sweeps, n, n_pairs=pairs)
 
 
 def _mean_over_axis(row: dict[str, dict]) -> float:

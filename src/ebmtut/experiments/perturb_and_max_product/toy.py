@@ -24,7 +24,7 @@ from ebmtut.experiments.jobs import (
 )
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, compare
-from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
@@ -91,9 +91,8 @@ def sample_toy(
         return perturb_and_max_product(
             model, n, n_sweeps, init=solver, generator=generator
         )
-    states = enumerate_states(4, dtype=torch.float64)
     noise = logistic((n, 4), generator=generator, dtype=torch.float64)
-    return states[(-model(states) + noise @ states.T).argmax(1)]
+    return exact_perturb_and_map(model, 4, noise)
 
 
 def mean_product(x: Tensor) -> Tensor:

@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from ebmtut.experiments.jobs import (
     seeded_jobs,
 )
 from ebmtut.experiments.perturb_and_max_product.chains import (
+    METHODS,
     SAMPLERS,
     draw,
     learner,
@@ -41,7 +42,15 @@ from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
-__all__ = ["ZEROS_MMD", "ZEROS_SAMPLES", "ZerosConfig", "run_zeros", "zeros_data"]
+__all__ = [
+    "ZEROS_MMD",
+    "ZEROS_SAMPLES",
+    "ZerosConfig",
+    "ZerosSamplesConfig",
+    "run_zeros",
+    "run_zeros_samples",
+    "zeros_data",
+]
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class ZerosConfig:
     Parameters
     ----------
     methods
-        Some of `SAMPLERS`.
+        Some of `METHODS`.
     digit, source
         Which digit's contours are learned, and from where, as for
         `ebmtut.data.digits_at_hand`.
@@ -86,7 +95,7 @@ class ZerosConfig:
 
     def __post_init__(self) -> None:
         for method in (*self.methods, *self.n_chains_of):
-            check_choice("methods", method, SAMPLERS)
+            check_choice("methods", method, METHODS)
         check_range("digit", self.digit, low=0, high=9, integer=True)
         for name in ("shrink", "n_steps", "n_chains", "n_sweeps", "n_seeds"):
             check_range(name, getattr(self, name), low=1, integer=True)
@@ -200,6 +209,44 @@ def run_zeros(
     return Result(id, "quick", asdict(config), scalars, arrays)
 
 
+@dataclass(frozen=True)
+class ZerosSamplesConfig:
+    """The zeros model, and a reduced one that linear programs can learn, too."""
+
+    zeros: ZerosConfig = field(default_factory=ZerosConfig)
+    reduced: ZerosConfig = field(default_factory=ZerosConfig)
+
+
+def run_zeros_samples(
+    config: ZerosSamplesConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+) -> Result:
+    """Do what `run_zeros` does, twice: in full, and at the size of linear programs.
+
+    Returns
+    -------
+    Result
+        That of `run_zeros`; ``scalars["reduced"]`` and arrays ``reduced/...`` are
+        the scalars and arrays of the second.
+    """
+    id = "pmp/zeros-samples"
+    kwargs: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+    whole = run_zeros(config.zeros, checkpoints=checkpoints, id=id, **kwargs)
+    folder = checkpoints / "reduced" if checkpoints is not None else None
+    small = run_zeros(config.reduced, checkpoints=folder, id=id, **kwargs)
+    arrays = {f"reduced/{name}": array for name, array in small.arrays.items()}
+    return replace(
+        whole,
+        config=whole.config | {"reduced": small.config},
+        scalars={**whole.scalars, "reduced": small.scalars},
+        arrays={**whole.arrays, **arrays},
+    )
+
+
 _QUICK = ZerosConfig(
     source="drawn",
     shrink=2,
@@ -214,6 +261,8 @@ _QUICK = ZerosConfig(
 # Gibbs-with-gradients looks at all 900 sites before each move.
 _FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
 
+_REDUCED = ("PMP", "PMP symmetric", "LP")
+
 ZEROS_MMD = Experiment(
     id="pmp/zeros-mmd",
     title="Zeros model: MMD over sweeps",
@@ -226,8 +275,34 @@ ZEROS_MMD = Experiment(
 ZEROS_SAMPLES = Experiment(
     id="pmp/zeros-samples",
     title="Samples of the zeros model",
-    presets={"quick": _QUICK, "full": _FULL},
-    run=partial(run_zeros, id="pmp/zeros-samples"),
+    presets={
+        "quick": ZerosSamplesConfig(
+            _QUICK,
+            replace(
+                _QUICK,
+                methods=_REDUCED,
+                shrink=4,
+                n_steps=60,
+                learning_rate=1e-2,
+                n_chains=10,
+                sweeps=(25,),
+                n_judged=40,
+            ),
+        ),
+        "full": ZerosSamplesConfig(
+            _FULL,
+            ZerosConfig(
+                methods=_REDUCED,
+                shrink=3,
+                n_steps=150,
+                learning_rate=1e-2,
+                n_chains=20,
+                sweeps=(25, 50),
+                n_judged=100,
+            ),
+        ),
+    },
+    run=run_zeros_samples,
     figure=draw_samples,
     check=check_samples,
     resumes=True,
