@@ -10,7 +10,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.gibbs_ot.bands import BandsConfig, run_bands
+from ebmtut.experiments.gibbs_ot.bands import BandsConfig, look_at, run_bands
 from ebmtut.experiments.gibbs_ot.coulomb import CoulombConfig, describe, run_coulomb
 from ebmtut.experiments.gibbs_ot.couplings import (
     CouplingConfig,
@@ -30,6 +30,8 @@ from ebmtut.experiments.gibbs_ot.temperature_bound import (
 )
 from ebmtut.random import make_generator
 from ebmtut.transport import (
+    GibbsOTResult,
+    GibbsOTState,
     Martingale,
     constant_temperatures,
     dual_value,
@@ -41,7 +43,7 @@ SMALL = CouplingConfig(n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatur
 SMALL_BOUND = TemperatureBoundConfig(
     n_points=16,
     n_iterations=40,
-    n_long=200,
+    n_long=2000,
     budgets=(20, 100),
     fractions=(0.5,),
     chain_points=6,
@@ -123,18 +125,34 @@ def test_entropic_potentials_are_those_of_the_projections() -> None:
 # ------------------------------------------------------------------ bands
 
 
-def test_bands_hold_95_percent_and_shrink_with_the_temperature() -> None:
+def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
     config = BandsConfig(n_points=64, n_seeds=10)
     result = run_bands(config, seed=3)
     table = result.scalars["table"]
     inside = np.mean([cell["inside"] for cell in table.values()])
     n = 2 * 64 * 10 * 3
     assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / n)
-    first, last = table["20"], table["60"]
-    cooled = last["temperature"][0] / first["temperature"][0]
-    assert last["width"][0] / first["width"][0] == pytest.approx(cooled)
-    assert cooled == pytest.approx(60 ** (-2 * 40 / 60))
-    assert max(last["dual"]) <= 1e-12
+    assert max(table["60"]["dual"]) <= 1e-12
+    check = get_experiment("got/gibbs-bands").check
+    assert [v.verdict for v in check(result)] == ["match"] * 3
+    table["60"]["gap"] = table["20"]["gap"]
+    table["60"]["range"] = [100.0] * 10
+    assert [v.verdict for v in check(result)] == ["match", "miss", "miss"]
+
+
+def test_a_snapshot_tells_what_it_sees() -> None:
+    """Half of the draws are a hundredth off their limits, half two."""
+    _, p, q, cost = two_modes(4)
+    gap = torch.tensor([0.01, 0.02], dtype=torch.float64).repeat(2)
+    limit = torch.tensor([0.1, 0.2, 0.3, -0.4], dtype=torch.float64)
+    state = GibbsOTState(limit - gap, limit + gap)
+    exact = exact_ot(p, q, cost)
+    cold = -0.015 * float(p.max()) / math.log(0.05)
+    seen = look_at(GibbsOTResult(state, limit, limit), p, q, cost, exact, cold)
+    assert seen["gap"] == pytest.approx(0.02)
+    reach = 0.015 * p.max() / torch.cat([p, q])
+    assert seen["inside"] == float((gap.repeat(2) <= reach).double().mean())
+    assert seen["range"] == pytest.approx(0.4)
 
 
 def test_splitting_a_run_at_snapshots_changes_nothing() -> None:
@@ -158,6 +176,9 @@ def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
     cell = stopping_table(problem, optimum, (0.1,), 3, 0)["0.1"]
     assert max(cell["mixed_at"]) < min(cell["settled_at"])
     assert np.mean(cell["mixed_error"]) > 3 * np.mean(cell["settled_error"])
+    # A certificate says at least what is missing.
+    for gap, error in zip(cell["settled_gap"], cell["settled_error"], strict=True):
+        assert gap >= error
     # V lies above the cost at equilibrium: it is no bound.
     assert min(cell["overshoot"]) > 0
 
@@ -235,8 +256,17 @@ def test_tails_count_what_they_say() -> None:
 
 def test_martingale_keeps_its_mean_and_its_bounds() -> None:
     result = run_temperature_bound(SMALL_BOUND, seed=0)
-    verdicts = get_experiment("got/temperature-bound").check(result)
-    assert [v.verdict for v in verdicts][1:] == ["match"] * 3
+    check = get_experiment("got/temperature-bound").check
+    # A run's mean bound over T has a standard deviation of 0.02.
+    assert [v.verdict for v in check(result)] == ["match"] * 4
+    z = result.arrays
+    wrong = {
+        "below": np.ones_like(z["below"]),
+        "above": z["above"] + 2 * z["above_bound"],
+    }
+    scalars = result.scalars | {"equilibrium": [1.2, 1.1], "drift": 6.0}
+    broken = replace(result, scalars=scalars, arrays=z | wrong)
+    assert [v.verdict for v in check(broken)] == ["miss"] * 4
     assert set(result.scalars["table"]) == {"followed, 0.5", "geometric"}
 
 

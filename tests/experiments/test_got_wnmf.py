@@ -15,11 +15,13 @@ from ebmtut.experiments.gibbs_ot.wnmf_measures import (
     ImagesConfig,
     dual_bounds,
     exact_costs,
+    grain,
     load_measures,
     sharpness,
 )
 from ebmtut.experiments.gibbs_ot.wnmf_methods import METHODS
 from ebmtut.random import make_generator
+from ebmtut.results import Result
 from ebmtut.transport import WNMFConfig, grid_cost
 
 TINY = ImagesConfig(
@@ -78,6 +80,10 @@ def test_sharpness_of_known_images():
     point[0, 1, 1] = 2.0
     even = torch.ones(1, 4, 4)
     assert sharpness(point) == pytest.approx({"support": 1.0, "variation": 4.0})
+    assert grain(point.numpy()) == 1
+    assert grain(even.numpy()) == 0
+    half = torch.tensor([[0.0, 0, 1, 1]]).repeat(4, 1)[None]
+    assert grain(half.numpy()) == 0  # a straight edge is no grain
     assert sharpness(even) == pytest.approx({"support": 16.0, "variation": 0.0})
 
 
@@ -112,11 +118,48 @@ def test_a_run_has_what_its_figure_and_check_need(tmp_path):
     experiment = get_experiment("got/wnmf-digits")
     assert experiment.figure(result).axes
     assert len(experiment.check(result)) == 4
-    assert len(experiment.check(replace(result, scale="full"))) == 7
     again = run_factors(TINY, seed=1)
     for name, array in again.arrays.items():
         if name != "looks":  # holds seconds
             assert np.array_equal(array, result.arrays[name])
+
+
+GOOD = {
+    "NMF": {"cost": 1.2, "support": 4.0, "variation": 2.0},
+    "smoothed W-NMF": {"cost": 2.0, "support": 9.0, "variation": 1.0},
+    "Gibbs-OT": {
+        "cost": 1.0,
+        "support": 8.0,
+        "variation": 1.5,
+        "epoch_seconds": 0.5,
+        "exact_seconds": 30.0,
+        "dual_error": 0.1,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({}, []),
+        ({"cost": 1.5}, [0]),
+        ({"cost": 2.5}, [0, 1]),
+        ({"support": 10.0}, [2]),
+        ({"variation": 0.9}, [3]),
+        ({"exact_seconds": 20.0}, [4]),
+        ({"dual_error": 0.2}, [5]),
+        ({"epoch_seconds": 1.0}, [4, 6]),
+    ],
+)
+def test_the_check_of_the_factors_can_say_no(change, wrong):
+    """The last compares an epoch's time with the paper's 0.84 s."""
+    methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | change}
+    result = Result("got/wnmf-digits", "full", {}, {"methods": methods})
+    verdicts = get_experiment("got/wnmf-digits").check(result)
+    words = ["match"] * 6 + ["better"]
+    assert [v.verdict for v in verdicts] == [
+        "miss" if k in wrong else word for k, word in enumerate(words)
+    ]
 
 
 def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
@@ -148,15 +191,35 @@ def test_timing_lists_every_oracle_and_budget():
     )
     result = run_timing(config, seed=0)
     rows = result.scalars["rows"]
-    assert len(rows) == 3 * (3 + 2 * 2)
+    assert len(rows) == 3 * (4 + 2 * 2) + 1
     assert all(row["seconds"] >= 0 and row["error"] > -1e-6 for row in rows)
     cold = {
         r["budget"]: r["error"]
         for r in rows
-        if r["method"] == "Gibbs-OT" and r["start"] == "cold"
+        if r["method"] == "Gibbs-OT" and r["start"] == "cold, cooled"
     }
     assert cold[200] < cold[10] < cold[1]
     experiment = get_experiment("got/timing")
     assert experiment.figure(result).axes
-    assert len(experiment.check(result)) == 1
-    assert len(experiment.check(replace(result, scale="full"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("cold", "cooled", "epoch", "words"),
+    [
+        (0.4, 0.3, 0.1, ["match", "match", "match"]),
+        (0.1, 0.3, 0.1, ["miss", "match", "match"]),
+        (0.4, 0.1, 0.3, ["match", "miss", "miss"]),
+    ],
+)
+def test_the_check_of_the_times_can_say_no(cold, cooled, epoch, words):
+    errors = {"warm": 0.2, "cold": cold, "cold, cooled": cooled}
+    rows = [
+        {"method": "Gibbs-OT", "start": start, "budget": budget, "error": error}
+        for start, error in errors.items()
+        for budget in (20, 100)
+    ]
+    scalars = {"rows": rows, "epoch": {"seconds": epoch, "exact_seconds": 10.0}}
+    verdicts = get_experiment("got/timing").check(
+        Result("got/timing", "full", {}, scalars)
+    )
+    assert [v.verdict for v in verdicts] == words

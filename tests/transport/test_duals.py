@@ -190,6 +190,32 @@ def test_rounding_gives_exact_marginals(problem, zeros):
     torch.testing.assert_close(feasible_plan(right, p, q), right)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p, q, c, g: c_transform(c, h=g), r"h must have shape \(4,\)"),
+        (lambda p, q, c, g: c_transform(c, g=g / 0 * 0), "g must have no NaN, got 3"),
+        (lambda p, q, c, g: dual_value(p, q, c, g=g[:1]), r"g must have shape \(3,\)"),
+        (lambda p, q, c, g: dual_value(p, q, c, h=g), r"h must have shape \(4,\)"),
+        (lambda p, q, c, g: dual_value(p, q, c, g=g.expand(2, 3)), "g must have shape"),
+        (lambda p, q, c, g: dual_value(p, q, c, g=g.float()), "g must have the dtype"),
+        (lambda p, q, c, g: dual_value(p, q, c, g=[1]), "g must be a tensor of shape"),
+        (lambda p, q, c, g: transport_plan(p, q, c, g, g), r"L must have shape \(4,\)"),
+        (
+            lambda p, q, c, g: transport_plan(p, q, c, g * torch.nan, q),
+            "U must have no NaN",
+        ),
+        (
+            lambda p, q, c, g: transport_plan(p.expand(2, 3), q.expand(2, 4), c, g, q),
+            r"p must have shape \(m1,\), got \(2, 3\)",
+        ),
+    ],
+)
+def test_potentials_that_do_not_fit_are_refused(problem, call, message):
+    with pytest.raises(InputError, match=message):
+        call(*problem(3, 4), any_potential(3))
+
+
 def test_bad_arguments(problem):
     p, q, cost = problem(3, 4)
     g, h = any_potential(3), any_potential(4)

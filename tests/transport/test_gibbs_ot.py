@@ -10,8 +10,8 @@ from scipy import stats
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.transport import (
-    GibbsOTOracle,
     GibbsOTState,
+    WarmChains,
     chain_value,
     constant_temperatures,
     dual_value,
@@ -298,18 +298,18 @@ def test_incomplete_statistics_agree_where_there_is_mass(problem):
     assert bool((part.L[q == 0] == -torch.inf).all())
 
 
-def test_oracle_goes_on_from_where_it_was(problem):
+def test_warm_chains_go_on_from_where_it_was(problem):
     """Also where an entry loses its mass and gets it back."""
     p, q, cost = problem(7, 6, batch=(3,), zeros=0.4)
     dense = torch.softmax(torch.arange(21, dtype=torch.float64).view(3, 7).sin(), 1)
-    generator, oracle = make_generator(0), GibbsOTOracle(q, cost)
+    generator, chains = make_generator(0), WarmChains(q, cost)
     for masses in (dense, p, dense.flip(0)):
-        U = oracle(masses, [0.1] * 6, generator=generator)
-        torch.testing.assert_close(oracle.result().U, U, rtol=0, atol=0)
+        U = chains(masses, [0.1] * 6, generator=generator)
+        torch.testing.assert_close(chains.result().U, U, rtol=0, atol=0)
         bound = dual_value(masses, q, cost, g=U)
-        torch.testing.assert_close(oracle.dual_value(), bound, rtol=0, atol=1e-13)
-    state = oracle.result().state
-    U = oracle(dense, [0.1] * 6, generator=make_generator(1))
+        torch.testing.assert_close(chains.dual_value(), bound, rtol=0, atol=1e-13)
+    state = chains.result().state
+    U = chains(dense, [0.1] * 6, generator=make_generator(1))
     again = gibbs_ot(
         dense, q, cost, [0.1] * 6, state=state, generator=make_generator(1)
     )
@@ -321,8 +321,8 @@ def test_oracle_goes_on_from_where_it_was(problem):
 
 def call(problem, **changes):
     p, q, cost = problem(3, 4)
-    arguments = {"p": p, "q": q, "cost": cost, "temperatures": [0.1, 0.1]} | changes
-    gibbs_ot(**arguments, generator=make_generator(0))
+    arguments = {"p": p, "q": q, "cost": cost, "temperatures": [0.1, 0.1]}
+    gibbs_ot(**arguments | {"generator": make_generator(0)} | changes)
 
 
 def wide(*values):
@@ -342,7 +342,13 @@ NO_ROW[1] = torch.inf
         ({"p": wide(0.5, 0.5, np.nan)}, "p must be finite, got 1 NaN or infinite of 3"),
         ({"p": torch.tensor([1, 0, 0])}, "p must be a floating tensor"),
         ({"p": wide()}, r"p must have shape \(m,\) or \(batch, m\), got \(0,\)"),
-        ({"q": wide(*[0.25] * 4).expand(2, 4)}, "q must have as many rows as p"),
+        ({"q": wide(*[0.25] * 4).expand(2, 4)}, r"q must have shape \(m2,\)"),
+        ({"p": None}, "p must be a floating tensor of masses"),
+        ({"cost": [1.0]}, r"cost must have shape \(3, 4\), got list"),
+        ({"temperatures": "abc"}, "temperatures must be 2N numbers, got 'abc'"),
+        ({"temperatures": None}, "temperatures must be 2N numbers, got None"),
+        ({"state": wide(0, 0, 0)}, "state must be a GibbsOTState, got Tensor"),
+        ({"generator": None}, "generator must be a torch.Generator, got NoneType"),
         ({"q": torch.full((4,), 0.25)}, "q must have the dtype and device of p"),
         ({"cost": torch.zeros(4, 3)}, r"cost must have shape \(3, 4\), got \(4, 3\)"),
         ({"cost": NO_ROW / 0 - NO_ROW / 0}, "cost must be finite or .inf, got NaN"),
@@ -370,15 +376,29 @@ def test_bad_input(problem, changes, message):
     assert "\n" not in str(error.value)
 
 
-def test_bad_oracle(problem):
+def test_masses_that_need_gradients_are_detached(problem):
+    p, q, cost = problem(3, 4)
+    leaves = [x.clone().requires_grad_() for x in (p, q, cost)]
+    ends = [
+        gibbs_ot(*parts, [0.1] * 4, generator=make_generator(0))
+        for parts in ((p, q, cost), leaves)
+    ]
+    assert_same(*ends)
+    assert not ends[1].U.requires_grad
+
+
+def test_bad_warm_chains(problem):
     p, q, cost = problem(3, 4, batch=(2,))
     with pytest.raises(InputError, match=r"q must have shape \(batch, m2\)"):
-        GibbsOTOracle(q[0], cost)
-    oracle = GibbsOTOracle(q, cost)
+        WarmChains(q[0], cost)
+    chains = WarmChains(q, cost)
+    for early in (chains.result, chains.dual_value):
+        with pytest.raises(RuntimeError, match="no iteration yet"):
+            early()
     with pytest.raises(InputError, match=r"p must have shape \(2, 3\)"):
-        oracle(p[:1], [0.1, 0.1], generator=make_generator(0))
+        chains(p[:1], [0.1, 0.1], generator=make_generator(0))
     with pytest.raises(InputError, match="p must sum to 1"):
-        oracle(2 * p, [0.1, 0.1], generator=make_generator(0))
+        chains(2 * p, [0.1, 0.1], generator=make_generator(0))
 
 
 def test_compiled_exponentials_are_minus_logarithms():

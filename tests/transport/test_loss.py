@@ -113,3 +113,8 @@ def test_bad_arguments(problem):
     p, q, cost = problem(3, 4)
     with pytest.raises(InputError, match="q must sum to 1"):
         wasserstein_loss(p, 2 * q, cost, oracle=exact_oracle())
+    for temperatures in ([], [-1, 1], None):
+        with pytest.raises(InputError, match="temperatures must be"):
+            gibbs_ot_oracle(temperatures, generator=make_generator(0))
+    with pytest.raises(InputError, match="generator must be"):
+        gibbs_ot_oracle([1, 1], generator=None)

@@ -1,5 +1,7 @@
 """Stopping criteria and cooling schedules."""
 
+import math
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from ebmtut.random import make_generator
 from ebmtut.schedules import geometric
 from ebmtut.transport import (
     constant_temperatures,
+    dual_value,
     exact_ot,
     gibbs_ot,
     has_mixed,
@@ -80,6 +83,22 @@ def test_relative_gap_where_rounding_uses_a_forbidden_pair():
     assert relative_gap(skewed, p, cost, zero, zero) == float("inf")
 
 
+@pytest.mark.parametrize(("unit", "gap"), [(0.0, 0.0), (-1.0, None), (1.0, None)])
+def test_relative_gap_of_any_cost(problem, unit, gap):
+    """Nothing to carry leaves no gap; a cost below zero leaves a positive one."""
+    p, q, cost = problem(5, 4)
+    end = gibbs_ot(p, q, unit * cost, [0.1] * 8, generator=make_generator(0))
+    found = relative_gap(p, q, unit * cost, end.U, end.L)
+    value = exact_ot(p, q, unit * cost).value
+    lacks = abs(value - float(dual_value(p, q, unit * cost, g=end.U)))
+    if gap is None:
+        assert 0 < found < math.inf
+        assert found * (1 + found) * abs(value) >= lacks
+    else:
+        # Where all is free, c-transforms make any potential constant.
+        assert found == gap
+
+
 def test_schedules():
     assert constant_temperatures(0.3, 2).tolist() == [0.3] * 4
     T = paper_cooling(50, 128)
@@ -103,6 +122,7 @@ def test_schedules():
         (lambda: has_mixed(torch.zeros(3, 2), 1.0), "V must have shape"),
         (lambda: has_mixed(torch.zeros(3), 1.0, tau=0), "tau must be an integer"),
         (lambda: has_settled(torch.zeros(3), window=0), "window must be an integer"),
+        (lambda: has_mixed(torch.zeros(3), -1.0), "temperature must be a number > 0"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -122,6 +122,28 @@ def test_bregman_admm_steps(problem):
     torch.testing.assert_close(bregman_admm(p, q, cost, 5), z, rtol=1e-10, atol=0)
 
 
+@pytest.mark.parametrize("unit", [0.0, -1.0])
+def test_bregman_admm_takes_any_costs(problem, unit):
+    p, q, cost = problem(4, 3)
+    plan = bregman_admm(p, q, unit * cost, 5000)
+    value = float((plan * unit * cost).sum())
+    assert value == pytest.approx(exact_ot(p, q, unit * cost).value, abs=1e-3)
+    torch.testing.assert_close(plan.sum(0), q)
+
+
+SOLVERS = {
+    "exact_ot": exact_ot,
+    "sinkhorn": lambda p, q, c: sinkhorn(p, q, c, 0.1, 5),
+    "bregman_admm": lambda p, q, c: bregman_admm(p, q, c, 5),
+}
+
+
+@pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS)
+def test_one_problem_at_a_time(problem, solve):
+    with pytest.raises(InputError, match=r"p must have shape \(m1,\), got \(3, 3\)"):
+        solve(*problem(3, 3, batch=(3,)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

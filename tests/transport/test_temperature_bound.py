@@ -186,10 +186,60 @@ def test_bounded_cooling_respects_the_bound_and_converges(problem):
     assert 0.99 * exact < value <= exact + 1e-12
 
 
+def bound_of(p, q, cost, **changes):
+    arguments = {"U": p, "L": q, "temperature": 0.1} | changes
+    return temperature_bound(p, q, cost, **arguments)
+
+
+def chains_of(p, q, cost, **changes):
+    arguments = {"temperatures": [1, 1], "n_chains": 2, "generator": make_generator(0)}
+    return simulate_martingale(p, q, cost, **arguments | changes)
+
+
+def run_of(p, q, cost, **changes):
+    arguments = {"n_iterations": 9, "start": 1.0, "generator": make_generator(0)}
+    return bounded_gibbs_ot(p, q, cost, **arguments | changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "changes", "message"),
+    [
+        (bound_of, {"temperature": 0.0}, "temperature must be a number > 0, got 0"),
+        (bound_of, {"temperature": torch.tensor(-1.0)}, "temperature must be"),
+        (bound_of, {"temperature": math.nan}, "temperature must be"),
+        (bound_of, {"U": torch.zeros(2).double()}, r"U must have shape \(..., 3\)"),
+        (bound_of, {"L": torch.zeros(4)}, "L must have the dtype of the masses"),
+        (chains_of, {"temperatures": [1, -1]}, "temperatures must be > 0"),
+        (chains_of, {"generator": None}, "generator must be a torch.Generator"),
+        (run_of, {"start": -1.0}, "start must be a number > 0"),
+    ],
+)
+def test_arguments_out_of_range(problem, call, changes, message):
+    with pytest.raises(InputError, match=message):
+        call(*problem(3, 4), **changes)
+
+
+@pytest.mark.parametrize("call", [bound_of, chains_of, run_of])
+def test_one_problem_at_a_time(problem, call):
+    with pytest.raises(InputError, match=r"p must have shape \(m1,\), got \(2, 3\)"):
+        call(*problem(3, 4, batch=(2,)))
+
+
+def test_the_martingale_needs_all_masses(problem):
+    p, q, cost = problem(3, 3)
+    q = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64)
+    with pytest.raises(InputError, match="q must be positive here"):
+        chains_of(p, q, cost)
+
+
 def test_bad_arguments(problem):
     p, q, cost = problem(3, 4)
     with pytest.raises(InputError, match="U and p, or L and q"):
         half_step_law(cost, 0.1, U=p)
+    with pytest.raises(InputError, match="temperature must be a number > 0"):
+        half_step_law(cost, -0.1, U=p, p=p)
+    with pytest.raises(InputError, match="U must have no NaN, got 3"):
+        half_step_law(cost, 0.1, U=p * math.nan, p=p)
     with pytest.raises(InputError, match="following must be one of"):
         temperature_bound(p, q, cost, p, q, 0.1, following="g")
     with pytest.raises(InputError, match="fraction must be a number"):

@@ -213,6 +213,37 @@ def test_bad_images_are_refused():
         wasserstein_nmf(images(2), SMALL, generator=make_generator(0))
 
 
+@pytest.mark.parametrize(
+    ("images_of", "change", "message"),
+    [
+        (8, {"n_components": 2}, r"state.dictionary must have shape \(2, 6, 6\)"),
+        (7, {}, r"state.memberships must have shape \(7, 3\)"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(images_of, change, message):
+    state = wnmf_start(as_measures(images(8)), SMALL, generator=make_generator(0))
+    config = replace(SMALL, **change)
+    with pytest.raises(InputError, match=message):
+        wasserstein_nmf(
+            images(images_of), config, state=state, generator=make_generator(0)
+        )
+
+
+@pytest.mark.parametrize("name", ["window", "max_passes"])
+def test_an_oracle_without_iterations_is_refused(name):
+    data = as_measures(images())
+    with pytest.raises(InputError, match=f"{name} must be an integer >= 1"):
+        run_until_mixed(
+            data,
+            data,
+            data,
+            grid_cost(6, dtype=torch.float64),
+            1e-3,
+            generator=make_generator(0),
+            **{name: 0},
+        )
+
+
 def test_masses_and_costs_that_do_not_fit_are_refused():
     data = as_measures(images())
     cost = grid_cost(6, dtype=torch.float64)
@@ -243,6 +274,8 @@ def test_masses_and_costs_that_do_not_fit_are_refused():
         {"temperature": -1.0},
         {"slowness": 0.0},
         {"max_passes": 0},
+        {"accelerate": "no"},
+        {"shrink_steps": 1},
     ],
 )
 def test_bad_configurations_are_refused(change):

@@ -37,14 +37,17 @@ from ebmtut.transport.gibbs_ot import (
     gibbs_ot,
     gibbs_ot_iteration,
     gibbs_ot_reference,
+    standard_exponential,
 )
 from ebmtut.transport.grid import (
-    GridCost,
     GridDuals,
-    grid_cost,
     grid_dual_value,
     grid_duals,
     grid_gibbs_pass,
+)
+from ebmtut.transport.grid_cost import (
+    GridCost,
+    grid_cost,
     instances_innermost,
     max_plus,
     min_plus,
@@ -67,7 +70,6 @@ from ebmtut.transport.mixing import (
     has_settled,
     relative_gap,
 )
-from ebmtut.transport.oracle import GibbsOTOracle
 from ebmtut.transport.smoothed_wnmf import (
     SmoothedWNMF,
     smoothed_conjugate,
@@ -80,6 +82,7 @@ from ebmtut.transport.temperature_bound import (
     simulate_martingale,
     temperature_bound,
 )
+from ebmtut.transport.warm_chains import WarmChains
 from ebmtut.transport.wasserstein_nmf import (
     run_until_mixed,
     wasserstein_nmf,
@@ -98,7 +101,6 @@ __all__ = [
     "BoundedRun",
     "ExactOT",
     "FeasibleDuals",
-    "GibbsOTOracle",
     "GibbsOTResult",
     "GibbsOTState",
     "GibbsOTTrace",
@@ -111,6 +113,7 @@ __all__ = [
     "SmoothedWNMF",
     "WNMFConfig",
     "WNMFState",
+    "WarmChains",
     "accelerated_start",
     "accelerated_step",
     "as_measures",
@@ -150,6 +153,7 @@ __all__ = [
     "sinkhorn",
     "smoothed_conjugate",
     "smoothed_wnmf",
+    "standard_exponential",
     "temperature_bound",
     "temperatures_of",
     "transport_plan",

@@ -8,18 +8,33 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_finite
+from ebmtut.checks import InputError, check_finite, check_range
 
-__all__ = ["as_temperatures", "check_masses", "check_problem", "weighted_sum"]
+__all__ = [
+    "as_temperatures",
+    "check_generator",
+    "check_masses",
+    "check_potential",
+    "check_problem",
+    "check_temperature",
+    "weighted_sum",
+]
 
 
-def check_problem(p: Tensor, q: Tensor, cost: Tensor) -> None:
-    """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan."""
+def check_problem(p: Tensor, q: Tensor, cost: Tensor, *, batched: bool = True) -> None:
+    """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan.
+
+    Not batched: just one problem, masses (m1,) and (m2,).
+    """
     check_masses("p", p)
     check_masses("q", q)
+    if not batched and p.dim() != 1:
+        raise InputError(f"p must have shape (m1,), got {tuple(p.shape)}")
     if p.shape[:-1] != q.shape[:-1]:
+        shape = "(m2,)" if p.dim() == 1 else f"({len(p)}, m2)"
         raise InputError(
-            f"q must have as many rows as p, {len(p)}, got shape {tuple(q.shape)}"
+            f"q must have shape {shape} beside p of {tuple(p.shape)}, "
+            f"got {tuple(q.shape)}"
         )
     want = (p.shape[-1], q.shape[-1])
     if not isinstance(cost, Tensor) or tuple(cost.shape) != want:
@@ -31,7 +46,7 @@ def check_problem(p: Tensor, q: Tensor, cost: Tensor) -> None:
                 f"{name} must have the dtype and device of p, {p.dtype} on "
                 f"{p.device}, got {tensor.dtype} on {tensor.device}"
             )
-    if math.isfinite(float(cost.sum())):
+    if math.isfinite(float(cost.detach().sum())):
         return
     if bool((torch.isnan(cost) | (cost == -math.inf)).any()):
         raise InputError("cost must be finite or +inf, got NaN or -inf")
@@ -68,9 +83,54 @@ def check_masses(name: str, mass: Tensor) -> None:
     raise InputError(f"{name} must sum to 1, got {worst:.3g} too {side}")
 
 
+def check_potential(
+    name: str, potential: object, mass: Tensor, *, leading: bool = False
+) -> None:
+    """Require a potential of the masses' shape and dtype that has no NaN.
+
+    Leading: it may have dimensions before the last that the masses have not.
+    """
+    last, want = mass.shape, str(tuple(mass.shape))
+    if leading:
+        last, want = mass.shape[-1:], f"(..., {mass.shape[-1]})"
+    if not isinstance(potential, Tensor):
+        got = type(potential).__name__
+        raise InputError(f"{name} must be a tensor of shape {want}, got {got}")
+    shape = potential.shape[-1:] if leading else potential.shape
+    if shape != last:
+        got = str(tuple(potential.shape))
+        raise InputError(f"{name} must have shape {want}, got {got}")
+    if potential.dtype != mass.dtype:
+        raise InputError(
+            f"{name} must have the dtype of the masses, {mass.dtype}, "
+            f"got {potential.dtype}"
+        )
+    if n_nan := int(torch.isnan(potential).sum()):
+        raise InputError(f"{name} must have no NaN, got {n_nan}")
+
+
+def check_temperature(temperature: float | Tensor) -> None:
+    """Require one finite number > 0."""
+    value = temperature
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = float(value)
+    check_range("temperature", value, low=0, include_low=False)
+
+
+def check_generator(generator: object) -> None:
+    """Require a torch.Generator, as there is no other source of randomness."""
+    if not isinstance(generator, torch.Generator):
+        got = type(generator).__name__
+        raise InputError(f"generator must be a torch.Generator, got {got}")
+
+
 def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:
     """Return T^(1..2N) as a tensor (N, 2): the h and the g step of an iteration."""
-    values = torch.as_tensor(temperatures, dtype=torch.float64)
+    try:
+        values = torch.as_tensor(temperatures, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = repr(temperatures)[:40]
+        raise InputError(f"temperatures must be 2N numbers, got {got}") from error
     if values.dim() != 1 or len(values) == 0 or len(values) % 2:
         raise InputError(
             "temperatures must be 2N numbers, one a half step, "

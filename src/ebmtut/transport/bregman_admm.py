@@ -16,7 +16,7 @@ def bregman_admm(
 ) -> Tensor:
     """Split the coupling into one with right rows and one with right columns.
 
-    With rho = tau times the mean cost, each step is
+    With rho = tau times the mean size of the costs, each step is
 
         X_ij ~ Z_ij exp(-(M_ij + Y_ij) / rho),  rows summing to p,
         Z_ij ~ X_ij exp(Y_ij / rho),            columns summing to q,
@@ -34,12 +34,17 @@ def bregman_admm(
     n_steps : int
         Steps.
     tau : float
-        Penalty relative to the mean of the finite costs.
+        Penalty relative to the mean absolute value of the finite costs.
 
     Returns
     -------
     Tensor
         Z, ``(m1, m2)``, whose columns are right and whose rows become so.
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed, or `n_steps` or `tau` is not positive.
 
     References
     ----------
@@ -48,10 +53,11 @@ def bregman_admm(
     Li, Fast discrete distribution clustering using Wasserstein barycenter
     with sparse support, 2017 (github.com/bobye/WBC_Matlab).
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
     check_range("n_steps", n_steps, low=1, integer=True)
     check_range("tau", tau, low=0, include_low=False)
-    scaled = cost / (tau * cost[torch.isfinite(cost)].mean())
+    size = float(cost[torch.isfinite(cost)].abs().mean())
+    scaled = cost / (tau * (size or 1.0))  # any penalty will do where all is free
     # A massless row or column would divide nothing by nothing.
     log_p, log_q = p.log()[:, None], q.log()
     log_z = (log_p + log_q).masked_fill(cost == torch.inf, -torch.inf)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError
+from ebmtut.transport._problem import check_potential, check_temperature
 
 __all__ = ["HalfStep", "half_step_law", "largest_of_exponentials"]
 
@@ -101,14 +102,27 @@ def half_step_law(
         ``(..., m1)`` and ``(m1,)``, for L (Lemma A.1 i).
     L, q : Tensor, optional
         ``(..., m2)`` and ``(m2,)``, for U (Lemma A.1 ii).
+
+    Returns
+    -------
+    HalfStep
+
+    Raises
+    ------
+    InputError
+        If T is not positive, neither pair is given, or a statistic has a NaN
+        or does not fit the masses.
     """
+    check_temperature(temperature)
     if U is not None and p is not None:
+        check_potential("U", U, p, leading=True)
         z = U[..., None, :] - cost.T
         phi, probability = largest_of_exponentials(z, p, temperature)
         top = z.masked_fill(p == 0, -torch.inf).amax(-1)
         return HalfStep(top - phi * temperature, phi, probability)
     if L is None or q is None:
         raise InputError("half_step_law takes U and p, or L and q")
+    check_potential("L", L, q, leading=True)
     z = -(cost + L[..., None, :])
     psi, probability = largest_of_exponentials(z, q, temperature)
     top = z.masked_fill(q == 0, -torch.inf).amax(-1)

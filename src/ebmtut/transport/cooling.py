@@ -32,7 +32,7 @@ def temperatures_of(schedule: Schedule, n_iterations: int) -> Tensor:
 
 
 def constant_temperatures(temperature: float, n_iterations: int) -> Tensor:
-    """One temperature for N iterations, ``(2 N,)``.
+    """Keep one temperature for N iterations.
 
     Parameters
     ----------
@@ -40,6 +40,11 @@ def constant_temperatures(temperature: float, n_iterations: int) -> Tensor:
         T > 0.
     n_iterations : int
         N.
+
+    Returns
+    -------
+    Tensor
+        T^(1), ..., T^(2N), float64.
     """
     check_range("temperature", temperature, low=0, include_low=False)
     return temperatures_of(lambda n: temperature, n_iterations)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
-from ebmtut.transport._problem import check_problem, weighted_sum
+from ebmtut.checks import InputError, check_shape
+from ebmtut.transport._problem import check_potential, check_problem, weighted_sum
 from ebmtut.transport.conditionals import half_step_law
 
 __all__ = [
@@ -47,13 +47,17 @@ def c_transform(
     Raises
     ------
     InputError
-        If not just one of `g` and `h` is given.
+        If not just one of `g` and `h` is given, or it has a NaN or does not
+        fit the cost.
     """
     if (g is None) == (h is None):
         raise InputError("c_transform takes just one of g and h")
+    check_shape("cost", cost, (None, None))
     if h is not None:
+        check_potential("h", h, cost[0])
         return (cost + h).amin(1)
     assert g is not None
+    check_potential("g", g, cost[:, 0])
     return (g[:, None] - cost).amax(0)
 
 
@@ -121,14 +125,20 @@ def feasible_duals(
     Returns
     -------
     FeasibleDuals
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed, not just one of `g` and `h` is given, or
+        it has a NaN or another shape than the masses.
     """
     if (g is None) == (h is None):
         raise InputError("feasible_duals takes just one of g and h")
     check_problem(p, q, cost)
+    side, given, mass = ("g", g, p) if h is None else ("h", h, q)
+    assert given is not None
+    check_potential(side, given, mass)
     if p.dim() == 2:
-        given = g if h is None else h
-        assert given is not None
-        side = "g" if h is None else "h"
         rows = zip(p, q, given, strict=True)
         pairs = [feasible_duals(a, b, cost, **{side: x}) for a, b, x in rows]
         return FeasibleDuals(*(torch.stack(part) for part in zip(*pairs, strict=True)))
@@ -149,12 +159,17 @@ def dual_value(
     g: Tensor | None = None,
     h: Tensor | None = None,
 ) -> Tensor:
-    """Lower bound of the transport cost from any potential, of shape () or (batch,).
+    """Lower bound of the transport cost from any potential.
 
     Parameters
     ----------
     p, q, cost, g, h
         As for :func:`feasible_duals`.
+
+    Returns
+    -------
+    Tensor
+        Of shape () or ``(batch,)``.
     """
     return feasible_duals(p, q, cost, g=g, h=h).value
 
@@ -213,10 +228,17 @@ def transport_plan(
     Returns
     -------
     Plan
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, a statistic has a NaN or
+        another shape than the masses, or the temperature is not positive.
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
+    check_potential("U", U, p)
+    check_potential("L", L, q)
     if temperature is not None:
-        check_range("temperature", temperature, low=0, include_low=False)
         to = half_step_law(cost, temperature, L=L, q=q).probability
         come_from = half_step_law(cost, temperature, U=U, p=p).probability
         coupling = (p[:, None] * to + q * come_from.T) / 2
@@ -259,5 +281,18 @@ def feasible_plan(coupling: Tensor, p: Tensor, q: Tensor) -> Tensor:
 
 
 def marginal_error(coupling: Tensor, p: Tensor, q: Tensor) -> float:
-    """Sum of the absolute errors of both marginals."""
+    """Sum of the absolute errors of both marginals.
+
+    Parameters
+    ----------
+    coupling : Tensor
+        ``(m1, m2)``.
+    p, q : Tensor
+        The masses that its rows and columns should have.
+
+    Returns
+    -------
+    float
+        At most 4 for two laws and a law of pairs.
+    """
     return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())

@@ -62,7 +62,7 @@ def exact_ot(p: Tensor, q: Tensor, cost: Tensor) -> ExactOT:
         If no plan avoids the forbidden pairs, or the solver gives up.
     """
     ot = _pot()
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
     wide = cost.detach().double().cpu()
     allowed = torch.isfinite(wide)
     # Dearer than any detour over allowed pairs, or nearly as dear as safe.
@@ -126,7 +126,7 @@ def sinkhorn(
         Without POT, the extra ``transport``.
     """
     ot = _pot()
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
     check_range("regularization", regularization, low=0, include_low=False)
     check_range("n_iterations", n_iterations, low=1, integer=True)
     coupling = ot.sinkhorn(

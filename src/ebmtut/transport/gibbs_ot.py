@@ -21,7 +21,11 @@ from ebmtut.transport._chains import (
     gibbs_ot_iteration,
 )
 from ebmtut.transport._noise_kernels import exponentials
-from ebmtut.transport._problem import as_temperatures, check_problem
+from ebmtut.transport._problem import (
+    as_temperatures,
+    check_generator,
+    check_problem,
+)
 from ebmtut.transport.duals import chain_value
 
 __all__ = [
@@ -31,6 +35,7 @@ __all__ = [
     "gibbs_ot",
     "gibbs_ot_iteration",
     "gibbs_ot_reference",
+    "standard_exponential",
 ]
 
 _DRAWS = 2**16  # exponentials held at a time: they stay in the cache
@@ -104,7 +109,8 @@ def gibbs_ot(
     """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
 
     On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
-    there are several problems.
+    there are several problems. Tensors on another device take the way of
+    :func:`gibbs_ot_reference`, problem by problem, which is slow.
 
     Parameters
     ----------
@@ -113,7 +119,8 @@ def gibbs_ot(
         ``(batch, m2)``, many problems with one cost. Entries of zero take no
         part, so that every problem has the support that it needs.
     cost : Tensor
-        M, ``(m1, m2)``, of the same dtype; +inf forbids a pair.
+        M, ``(m1, m2)``, of the same dtype; +inf forbids a pair. No gradient
+        flows into masses or cost: see :func:`~ebmtut.transport.wasserstein_loss`.
     temperatures : sequence of float or Tensor
         T^(1), ..., T^(2N), one for each half step; see
         :func:`~ebmtut.transport.temperatures_of`.
@@ -137,7 +144,8 @@ def gibbs_ot(
     ------
     InputError
         If masses are negative or don't sum to 1, the cost has another shape,
-        a NaN or a row of infinities, or a temperature is not positive.
+        a NaN or a row of infinities, a temperature is not positive, the state
+        does not fit, or there is no generator.
 
     See Also
     --------
@@ -148,8 +156,7 @@ def gibbs_ot(
     Ye, Wang and Li, A simulated annealing based inexact oracle for
     Wasserstein loss minimization, 2017, Algorithm 1.
     """
-    kind = CompiledChain if p.device.type == "cpu" else PlainChain
-    return _run(kind, p, q, cost, temperatures, state, trace_every, complete, generator)
+    return _run(None, p, q, cost, temperatures, state, trace_every, complete, generator)
 
 
 def gibbs_ot_reference(
@@ -165,7 +172,14 @@ def gibbs_ot_reference(
 ) -> GibbsOTResult:
     """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws.
 
-    Takes and returns what :func:`gibbs_ot` does.
+    Parameters
+    ----------
+    p, q, cost, temperatures, state, trace_every, complete, generator
+        As for :func:`gibbs_ot`.
+
+    Returns
+    -------
+    GibbsOTResult
     """
     return _run(
         PlainChain, p, q, cost, temperatures, state, trace_every, complete, generator
@@ -173,7 +187,7 @@ def gibbs_ot_reference(
 
 
 def _run(
-    kind: type[PlainChain] | type[CompiledChain],
+    kind: type[PlainChain] | None,
     p: Tensor,
     q: Tensor,
     cost: Tensor,
@@ -184,11 +198,13 @@ def _run(
     generator: torch.Generator,
 ) -> GibbsOTResult:
     check_problem(p, q, cost)
+    p, q, cost = p.detach(), q.detach(), cost.detach()
     schedule = as_temperatures(temperatures, p)
     if trace_every is not None:
         check_range("trace_every", trace_every, low=1, integer=True)
+    check_generator(generator)
     g = start_of(state, p)
-    chain = kind(torch.atleast_2d(p), torch.atleast_2d(q), cost, torch.atleast_2d(g))
+    chain = (kind or kind_for(p))(*map(torch.atleast_2d, (p, q, cost, g)))
     noted = []
     for block in schedule.split(trace_every or len(schedule)):
         advance(chain, block, generator)
@@ -204,6 +220,11 @@ def _run(
     return GibbsOTResult(GibbsOTState(g, h), U, L, trace)
 
 
+def kind_for(x: Tensor) -> type[PlainChain] | type[CompiledChain]:
+    """Choose by the device."""
+    return CompiledChain if x.device.type == "cpu" else PlainChain
+
+
 def advance(chain: Chain, schedule: Tensor, generator: torch.Generator) -> None:
     """Do the iterations of a schedule, (n, 2), with fresh draws."""
     for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
@@ -212,11 +233,23 @@ def advance(chain: Chain, schedule: Tensor, generator: torch.Generator) -> None:
 
 
 def standard_exponential(rows: int, n: int, *, generator: torch.Generator) -> Tensor:
-    """Exponentials of mean 1, never 0, ``(rows, n)``: how noise is made here.
+    """Draw exponentials of mean 1, never 0: how noise is made here.
 
     In float32, as noise needs no more digits; by inversion of uniform numbers
     of 24 bits, two from each 64-bit draw, which takes a tenth of the time of
     ``Tensor.exponential_``. Rows do not depend on how they are grouped.
+
+    Parameters
+    ----------
+    rows, n : int
+        Sizes.
+    generator : torch.Generator
+        Source of the bits; the draws are on its device.
+
+    Returns
+    -------
+    Tensor
+        ``(rows, n)``, float32.
     """
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
     bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
@@ -232,6 +265,8 @@ def start_of(state: GibbsOTState | None, p: Tensor) -> Tensor:
     """Pick the g to start from."""
     if state is None:
         return torch.zeros_like(p)
+    if not isinstance(state, GibbsOTState):
+        raise InputError(f"state must be a GibbsOTState, got {type(state).__name__}")
     if state.g.shape != p.shape or state.g.dtype != p.dtype:
         raise InputError(
             f"state.g must have shape {tuple(p.shape)} and {p.dtype}, "

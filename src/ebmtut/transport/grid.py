@@ -1,18 +1,4 @@
-"""Costs on a pixel grid that separate by axis: no matrix of all pairs.
-
-The squared Euclidean distance of two pixels is a cost of their rows plus a
-cost of their columns, M[(i, j), (k, l)] = R[i, k] + C[j, l], so that
-
-    min over (k, l) of h[k, l] + M[(i, j), (k, l)]
-        = min over k of (R[i, k] + min over l of (C[j, l] + h[k, l])),
-
-the step of Gibbs-OT and of the c-transform, in O(m^1.5) instead of O(m^2)
-operations and O(m) memory for an image of m pixels.
-
-A batch is fastest where the instances lie innermost in memory, as
-:func:`instances_innermost` lays them out; every function here returns such
-tensors, and their logical shape is (batch, height, width) all the same.
-"""
+"""Gibbs-OT and feasible duals for batches of images on one pixel grid."""
 
 from __future__ import annotations
 
@@ -20,50 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
 from ebmtut.random import exponential
-from ebmtut.transport._grid_kernels import axis_min_plus
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
+from ebmtut.transport.grid_cost import GridCost, check_images, max_plus, min_plus
 
-__all__ = [
-    "GridCost",
-    "GridDuals",
-    "grid_cost",
-    "grid_dual_value",
-    "grid_duals",
-    "grid_gibbs_pass",
-    "instances_innermost",
-    "max_plus",
-    "min_plus",
-    "min_plus_reference",
-]
-
-
-class GridCost(NamedTuple):
-    """A cost that separates by axis.
-
-    Attributes
-    ----------
-    rows, columns : Tensor
-        Costs between rows, (height, height), and columns, (width, width).
-    """
-
-    rows: Tensor
-    columns: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width of the images."""
-        return len(self.rows), len(self.columns)
-
-    def dense(self) -> Tensor:
-        """Return the matrix of all pairs of pixels, (m, m), pixels in row order."""
-        m = len(self.rows) * len(self.columns)
-        pairs = self.rows[:, None, :, None] + self.columns[None, :, None, :]
-        return pairs.reshape(m, m)
+__all__ = ["GridDuals", "grid_dual_value", "grid_duals", "grid_gibbs_pass"]
 
 
 class GridDuals(NamedTuple):
@@ -83,81 +33,6 @@ class GridDuals(NamedTuple):
     def value(self, p: Tensor, q: Tensor) -> Tensor:
         """V(z) = <p, U> - <q, L>, (batch,); no bound on the loss: see Remark 4."""
         return (p * self.U).sum((1, 2)) - (q * self.L).sum((1, 2))
-
-
-def grid_cost(
-    height: int, width: int | None = None, *, dtype: torch.dtype = torch.float32
-) -> GridCost:
-    """Squared Euclidean distances of pixels; the longer side has length 1.
-
-    Parameters
-    ----------
-    height, width
-        Pixels; a square by default.
-    dtype
-        Of the costs.
-    """
-    width = height if width is None else width
-    check_range("height", height, low=1, integer=True)
-    check_range("width", width, low=1, integer=True)
-
-    def squared(n: int) -> Tensor:
-        x = torch.arange(n, dtype=dtype) / max(height, width)
-        return (x[:, None] - x[None, :]) ** 2
-
-    return GridCost(squared(height), squared(width))
-
-
-def instances_innermost(images: Tensor) -> Tensor:
-    """Lay a batch (batch, height, width) out with one pixel's instances adjacent."""
-    return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-
-
-def min_plus_reference(h: Tensor, cost: GridCost) -> Tensor:
-    """What :func:`min_plus` computes, in two lines of torch."""
-    inner = (h[:, :, None, :] + cost.columns).amin(-1)
-    return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
-
-
-def min_plus(h: Tensor, cost: GridCost) -> Tensor:
-    """U = min over pixels of M + h, for a batch of images (Eq. 6).
-
-    Parameters
-    ----------
-    h
-        Shape (batch, height, width), float32 or float64; +inf leaves a pixel out.
-    cost
-        The cost, of the same dtype and size.
-
-    Returns
-    -------
-    Tensor
-        Shape (batch, height, width).
-    """
-    check_images("h", h, cost)
-    if h.device.type != "cpu":
-        return min_plus_reference(h, cost)
-    n, height, width = h.shape
-    values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = torch.empty((2, height, width, n), dtype=h.dtype).numpy()
-    shape = (1, height, width * n)
-    rows, columns = _padded(cost.rows), _padded(cost.columns)
-    axis_min_plus(values, columns, inner)
-    axis_min_plus(inner.reshape(shape), rows, out.reshape(shape))
-    return torch.from_numpy(out).permute(2, 0, 1)
-
-
-def max_plus(g: Tensor, cost: GridCost) -> Tensor:
-    """L = max over pixels of g - M, for a batch of images (Eq. 7).
-
-    Parameters
-    ----------
-    g
-        Shape (batch, height, width); -inf leaves a pixel out.
-    cost
-        The cost, of the same dtype and size.
-    """
-    return min_plus(-g, cost).neg_()
 
 
 def grid_gibbs_pass(
@@ -188,6 +63,10 @@ def grid_gibbs_pass(
         T > 0.
     generator
         Source of randomness.
+
+    Returns
+    -------
+    GridDuals
 
     Raises
     ------
@@ -233,9 +112,17 @@ def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals
 
 
 def grid_dual_value(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> Tensor:
-    """Return a lower bound of the transport cost from any potential, (batch,).
+    """Return a lower bound of the transport cost from any potential.
 
-    Takes what :func:`grid_duals` does.
+    Parameters
+    ----------
+    start, p, q, cost
+        As for :func:`grid_duals`.
+
+    Returns
+    -------
+    Tensor
+        <p, U> - <q, L> of the feasible pair, (batch,).
     """
     return grid_duals(start, p, q, cost).value(p, q)
 
@@ -263,20 +150,6 @@ def _exponential_minus(
     return out.reshape(height, width, n).permute(2, 0, 1)
 
 
-def check_images(name: str, images: Tensor, cost: GridCost) -> None:
-    """Require a batch of the cost's size and dtype."""
-    if images.dim() != 3 or tuple(images.shape[1:]) != cost.shape:
-        height, width = cost.shape
-        raise InputError(
-            f"{name} must have shape (batch, {height}, {width}), "
-            f"got {tuple(images.shape)}"
-        )
-    if images.dtype != cost.rows.dtype:
-        raise InputError(
-            f"{name} must have the cost's dtype {cost.rows.dtype}, got {images.dtype}"
-        )
-
-
 def _check_sides(U: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> None:
     """Require potentials and masses that are alike: kernels read all by one index."""
     check_images("U", U, cost)
@@ -286,13 +159,3 @@ def _check_sides(U: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> None:
                 f"{name} must have shape {tuple(U.shape)} and {U.dtype} on {U.device}, "
                 f"as U, got {tuple(mass.shape)} and {mass.dtype} on {mass.device}"
             )
-
-
-def _padded(cost: Tensor) -> NDArray[np.floating]:
-    """Pad with infinities, as the kernel wants."""
-    n = len(cost)
-    pad = (0, -n % 4, 0, n % 2)
-    padded: NDArray[np.floating] = torch.nn.functional.pad(
-        cost, pad, value=torch.inf
-    ).numpy()
-    return padded

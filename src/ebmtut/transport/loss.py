@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ebmtut.transport._problem import check_problem
+from ebmtut.transport._problem import as_temperatures, check_generator, check_problem
 from ebmtut.transport.duals import feasible_duals
 from ebmtut.transport.exact import exact_ot
 from ebmtut.transport.gibbs_ot import GibbsOTState, gibbs_ot
@@ -39,6 +39,11 @@ def wasserstein_loss(p: Tensor, q: Tensor, cost: Tensor, *, oracle: Oracle) -> T
     -------
     Tensor
         The oracle's value, of shape () or ``(batch,)``.
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed.
     """
     check_problem(p, q, cost)
     value: Tensor = _WassersteinLoss.apply(p, q, cost, oracle)
@@ -82,14 +87,21 @@ def gibbs_ot_oracle(
     Oracle
         Its value is the feasible dual value. It starts anew where the number
         of problems or of points has changed.
+
+    Raises
+    ------
+    InputError
+        If the temperatures are not 2N positive numbers.
     """
+    schedule = as_temperatures(temperatures, torch.empty(0).double()).flatten()
+    check_generator(generator)
     state: GibbsOTState | None = None
 
     def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         nonlocal state
         if state is not None and state.g.shape != p.shape:
             state = None
-        end = gibbs_ot(p, q, cost, temperatures, state=state, generator=generator)
+        end = gibbs_ot(p, q, cost, schedule, state=state, generator=generator)
         state = end.state
         return feasible_duals(p, q, cost, g=end.U).value, end.U, end.L
 

@@ -61,7 +61,17 @@ class AcceleratedDescent(NamedTuple):
 
 
 def accelerated_start(x: Tensor) -> AcceleratedDescent:
-    """Begin at points of the simplex, (n_problems, n)."""
+    """Begin at points of the simplex.
+
+    Parameters
+    ----------
+    x
+        Shape (n_problems, n).
+
+    Returns
+    -------
+    AcceleratedDescent
+    """
     return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
@@ -93,6 +103,10 @@ def accelerated_step(
         s > 0.
     averaging
         r >= 3.
+
+    Returns
+    -------
+    AcceleratedDescent
 
     References
     ----------

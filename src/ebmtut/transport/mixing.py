@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_shape
-from ebmtut.transport._problem import weighted_sum
+from ebmtut.transport._problem import check_temperature, weighted_sum
 from ebmtut.transport.duals import dual_value, feasible_plan, transport_plan
 
 __all__ = ["has_mixed", "has_settled", "relative_gap"]
@@ -32,12 +34,23 @@ def has_mixed(V: Tensor, temperature: float, *, tau: int = 5) -> bool:
     -------
     bool
         False while there are fewer than ``tau + 1`` values.
+
+    Raises
+    ------
+    InputError
+        If V is no row of values, or T or tau is not positive.
     """
+    check_temperature(temperature)
     check_shape("V", V, (None,))
     check_range("tau", tau, low=1, integer=True)
     if len(V) <= tau:
         return False
-    return bool(V[-1] - V[-1 - tau] < 0.01 * tau * temperature * V[-1])
+    return stops_rising(float(V[-1]), float(V[-1 - tau]), temperature, tau)
+
+
+def stops_rising(value: float, before: float, temperature: float, tau: int) -> bool:
+    """Compare V with the V of tau iterations before, as the paper does."""
+    return value - before < 0.01 * tau * temperature * value
 
 
 def has_settled(dual: Tensor, *, window: int = 10, tolerance: float = 1e-3) -> bool:
@@ -56,6 +69,12 @@ def has_settled(dual: Tensor, *, window: int = 10, tolerance: float = 1e-3) -> b
     -------
     bool
         False while there are no more than `window` values.
+
+    Raises
+    ------
+    InputError
+        If the values are no row, the window is not positive or the tolerance
+        is negative.
     """
     check_shape("dual", dual, (None,))
     check_range("window", window, low=1, integer=True)
@@ -89,13 +108,19 @@ def relative_gap(
     Returns
     -------
     float
-        (upper - lower) / upper; infinite if the rounded plan uses a
-        forbidden pair.
+        (upper - lower) / abs(upper); infinite if the rounded plan uses a
+        forbidden pair, or costs nothing and the dual value is below that.
+
+    Raises
+    ------
+    InputError
+        As for :func:`~ebmtut.transport.transport_plan`.
     """
     recovered = transport_plan(p, q, cost, U, L, temperature=temperature)
     plan = feasible_plan(recovered.coupling, p, q)
     upper = weighted_sum(plan.flatten(), cost.flatten())
     lower = torch.maximum(dual_value(p, q, cost, g=U), dual_value(p, q, cost, h=L))
-    if bool(torch.isinf(upper)):
-        return float("inf")
-    return float((upper - lower) / upper)
+    gap = float((upper - lower).clamp(min=0))  # rounding errors can cross over
+    if gap == 0 or math.isinf(gap):
+        return gap
+    return gap / abs(float(upper)) if upper else math.inf

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_range
-from ebmtut.transport.grid import GridCost, grid_cost
+from ebmtut.checks import check_range, check_shape
+from ebmtut.transport.grid_cost import GridCost, check_measures, grid_cost
 
 __all__ = ["SmoothedWNMF", "smoothed_conjugate", "smoothed_wnmf"]
 
@@ -43,7 +43,7 @@ class SmoothedWNMF(NamedTuple):
 def smoothed_conjugate(
     g: Tensor, data: Tensor, cost: GridCost, smoothing: float
 ) -> Tensor:
-    """Conjugate of p -> min over Z of <Z, M> - eps E(Z), for each image, (n,).
+    """Conjugate of p -> min over Z of <Z, M> - eps E(Z), for each image.
 
     H*(g) = eps (E(q) + <q, log(K exp(g / eps))>) with K = exp(-M / eps) and
     E(q) = -<q, log q>; its gradient is the p of that plan.
@@ -58,6 +58,11 @@ def smoothed_conjugate(
         M.
     smoothing
         eps > 0.
+
+    Returns
+    -------
+    Tensor
+        Shape (n,).
     """
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
@@ -100,6 +105,16 @@ def smoothed_wnmf(
     progress
         Whether to show a progress bar.
 
+    Returns
+    -------
+    SmoothedWNMF
+
+    Raises
+    ------
+    InputError
+        If data or dictionary are no measures of the cost's size and dtype, or
+        a number is not positive.
+
     References
     ----------
     Rolet, Cuturi and Peyré, Fast dictionary learning with a smoothed
@@ -111,8 +126,13 @@ def smoothed_wnmf(
         ("entropy_dictionary", entropy_dictionary),
     ):
         check_range(name, value, low=0, include_low=False)
+    for name, value in (("n_rounds", n_rounds), ("n_steps", n_steps)):
+        check_range(name, value, low=1, integer=True)
+    check_shape("data", data, (None, None, None))
     n, height, width = data.shape
     cost = cost or grid_cost(height, width, dtype=data.dtype)
+    check_measures("data", data, cost)
+    check_measures("dictionary", dictionary, cost)
     atoms = dictionary.flatten(1)
     beta = data.new_full((n, len(atoms)), 1 / len(atoms))
     for_beta, for_atoms = torch.zeros_like(data), torch.zeros_like(data)

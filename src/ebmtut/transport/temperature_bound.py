@@ -13,8 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
-from ebmtut.transport._problem import as_temperatures, check_problem, weighted_sum
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.transport._problem import (
+    as_temperatures,
+    check_generator,
+    check_potential,
+    check_problem,
+    weighted_sum,
+)
 from ebmtut.transport.conditionals import half_step_law
 from ebmtut.transport.cooling import constant_temperatures
 from ebmtut.transport.gibbs_ot import (
@@ -110,9 +116,17 @@ def temperature_bound(
     -------
     Tensor
         Shape ``(...)``; may be negative, far above equilibrium.
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, a statistic has a NaN or
+        does not fit the masses, or T is not positive.
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
     check_choice("following", following, ("L", "U"))
+    check_potential("U", U, p, leading=True)
+    check_potential("L", L, q, leading=True)
     now = drift(p, q, cost, U, L, temperature, following)
     return temperature - now.change / now.c
 
@@ -151,9 +165,10 @@ def simulate_martingale(
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
 
     That r^n is a martingale and that it falls by at most C^n T^(n) holds.
-    Eq. 25 does not follow from these: Azuma's inequality needs steps bounded
-    on both sides, since a martingale that surely falls by a but for rare
-    leaps falls by n a more often than exp(-n / 2).
+    Eq. 25 does not follow from these, nor Eq. 26 from a bound on the steps
+    upwards: Azuma's inequality needs steps bounded on both sides, since a
+    martingale that falls by a save for rare leaps is n a lower after n steps
+    with a probability near 1, where Eq. 25 allows exp(-n / 2).
 
     Parameters
     ----------
@@ -166,8 +181,22 @@ def simulate_martingale(
         Independent runs.
     generator : torch.Generator
         Source of the exponentials.
+
+    Returns
+    -------
+    Martingale
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, a mass is zero, or a
+        temperature or `n_chains` is not positive.
     """
-    check_problem(p, q, cost)
+    check_problem(p, q, cost, batched=False)
+    check_generator(generator)
+    for name, mass in (("p", p), ("q", q)):
+        if bool((mass == 0).any()):
+            raise InputError(f"{name} must be positive here, got a mass of 0")
     check_range("n_chains", n_chains, low=1, integer=True)
     U = p.new_zeros(n_chains, len(p))
     g, noted, predicted = U, [], U.new_zeros(n_chains)
@@ -241,7 +270,18 @@ def bounded_gibbs_ot(
         Where to start.
     generator : torch.Generator
         Source of the exponentials.
+
+    Returns
+    -------
+    BoundedRun
+
+    Raises
+    ------
+    InputError
+        If the problem is malformed or more than one, or a number is out of
+        its range.
     """
+    check_problem(p, q, cost, batched=False)
     check_range("n_iterations", n_iterations, low=1, integer=True)
     check_range("start", start, low=0, include_low=False)
     check_range("fraction", fraction, low=0, high=1, include_low=False)

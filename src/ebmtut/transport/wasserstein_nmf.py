@@ -15,19 +15,17 @@ import torch
 from torch import Tensor
 from tqdm import trange
 
+from ebmtut.checks import check_range
 from ebmtut.transport._problem import check_masses
-from ebmtut.transport.grid import (
-    GridCost,
-    check_images,
-    grid_cost,
-    grid_gibbs_pass,
-)
+from ebmtut.transport.grid import grid_gibbs_pass
+from ebmtut.transport.grid_cost import GridCost, check_images, grid_cost
 from ebmtut.transport.mirror_descent import (
     AcceleratedDescent,
     accelerated_start,
     accelerated_step,
     mirror_step,
 )
+from ebmtut.transport.mixing import stops_rising
 from ebmtut.transport.wnmf_state import (
     WNMFConfig,
     WNMFState,
@@ -54,6 +52,10 @@ def wnmf_temperature(data: Tensor, config: WNMFConfig, epoch: int) -> float:
         T of the first epochs, and how many they are.
     epoch
         From 0.
+
+    Returns
+    -------
+    float
     """
     m = data[0].numel()
     mbar = float((data > 0).sum((1, 2)).double().mean())
@@ -78,6 +80,24 @@ def run_until_mixed(
     Every tau iterations, V less its last value is set against 0.01 tau T V;
     V is here the mean over the images.
 
+    Parameters
+    ----------
+    U
+        Where to start, (batch, height, width), as for
+        :func:`~ebmtut.transport.grid_gibbs_pass`.
+    p, q
+        Masses, (batch, height, width).
+    cost
+        The cost.
+    temperature
+        T > 0.
+    window
+        tau, iterations between two looks.
+    max_passes
+        Iterations at the most.
+    generator
+        Source of randomness.
+
     Returns
     -------
     U, value, n_passes
@@ -86,8 +106,11 @@ def run_until_mixed(
     Raises
     ------
     InputError
-        If masses are negative or do not sum to 1, or shapes differ.
+        If masses are negative or do not sum to 1, shapes differ, or a number
+        is not positive.
     """
+    check_range("window", window, low=1, integer=True)
+    check_range("max_passes", max_passes, low=1, integer=True)
     for name, mass in (("p", p), ("q", q)):
         check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
     before = -math.inf
@@ -96,7 +119,7 @@ def run_until_mixed(
         U = duals.U
         if n_passes % window == 0 or n_passes == max_passes:
             value = float(duals.value(p, q).mean())
-            if value - before < 0.01 * window * temperature * value:
+            if stops_rising(value, before, temperature, window):
                 break
             before = value
     return U, value, n_passes
@@ -221,7 +244,8 @@ def wasserstein_nmf(
     Raises
     ------
     InputError
-        If images are negative or empty, fewer than K, or do not fit the cost.
+        If images are negative or empty, fewer than K, or do not fit the cost,
+        or the state is of other images or another K.
     FloatingPointError
         If the learning diverges; names the epoch.
 
@@ -236,6 +260,7 @@ def wasserstein_nmf(
     check_images("images", data, cost)
     if state is None:
         state = wnmf_start(data, config, generator=generator)
+    state.check_fits(data, config)
     bar = trange(
         state.epoch, config.n_epochs, desc="Wasserstein NMF", disable=not progress
     )

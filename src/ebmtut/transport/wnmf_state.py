@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_finite, check_range, check_shape
-from ebmtut.transport.grid import instances_innermost
+from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_start
 
 __all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
@@ -86,6 +86,10 @@ class WNMFConfig:
         positive = ("step_size", "membership_step_size", "temperature", "slowness")
         for name in positive:
             check_range(name, getattr(self, name), low=0, include_low=False)
+        for name in ("accelerate", "shrink_steps"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InputError(f"{name} must be True or False, got {value!r}")
 
 
 @dataclass
@@ -122,6 +126,21 @@ class WNMFState:
         """Mixtures beta Psi, (n, height, width), instances innermost in memory."""
         return mixtures(self.dictionary, self.memberships.x)
 
+    def check_fits(self, data: Tensor, config: WNMFConfig) -> None:
+        """Require that this is a state of these data and this K."""
+        n, *size = data.shape
+        k = config.n_components
+        for name, tensor, want in (
+            ("dictionary", self.dictionary, (k, *size)),
+            ("memberships", self.memberships.x, (n, k)),
+            ("U", self.U, (n, *size)),
+        ):
+            if tuple(tensor.shape) != want or tensor.dtype != data.dtype:
+                raise InputError(
+                    f"state.{name} must have shape {want} and {data.dtype}, "
+                    f"got {tuple(tensor.shape)} and {tensor.dtype}"
+                )
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a checkpoint has to hold."""
         kept = {
@@ -157,6 +176,16 @@ def as_measures(images: Tensor) -> Tensor:
     ----------
     images
         Non-negative, (n, height, width), none of them empty.
+
+    Returns
+    -------
+    Tensor
+        Shape (n, height, width).
+
+    Raises
+    ------
+    InputError
+        If they are not so.
     """
     check_shape("images", images, (None, None, None))
     check_finite("images", images)
@@ -179,6 +208,15 @@ def wnmf_start(
         K.
     generator
         Chooses the images.
+
+    Returns
+    -------
+    WNMFState
+
+    Raises
+    ------
+    InputError
+        If there are fewer images than K.
     """
     n, height, width = data.shape
     check_range("n_components", config.n_components, high=n)

@@ -27,6 +27,7 @@ from ebmtut.widgets.transport_explorer import (
     TwoLaws,
     transport_explorer,
 )
+from ebmtut.widgets.transport_picture import transport_picture
 
 __all__ = [
     "SMALL_GRAPHS",
@@ -45,4 +46,5 @@ __all__ = [
     "message_picture",
     "pack_landscapes",
     "transport_explorer",
+    "transport_picture",
 ]

@@ -58,9 +58,10 @@ def run_bands(
     Returns
     -------
     Result
-        ``scalars["table"][n]`` of each snapshot: the temperature, the width
-        of the bands, the share of the draws inside, V and the dual value
-        relative to the cost, and the largest |U| or |L|; a list over seeds.
+        ``scalars["table"][n]`` of each snapshot: the temperature, the share
+        of the draws inside the bands, the gap that 95 percent of the draws
+        keep to their limits, V and the dual value relative to the cost, and
+        the largest |U| or |L|; a list over seeds.
         Arrays ``x``, ``p``, ``q``, and ``n/g``, ``n/h``, ``n/U``, ``n/L`` of
         the first seed.
     """
@@ -93,14 +94,13 @@ def look_at(
     temperature: float,
 ) -> dict[str, float]:
     """Return what a snapshot shows; the bands hold 95 percent of each law."""
-    width = -math.log(1 - LEVEL) * temperature
-    below = (result.U - result.state.g) * p <= width
-    above = (result.state.h - result.L) * q <= width
+    gaps = torch.cat([result.U - result.state.g, result.state.h - result.L])
+    reach = -math.log(1 - LEVEL) * temperature / torch.cat([p, q])
     V = float(chain_value(p, q, result.U, result.L))
     return {
         "temperature": temperature,
-        "width": float(torch.cat([width / p, width / q]).median()),
-        "inside": float(torch.cat([below, above]).double().mean()),
+        "inside": float((gaps <= reach).double().mean()),
+        "gap": float(gaps.quantile(LEVEL)),
         "V": V / exact.value - 1,
         "dual": float(dual_value(p, q, cost, g=result.U)) / exact.value - 1,
         "range": float(torch.cat([result.U, result.L]).abs().max()),

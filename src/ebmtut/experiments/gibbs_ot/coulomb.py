@@ -18,7 +18,7 @@ from ebmtut.experiments.gibbs_ot.couplings import (
 )
 from ebmtut.experiments.gibbs_ot.lines import uniform_coulomb
 from ebmtut.results import Result
-from ebmtut.transport import exact_ot, sinkhorn
+from ebmtut.transport import bregman_admm, exact_ot, sinkhorn
 
 __all__ = ["CoulombConfig", "run_coulomb"]
 
@@ -35,13 +35,16 @@ class CoulombConfig:
         Iterations.
     epsilons
         Of entropic regularisation, in units of 1 / N; the first is drawn.
+    tau
+        Of Bregman ADMM.
     n_seeds
         Chains of Gibbs-OT.
     """
 
     n_points: int = 128
     budgets: tuple[int, ...] = (1, 10, 50, 200, 1000, 2000, 5000)
-    epsilons: tuple[float, ...] = (0.5, 0.3)
+    epsilons: tuple[float, ...] = (0.5, 0.45, 0.43, 0.3)
+    tau: float = 2.0
     n_seeds: int = 1
 
     def __post_init__(self) -> None:
@@ -82,6 +85,11 @@ def run_coulomb(
                 coupling = sinkhorn(*problem[1:], epsilon / n, budget)
             note(table[name].setdefault(str(budget), {}), describe(coupling))
             arrays[f"{name}/{budget}"] = as_bytes(coupling)
+    table["B-ADMM"] = {}
+    for budget in config.budgets:
+        coupling = bregman_admm(*problem[1:], budget, tau=config.tau)
+        note(table["B-ADMM"].setdefault(str(budget), {}), describe(coupling))
+        arrays[f"B-ADMM/{budget}"] = as_bytes(coupling)
     table["Gibbs-OT"] = {}
     for budget in config.budgets:
         cell = table["Gibbs-OT"].setdefault(str(budget), {})

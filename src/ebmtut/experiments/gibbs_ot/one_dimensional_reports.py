@@ -73,11 +73,11 @@ def check_bands(result: Result) -> list[Verdict]:
     level = result.scalars["level"]
     error = math.sqrt(level * (1 - level) / n_draws)
     name = "draws inside the 95 percent bands: standard errors off"
-    shrunk = float(np.mean(last["width"]) / np.mean(first["width"]))
+    shrunk = float(np.mean(last["gap"]) / np.mean(first["gap"]))
     return [
         claim(name, abs(inside - level) / error, "at most", 5, n_seeds=n_seeds),
         claim(
-            "width of the bands, last to first snapshot",
+            "gap that 95 percent of the draws keep, last to first snapshot",
             shrunk,
             "at most",
             0.01,

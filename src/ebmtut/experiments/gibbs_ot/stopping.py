@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from ebmtut.transport import (
     gibbs_ot,
     has_mixed,
     has_settled,
+    relative_gap,
 )
 
 __all__ = ["first_stop", "stopping_table"]
@@ -52,14 +54,15 @@ def stopping_table(
         By temperature, lists over the seeds: ``mixed_at`` and ``settled_at``,
         the iterations at which the paper's rule and the settled dual value
         stop; ``mixed_error`` and ``settled_error``, what the best dual value
-        so far then lacks, relative to the cost; ``overshoot``, by how much V
-        exceeds the cost at equilibrium.
+        so far then lacks, relative to the cost; ``settled_gap``, what can be
+        certified of it there, from the chain's own plan made feasible;
+        ``overshoot``, by how much V exceeds the cost at equilibrium.
     """
     _, p, q, cost = problem
     table: dict[str, dict[str, list[float]]] = {}
     for temperature in temperatures:
         T = temperature / len(p)
-        cell: dict[str, list[float]] = {}
+        cell: dict[str, list[Any]] = {}
         for k in range(n_seeds):
             trace = gibbs_ot(
                 p,
@@ -80,6 +83,15 @@ def stopping_table(
                 at, value = first_stop(best, stops)
                 cell.setdefault(f"{name}_at", []).append(at)
                 cell.setdefault(f"{name}_error", []).append(1 - value / optimum)
+            end = gibbs_ot(
+                p,
+                q,
+                cost,
+                constant_temperatures(T, cell["settled_at"][-1]),
+                generator=make_generator(seed + k),
+            )
+            gap = relative_gap(p, q, cost, end.U, end.L, temperature=T)
+            cell.setdefault("settled_gap", []).append(gap)
             level = float(trace.V[-500:].mean())
             cell.setdefault("overshoot", []).append(level / optimum - 1)
         table[f"{temperature:g}"] = cell

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from scipy.ndimage import median_filter
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_choice, check_range
@@ -25,10 +27,13 @@ __all__ = [
     "dual_bounds",
     "exact_costs",
     "exact_problems",
+    "grain",
     "load_measures",
     "looked_at",
+    "run_passes",
     "sharpness",
     "solved",
+    "three_decades",
 ]
 
 SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
@@ -166,12 +171,29 @@ def dual_bounds(
 
     The temperature falls from 0.01 / m to a thousandth of that.
     """
-    start = 0.01 / p[0].numel()
-    U = torch.zeros_like(q)
-    for k in range(n_passes):
-        temperature = start * 1e-3 ** (k / n_passes)
-        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
+    schedule = three_decades(0.01 / p[0].numel(), n_passes)
+    U = run_passes(torch.zeros_like(q), p, q, cost, schedule, generator=generator)
     return grid_dual_value(U, p, q, cost)
+
+
+def three_decades(temperature: float, n_passes: int) -> list[float]:
+    """Cool geometrically to a thousandth, over as many iterations as there are."""
+    return [temperature * 1e-3 ** (k / n_passes) for k in range(n_passes)]
+
+
+def run_passes(
+    U: Tensor,
+    p: Tensor,
+    q: Tensor,
+    cost: GridCost,
+    temperatures: Sequence[float],
+    *,
+    generator: torch.Generator,
+) -> Tensor:
+    """Run an iteration of Gibbs-OT at each temperature; return U."""
+    for temperature in temperatures:
+        U = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator).U
+    return U
 
 
 def sharpness(dictionary: Tensor) -> dict[str, float]:
@@ -192,6 +214,24 @@ def sharpness(dictionary: Tensor) -> dict[str, float]:
         "support": float(entropy.exp().mean()),
         "variation": float(variation) / len(flat),
     }
+
+
+def grain(images: np.ndarray) -> float:
+    """Mean share of the images' mass that a median filter of 3x3 pixels moves.
+
+    Parameters
+    ----------
+    images
+        Shape (n, height, width), non-negative, on any scale.
+
+    Returns
+    -------
+    float
+        0 for even images, 1 for points of salt.
+    """
+    smooth = median_filter(images.astype(float), size=(1, 3, 3), mode="nearest")
+    moved = np.abs(images - smooth).sum((1, 2)) / images.sum((1, 2))
+    return float(moved.mean())
 
 
 def looked_at(config: ImagesConfig, n: int) -> range:

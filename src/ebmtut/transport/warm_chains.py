@@ -8,19 +8,24 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError
-from ebmtut.transport._chains import CompiledChain, PlainChain
-from ebmtut.transport._problem import as_temperatures, check_masses, check_problem
+from ebmtut.transport._problem import (
+    as_temperatures,
+    check_generator,
+    check_masses,
+    check_problem,
+)
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
     GibbsOTState,
     advance,
+    kind_for,
     start_of,
 )
 
-__all__ = ["GibbsOTOracle"]
+__all__ = ["WarmChains"]
 
 
-class GibbsOTOracle:
+class WarmChains:
     """Gradients of many transport costs while one side's masses move.
 
     The data q and the cost stay; every call brings new masses p and goes on
@@ -50,8 +55,8 @@ class GibbsOTOracle:
             raise InputError(f"q must have shape (batch, m2), got {tuple(q.shape)}")
         p = q.new_full((len(q), len(cost)), 1 / len(cost))
         check_problem(p, q, cost)
-        kind = CompiledChain if q.device.type == "cpu" else PlainChain
-        self._chain = kind(p, q, cost, start_of(state, p))
+        self._chain = kind_for(q)(p, q, cost, start_of(state, p))
+        self._moved = False
 
     def __call__(
         self,
@@ -75,6 +80,12 @@ class GibbsOTOracle:
         -------
         Tensor
             U, ``(batch, m1)``, which the next call overwrites.
+
+        Raises
+        ------
+        InputError
+            If the masses are wrong or change their shape, or a temperature is
+            not positive.
         """
         chain = self._chain
         check_masses("p", p)
@@ -83,12 +94,22 @@ class GibbsOTOracle:
                 f"p must have shape {tuple(chain.p.shape)} and {chain.p.dtype}, "
                 f"got {tuple(p.shape)} and {p.dtype}"
             )
+        schedule = as_temperatures(temperatures, p)
+        check_generator(generator)
         chain.set_p(p.detach())
-        advance(chain, as_temperatures(temperatures, p), generator)
+        advance(chain, schedule, generator)
+        self._moved = True
         return chain.U
 
     def dual_value(self) -> Tensor:
-        """Lower bounds of the costs at the last p, by c-transforms, (batch,)."""
+        """Lower bounds of the costs at the last p, by c-transforms, (batch,).
+
+        Raises
+        ------
+        RuntimeError
+            Before the first call, when there is no last p.
+        """
+        self._require_a_call()
         return self._chain.dual_value()
 
     def result(self, *, complete: bool = True) -> GibbsOTResult:
@@ -98,6 +119,20 @@ class GibbsOTOracle:
         ----------
         complete : bool
             Whether L is worked out where q has no mass too.
+
+        Returns
+        -------
+        GibbsOTResult
+
+        Raises
+        ------
+        RuntimeError
+            Before the first call, when there is no last iteration.
         """
+        self._require_a_call()
         g, h, U, L = self._chain.statistics(complete)
         return GibbsOTResult(GibbsOTState(g, h), U, L)
+
+    def _require_a_call(self) -> None:
+        if not self._moved:
+            raise RuntimeError("WarmChains has done no iteration yet: call it first")

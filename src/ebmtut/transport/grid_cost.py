@@ -1,0 +1,199 @@
+"""Costs on a pixel grid that separate by axis: no matrix of all pairs.
+
+The squared Euclidean distance of two pixels is a cost of their rows plus a
+cost of their columns, M[(i, j), (k, l)] = R[i, k] + C[j, l], so that
+
+    min over (k, l) of h[k, l] + M[(i, j), (k, l)]
+        = min over k of (R[i, k] + min over l of (C[j, l] + h[k, l])),
+
+the step of Gibbs-OT and of the c-transform, in O(m^1.5) instead of O(m^2)
+operations and O(m) memory for an image of m pixels.
+
+A batch is fastest where the instances lie innermost in memory, as
+:func:`instances_innermost` lays them out; every function here returns such
+tensors, and their logical shape is (batch, height, width) all the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.transport._grid_kernels import axis_min_plus
+from ebmtut.transport._problem import check_masses
+
+__all__ = [
+    "GridCost",
+    "grid_cost",
+    "instances_innermost",
+    "max_plus",
+    "min_plus",
+    "min_plus_reference",
+]
+
+
+class GridCost(NamedTuple):
+    """A cost that separates by axis.
+
+    Attributes
+    ----------
+    rows, columns : Tensor
+        Costs between rows, (height, height), and columns, (width, width).
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        return len(self.rows), len(self.columns)
+
+    def dense(self) -> Tensor:
+        """Return the matrix of all pairs of pixels, (m, m), pixels in row order."""
+        m = len(self.rows) * len(self.columns)
+        pairs = self.rows[:, None, :, None] + self.columns[None, :, None, :]
+        return pairs.reshape(m, m)
+
+
+def grid_cost(
+    height: int, width: int | None = None, *, dtype: torch.dtype = torch.float32
+) -> GridCost:
+    """Squared Euclidean distances of pixels; the longer side has length 1.
+
+    Parameters
+    ----------
+    height, width
+        Pixels; a square by default.
+    dtype
+        Of the costs.
+
+    Returns
+    -------
+    GridCost
+    """
+    width = height if width is None else width
+    check_range("height", height, low=1, integer=True)
+    check_range("width", width, low=1, integer=True)
+
+    def squared(n: int) -> Tensor:
+        x = torch.arange(n, dtype=dtype) / max(height, width)
+        return (x[:, None] - x[None, :]) ** 2
+
+    return GridCost(squared(height), squared(width))
+
+
+def instances_innermost(images: Tensor) -> Tensor:
+    """Lay a batch out with one pixel's instances adjacent.
+
+    Parameters
+    ----------
+    images
+        Shape (batch, height, width), in whatever order in memory.
+
+    Returns
+    -------
+    Tensor
+        The same numbers and shape, of strides (1, width * batch, batch).
+    """
+    return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+
+
+def min_plus_reference(h: Tensor, cost: GridCost) -> Tensor:
+    """Return what :func:`min_plus` does, in two lines of torch.
+
+    Parameters
+    ----------
+    h, cost
+        As for :func:`min_plus`, on any device.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, height, width).
+    """
+    inner = (h[:, :, None, :] + cost.columns).amin(-1)
+    return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
+
+
+def min_plus(h: Tensor, cost: GridCost) -> Tensor:
+    """U = min over pixels of M + h, for a batch of images (Eq. 6).
+
+    Parameters
+    ----------
+    h
+        Shape (batch, height, width), float32 or float64; +inf leaves a pixel out.
+    cost
+        The cost, of the same dtype and size.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, height, width).
+    """
+    check_images("h", h, cost)
+    if h.device.type != "cpu":
+        return min_plus_reference(h, cost)
+    n, height, width = h.shape
+    values = h.detach().permute(1, 2, 0).contiguous().numpy()
+    inner, out = torch.empty((2, height, width, n), dtype=h.dtype).numpy()
+    shape = (1, height, width * n)
+    rows, columns = _padded(cost.rows), _padded(cost.columns)
+    axis_min_plus(values, columns, inner)
+    axis_min_plus(inner.reshape(shape), rows, out.reshape(shape))
+    return torch.from_numpy(out).permute(2, 0, 1)
+
+
+def max_plus(g: Tensor, cost: GridCost) -> Tensor:
+    """L = max over pixels of g - M, for a batch of images (Eq. 7).
+
+    Parameters
+    ----------
+    g
+        Shape (batch, height, width); -inf leaves a pixel out.
+    cost
+        The cost, of the same dtype and size.
+
+    Returns
+    -------
+    Tensor
+        Shape (batch, height, width).
+    """
+    return min_plus(-g, cost).neg_()
+
+
+def check_images(name: str, images: Tensor, cost: GridCost) -> None:
+    """Require a batch of the cost's size and dtype."""
+    if not isinstance(images, Tensor):
+        raise InputError(f"{name} must be a tensor, got {type(images).__name__}")
+    if images.dim() != 3 or tuple(images.shape[1:]) != cost.shape:
+        height, width = cost.shape
+        raise InputError(
+            f"{name} must have shape (batch, {height}, {width}), "
+            f"got {tuple(images.shape)}"
+        )
+    if images.dtype != cost.rows.dtype:
+        raise InputError(
+            f"{name} must have the cost's dtype {cost.rows.dtype}, got {images.dtype}"
+        )
+
+
+def check_measures(name: str, images: Tensor, cost: GridCost) -> None:
+    """Require a batch of images of mass 1, to the digits of float32."""
+    check_images(name, images, cost)
+    check_masses(name, images.flatten(1).float())
+
+
+def _padded(cost: Tensor) -> NDArray[np.floating]:
+    """Pad with infinities, as the kernel wants."""
+    n = len(cost)
+    pad = (0, -n % 4, 0, n % 2)
+    padded: NDArray[np.floating] = torch.nn.functional.pad(
+        cost, pad, value=torch.inf
+    ).numpy()
+    return padded
