@@ -93,7 +93,7 @@ def draw_digits(result: Result) -> Figure:
     ):
         for method in methods:
             values = [score(result, method, measure, k) for k in sweeps]
-            ax.plot(sweeps, values, "o-", color=COLORS[method], label=method)
+            ax.plot(sweeps, values, "o-", color=COLORS.get(method), label=method)
         ax.axhline(
             result.scalars["null"][measure],
             color=COLORS["null"],
