@@ -143,7 +143,7 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     assert row["updates"] == [2 * 3 * 2 * 36]
     assert row["messages"] == [2 * 3 * 2 * 36 * 35] and row["evaluations"] == [0]
     table = zeros_table(result).splitlines()
-    assert [line.split()[0] for line in table[2:5]] == ["PMP", "Gibbs", "fresh"]
+    assert [line.split()[0] for line in table[3:6]] == ["PMP", "Gibbs", "fresh"]
     assert run_zeros(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)

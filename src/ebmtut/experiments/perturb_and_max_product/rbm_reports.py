@@ -44,24 +44,24 @@ def judged_at(result: Result) -> int:
 def rbm_table(result: Result) -> str:
     """Tabulate scores at the sweeps of learning, and what learning computed."""
     k = judged_at(result)
+    title = f"at {k} sweeps"
+    width = 1 + max(len(name) for name in (title, *result.scalars["table"]))
     lines = [
-        f"{f'at {k} sweeps':20}log MMD2   sharp  nearest  updates  energies "
-        "messages CPU",
-        f"{'':47}{'of learning, 1e9':>27}",
+        f"{title:{width}}log MMD2   sharp nearest updates energies messages CPU",
+        f"{'':{width + 24}}{'of learning, in 1e9':>25}",
     ]
     for method, row in result.scalars["table"].items():
         done = _work_of_learning(result, method)
-        counts = [float("nan")] * 3 if method == "LP" else list(done)
+        scores = (score(result, method, name, k) for name in _MEASURES)
         lines.append(
-            f"{method:20}"
-            + "".join(f"{score(result, method, name, k):8.3f}" for name in _MEASURES)
-            + " "
-            + "".join(f"{count / 1e9:9.3g}" for count in counts)
-            + f" {np.mean(row['seconds']):.1f} s"
+            f"{method:{width}}"
+            + "".join(f"{value:8.3f}" for value in scores)
+            + f" {done.updates / 1e9:7.3g} {done.evaluations / 1e9:8.3g}"
+            + f" {done.messages / 1e9:8.3g} {np.mean(row['seconds']):.1f} s"
         )
-    for name, key in (("independent pixels", "null"), ("fresh data", "data")):
+    for name, key in (("independent", "null"), ("fresh data", "data")):
         cells = "".join(f"{result.scalars[key][m]:8.3f}" for m in _MEASURES)
-        lines.append(f"{name:20}{cells}")
+        lines.append(f"{name:{width}}{cells}")
     return "\n".join(lines)
 
 

@@ -90,7 +90,7 @@ def structured_table(result: Result) -> str:
                 error = np.mean([np.mean(cell["rmse"]) for cell in row.values()])
                 lines.append(
                     f"  {method:14}{_mean_over_axis(row):8.2f}{error:9.4f}"
-                    + "".join(f"{count / 1e9:9.3g}" for count in counts)
+                    + "".join(f" {count / 1e9:8.3g}" for count in counts)
                     + f" {np.mean(last['seconds']):.1f} s"
                 )
     return "\n".join(lines)

@@ -79,22 +79,21 @@ def zeros_table(result: Result) -> str:
     """Tabulate scores at the sweeps of learning, and what learning computed."""
     k = result.config["n_sweeps"]
     lines = [
-        f"{'':16}log MMD2 at {k}   its weights  samples  updates  energies "
-        " messages CPU",
-        f"{'':33}by Gibbs   a step      1e9       1e9       1e9",
+        f"score: log MMD2 at {k} sweeps; Gibbs: the weights' score by Gibbs sampling;",
+        "of learning: samples a step, and counts in 1e9",
+        f"{'':14}  score  Gibbs samples updates energies messages CPU",
     ]
     for method, row in result.scalars["table"].items():
         mean = {name: float(np.mean(values)) for name, values in row.items()}
-        counts = (mean["updates"], mean["evaluations"], mean["messages"])
         lines.append(
-            f"{method:16}{mean[f'log_mmd2@{k}']:14.2f}"
-            f"{mean['log_mmd2 of Gibbs on these weights']:12.2f}"
-            f"{mean['n_chains']:9.0f}"
-            + "".join(f"{count / 1e9:9.3g} " for count in counts)
-            + f"{mean['seconds']:.1f} s"
+            f"{method:14}{mean[f'log_mmd2@{k}']:7.2f}"
+            f"{mean['log_mmd2 of Gibbs on these weights']:7.2f}"
+            f"{mean['n_chains']:8.0f} {mean['updates'] / 1e9:7.3g}"
+            f" {mean['evaluations'] / 1e9:8.3g} {mean['messages'] / 1e9:8.3g}"
+            f" {mean['seconds']:.1f} s"
         )
-    lines.append(f"{'fresh data':16}{result.scalars['data']:14.2f}  (expected)")
-    lines.append(f"{'independent':16}{result.scalars['null']:14.2f}")
+    lines.append(f"{'fresh data':14}{result.scalars['data']:7.2f}  (expected)")
+    lines.append(f"{'independent':14}{result.scalars['null']:7.2f}")
     return "\n".join(lines)
 
 
