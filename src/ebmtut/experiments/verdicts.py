@@ -2,8 +2,9 @@
 
 `compare` sets a number beside the one that a paper prints, `claim` beside a
 bound that we set ourselves. A verdict carries its evidence, so that the ledger
-judges it again from the facts whenever it is read: a stored word is never
-believed.
+judges it again whenever it is read: a stored word is never believed. Published
+numbers are those of the facts; the bounds of our own are the stored ones, which
+a test holds to those that the experiments claim today.
 """
 
 import dataclasses
