@@ -8,6 +8,7 @@ from ebmtut.plotting.colors import (
     OKABE_ITO,
 )
 from ebmtut.plotting.pictures import (
+    DIVERGED_GAP,
     grid_points,
     heatmap,
     image_grid,
@@ -19,6 +20,7 @@ from ebmtut.plotting.style import TEXT_WIDTH, figure_size, panel_size, use_style
 __all__ = [
     "COLORS",
     "DENSITY_CMAP",
+    "DIVERGED_GAP",
     "DIVERGING_CMAP",
     "IMAGE_CMAP",
     "OKABE_ITO",

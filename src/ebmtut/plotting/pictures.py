@@ -12,7 +12,18 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_range
 from ebmtut.plotting.colors import DENSITY_CMAP, DIVERGING_CMAP, IMAGE_CMAP
 
-__all__ = ["grid_points", "heatmap", "image_grid", "landscape", "mean_band"]
+__all__ = [
+    "DIVERGED_GAP",
+    "grid_points",
+    "heatmap",
+    "image_grid",
+    "landscape",
+    "mean_band",
+]
+
+#: A learned law that misses the entropy by more nats than this is no landscape:
+#: the uniform law on 32 bits, which knows nothing, misses it by about 2.
+DIVERGED_GAP = 10.0
 
 
 def grid_points(extent: float, n: int = 200) -> Tensor:

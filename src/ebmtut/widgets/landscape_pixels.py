@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
 __all__ = [
@@ -24,9 +25,6 @@ __all__ = [
 FIELDS = {"eps": "eps", "M": "n_negatives", "w": "stabilizer"}
 
 DIVERGED, NOT_RUN = "diverged", "not run"
-
-# A gap beyond this many nats is no model: the uniform law is about 2 away.
-_DIVERGED = 100.0
 
 # The scale ends where this part of the cells lies below, as in the figures.
 _TOP = 0.998
@@ -153,7 +151,7 @@ def pack_landscapes(
     for setting in product(*values.values()):
         name = found.get(setting)
         gap = variants[name].get("gap") if name else None
-        if name in result.arrays and gap is not None and abs(gap) < _DIVERGED:
+        if name in result.arrays and gap is not None and abs(gap) < DIVERGED_GAP:
             shown.append(len(pictures))
             notes.append(f"{gap:.2f}")
             pictures.append(encode_landscape(result.arrays[name], n_pixels))
