@@ -166,7 +166,7 @@ RMSE = Experiment(
             penalties=(20.0,),
             train=replace(IsingConfig().train, n_steps=400),
         ),
-        "full": IsingConfig(train=replace(IsingConfig().train, n_steps=2000)),
+        "full": IsingConfig(),
     },
     run=run_ising,
     figure=draw_rmse,
