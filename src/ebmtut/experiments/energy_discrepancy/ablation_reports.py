@@ -141,8 +141,7 @@ LEARNED = 0.6
 
 def untrained_gap(result: Result) -> float:
     """Gap of the network that has learned nothing: that of its base, mostly."""
-    # Results from before it was kept were all of the two spirals.
-    return float(result.scalars.get("untrained", 1.19))
+    return float(result.scalars["untrained"])
 
 
 def check_epsilon(result: Result) -> list[Verdict]:
