@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from ebmtut.checks import InputError
 from ebmtut.data import (
@@ -18,7 +19,7 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.energy_discrepancy import densities
+from ebmtut.experiments.energy_discrepancy import densities, judging
 from ebmtut.experiments.energy_discrepancy.ablation_reports import (
     draw_variants,
     gap_of,
@@ -43,7 +44,7 @@ from ebmtut.experiments.energy_discrepancy.density_reports import (
     log_z_apart,
     mean_and_error,
 )
-from ebmtut.experiments.energy_discrepancy.ising import run_ising
+from ebmtut.experiments.energy_discrepancy.ising import ising_job, run_ising
 from ebmtut.experiments.energy_discrepancy.judging import (
     Evaluation,
     coverage,
@@ -57,6 +58,9 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 
+needs_cuda = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a CUDA device"
+)
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
 QUICK_LOOK = Evaluation(n_data=200, n_uniform=0, n_proposal=2000, n_repeats=1)
 
@@ -138,6 +142,51 @@ def test_landscape_rows_run_upwards():
     assert picture[row, column] == pytest.approx(
         float(density_log_prob("moons", point)), rel=1e-5
     )
+
+
+class Elsewhere(nn.Module):
+    """An energy whose parameters lie on another device than the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, device="meta"))
+
+    def forward(self, x):
+        self.seen = x.device.type
+        return torch.zeros(len(x))
+
+
+def test_a_landscape_is_computed_where_the_energy_lies():
+    energy = Elsewhere()
+    assert not landscape(energy, "moons", n_pixels=4).any()
+    assert energy.seen == "meta"
+    for anywhere in (true_energy("moons"), nn.Flatten(0)):  # no parameters: the CPU
+        assert judging._device_of(anywhere).type == "cpu"
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
+def test_a_job_on_the_gpu(method):
+    recipe = replace(TINY, method=method)
+    outcome = density_job("moons", recipe, QUICK_LOOK, 0, 16, device="cuda")
+    assert {"gap", "nll", "mmd", "inside"} < outcome.scalars.keys()
+    assert all(np.isfinite(value) for value in outcome.scalars.values())
+    assert np.isfinite(outcome.arrays["losses"]).all()
+    assert outcome.arrays["landscape"].shape == (16, 16)
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_judging_on_the_gpu():
+    numbers = evaluate_density(
+        true_energy("8gaussians"),
+        "8gaussians",
+        replace(QUICK_LOOK, n_proposal=50_000),
+        seed=1,
+        device="cuda",
+    )
+    assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
 
 
 # ---------------------------------------------------------------- densities
@@ -366,6 +415,17 @@ def test_run_ising_reports_both_penalties_and_the_null_row(tmp_path):
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
     for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
         plt.close(get_experiment(id).figure(result))
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
+def test_couplings_on_the_gpu(method):
+    config = IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
+    config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
+    outcome = ising_job(4, 0.1, method, config, 0, device="cuda")
+    assert outcome.arrays["coupling"].shape == (16, 16)
+    assert all(np.isfinite(value) for value in outcome.scalars.values())
 
 
 @pytest.mark.parametrize(

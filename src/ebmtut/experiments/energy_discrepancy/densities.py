@@ -118,7 +118,7 @@ def density_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
-    picture = landscape(result.energy, density, n_pixels=n_pixels, device=device)
+    picture = landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
     inside, area = coverage(picture, held_out.numpy(), density_extent(density))
     scalars = {"seconds": seconds, "inside": inside, "area": area}
