@@ -338,6 +338,16 @@ def test_auto_takes_bfloat16_where_it_is_fast():
     assert np.array_equal(automatic.losses, explicit.losses)
 
 
+def test_emulated_bfloat16_is_not_fast(monkeypatch):
+    """Torch counts emulation as support unless it is asked not to."""
+
+    def emulated(including_emulation=True):
+        return including_emulation
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", emulated)
+    assert not bfloat16_is_fast(torch.device("cuda"))
+
+
 # Bad input
 
 

@@ -78,6 +78,8 @@ class TrainConfig:
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""
+        # Not `ebmtut.schedules.cosine`, which reaches its end at the last step:
+        # that step would then be lost.
         rate = self.learning_rate * min(1.0, (step + 1) / (self.n_warmup + 1))
         if self.decay == "cosine":
             rate *= 0.5 * (1 + math.cos(math.pi * step / max(1, self.n_steps)))
@@ -113,7 +115,8 @@ class TrainResult:
 def bfloat16_is_fast(device: torch.device) -> bool:
     """Whether ``device`` has units for bfloat16 matrix products."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        # A device without such units is said to support the type, by emulation.
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return bool(
         torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     )
