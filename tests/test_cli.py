@@ -235,7 +235,10 @@ def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
         (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
         (["--scale", "huge"], "got 'huge'"),
         (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
-        (["--seed", "-1"], "seed must be an integer >= 0, got -1"),
+        (["--seed", "-1"], f"seed must be an integer in [0, {2**62}], got -1"),
+        (["--seed", "1.5"], f"seed must be an integer in [0, {2**62}], got '1.5'"),
+        (["--seed", str(10**20)], f"in [0, {2**62}], got {10**20}"),
+        (["--seed", str(2**62 + 1)], f"in [0, {2**62}], got {2**62 + 1}"),
     ],
 )
 def test_bad_values_are_refused_before_any_work(
@@ -262,7 +265,7 @@ def test_an_unwritable_folder_is_refused_before_any_work(
 
 
 def test_a_wrong_command_line_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["fly"], ["run"], ["run", "ed/window", "--seed", "one"]):
+    for words in ([], ["fly"], ["run"], ["run", "ed/window", "--seed"]):
         with pytest.raises(SystemExit) as caught:
             cli.main(words)
         assert caught.value.code == 2

@@ -17,6 +17,7 @@ from ebmtut.random import (
     bernoulli,
     bernoulli_indices,
     categorical,
+    check_seed,
     exponential,
     gumbel,
     logistic,
@@ -173,3 +174,15 @@ def test_draws_on_the_gpu():
     assert categorical(probs.log(), generator=generator).device.type == "cuda"
     assert gumbel((3,), generator=generator, device="cuda").device.type == "cuda"
     assert 0 <= spawn_seed(generator) < 2**63
+
+
+@pytest.mark.parametrize("seed", [-1, 2**62 + 1, 1.0, "1", True, None])
+def test_seeds_without_room_are_refused(seed):
+    with pytest.raises(InputError, match=r"seed must be an integer in \[0, 461168"):
+        check_seed(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 2**62])
+def test_a_seed_leaves_room_for_those_counted_from_it(seed):
+    check_seed(seed)
+    make_generator(seed + 10**6 + 10**9)

@@ -99,6 +99,30 @@ def test_one_hot():
         one_hot(x / 4, 3)
 
 
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_states_that_are_not_finite(bad):
+    x = torch.tensor([[0.0, bad]])
+    for encode in (lambda x: one_hot(x, 3), states_to_index):
+        with pytest.raises(InputError, match="x must be finite, got 1 NaN or inf"):
+            encode(x)
+
+
+@pytest.mark.parametrize(
+    ("index", "n_sites", "message"),
+    [
+        (torch.tensor([0, -1]), 3, r"index must lie in \[0, 7\], got \[-1, 0\]"),
+        (torch.tensor([8]), 3, r"index must lie in \[0, 7\], got \[8, 8\]"),
+        (torch.tensor([1.0]), 3, "index must hold integers, got dtype torch.float32"),
+        (torch.tensor(1), 3, r"index must have shape \(any,\), got \(\)"),
+        (torch.tensor([1]), 0, "n_sites must be an integer >= 1, got 0"),
+        (torch.tensor([1]), 64, r"below 2\*\*63, got 64 sites"),
+    ],
+)
+def test_indices_of_no_state(index, n_sites, message):
+    with pytest.raises(InputError, match=message):
+        index_to_states(index, n_sites)
+
+
 def test_gray_code_by_hand():
     # 1234 = 0b10011010010 has the Gray code 0b11010111011; 500 = 0b111110100
     # has 0b100001110; the second coordinate is negative.
@@ -167,6 +191,9 @@ def test_gray_dtype_follows():
         (torch.zeros(1, 2), 0.0, "scale must be a number > 0, got 0.0"),
         (torch.tensor([[0.0, -8.5]]), 4096.0, r"within \+-8 at .*size 8.5"),
         (torch.tensor([[8.0, 0.0]]), 4096.0, r"within \+-8 at .*size 8"),
+        # Too large for an integer of 64 bits.
+        (torch.tensor([[0.0, 1e16]]), 4096.0, r"within \+-8 at .*size 1e\+16"),
+        (torch.tensor([[-1e30, 0.0]]), 4096.0, r"within \+-8 at .*size 1e\+30"),
     ],
 )
 def test_bad_points(points, scale, message):

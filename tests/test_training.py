@@ -19,7 +19,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint
+from ebmtut.results import load_checkpoint, save_checkpoint
 from ebmtut.samplers import gwg
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, bfloat16_is_fast, train
@@ -259,8 +259,43 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
 def test_a_checkpoint_without_the_chains_is_refused(tmp_path):
     arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
     run(**arguments)
-    with pytest.raises(InputError, match=r"holds the buffers \[\], not \['chains'\]"):
+    message = r"holds the buffers \{\}, not \{'chains': \(7, 3\)\}: remove it"
+    with pytest.raises(InputError, match=message):
         run(buffers={"chains": DATA.clone()}, **arguments)
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
+    run(**arguments)
+    wider = MLPEnergy(3, hidden=9, n_layers=3, generator=make_generator(0))
+    before = weights(wider)
+    with pytest.raises(InputError, match=r"holds the weights .*8\).*, not .*9\)") as e:
+        run(energy=wider, **arguments)
+    assert "\n" not in str(e.value)
+    assert torch.equal(weights(wider), before)
+
+
+def test_a_checkpoint_of_another_loss_is_refused(tmp_path):
+    arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
+    first = run(identity={"eps": 0.2, "n_backward": None}, **arguments)
+    message = r"run.safetensors was made with \{'eps': 0.2.*, not with \{'eps': 0.3"
+    for other in ({"eps": 0.3, "n_backward": None}, {"eps": 0.3}):
+        with pytest.raises(InputError, match=message):
+            run(identity=other, **arguments)
+    with pytest.raises(InputError, match=r"not with \{\}"):
+        run(**arguments)
+    again = run(identity={"eps": 0.2, "n_backward": None}, **arguments)
+    assert np.array_equal(again.losses, first.losses)
+
+
+def test_a_checkpoint_from_before_identities_is_continued(tmp_path):
+    path = tmp_path / "run.safetensors"
+    first = run(checkpoint=path, checkpoint_every=8)
+    tensors, meta = load_checkpoint(path)
+    del meta["identity"]
+    save_checkpoint(path, tensors, meta)
+    again = run(identity={"eps": 0.2}, checkpoint=path)
+    assert np.array_equal(again.losses, first.losses)
 
 
 # Divergence
@@ -336,6 +371,16 @@ def test_auto_takes_bfloat16_where_it_is_fast():
     chosen = "bfloat16" if fast else "float32"
     explicit = run(dataclasses.replace(CONFIG, precision=chosen))
     assert np.array_equal(automatic.losses, explicit.losses)
+
+
+def test_emulated_bfloat16_is_not_fast(monkeypatch):
+    """Torch counts emulation as support unless it is asked not to."""
+
+    def emulated(including_emulation=True):
+        return including_emulation
+
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", emulated)
+    assert not bfloat16_is_fast(torch.device("cuda"))
 
 
 # Bad input

@@ -89,7 +89,7 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         if not executed.is_file():
             raise RenderError(f"{relative} has no executed copy in {executed_dir}")
         shutil.copy2(executed, staged / relative)
-    write_pages(staged / "book" / "api")
+    write_pages(staged / "book" / "api", staged / "book")
     return staged
 
 

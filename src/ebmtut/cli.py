@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("id", metavar="ID", help="such as ed/ising-heatmaps")
     run.add_argument("--scale", default="quick", help=" | ".join(SCALES))
     run.add_argument("--device", default="auto", help="auto | cpu | cuda")
-    run.add_argument("--seed", default=0, type=int)
+    run.add_argument("--seed", default=0, type=_integer)
     run.add_argument(
         "--redraw",
         action="store_true",
@@ -92,6 +92,14 @@ def _parser() -> argparse.ArgumentParser:
     data = commands.add_parser("data", help="data sets, and where they lie or belong")
     data.set_defaults(command=_data)
     return parser
+
+
+def _integer(text: str) -> int | str:
+    """Read an integer; what is none is refused later, by name and in one line."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:

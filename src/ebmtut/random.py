@@ -13,6 +13,7 @@ __all__ = [
     "bernoulli_indices",
     "categorical",
     "check_generator",
+    "check_seed",
     "exponential",
     "gumbel",
     "logistic",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 _HALF = (torch.float16, torch.bfloat16)
+_LARGEST_SEED = 2**62
 
 
 def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Generator:
@@ -44,6 +46,25 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
     """
     check_range("seed", seed, low=0, high=2**63 - 1, integer=True)
     return torch.Generator(device=device).manual_seed(int(seed))
+
+
+def check_seed(seed: int) -> None:
+    """Require a seed that leaves room for others counted from it.
+
+    An experiment's k-th run has the seed ``seed + k``, its held-out data one a
+    million away: half of what `make_generator` takes is theirs.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0 and at most 2**62.
+
+    Raises
+    ------
+    InputError
+        If the seed is no integer in that range.
+    """
+    check_range("seed", seed, low=0, high=_LARGEST_SEED, integer=True)
 
 
 def check_generator(

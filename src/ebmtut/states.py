@@ -131,7 +131,7 @@ def index_to_states(
     Parameters
     ----------
     index : Tensor
-        Integers, shape (batch,), int64.
+        Integers 0, ..., n_states**n_sites - 1, shape (batch,), int64.
     n_sites : int
         Number of digits.
     n_states : int
@@ -143,7 +143,22 @@ def index_to_states(
     -------
     Tensor
         Shape (batch, n_sites).
+
+    Raises
+    ------
+    InputError
+        If an index is no integer of that range, or 63 bits are too few.
     """
+    check_shape("index", index, (None,))
+    if index.is_floating_point() or index.dtype == torch.bool:
+        raise InputError(f"index must hold integers, got dtype {index.dtype}")
+    _check_index_bits(n_sites, n_states)
+    high = n_states**n_sites - 1
+    if index.numel() and (int(index.min()) < 0 or int(index.max()) > high):
+        raise InputError(
+            f"index must lie in [0, {high}], "
+            f"got [{int(index.min())}, {int(index.max())}]"
+        )
     place = _place_values(n_sites, n_states, index.device)
     return ((index[:, None] // place) % n_states).to(dtype)
 
@@ -173,8 +188,7 @@ def states_to_index(x: Tensor, n_states: int = 2) -> Tensor:
     check_shape("x", x, (None, None))
     _check_states("x", x, n_states)
     n_sites = x.shape[1]
-    if n_sites * math.log2(n_states) > 63:
-        raise InputError(f"x must have an index below 2**63, got {n_sites} sites")
+    _check_index_bits(n_sites, n_states)
     return (x.long() * _place_values(n_sites, n_states, x.device)).sum(dim=1)
 
 
@@ -208,14 +222,15 @@ def gray_encode(points: Tensor, scale: float) -> Tensor:
     check_finite("points", points)
     check_range("scale", scale, low=0, include_low=False)
     scaled = points.double() * scale
-    magnitude = scaled.abs().long()
-    if magnitude.numel() and int(magnitude.max()) >= 2**GRAY_MAGNITUDE_BITS:
+    # Compared as floats: what is too large for an integer wraps around.
+    if bool((scaled.abs() >= 2**GRAY_MAGNITUDE_BITS).any()):
         limit = 2**GRAY_MAGNITUDE_BITS / scale
         worst = float(points.abs().max())
         raise InputError(
             f"points must lie within +-{limit:.6g} at scale {scale:.6g}, "
             f"got a coordinate of size {worst:.6g}"
         )
+    magnitude = scaled.abs().long()
     gray = magnitude ^ (magnitude >> 1)
     bits = (gray[..., None] // _place_values(GRAY_MAGNITUDE_BITS, 2, points.device)) % 2
     sign = (scaled < 0).long()[..., None]
@@ -262,8 +277,16 @@ def _place_values(n_digits: int, base: int, device: torch.device) -> Tensor:
     return base ** torch.arange(n_digits - 1, -1, -1, device=device)
 
 
+def _check_index_bits(n_sites: int, n_states: int) -> None:
+    check_range("n_sites", n_sites, low=1, integer=True)
+    check_range("n_states", n_states, low=2, integer=True)
+    if n_sites * math.log2(n_states) > 63:
+        raise InputError(f"states must have an index below 2**63, got {n_sites} sites")
+
+
 def _check_states(name: str, x: Tensor, n_states: int) -> None:
     check_range("n_states", n_states, low=2, integer=True)
+    check_finite(name, x)
     if x.is_floating_point() and bool((x != x.round()).any()):
         raise InputError(f"{name} must hold integer values, got fractions")
     if x.numel() and (int(x.min()) < 0 or int(x.max()) >= n_states):

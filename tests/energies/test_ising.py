@@ -110,8 +110,19 @@ def test_on_the_gpu():
         (torch.full((2, 2), torch.nan), None, "coupling must be finite"),
         (torch.zeros(2, 2), torch.zeros(3), r"bias must have shape \(2,\), got \(3,\)"),
         (torch.zeros(2, 2), torch.full((2,), torch.inf), "bias must be finite"),
+        (torch.zeros(2, 2).long(), None, "coupling must be a floating .* torch.int64"),
+        (torch.zeros(2, 2), torch.ones(2).int(), "bias must be a floating .*int32"),
     ],
 )
 def test_bad_input(coupling, bias, message):
     with pytest.raises(InputError, match=message):
         Ising(coupling, bias)
+
+
+def test_states_of_another_width_are_refused():
+    energy = Ising(torch.zeros(3, 3))
+    for method in (energy, energy.flip_log_ratios):
+        with pytest.raises(
+            InputError, match=r"x must have shape \(any, 3\), got \(2, 4"
+        ):
+            method(torch.zeros(2, 4))

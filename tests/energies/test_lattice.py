@@ -94,6 +94,15 @@ def test_settings_are_shown():
         (lambda: lattice_adjacency(2), "side of a periodic lattice must .* >= 3"),
         (lambda: lattice_adjacency(0, periodic=False), "side must be an integer >= 1"),
         (lambda: lattice_coloring(2), "side of a periodic lattice must .* >= 3"),
+        # Two states of nine sites in one row are not one of eighteen.
+        (
+            lambda: LatticeIsing(3, 0.1)(torch.zeros(4, 18)),
+            r"x must have shape \(any, 9\), got \(4, 18\)",
+        ),
+        (
+            lambda: LatticeIsing(3, 0.1).flip_log_ratios(torch.zeros(4, 18)),
+            r"x must have shape \(any, 9\), got \(4, 18\)",
+        ),
     ],
 )
 def test_bad_input(make, message):

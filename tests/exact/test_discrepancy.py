@@ -339,6 +339,16 @@ def test_on_the_gpu():
     assert torch.allclose(on_gpu.cpu(), on_cpu)
 
 
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_single_precision_laws_go_with_the_channels(channel):
+    """The channels are float64; 16 and 256 terms of size one lose some 1e-6."""
+    law, energy = random_law(16), random_tensor(16)
+    exact = exact_energy_discrepancy(energy, law, CHANNELS[channel])
+    single = exact_energy_discrepancy(energy.float(), law.float(), CHANNELS[channel])
+    assert single.dtype == torch.float32
+    assert float(single) == pytest.approx(float(exact), abs=256 * 2**-23)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

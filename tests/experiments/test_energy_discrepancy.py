@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from ebmtut.checks import InputError
 from ebmtut.data import (
@@ -18,6 +19,7 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.energy_discrepancy import densities, judging
 from ebmtut.experiments.energy_discrepancy.ablation_reports import (
     draw_variants,
     gap_of,
@@ -37,8 +39,12 @@ from ebmtut.experiments.energy_discrepancy.densities import (
     density_job,
     run_densities,
 )
-from ebmtut.experiments.energy_discrepancy.density_reports import mean_and_error
-from ebmtut.experiments.energy_discrepancy.ising import run_ising
+from ebmtut.experiments.energy_discrepancy.density_reports import (
+    draw_landscapes,
+    log_z_apart,
+    mean_and_error,
+)
+from ebmtut.experiments.energy_discrepancy.ising import ising_job, run_ising
 from ebmtut.experiments.energy_discrepancy.judging import (
     Evaluation,
     coverage,
@@ -46,10 +52,15 @@ from ebmtut.experiments.energy_discrepancy.judging import (
     landscape,
 )
 from ebmtut.experiments.energy_discrepancy.recipes import Recipe, fit_density
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
+from ebmtut.results import Result, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 
+needs_cuda = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a CUDA device"
+)
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
 QUICK_LOOK = Evaluation(n_data=200, n_uniform=0, n_proposal=2000, n_repeats=1)
 
@@ -133,6 +144,51 @@ def test_landscape_rows_run_upwards():
     )
 
 
+class Elsewhere(nn.Module):
+    """An energy whose parameters lie on another device than the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, device="meta"))
+
+    def forward(self, x):
+        self.seen = x.device.type
+        return torch.zeros(len(x))
+
+
+def test_a_landscape_is_computed_where_the_energy_lies():
+    energy = Elsewhere()
+    assert not landscape(energy, "moons", n_pixels=4).any()
+    assert energy.seen == "meta"
+    for anywhere in (true_energy("moons"), nn.Flatten(0)):  # no parameters: the CPU
+        assert judging._device_of(anywhere).type == "cpu"
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
+def test_a_job_on_the_gpu(method):
+    recipe = replace(TINY, method=method)
+    outcome = density_job("moons", recipe, QUICK_LOOK, 0, 16, device="cuda")
+    assert {"gap", "nll", "mmd", "inside"} < outcome.scalars.keys()
+    assert all(np.isfinite(value) for value in outcome.scalars.values())
+    assert np.isfinite(outcome.arrays["losses"]).all()
+    assert outcome.arrays["landscape"].shape == (16, 16)
+
+
+@pytest.mark.gpu
+@needs_cuda
+def test_judging_on_the_gpu():
+    numbers = evaluate_density(
+        true_energy("8gaussians"),
+        "8gaussians",
+        replace(QUICK_LOOK, n_proposal=50_000),
+        seed=1,
+        device="cuda",
+    )
+    assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
+
+
 # ---------------------------------------------------------------- densities
 
 
@@ -173,6 +229,77 @@ def test_divergence_is_an_outcome():
     recipe = replace(TINY, learning_rate=1e38, n_steps=200, precision="float32")
     outcome = density_job("moons", recipe, None, 0, 16)
     assert outcome.scalars.keys() == {"diverged_at"}
+
+
+def diverging(monkeypatch, lost):
+    """Let jobs be computed, all but those whose names are lost: they diverge."""
+
+    def run_jobs(function, jobs, **settings):
+        return {
+            name: Outcome({"diverged_at": 1}) if name in lost else function(**arguments)
+            for name, arguments in jobs.items()
+        }
+
+    monkeypatch.setattr(densities, "run_jobs", run_jobs)
+
+
+@pytest.mark.parametrize(
+    ("lost", "n_pictures"),
+    [
+        (["PCD-moons-0"], 2),  # the first seed only: the second's picture is shown
+        (["PCD-moons-0", "PCD-moons-1"], 1),
+        (["PCD-moons-0", "PCD-moons-1", "ED-Bern-moons-0", "ED-Bern-moons-1"], 0),
+    ],
+)
+def test_a_table_survives_seeds_that_diverge(monkeypatch, tmp_path, lost, n_pictures):
+    diverging(monkeypatch, lost)
+    config = DensityConfig(
+        densities=("moons",),
+        methods={"ED-Bern": 2, "PCD": 2},
+        recipe=TINY,
+        evaluation=QUICK_LOOK,
+        n_pixels=16,
+    )
+    result = run_densities(config)
+    methods = [m for m in config.methods if f"{m}/moons" in result.arrays]
+    assert len(methods) == n_pictures
+    if n_pictures:
+        rows = [row["moons"] for row in result.scalars["table"].values()]
+        assert {"nll", "gap", "mmd", "seconds"} <= rows[0].keys()
+        assert rows[0].keys() == rows[1].keys() - {"diverged_at"}
+        assert np.isnan(rows[1]["nll"]).sum() == len(lost)
+        spent = sum(np.nansum(row["seconds"]) for row in rows)
+        assert result.scalars["training_seconds"] == pytest.approx(spent)
+    # NaN in a fresh result, None in a stored one.
+    save_result(replace(result, scale="full"), tmp_path)
+    for stored in (result, load_result(result.id, "full", tmp_path)):
+        figure = draw_landscapes(stored)
+        words = [text.get_text() for ax in figure.axes for text in ax.texts]
+        assert words == ["diverged"] * (2 - n_pictures)
+        plt.close(figure)
+        plt.close(get_experiment("ed/densities-table").figure(stored))
+        verdicts = get_experiment("ed/densities-table").check(stored)
+        nll = next(v for v in verdicts if v.name == "NLL: PCD, moons")
+        assert (nll.ours, nll.verdict, nll.reason) == (
+            None,
+            "miss",
+            "our number is not finite",
+        )
+    for method in config.methods:
+        numbers = result.scalars["table"][method].pop("moons")
+        result.scalars["table"][method]["circles"] = numbers
+    covered = get_experiment("ed/densities").check(result)
+    assert [v.ours is None for v in covered] == [n_pictures == 0] * 2 + [True] * 2
+
+
+def test_log_z_is_compared_over_all_seeds_that_have_it():
+    one = {"log_z_uniform": [1.0], "log_z_uniform_se": [0.3]}
+    two = {"log_z_uniform": [2.0, None], "log_z_uniform_se": [0.3, None]}
+    one |= {"log_z": [1.1], "log_z_se": [0.4]}
+    two |= {"log_z": [1.5, None], "log_z_se": [0.4, None]}
+    table = {"ED-Bern": {"moons": one}, "PCD": {"moons": two}}
+    result = Result("ed/densities-table", "full", {}, {"table": table})
+    assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
 
 
 def test_mean_and_error():
@@ -288,6 +415,17 @@ def test_run_ising_reports_both_penalties_and_the_null_row(tmp_path):
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
     for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
         plt.close(get_experiment(id).figure(result))
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
+def test_couplings_on_the_gpu(method):
+    config = IsingConfig(n_data=300, n_sweeps=50, penalties=(20.0,))
+    config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
+    outcome = ising_job(4, 0.1, method, config, 0, device="cuda")
+    assert outcome.arrays["coupling"].shape == (16, 16)
+    assert all(np.isfinite(value) for value in outcome.scalars.values())
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,13 @@ def test_every_cell_meets_every_seed_and_finds_its_runs_again(tmp_path):
         assert scalars_of(runs)["seed"] == [8, 7]
 
 
+def test_numbers_that_no_run_has_can_be_asked_for():
+    table = scalars_of([Outcome({"a": 1.0}), Outcome({"b": 2.0})], ["c", "a"])
+    assert list(table) == ["a", "b", "c"]
+    assert table["a"][0] == 1.0 and table["b"][1] == 2.0
+    assert all(map(math.isnan, [table["a"][1], table["b"][0], *table["c"]]))
+
+
 def nap(seed: int) -> Outcome:
     time.sleep(0.05)
     return Outcome({"seed": seed})

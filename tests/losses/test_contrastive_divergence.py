@@ -211,3 +211,9 @@ def test_chains_refuse_data_of_another_width():
     chains = PersistentChains(torch.zeros(4, 3), n_steps=1, restart_probability=0.5)
     with pytest.raises(InputError, match=r"data must have shape \(any, 3\)"):
         chains.advance(COUNTER, torch.zeros(4, 1), generator=make_generator(0))
+
+
+def test_energies_of_another_shape_are_refused():
+    x = torch.zeros(2, 3)
+    with pytest.raises(InputError, match=r"energy\(x\) must have shape .*, 1\)$"):
+        contrastive_divergence_loss(lambda y: y.sum(1, keepdim=True), x, x)

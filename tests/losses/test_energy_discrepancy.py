@@ -543,3 +543,17 @@ def test_bad_input_is_refused_before_any_work(arguments, message):
             energy, perturbation=Untouched(), generator=generator, **arguments
         )
     assert torch.equal(generator.get_state(), state)
+
+
+@pytest.mark.parametrize("n_backward", [None, 1])
+def test_energies_of_another_shape_are_refused(n_backward):
+    x = torch.zeros(2, 3)
+    with pytest.raises(InputError, match=r"energy\(x\) must have shape .*, 1\)$"):
+        energy_discrepancy_loss(
+            lambda y: y.sum(1, keepdim=True),
+            x,
+            Bernoulli(0.5),
+            n_negatives=2,
+            n_backward=n_backward,
+            generator=make_generator(0),
+        )

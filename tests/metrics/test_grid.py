@@ -192,6 +192,18 @@ def test_bad_input_is_one_line() -> None:
         HistogramProposal.fit(
             lambda x: x.sum(1), generator=make_generator(0), uniform=0.0
         )
+    slip = r"energy\(x\) must have shape \((\d+),\), got \(\1, 1\)"
+    with pytest.raises(InputError, match=slip):
+        HistogramProposal.fit(
+            lambda x: x.sum(1, keepdim=True), generator=make_generator(0), coarse_bits=1
+        )
+    with pytest.raises(InputError, match=slip):
+        sample_by_proposal(
+            lambda x: x.sum(1, keepdim=True),
+            HistogramProposal(torch.ones(2, 2)),
+            5,
+            generator=make_generator(0),
+        )
 
 
 def assert_follows(x: torch.Tensor, p: torch.Tensor) -> None:

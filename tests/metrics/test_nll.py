@@ -138,6 +138,16 @@ def test_bad_input_is_one_line(energy: Ising) -> None:
         nll(energy, x[:1], 0.0)
     with pytest.raises(InputError, match="got 5 non-finite values"):
         nll(lambda z: energy(z) * torch.nan, x, 0.0)
+    for judge in (
+        lambda column: nll(column, x, 0.0),
+        lambda column: log_partition_uniform(
+            column, 8, 5, generator=make_generator(0), dtype=torch.float64
+        ),
+    ):
+        with pytest.raises(
+            InputError, match=r"energy\(x\) must have shape \(5,\), got"
+        ):
+            judge(lambda z: energy(z)[:, None])
     with pytest.raises(InputError, match="n_samples must be an integer >= 2, got 1"):
         log_partition_uniform(energy, 8, 1, generator=make_generator(0))
     with pytest.raises(InputError, match=r"probs must lie in \(0, 1\)"):

@@ -1,6 +1,6 @@
 """Energies: modules E with p(x) proportional to exp(-E(x))."""
 
-from ebmtut.energies.base import Energy, EnergyFunction
+from ebmtut.energies.base import Energy, EnergyFunction, energies_of
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.mlp import MLPEnergy
@@ -17,6 +17,7 @@ __all__ = [
     "MLPEnergy",
     "PairTerms",
     "PairwiseGraph",
+    "energies_of",
     "lattice_adjacency",
     "lattice_coloring",
 ]

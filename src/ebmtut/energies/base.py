@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-__all__ = ["Energy", "EnergyFunction"]
+from ebmtut.checks import check_shape
+
+__all__ = ["Energy", "EnergyFunction", "energies_of"]
 
 #: What functions of an energy accept: an `Energy` or any callable from
 #: states (batch, n_sites) to energies (batch,).
@@ -35,7 +37,8 @@ class Energy(nn.Module, ABC):
         Returns
         -------
         Tensor
-            Shape (batch,), dtype and device of `x`.
+            Shape (batch,), on the device of `x` and of its dtype. A network,
+            whose weights are not converted, asks for states of their dtype.
 
         Notes
         -----
@@ -43,3 +46,31 @@ class Energy(nn.Module, ABC):
         log p(x with site i flipped) - log p(x), shape (batch, n_sites);
         `ebmtut.neighbors.neighbor_log_ratios` then uses it.
         """
+
+
+def energies_of(energy: EnergyFunction, x: Tensor) -> Tensor:
+    """Energies of a batch, refused unless there is one a state.
+
+    Without this an energy of shape (batch, 1), the slip of a network, would be
+    broadcast against numbers of shape (batch,) to a matrix, and no one be told.
+
+    Parameters
+    ----------
+    energy : Energy or callable
+        Maps states (batch, n_sites) to energies (batch,).
+    x : Tensor
+        States, shape (batch, n_sites).
+
+    Returns
+    -------
+    Tensor
+        Shape (batch,).
+
+    Raises
+    ------
+    InputError
+        If the energies have another shape.
+    """
+    value = energy(x)
+    check_shape("energy(x)", value, (len(x),))
+    return value

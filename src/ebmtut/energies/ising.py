@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from ebmtut.checks import check_finite, check_shape
+from ebmtut.checks import check_floats, check_shape
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
@@ -29,7 +29,7 @@ class Ising(Energy):
     Raises
     ------
     InputError
-        If a shape is another or an entry is not finite.
+        If a shape is another, or an entry is no floating number or not finite.
     """
 
     def __init__(
@@ -42,14 +42,12 @@ class Ising(Energy):
         super().__init__()
         check_shape("coupling", coupling, (None, None))
         self.n_sites = coupling.shape[0]
-        check_shape("coupling", coupling, (self.n_sites, self.n_sites))
-        check_finite("coupling", coupling)
-        self.coupling = nn.Parameter(coupling.detach().clone(), learnable)
+        coupling = check_floats("coupling", coupling, (self.n_sites, self.n_sites))
+        self.coupling = nn.Parameter(coupling.clone(), learnable)
         self.bias: nn.Parameter | None = None
         if bias is not None:
-            check_shape("bias", bias, (self.n_sites,))
-            check_finite("bias", bias)
-            self.bias = nn.Parameter(bias.detach().clone(), learnable)
+            bias = check_floats("bias", bias, (self.n_sites,))
+            self.bias = nn.Parameter(bias.clone(), learnable)
 
     @property
     def symmetric_coupling(self) -> Tensor:
@@ -68,8 +66,13 @@ class Ising(Energy):
         -------
         Tensor
             Shape (batch,).
+
+        Raises
+        ------
+        InputError
+            If the shape is another.
         """
-        s = bits_to_spins(x)
+        s = self._spins(x)
         field = s @ self.symmetric_coupling.to(x)
         if self.bias is not None:
             field = field + self.bias.to(x)
@@ -89,9 +92,18 @@ class Ising(Energy):
         -------
         Tensor
             Shape (batch, n_sites).
+
+        Raises
+        ------
+        InputError
+            If the shape is another.
         """
-        s = bits_to_spins(x)
+        s = self._spins(x)
         field = 2 * (s @ self.symmetric_coupling.to(x))
         if self.bias is not None:
             field = field + self.bias.to(x)
         return -2 * s * field
+
+    def _spins(self, x: Tensor) -> Tensor:
+        check_shape("x", x, (None, self.n_sites))
+        return bits_to_spins(x)

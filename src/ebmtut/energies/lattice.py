@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_shape
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.states import bits_to_spins
@@ -61,6 +61,11 @@ class LatticeIsing(Energy):
         -------
         Tensor
             Shape (batch,).
+
+        Raises
+        ------
+        InputError
+            If the shape is another.
         """
         grid = self._spin_grid(x)
         # Right and lower neighbours meet each edge once; s'As meets it twice.
@@ -80,12 +85,18 @@ class LatticeIsing(Energy):
         -------
         Tensor
             Shape (batch, side * side).
+
+        Raises
+        ------
+        InputError
+            If the shape is another.
         """
         grid = self._spin_grid(x)
         around = sum(grid.roll(step, dims=dim) for step in (-1, 1) for dim in (1, 2))
         return (-2 * grid * (2 * self.sigma * around + self.bias)).flatten(1)
 
     def _spin_grid(self, x: Tensor) -> Tensor:
+        check_shape("x", x, (None, self.n_sites))
         return bits_to_spins(x).reshape(-1, self.side, self.side)
 
     def to_dense(self, dtype: torch.dtype = torch.float64) -> Ising:

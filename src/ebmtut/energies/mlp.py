@@ -85,12 +85,12 @@ class MLPEnergy(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, n_sites), of the module's dtype and device.
+            Bits, shape (batch, n_sites), of the weights' dtype and device.
 
         Returns
         -------
         Tensor
-            Shape (batch,).
+            Shape (batch,), of the weights' dtype, also under autocast.
         """
         hidden = self.net[:-1](x)
         last = self.net[-1]

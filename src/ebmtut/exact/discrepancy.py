@@ -50,7 +50,8 @@ def exact_energy_discrepancy(
     Returns
     -------
     Tensor
-        A scalar, differentiable in the energy.
+        A scalar, differentiable in the energy, of the dtype of `log_p_data`,
+        to which the channels of this module, float64, are converted.
 
     Raises
     ------
@@ -63,6 +64,7 @@ def exact_energy_discrepancy(
     _check_normalized("log_q", log_q)
     values = energy if isinstance(energy, Tensor) else energy(_states(log_p_data))
     check_shape("energy", values, tuple(log_p_data.shape))
+    values, log_q = values.to(log_p_data.dtype), log_q.to(log_p_data.dtype)
     # A y that no x reaches has probability 0 but an infinite potential.
     log_q = log_q[:, torch.isfinite(log_q).any(dim=0)]
     p = log_p_data.exp()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_shape
-from ebmtut.energies import Energy, EnergyFunction
+from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.states import enumerate_states, index_to_states
 
 __all__ = [
@@ -184,6 +184,4 @@ def _stream(
         stop = min(start + block, 2**n_sites)
         index = torch.arange(start, stop, device=device)
         x = index_to_states(index, n_sites, dtype=dtype)
-        e = energy(x)
-        check_shape("energy(x)", e, (len(x),))
-        yield x, e.double()
+        yield x, energies_of(energy, x).double()

@@ -170,10 +170,21 @@ def _job_name(cell: str, seed: int) -> str:
     return f"{cell.replace(', ', '-').replace(' ', '-')}-{seed}"
 
 
-def scalars_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:
-    """List each number over the runs of one cell, NaN where a run lacks it."""
-    metrics = dict.fromkeys(metric for run in runs for metric in run.scalars)
-    return {m: [run.scalars.get(m, math.nan) for run in runs] for m in metrics}
+def scalars_of(
+    runs: Sequence[Outcome], metrics: Iterable[str] = ()
+) -> dict[str, list[float]]:
+    """List each number over the runs of one cell, NaN where a run lacks it.
+
+    Parameters
+    ----------
+    runs
+        Of one cell.
+    metrics
+        Numbers that are listed even if none of these runs has them.
+    """
+    found = dict.fromkeys(metric for run in runs for metric in run.scalars)
+    names = found | dict.fromkeys(metrics)
+    return {m: [run.scalars.get(m, math.nan) for run in runs] for m in names}
 
 
 def commits_of(outcomes: Mapping[str, Outcome]) -> list[str]:

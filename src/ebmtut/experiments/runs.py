@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice
 from ebmtut.experiments.jobs import job_seconds
 from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
+from ebmtut.random import check_seed
 from ebmtut.results import (
     Result,
     check_writable,
@@ -69,7 +70,7 @@ def run_experiment(
     scale : str
         Which of its presets.
     seed : int
-        At least 0.
+        At least 0 and at most 2**62.
     device : {"auto", "cpu", "cuda"}
         Where to compute.
     root : Path, optional
@@ -91,7 +92,7 @@ def run_experiment(
         folder cannot be written to.
     """
     config = experiment.config(scale)
-    check_range("seed", seed, low=0, integer=True)
+    check_seed(seed)
     device = resolve_device(device)
     root = default_root() if root is None else root
     check_writable(result_folder(experiment.id, scale, root).parent)

@@ -69,10 +69,11 @@ def reference_rows(
         If there is no such table, or a size is too small.
     """
     from ebmtut.checks import check_range
+    from ebmtut.random import check_seed
 
     check_range("n_points", n_points, low=2, integer=True)
     check_range("n_repeats", n_repeats, low=2, integer=True)
-    check_range("seed", seed, low=0, integer=True)
+    check_seed(seed)
     printed = get_fact(id).table(table)
     if table == "negative log-RMSE":
         return [_zero_coupling(printed)]

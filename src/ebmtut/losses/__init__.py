@@ -4,6 +4,7 @@ from ebmtut.losses.contrastive_divergence import (
     PersistentChains,
     contrastive_divergence_loss,
 )
+from ebmtut.losses.directed_neighborhood import DirectedNeighborhood
 from ebmtut.losses.energy_discrepancy import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
@@ -11,7 +12,6 @@ from ebmtut.losses.energy_discrepancy import (
 from ebmtut.losses.moment_matching import bit_moments, match_moments
 from ebmtut.losses.perturbations import (
     Bernoulli,
-    DirectedNeighborhood,
     Grid,
     Negatives,
     Perturbation,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import check_bits, check_range
+from ebmtut.energies import energies_of
 from ebmtut.samplers import Sampler, run_chain
 
 __all__ = ["PersistentChains", "contrastive_divergence_loss"]
@@ -39,10 +40,15 @@ def contrastive_divergence_loss(
     -------
     Tensor
         Scalar loss.
+
+    Raises
+    ------
+    InputError
+        If the states are no bits, or the energies have another shape.
     """
     check_bits("x", x)
     check_bits("x_model", x_model, n_sites=x.shape[1])
-    u = energy(torch.cat([x, x_model]))
+    u = energies_of(energy, torch.cat([x, x_model]))
     return u[: len(x)].mean() - u[len(x) :].mean()
 
 

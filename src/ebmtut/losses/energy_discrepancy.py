@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import check_bits, check_range
+from ebmtut.energies import energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
 
 __all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
@@ -80,7 +81,8 @@ def energy_discrepancy_loss(
     Raises
     ------
     InputError
-        If ``x`` is not made of bits, or a number lies out of its range.
+        If ``x`` is not made of bits, a number lies out of its range, or the
+        energies have another shape.
 
     Notes
     -----
@@ -113,7 +115,7 @@ def _differences(
     """
     batch = len(x)
     moved = (negatives.x != x[:, None]).any(-1)
-    u = energy(torch.cat([x, negatives.x[moved]]))
+    u = energies_of(energy, torch.cat([x, negatives.x[moved]]))
     if u.dtype in (torch.bfloat16, torch.float16):
         u = u.float()  # shares of the gradient need more than eight bits
     u_data = u[:batch, None].expand(moved.shape)[moved]

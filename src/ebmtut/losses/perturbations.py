@@ -7,6 +7,7 @@ drawn from the law in which the contrastive potential is an expectation,
     U_q(y) = -log E[ weight(x', y) * exp(-U(x')) ]          (Eq. 5)
 
 so each class here offers one method, `negatives`, that goes there and back.
+Neighbourhoods of enumerated spaces are in `directed_neighborhood`.
 
 Source: Schröder, Ou, Li and Duncan (2023), "Training Discrete Energy-Based
 Models with Energy Discrepancy", Section 2.1 and Appendix C.
@@ -14,7 +15,6 @@ Models with Energy Discrepancy", Section 2.1 and Appendix C.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -27,7 +27,6 @@ from ebmtut.random import bernoulli, bernoulli_indices
 
 __all__ = [
     "Bernoulli",
-    "DirectedNeighborhood",
     "Grid",
     "Negatives",
     "Perturbation",
@@ -242,64 +241,3 @@ def _shuffle_bits(bits: Tensor, *, generator: torch.Generator) -> Tensor:
     else:
         keys = keys.sort(dim=-1).values
     return (keys & 1).to(bits.dtype)
-
-
-@dataclass(frozen=True)
-class DirectedNeighborhood:
-    """Neighbourhoods that differ from their inverses (Appendix C.4).
-
-    Enumerated spaces only: neighbours are lists of state indices. The way
-    back is uniform on N^-1(y), and each x' carries the weight
-    |N^-1(y)| / |N(x')|.
-
-    Parameters
-    ----------
-    states
-        All states, shape (n_states, n_sites).
-    neighbors
-        ``neighbors[i]`` lists the indices of the neighbours of state ``i``;
-        none may be empty.
-    index
-        Maps states (batch, n_sites) to their row in ``states``.
-    """
-
-    states: Tensor
-    neighbors: tuple[tuple[int, ...], ...]
-    index: Callable[[Tensor], Tensor]
-
-    def __post_init__(self) -> None:
-        if len(self.neighbors) != len(self.states):
-            raise InputError(
-                f"neighbors has {len(self.neighbors)} lists for "
-                f"{len(self.states)} states: give one a state"
-            )
-        for i, near in enumerate(self.neighbors):
-            if not near:
-                raise InputError(
-                    f"neighbors[{i}] is empty: every state needs a neighbour"
-                )
-            for j in near:
-                high = len(self.states) - 1
-                check_range(f"neighbors[{i}]", j, low=0, high=high, integer=True)
-
-    def adjacency(self) -> Tensor:
-        """Return A with A[x, y] = 1 where y is in N(x), (n_states, n_states)."""
-        n = len(self.states)
-        adjacency = self.states.new_zeros(n, n)
-        for i, near in enumerate(self.neighbors):
-            adjacency[i, list(near)] = 1
-        return adjacency
-
-    def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
-    ) -> Negatives:
-        """Draw y from N(x) and x' from N^-1(y), with log-weights."""
-        adjacency = self.adjacency().to(x)
-        y = torch.multinomial(adjacency[self.index(x)], 1, generator=generator)
-        inverse = adjacency.T[y.squeeze(1)]  # row: who has y as a neighbour
-        back = torch.multinomial(
-            inverse, n_negatives, replacement=True, generator=generator
-        )
-        n_out = adjacency.sum(1)[back]
-        n_in = inverse.sum(1, keepdim=True)
-        return Negatives(self.states.to(x)[back], n_in.log() - n_out.log())

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.energies import EnergyFunction
+from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
     effective_sample_size,
@@ -125,7 +125,8 @@ def sample_by_proposal(
     Raises
     ------
     InputError
-        If ``max_draws`` draws give too few samples.
+        If ``max_draws`` draws give too few samples, or the energies have
+        another shape.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
     states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)
@@ -138,7 +139,8 @@ def sample_by_proposal(
                 f"samples after {n_drawn} draws"
             )
         z = proposal.sample(batch, generator=generator)
-        weight = -energy(z.to(dtype)).double() - proposal.log_prob(z)
+        energies = energies_of(energy, z.to(dtype)).double()
+        weight = -energies - proposal.log_prob(z)
         # A draw is kept as long as its level, log w - log u, exceeds the bound.
         level = weight + exponential(
             (batch,), generator=generator, dtype=torch.float64, device=z.device

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_bits, check_range
-from ebmtut.energies import EnergyFunction
+from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 
 __all__ = [
@@ -104,13 +104,18 @@ def log_weights(
     -------
     Tensor
         Shape (n_samples,), float64.
+
+    Raises
+    ------
+    InputError
+        If `n_samples` is less than 2, or the energies have another shape.
     """
     check_range("n_samples", n_samples, low=2, integer=True)
     parts = []
     for start in range(0, n_samples, batch):
         n = min(batch, n_samples - start)
         z = proposal.sample(n, generator=generator).to(dtype)
-        parts.append(-energy(z).double() - proposal.log_prob(z))
+        parts.append(-energies_of(energy, z).double() - proposal.log_prob(z))
     return torch.cat(parts)
 
 
@@ -206,11 +211,13 @@ def nll(
     Raises
     ------
     InputError
-        If the states are no bits, fewer than 2, or an energy is not finite.
+        If the states are no bits, fewer than 2, or the energies have another
+        shape or are not finite.
     """
     check_bits("x", x)
     check_range("len(x)", len(x), low=2, integer=True)
-    energies = torch.cat([energy(part).double() for part in x.split(batch)])
+    parts = [energies_of(energy, part).double() for part in x.split(batch)]
+    energies = torch.cat(parts)
     if not energies.isfinite().all():
         bad = int((~energies.isfinite()).sum())
         raise InputError(f"energy must be finite on x, got {bad} non-finite values")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_bits, check_range
-from ebmtut.energies import EnergyFunction
+from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import bernoulli
 
 __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
@@ -147,7 +147,8 @@ class HistogramProposal:
         for _ in range(draws_per_cell):
             for cell in every_cell.split(16384):
                 z = flat._fill(cell, generator=generator).to(dtype)
-                log_mass[cell] = torch.logaddexp(log_mass[cell], -energy(z).double())
+                energies = energies_of(energy, z).double()
+                log_mass[cell] = torch.logaddexp(log_mass[cell], -energies)
         fitted = log_mass.softmax(dim=0).view(side, side)
         return cls(
             (1.0 - uniform) * fitted + uniform * flat.masses, bits_per_coordinate

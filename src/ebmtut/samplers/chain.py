@@ -15,7 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ebmtut.checks import check_bits, check_finite, check_range
-from ebmtut.energies import EnergyFunction
+from ebmtut.energies import EnergyFunction, energies_of
 
 __all__ = ["ChainResult", "Sampler", "Step", "StepInfo", "run_chain"]
 
@@ -148,9 +148,9 @@ def run_chain(
 
 
 def start_energy(energy: EnergyFunction, x: Tensor) -> Tensor:
-    """Energy of the chains' start, refused unless bits and finite."""
+    """Energies of the chains' start, refused unless bits, one a chain and finite."""
     check_bits("x", x)
     with torch.no_grad():
-        value = energy(x)
+        value = energies_of(energy, x)
     check_finite("energy(x)", value)
     return value

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -78,6 +78,8 @@ class TrainConfig:
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""
+        # Not `ebmtut.schedules.cosine`, which reaches its end at the last step:
+        # that step would then be lost.
         rate = self.learning_rate * min(1.0, (step + 1) / (self.n_warmup + 1))
         if self.decay == "cosine":
             rate *= 0.5 * (1 + math.cos(math.pi * step / max(1, self.n_steps)))
@@ -113,7 +115,8 @@ class TrainResult:
 def bfloat16_is_fast(device: torch.device) -> bool:
     """Whether ``device`` has units for bfloat16 matrix products."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        # A device without such units is said to support the type, by emulation.
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return bool(
         torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     )
@@ -129,6 +132,7 @@ def train(
     buffers: Mapping[str, Tensor] | None = None,
     checkpoint: Path | None = None,
     checkpoint_every: int = 1000,
+    identity: Mapping[str, Any] | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
     progress: bool = False,
     label: str = "training",
@@ -153,6 +157,9 @@ def train(
     checkpoint
         File to write every ``checkpoint_every`` steps; if it is there, the
         run goes on from it, with the same numbers as an unbroken run.
+    identity
+        What tells this run from others of the same configuration, such as its
+        data, its loss and its seed; JSON-able. A checkpoint keeps it.
     on_step
         Called with (step, averaged energy) after every step.
     progress
@@ -168,7 +175,7 @@ def train(
         If the loss or the gradient is not finite; names the step.
     InputError
         If the energy has nothing to train, or the checkpoint belongs to
-        another configuration.
+        another configuration, another identity or an energy of other sizes.
     """
     check_range("checkpoint_every", checkpoint_every, low=1, integer=True)
     parameters = [p for p in energy.parameters() if p.requires_grad]
@@ -187,7 +194,13 @@ def train(
         config.precision == "auto" and bfloat16_is_fast(device)
     )
     run = RunState(
-        energy, averaged, optimizer, generator, dict(buffers or {}), asdict(config)
+        energy,
+        averaged,
+        optimizer,
+        generator,
+        dict(buffers or {}),
+        asdict(config),
+        dict(identity or {}),
     )
     losses = np.full(config.n_steps, np.nan, dtype=np.float32)
     start = run.restore(checkpoint, losses) if checkpoint else 0

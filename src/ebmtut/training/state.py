@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError
-from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.results import load_checkpoint, save_checkpoint, to_json
 
 __all__ = ["RunState"]
 
@@ -27,6 +27,7 @@ class RunState:
     generator: torch.Generator
     buffers: dict[str, Tensor]
     config: Mapping[str, Any]
+    identity: Mapping[str, Any]
 
     def _adam_tensors(self) -> dict[str, Tensor]:
         state = self.optimizer.state_dict()["state"]
@@ -40,39 +41,60 @@ class RunState:
         tensors |= {f"buffer.{k}": v for k, v in self.buffers.items()}
         tensors["generator"] = self.generator.get_state()
         tensors["losses"] = torch.from_numpy(losses[:step])
-        save_checkpoint(path, tensors, {"step": step, "config": dict(self.config)})
+        facts = {"config": dict(self.config), "identity": dict(self.identity)}
+        save_checkpoint(path, tensors, {"step": step, **facts})
+
+    def _check(
+        self, path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]
+    ) -> None:
+        """Refuse a checkpoint of another run, before anything is loaded."""
+        # One from before identities were kept is believed to be what it seems.
+        made = {"config": meta["config"], "identity": meta.get("identity")}
+        for name, wanted in (("config", self.config), ("identity", self.identity)):
+            if made[name] is not None and made[name] != to_json(wanted, name):
+                raise InputError(
+                    f"checkpoint={path.name} was made with {made[name]}, not with "
+                    f"{dict(wanted)}: remove it or use its configuration"
+                )
+        parts = (
+            ("buffers", "buffer", self.buffers),
+            ("weights", "energy", self.energy.state_dict()),
+        )
+        for kind, prefix, ours in parts:
+            held, here = _shapes(_part(tensors, prefix)), _shapes(ours)
+            if held != here:
+                raise InputError(
+                    f"checkpoint={path.name} holds the {kind} {held}, not {here}: "
+                    "remove it"
+                )
 
     def restore(self, path: Path, losses: np.ndarray) -> int:
         """Load the state from ``path`` if it is there; return the next step."""
         if not path.exists():
             return 0
         tensors, meta = load_checkpoint(path)
-        if meta["config"] != dict(self.config):
-            raise InputError(
-                f"checkpoint={path.name} was made with {meta['config']}, not with "
-                f"{dict(self.config)}: remove it or use its configuration"
-            )
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            cut = len(prefix) + 1
-            return {k[cut:]: v for k, v in tensors.items() if k.startswith(prefix)}
-
-        if part("buffer").keys() != self.buffers.keys():
-            raise InputError(
-                f"checkpoint={path.name} holds the buffers "
-                f"{sorted(part('buffer'))}, not {sorted(self.buffers)}: remove it"
-            )
-        self.energy.load_state_dict(part("energy"))
-        self.averaged.load_state_dict(part("ema"))
+        self._check(path, tensors, meta)
+        self.energy.load_state_dict(_part(tensors, "energy"))
+        self.averaged.load_state_dict(_part(tensors, "ema"))
         adam: dict[int, dict[str, Any]] = {}
-        for key, value in part("adam").items():
+        for key, value in _part(tensors, "adam").items():
             index, name = key.split(".", 1)
             adam.setdefault(int(index), {})[name] = value
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": adam, "param_groups": groups})
-        for key, value in part("buffer").items():
+        for key, value in _part(tensors, "buffer").items():
             self.buffers[key].copy_(value)
         self.generator.set_state(tensors["generator"].cpu())
         step = int(meta["step"])
         losses[:step] = tensors["losses"].numpy()
         return step
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors of one part under their own names."""
+    start = f"{prefix}."
+    return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in sorted(tensors.items())}

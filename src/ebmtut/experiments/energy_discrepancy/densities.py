@@ -118,7 +118,7 @@ def density_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
-    picture = landscape(result.energy, density, n_pixels=n_pixels, device=device)
+    picture = landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
     inside, area = coverage(picture, held_out.numpy(), density_extent(density))
     scalars = {"seconds": seconds, "inside": inside, "area": area}
@@ -188,9 +188,11 @@ def run_densities(
     Returns
     -------
     Result
-        ``scalars["table"][method][density][metric]`` lists the seeds;
-        arrays ``method/density`` and ``truth/density`` are landscapes of the
-        first seed, ``losses/method/density`` its losses.
+        ``scalars["table"][method][density][metric]`` lists the seeds, NaN
+        for one that diverged; arrays ``method/density`` and ``truth/density``
+        are landscapes of the first seed that did not, and
+        ``losses/method/density`` its losses. A cell of which all seeds
+        diverged has neither.
     """
     outcomes = run_jobs(
         density_job,
@@ -202,6 +204,8 @@ def run_densities(
     )
     arrays: dict[str, np.ndarray] = {}
     table: dict[str, Any] = {method: {} for method in config.methods}
+    learned = [o.scalars for o in outcomes.values() if "diverged_at" not in o.scalars]
+    metrics = dict.fromkeys(metric for scalars in learned for metric in scalars)
     for density in config.densities:
         truth = landscape(None, density, n_pixels=config.n_pixels)
         # Half precision is enough for a picture; it ends at -65504.
@@ -210,16 +214,15 @@ def run_densities(
             runs = [
                 outcomes[job_name(method, density, seed + k)] for k in range(n_seeds)
             ]
-            first = runs[0].arrays  # empty if that run diverged
-            if first:
+            # A run that diverged has no arrays.
+            if first := next((run.arrays for run in runs if run.arrays), None):
                 arrays[f"{method}/{density}"] = first["landscape"]
                 arrays[f"losses/{method}/{density}"] = first["losses"]
-            table[method][density] = scalars_of(runs)
-    cells = [cell for row in table.values() for cell in row.values()]
+            table[method][density] = scalars_of(runs, metrics)
     scalars = {
         "table": table,
         "entropy": {name: exact_entropy(name) for name in config.densities},
-        "training_seconds": float(sum(np.nansum(cell["seconds"]) for cell in cells)),
+        "training_seconds": float(sum(scalars["seconds"] for scalars in learned)),
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)

@@ -1,4 +1,7 @@
-"""Figures and verdicts of the density experiments."""
+"""Figures and verdicts of the density experiments.
+
+A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,13 @@ def draw_landscapes(result: Result) -> Figure:
     )
     for row, density in zip(axes, densities, strict=True):
         for ax, column in zip(row, columns, strict=True):
-            extent = density_extent(density)
-            picture = result.arrays[f"{column}/{density}"]
-            draw_landscape(ax, picture, extent, ticks=False)
+            picture = result.arrays.get(f"{column}/{density}")
+            if picture is None:
+                ax.set(xticks=[], yticks=[])
+                ax.set_box_aspect(1)
+                ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
+            else:
+                draw_landscape(ax, picture, density_extent(density), ticks=False)
             if density == densities[0]:
                 ax.set_title(column, color=COLORS.get(column, "black"))
         row[0].set_ylabel(density)
@@ -63,12 +70,12 @@ def draw_table(result: Result) -> Figure:
         style = {"color": COLORS[method], "ms": 4, "ls": "none"}
         for ax, metric in ((gap, "gap"), (discrepancy, "mmd")):
             for k, density in enumerate(densities):
-                values = row[density][metric]
+                values = seeds_of(row[density], metric)
                 label = method if k == 0 else None
                 at = np.full(len(values), k + offset)
                 ax.plot(at, values, "o", alpha=0.8, label=label, **style)
     null = [
-        np.mean([value for row in table.values() for value in row[d]["mmd_null"]])
+        np.nanmean(np.concatenate([seeds_of(r[d], "mmd_null") for r in table.values()]))
         for d in densities
     ]
     discrepancy.plot(
@@ -94,7 +101,8 @@ def check_landscapes(result: Result) -> list[Verdict]:
         for density in ("2spirals", "circles", "checkerboard"):
             if density not in row:
                 continue
-            inside, area = (np.mean(row[density][k]) for k in ("inside", "area"))
+            cell = row[density]
+            inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
             name = f"{method}, {density}: "
             verdicts += [
                 claim(name + "data in the 95 % region", inside, "at least", 0.90),
@@ -109,7 +117,7 @@ def check_table(result: Result) -> list[Verdict]:
     for method, row in result.scalars["table"].items():
         bound = GAPS.get(result.scale, {}).get(method)
         for density, cell in row.items():
-            n = len(cell["nll"])
+            n = len(seeds_of(cell, "nll"))
             for metric, table, excuse in (("nll", "NLL", ""), ("mmd", "MMD", CHAINS)):
                 mean, stderr = mean_and_error(cell, metric)
                 verdict = compare(
@@ -153,20 +161,25 @@ def log_z_apart(result: Result) -> float | None:
     if not cells:
         return None
     uniform, fitted, *errors = (
-        np.array([cell[key] for cell in cells], dtype=float)
+        np.concatenate([seeds_of(cell, key) for cell in cells])
         for key in ("log_z_uniform", "log_z", "log_z_uniform_se", "log_z_se")
     )
     return float(np.nanmax(np.abs(uniform - fitted) / np.hypot(*errors)))
 
 
+def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
+    """One number a seed, NaN where it diverged."""
+    return np.array(cell.get(metric, [math.nan]), dtype=float)
+
+
 def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float]:
-    """Mean over the seeds and its standard error.
+    """Mean over the seeds and its standard error, NaN if one diverged.
 
     The spread over seeds holds the error of training; with one seed only
     that of the evaluation is known.
     """
-    values = np.asarray(cell[metric])
-    error = float(np.mean(cell[f"{metric}_se"]))
+    values = seeds_of(cell, metric)
+    error = float(seeds_of(cell, f"{metric}_se").mean())
     if len(values) > 1:
         error = max(error, float(values.std(ddof=1)))
     return float(values.mean()), error / len(values) ** 0.5

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ebmtut.data import (
     DensityData,
@@ -42,14 +42,14 @@ def landscape(
     density: str,
     *,
     n_pixels: int = 128,
-    device: str = "cpu",
 ) -> np.ndarray:
     """Log density over the pictured square, up to a constant.
 
     Parameters
     ----------
     energy
-        Maps bits (n, 32) to energies (n,); None for the true log density.
+        Maps bits (n, 32) to energies (n,), which it is given where its
+        parameters lie; None for the true log density.
     density
         One of `ebmtut.data.DENSITIES`; it fixes the square and the code.
     n_pixels
@@ -64,9 +64,16 @@ def landscape(
     if energy is None:
         log_density = density_log_prob(density, points)
     else:
-        bits = gray_encode(points, density_scale(density)).float().to(device)
-        log_density = -energy(bits).cpu()
+        bits = gray_encode(points, density_scale(density)).float()
+        log_density = -energy(bits.to(_device_of(energy))).cpu()
     return log_density.view(n_pixels, n_pixels).float().numpy()
+
+
+def _device_of(energy: Callable[[Tensor], Tensor]) -> torch.device:
+    """Where an energy's parameters lie; the CPU for one that has none."""
+    parameters = energy.parameters() if isinstance(energy, nn.Module) else iter(())
+    first = next(parameters, None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def coverage(

@@ -8,7 +8,7 @@ named in the chapter's errata.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -166,6 +166,7 @@ def fit_density(
         generator=generator,
         buffers=buffers,
         checkpoint=checkpoint,
+        identity={"density": density, "recipe": asdict(recipe), "seed": seed},
         on_step=on_step,
         progress=progress,
         label=f"{recipe.method} {density}",
