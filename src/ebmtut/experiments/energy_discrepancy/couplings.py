@@ -73,7 +73,7 @@ class IsingConfig:
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
     methods: tuple[str, ...] = METHODS
-    penalties: tuple[float, ...] = (3.0, 10.0, 30.0, 100.0)
+    penalties: tuple[float, ...] = (10.0, 25.0, 60.0)
     n_seeds: int = 1
     n_data: int = 2000
     n_sweeps: int = 10_000
