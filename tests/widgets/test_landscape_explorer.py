@@ -1,14 +1,28 @@
 """What the widget hands to the page."""
 
 import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from ipywidgets.embed import dependency_state, embed_data
 
-from ebmtut.experiments.energy_discrepancy.ablations import KNOBS
+from ebmtut.checks import InputError
+from ebmtut.experiments.energy_discrepancy.ablations import KNOBS, learner
+from ebmtut.experiments.energy_discrepancy.densities import density_job
+from ebmtut.experiments.energy_discrepancy.judging import Evaluation
+from ebmtut.experiments.energy_discrepancy.recipes import Recipe
 from ebmtut.plotting import DENSITY_CMAP
 from ebmtut.results import Result
-from ebmtut.widgets import landscape_explorer, pack_landscapes
+from ebmtut.widgets import (
+    LandscapeExplorer,
+    encode_landscape,
+    landscape_explorer,
+    pack_landscapes,
+)
 
 
 def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
@@ -66,3 +80,107 @@ def test_all_knobs_of_the_chapter_fit_into_a_page(result: Result) -> None:
     state = dependency_state([widget], drop_defaults=False)
     data = embed_data(views=[widget], state=state)
     assert len(json.dumps(data["manager_state"])) < 500_000
+
+
+# ------------------------------------------------------------ a live kernel
+
+
+class Kernel:
+    """What the page says to a widget and hears from it."""
+
+    def __init__(self, widget: LandscapeExplorer) -> None:
+        self.widget = widget
+        self.heard: list[Any] = []
+        widget.send = lambda content, buffers=None: self.heard.append(content)
+
+    def say(self, **message: Any) -> None:
+        self.widget._handle_custom_msg(message, [])
+
+
+def one_bright_cell(
+    setting: Mapping[str, float], report: Callable[[float], None]
+) -> tuple[np.ndarray | None, float]:
+    """Stand in for a training whose picture tells the setting."""
+    report(0.5)
+    picture = np.full((8, 8), -30.0)
+    picture[0, int(setting["n_negatives"]) % 8] = 0.0
+    return picture, setting["eps"]
+
+
+def test_only_a_widget_that_can_learn_answers_the_page(result: Result) -> None:
+    for learn, answer in ((None, []), (one_bright_cell, [{"learns": True}])):
+        kernel = Kernel(landscape_explorer(result, n_pixels=8, learn=learn))
+        kernel.say(learns=None)
+        assert kernel.heard == answer
+
+
+def test_the_button_learns_the_setting_of_the_sliders(result: Result) -> None:
+    seen = []
+
+    def learn(
+        setting: Mapping[str, float], report: Callable[[float], None]
+    ) -> tuple[np.ndarray | None, float]:
+        seen.append(setting)
+        return one_bright_cell(setting, report)
+
+    widget = landscape_explorer(result, n_pixels=8, learn=learn)
+    progress = []
+    widget.observe(lambda change: progress.append(change["new"]), "progress")
+    # Places run as `notes` do: w fastest, then M, then eps.
+    Kernel(widget).say(learn=6)
+    assert seen == [{"eps": 0.5, "n_negatives": 32, "stabilizer": 0}]
+    assert isinstance(seen[0]["n_negatives"], int)
+    assert progress == [0.0, 0.5, None]
+    assert widget.own["6"]["note"] == "0.50"
+    picture = np.frombuffer(widget.own["6"]["pixels"], np.uint8).reshape(8, 8)
+    expected = encode_landscape(one_bright_cell(seen[0], lambda _: None)[0], 8)
+    assert np.array_equal(picture, expected)
+    # The stored landscapes stay, and what was learned before, too.
+    Kernel(widget).say(learn=1)
+    assert set(widget.own) == {"1", "6"}
+    assert widget.notes == landscape_explorer(result, n_pixels=8).notes
+
+
+@pytest.mark.parametrize("gap", [math.inf, math.nan, 10.0])
+def test_what_diverges_here_is_called_so(result: Result, gap: float) -> None:
+    pictures = iter((None, np.zeros((8, 8))))
+    widget = landscape_explorer(
+        result, n_pixels=8, learn=lambda setting, report: (next(pictures), gap)
+    )
+    for place in (0, 1):
+        Kernel(widget).say(learn=place)
+        assert widget.own[str(place)] == {"note": "diverged", "pixels": b""}
+
+
+def test_an_error_frees_the_button(result: Result) -> None:
+    def learn(
+        setting: Mapping[str, float], report: Callable[[float], None]
+    ) -> tuple[np.ndarray | None, float]:
+        raise ValueError("no such thing")
+
+    widget = landscape_explorer(result, n_pixels=8, learn=learn)
+    with pytest.raises(ValueError, match="no such thing"):
+        widget._learn(learn, [{}], 0)
+    assert widget.progress is None
+    assert widget.own == {}
+    with pytest.raises(InputError, match=r"place must be .* \[0, 0\], got 5"):
+        widget._learn(learn, [{}], 5)
+
+
+def test_the_chapters_learner_learns(result: Result) -> None:
+    """Twenty real steps, from the button to the picture."""
+    base = Recipe(n_steps=20, batch_size=16, ema_decay=0.9)
+    widget = landscape_explorer(
+        result, n_pixels=8, learn=learner(base, n_pixels=16, seed=1)
+    )
+    Kernel(widget).say(learn=3)
+    outcome = density_job(
+        "2spirals",
+        replace(base, eps=0.1, n_negatives=32, stabilizer=1),
+        Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0),
+        seed=1,
+        n_pixels=16,
+    )
+    assert widget.own["3"]["note"] == f"{outcome.scalars['gap']:.2f}"
+    picture = encode_landscape(outcome.arrays["landscape"], 8)
+    assert widget.own["3"]["pixels"] == picture.tobytes()

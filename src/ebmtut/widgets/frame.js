@@ -82,19 +82,24 @@ export function frame(state, el, name) {
     return { show };
   }
 
+  function button(text, act) {
+    const pressed = make("button", "ex-play", controls, text);
+    pressed.type = "button";
+    pressed.addEventListener("click", act);
+    return pressed;
+  }
+
   // A button that counts a value of the model up to the last; returns how to stop it.
   function player(text, key, first, last, pause) {
-    const button = make("button", "ex-play", controls, text);
-    button.type = "button";
     let timer = 0;
     const stop = () => {
       clearInterval(timer);
       timer = 0;
-      button.textContent = text;
+      play.textContent = text;
     };
-    button.addEventListener("click", () => {
+    const play = button(text, () => {
       if (timer) return stop();
-      button.textContent = "stop";
+      play.textContent = "stop";
       change({ [key]: first });
       timer = setInterval(() => {
         change({ [key]: state.get(key) + 1 });
@@ -118,7 +123,7 @@ export function frame(state, el, name) {
     return line;
   }
 
-  return { change, choice, slider, player, panel, note };
+  return { change, choice, slider, button, player, panel, note };
 }
 
 // Draw once after each change of the model. Several values of one change come one

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, TypeAlias
 
 import anywidget
 import matplotlib as mpl
 import numpy as np
 import traitlets
 
-from ebmtut.plotting import DENSITY_CMAP
+from ebmtut.checks import check_range
+from ebmtut.plotting import DENSITY_CMAP, DIVERGED_GAP
 from ebmtut.results import Result
 from ebmtut.widgets._sources import script, style
-from ebmtut.widgets.landscape_pixels import PackedLandscapes, pack_landscapes
+from ebmtut.widgets.landscape_pixels import (
+    DIVERGED,
+    FIELDS,
+    PackedLandscapes,
+    encode_landscape,
+    pack_landscapes,
+)
 
 __all__ = ["LandscapeExplorer", "landscape_explorer"]
+
+# Learns at one setting: see `landscape_explorer`.
+Learner: TypeAlias = Callable[
+    [Mapping[str, float], Callable[[float], None]], tuple[np.ndarray | None, float]
+]
 
 # Where the sliders stand at first: the paper's setting, or the nearest.
 _START = {"eps": 0.1, "M": 32, "w": 1}
@@ -24,7 +38,8 @@ class LandscapeExplorer(anywidget.AnyWidget):
     """Sliders over stored landscapes, the chosen one beside the true density.
 
     The page carries every picture as bytes, so that the widget answers
-    without a kernel and without a network. Make it by `landscape_explorer`.
+    without a kernel and without a network. In a live kernel a button learns
+    the chosen setting anew. Make it by `landscape_explorer`.
 
     Attributes
     ----------
@@ -43,6 +58,11 @@ class LandscapeExplorer(anywidget.AnyWidget):
         Pixels a side of a picture.
     colors : bytes
         Red, green and blue of the 256 levels.
+    own : dict
+        What was learned in this kernel: place of the setting, as text, to
+        its ``note`` and ``pixels``, which are empty if it diverged.
+    progress : float or None
+        Part of the steps that is done; None while nothing is learned.
     """
 
     _esm = script("landscape_explorer.js")
@@ -55,6 +75,51 @@ class LandscapeExplorer(anywidget.AnyWidget):
     pixels = traitlets.Bytes().tag(sync=True)
     n_pixels = traitlets.Int().tag(sync=True)
     colors = traitlets.Bytes().tag(sync=True)
+    own = traitlets.Dict().tag(sync=True)
+    progress = traitlets.Float(None, allow_none=True).tag(sync=True)
+
+    def learn_with(
+        self, learn: Learner, settings: Sequence[Mapping[str, float]]
+    ) -> None:
+        """Answer the button: the page asks once who learns, then for settings.
+
+        Parameters
+        ----------
+        learn
+            As for `landscape_explorer`.
+        settings
+            What each place of ``notes`` stands for.
+        """
+
+        def heard(_: object, message: Mapping[str, Any], buffers: object) -> None:
+            if "learn" in message:
+                self._learn(learn, settings, message["learn"])
+            else:
+                self.send({"learns": True})
+
+        self.on_msg(heard)
+
+    def _learn(
+        self, learn: Learner, settings: Sequence[Mapping[str, float]], place: int
+    ) -> None:
+        check_range("place", place, low=0, high=len(settings) - 1, integer=True)
+
+        def report(part: float) -> None:
+            # One message a percent: a page need not hear of every step.
+            if self.progress is None or part >= self.progress + 0.01:
+                self.progress = part
+
+        report(0.0)
+        try:
+            picture, gap = learn(settings[place], report)
+        finally:
+            self.progress = None
+        if picture is None or not gap < DIVERGED_GAP:
+            found = {"note": DIVERGED, "pixels": b""}
+        else:
+            pixels = encode_landscape(picture, self.n_pixels).tobytes()
+            found = {"note": f"{gap:.2f}", "pixels": pixels}
+        self.own = self.own | {str(place): found}
 
 
 def landscape_explorer(
@@ -63,6 +128,7 @@ def landscape_explorer(
     *,
     method: str = "ED-Bern",
     n_pixels: int = 48,
+    learn: Learner | None = None,
 ) -> LandscapeExplorer:
     """Make the widget from a stored result.
 
@@ -71,6 +137,12 @@ def landscape_explorer(
     result, knobs, method, n_pixels
         As for `pack_landscapes`. A setting that the result lacks is shown
         as "not run".
+    learn
+        What the button of a live kernel calls, ``learn(setting, report)``:
+        ``setting`` maps "eps", "n_negatives" and "stabilizer" to numbers,
+        ``report`` is to be told the part of the work that is done, 0 to 1.
+        It returns the log density, a square whose side ``n_pixels`` divides
+        (None if it diverged), and its gap in nats. None for no button.
 
     Returns
     -------
@@ -84,7 +156,7 @@ def landscape_explorer(
     """
     packed = pack_landscapes(result, knobs, method=method, n_pixels=n_pixels)
     levels = mpl.colormaps[DENSITY_CMAP](np.arange(256), bytes=True)[:, :3]
-    return LandscapeExplorer(
+    widget = LandscapeExplorer(
         selected=_start(packed),
         knobs=[
             {"name": name, "values": [f"{v:g}" for v in values]}
@@ -96,6 +168,21 @@ def landscape_explorer(
         n_pixels=n_pixels,
         colors=levels.tobytes(),
     )
+    if learn is not None:
+        widget.learn_with(learn, _settings(packed))
+    return widget
+
+
+def _settings(packed: PackedLandscapes) -> list[dict[str, float]]:
+    """Return every setting, by the recipe's names, in the order of the notes."""
+    fields = [FIELDS[name] for name in packed.knobs]
+    return [
+        {
+            field: int(value) if field == "n_negatives" else value
+            for field, value in zip(fields, setting, strict=True)
+        }
+        for setting in product(*packed.knobs.values())
+    ]
 
 
 def _start(packed: PackedLandscapes) -> list[int]:

@@ -1,5 +1,6 @@
 """The landscape widget in a page of its own: no kernel, no network."""
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -114,3 +115,98 @@ def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> N
         visit.wait_for_widgets()
         assert len(visit.dead_sliders()) == 2 * len(KNOBS)
         assert visit.problems == []
+
+
+# The page's side of a live kernel, by a model that keeps what it is told.
+FAKE_MODEL = """() => { window.Model = class {
+  constructor(values) {
+    Object.assign(this, { values, ears: [], sent: [] });
+  }
+  get(key) { return this.values[key]; }
+  set(key, value) {
+    this.values[key] = value;
+    this.tell(`change:${key}`);
+  }
+  save_changes() {}
+  on(name, ear) { this.ears.push([name, ear]); }
+  off(name, ear) { this.ears = this.ears.filter((e) => e[1] !== ear); }
+  tell(name, message) {
+    for (const [heard, ear] of this.ears) if (heard === name) ear(message);
+  }
+  send(message) { this.sent.push(message); }
+}}"""
+OPEN = """async ([source, values]) => {
+  const bytes = (list) => new DataView(Uint8Array.from(list).buffer);
+  values.pixels = bytes(values.pixels);
+  values.colors = bytes(values.colors);
+  window.bytes = bytes;
+  window.model = new Model(values);
+  const file = new Blob([source], { type: "text/javascript" });
+  const widget = (await import(URL.createObjectURL(file))).default;
+  document.body.replaceChildren();
+  window.leave = widget.render({ model, el: document.body });
+}"""
+
+
+@pytest.fixture
+def live(browser: Browser, site: Path) -> Iterator[Visit]:
+    """Return a page whose widget talks to a model that the test plays."""
+    widget = make_widget()
+    values = {
+        name: list(value)
+        if isinstance(value := getattr(widget, name), bytes)
+        else value
+        for name in widget.traits(sync=True)
+        if not name.startswith("_") and name not in ("layout", "tabbable", "tooltip")
+    }
+    with visitor(browser) as visit:
+        visit.open((site / "page.html").as_uri())
+        visit.page.evaluate(FAKE_MODEL)
+        visit.page.evaluate(OPEN, [widget._esm, values])
+        yield visit
+
+
+def test_a_page_without_a_kernel_offers_no_learning(visit: Visit) -> None:
+    assert visit.page.get_by_role("button").count() == 0
+    assert not visit.page.get_by_text("learned here").is_visible()
+
+
+def test_the_button_asks_the_kernel_and_shows_its_answer(live: Visit) -> None:
+    page = live.page
+    button = page.get_by_role("button", name="learn it here")
+    assert button.count() == 0
+    assert page.evaluate("model.sent") == [{"learns": None}]
+    page.evaluate("model.tell('msg:custom', { learns: true })")
+
+    place = number(0.1, 16, 1)
+    button.click()
+    assert button.is_disabled()
+    assert page.evaluate("model.sent[1]") == {"learn": place}
+    page.evaluate("model.set('progress', 0.25)")
+    assert page.get_by_role("button", name="learning: 25 %").is_disabled()
+
+    answer = """([place, note, lit]) => {
+      const list = lit < 0 ? [] : Array(64).fill(0);
+      if (lit >= 0) list[lit] = 255;
+      model.set("own", { ...model.get("own"), [place]: { note, pixels: bytes(list) } });
+      model.set("progress", null);
+    }"""
+    page.evaluate(answer, [place, "0.42", 5])
+    assert button.is_enabled()
+    assert seen(page) == place
+    own = BRIGHTEST.replace('querySelector("canvas")', 'querySelectorAll("canvas")[1]')
+    assert page.evaluate(own) == [8, 5]
+    stored = f"gap to the entropy: {0.01 * place:.2f} nats"
+    line = f"{stored}; learned here: 0.42 nats"
+    assert page.locator("p").text_content() == line
+
+    # Another setting has not been learned here; back, and the picture is still there.
+    slider(page, "eps").press("ArrowRight")
+    assert not page.get_by_text("learned here", exact=True).is_visible()
+    slider(page, "eps").press("ArrowLeft")
+    assert page.get_by_text("learned here", exact=True).is_visible()
+    page.evaluate(answer, [place, "diverged", -1])
+    assert page.locator("p").text_content() == f"{stored}; learned here: diverged"
+    page.evaluate("leave()")
+    assert page.evaluate("model.ears") == []
+    assert live.wrong() == []

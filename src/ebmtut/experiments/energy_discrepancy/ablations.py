@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
@@ -34,10 +34,14 @@ __all__ = [
     "WINDOW",
     "W_AND_M",
     "AblationConfig",
+    "learner",
     "run_variants",
 ]
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
+
+# By the gap alone.
+_JUDGED = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def run_variants(
         name: {
             "density": config.density,
             "recipe": recipe,
-            "evaluation": Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0),
+            "evaluation": _JUDGED,
             "seed": seed,
             "n_pixels": config.n_pixels,
             "device": device,
@@ -116,6 +120,54 @@ def run_variants(
         "commits": commits_of(outcomes),
     }
     return Result(id, "quick", asdict(config), scalars, arrays)
+
+
+def learner(
+    recipe: Recipe,
+    density: str = "2spirals",
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    n_pixels: int = 96,
+) -> Callable[
+    [Mapping[str, float], Callable[[float], None]], tuple[np.ndarray | None, float]
+]:
+    """Return what `ebmtut.widgets.landscape_explorer` calls in a live kernel.
+
+    Parameters
+    ----------
+    recipe
+        All that the sliders do not choose.
+    density, seed, device, n_pixels
+        As for `AblationConfig` and `run_variants`.
+
+    Returns
+    -------
+    callable
+        ``learn(setting, report)``: ``setting`` replaces fields of the recipe,
+        ``report`` hears which part of the steps is done, between 0 and 1.
+        It returns the log density, shape (n_pixels, n_pixels), None if the
+        run diverged, and the gap in nats.
+    """
+    check_choice("density", density, DENSITIES)
+
+    def learn(
+        setting: Mapping[str, float], report: Callable[[float], None]
+    ) -> tuple[np.ndarray | None, float]:
+        chosen = replace(recipe, **setting)  # type: ignore[arg-type]
+        outcome = density_job(
+            density,
+            chosen,
+            _JUDGED,
+            seed,
+            n_pixels,
+            device,
+            on_step=lambda step, _: report((step + 1) / chosen.n_steps),
+        )
+        gap = outcome.scalars.get("gap", float("inf"))
+        return outcome.arrays.get("landscape"), gap
+
+    return learn
 
 
 # Short runs: a short memory of the averaged weights.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
@@ -101,6 +102,7 @@ def density_job(
     n_pixels: int,
     device: str = "cpu",
     checkpoint: str | None = None,
+    on_step: Callable[[int, nn.Module], None] | None = None,
 ) -> Outcome:
     """Learn and judge one energy.
 
@@ -114,7 +116,14 @@ def density_job(
     start = time.perf_counter()
     path = Path(checkpoint) if checkpoint else None
     try:
-        result = fit_density(density, recipe, seed=seed, device=device, checkpoint=path)
+        result = fit_density(
+            density,
+            recipe,
+            seed=seed,
+            device=device,
+            checkpoint=path,
+            on_step=on_step,
+        )
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
