@@ -17,6 +17,7 @@ from ebmtut.losses.perturbations import (
     Perturbation,
     Pool,
 )
+from ebmtut.losses.pseudo_likelihood import pseudo_likelihood_loss
 
 __all__ = [
     "Bernoulli",
@@ -30,5 +31,6 @@ __all__ = [
     "contrastive_divergence_loss",
     "energy_discrepancy_loss",
     "match_moments",
+    "pseudo_likelihood_loss",
     "stabilized_log_mean_exp",
 ]

@@ -18,6 +18,7 @@ from ebmtut.losses import (
     Perturbation,
     Pool,
     energy_discrepancy_loss,
+    pseudo_likelihood_loss,
 )
 from ebmtut.random import make_generator
 from ebmtut.training import TrainConfig, train
@@ -122,14 +123,15 @@ def perturbation_of(method: str, config: IsingConfig, n_sites: int) -> Perturbat
 def fit_coupling(
     x: Tensor, method: str, penalty: float, config: IsingConfig, *, seed: int
 ) -> Tensor:
-    """Learn couplings from samples by energy discrepancy.
+    """Learn couplings from samples by energy discrepancy, or by its rival.
 
     Parameters
     ----------
     x
         Bits, shape (n_data, n_sites).
     method, penalty, config
-        See `IsingConfig`.
+        See `IsingConfig`; also "PL", pseudo-likelihood, whose loss is a sum
+        over sites and asks for penalties some ten times as large.
     seed
         Seed of minibatches and noise.
 
@@ -139,24 +141,27 @@ def fit_coupling(
         Symmetric couplings with a zero diagonal, shape (n_sites, n_sites).
     """
     n_sites = x.shape[1]
-    perturbation = perturbation_of(method, config, n_sites)
+    perturbation = None if method == "PL" else perturbation_of(method, config, n_sites)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         pick = torch.randint(len(x), (n,), generator=generator, device=x.device)
         return x[pick]
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        discrepancy = energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=config.n_negatives,
-            stabilizer=config.stabilizer,
-            n_backward=8,
-            generator=generator,
-        )
         assert isinstance(energy, Ising)
-        return discrepancy + penalty * energy.symmetric_coupling.abs().mean()
+        if perturbation is None:
+            value = pseudo_likelihood_loss(energy, x)
+        else:
+            value = energy_discrepancy_loss(
+                energy,
+                x,
+                perturbation,
+                n_negatives=config.n_negatives,
+                stabilizer=config.stabilizer,
+                n_backward=8,
+                generator=generator,
+            )
+        return value + penalty * energy.symmetric_coupling.abs().mean()
 
     start = torch.zeros(n_sites, n_sites, device=x.device)
     result = train(

@@ -23,6 +23,9 @@ __all__ = ["check_landscapes", "check_table", "draw_landscapes", "draw_table"]
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
+# Largest part of the square for the region of 95 percent of the mass. A flat square
+# over the whole checkerboard has 60 percent.
+AREAS = {"2spirals": 0.60, "circles": 0.60, "checkerboard": 0.45}
 # How far ED-Bern's NLL may be from the paper's, whose scale of the code moves it.
 NEAR = 0.1
 # Two estimates of the same log Z, in standard errors of their difference. Of
@@ -98,7 +101,7 @@ def check_landscapes(result: Result) -> list[Verdict]:
     """Judge coverage: much of the data, little of the square."""
     verdicts = []
     for method, row in result.scalars["table"].items():
-        for density in ("2spirals", "circles", "checkerboard"):
+        for density, most in AREAS.items():
             if density not in row:
                 continue
             cell = row[density]
@@ -106,7 +109,7 @@ def check_landscapes(result: Result) -> list[Verdict]:
             name = f"{method}, {density}: "
             verdicts += [
                 claim(name + "data in the 95 % region", inside, "at least", 0.90),
-                claim(name + "region's part of the square", area, "at most", 0.60),
+                claim(name + "region's part of the square", area, "at most", most),
             ]
     return verdicts
 
