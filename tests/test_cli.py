@@ -19,7 +19,7 @@ from ebmtut.checks import InputError
 from ebmtut.data import RemoteFile
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.registry import Experiment
-from ebmtut.experiments.runs import resolve_device
+from ebmtut.experiments.runs import check_parameters, resolve_device
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.results import Result, load_result
 
@@ -289,6 +289,23 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_device("cuda")
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert resolve_device("auto") == resolve_device("cuda") == "cuda"
+
+
+def test_notebooks_refuse_wrong_values_before_any_work(tmp_path: Path) -> None:
+    assert check_parameters(3, "cpu", "") == "cpu"
+    assert check_parameters(3, "cpu", str(tmp_path / "new")) == "cpu"
+    assert (tmp_path / "new").is_dir()
+    blocked = tmp_path / "file"
+    blocked.touch()
+    for seed, device, folder, words in (
+        (2**64, "cpu", "", "seed must be"),
+        (-1, "cpu", "", "seed must be"),
+        (0, "tpu", "", "device must be"),
+        (0, "cpu", None, "results_dir must be"),
+        (0, "cpu", str(blocked / "below"), "file/below"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_parameters(seed, device, folder)
 
 
 def test_published_cells_survive_the_way_through_a_file(

@@ -5,7 +5,7 @@ that a run is as fast on two cores as two notebooks allow and its numbers do not
 depend on how many cores there are.
 
     python -m tools.execute                    # defaults, into _build/executed
-    python -m tools.execute -p seed=3 book/ledger.ipynb
+    python -m tools.execute -p seed=3 book/ledger/index.ipynb
 """
 
 import argparse

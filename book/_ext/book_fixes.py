@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.ext import autosummary
 
 __all__ = ["plain_signs", "setup"]
 
@@ -109,11 +111,26 @@ def _drop_back_links(
         context["body"] = _BACK_LINK.sub("", context["body"])
 
 
+def _link_pictures(
+    app: Sphinx, doctree: nodes.document, page: str
+) -> None:
+    """Let a figure of a notebook open at its full size, for phones.
+
+    Sphinx links pictures that it shows at another size than their own.
+    """
+    for picture in doctree.findall(nodes.image):
+        if isinstance(picture.parent, nodes.figure):
+            picture.setdefault("width", "auto")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
+    # A summary is a first sentence, which "Eq. 2" does not end.
+    autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.",)
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
+    app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -77,16 +77,21 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="regenerate a row: its result and picture")
     run.add_argument("id", metavar="ID", help="such as ed/ising-heatmaps")
-    run.add_argument("--scale", default="quick", help=" | ".join(SCALES))
-    run.add_argument("--device", default="auto", help="auto | cpu | cuda")
-    run.add_argument("--seed", default=0, type=_integer)
+    scales = f"{' | '.join(SCALES)} (default: quick)"
+    run.add_argument("--scale", default="quick", help=scales)
+    run.add_argument(
+        "--device", default="auto", help="auto | cpu | cuda (default: auto)"
+    )
+    run.add_argument(
+        "--seed", default=0, type=_integer, help="of all that is drawn (default: 0)"
+    )
     run.add_argument(
         "--redraw",
         action="store_true",
         help="compute nothing: draw and judge the stored result again",
     )
     run.add_argument("--quiet", action="store_true", help="no progress bar")
-    _add_results(run)
+    _add_results(run, "; a stored result of the same row and scale is replaced")
     run.set_defaults(command=_run)
 
     data = commands.add_parser("data", help="data sets, and where they lie or belong")
@@ -102,13 +107,13 @@ def _integer(text: str) -> int | str:
         return text
 
 
-def _add_results(parser: argparse.ArgumentParser) -> None:
+def _add_results(parser: argparse.ArgumentParser, note: str = "") -> None:
     parser.add_argument(
         "--results",
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder of the results (default: EBMTUT_RESULTS, else results/)",
+        help=f"folder of the results (default: EBMTUT_RESULTS, else results/){note}",
     )
 
 

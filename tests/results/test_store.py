@@ -1,6 +1,7 @@
 """Results are stored whole or not at all, and read back as they were."""
 
 import json
+import shutil
 import os
 import pickle
 import signal
@@ -265,6 +266,15 @@ def test_odd_ids_are_refused(tmp_path: Path, id: str) -> None:
         make(id=id)
     with pytest.raises(InputError, match="id must look like paper/name"):
         result_folder(id, "quick", tmp_path)
+
+
+def test_a_result_in_the_folder_of_another_is_refused(tmp_path: Path) -> None:
+    """Redrawing it would overwrite the row that it says it is."""
+    folder = save_result(make(), tmp_path)
+    for id, scale in (("ed/ising-heatmaps", "full"), ("ed/other", "quick")):
+        shutil.copytree(folder, result_folder(id, scale, tmp_path))
+        with pytest.raises(InputError, match=f"must hold {id} at scale {scale}, got"):
+            load_result(id, scale, tmp_path)
 
 
 def test_odd_scales_are_refused() -> None:

@@ -25,7 +25,7 @@ from ebmtut.results import (
 )
 from ebmtut.results.atomic import replace_file
 
-__all__ = ["redraw", "resolve_device", "run_experiment"]
+__all__ = ["check_parameters", "redraw", "resolve_device", "run_experiment"]
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -50,6 +50,36 @@ def resolve_device(name: str) -> str:
     if name == "auto":
         return "cuda" if has_cuda else "cpu"
     return name
+
+
+def check_parameters(seed: int, device: str, results_dir: str) -> str:
+    """Look at what all notebooks are told, before any work.
+
+    Parameters
+    ----------
+    seed : int
+        Of everything drawn.
+    device : {"auto", "cpu", "cuda"}
+        As for `resolve_device`.
+    results_dir : str
+        Folder for what the notebook finds, "" for nowhere.
+
+    Returns
+    -------
+    str
+        The device that is there.
+
+    Raises
+    ------
+    InputError
+        If a value is another, or nothing can be written to the folder.
+    """
+    check_seed(seed)
+    if not isinstance(results_dir, (str, Path)):
+        raise InputError(f"results_dir must be a folder or '', got {results_dir!r}")
+    if results_dir:
+        check_writable(results_dir)
+    return resolve_device(device)
 
 
 def run_experiment(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
 from ebmtut.experiments.registry import SCALES, Scale, available
@@ -130,19 +130,18 @@ def _is_live(id: str) -> bool:
 
 
 def summary(ledger: Sequence[Row]) -> str:
-    """Return a line for each paper: rows by state, and verdicts."""
-    lines = [f"{'':6}{'rows':>6}{'stored':>8}{'live':>6}{'not run':>9}  verdicts"]
+    """Return a line for each paper: its rows, by state, and verdicts."""
+    columns = ("rows", *get_args(State), *MARKS)
+    lines = [" " * 4 + "".join(f"  {name}" for name in columns)]
     for key in papers():
         of_paper = [row for row in ledger if row.fact.paper == key]
         if not of_paper:
             continue
         states = Counter(_furthest(row) for row in of_paper)
         words = Counter(v.verdict for row in of_paper for v in row.best().verdicts)
-        counts = ", ".join(f"{words[word]} {word}" for word in MARKS if words[word])
-        lines.append(
-            f"{key:6}{len(of_paper):>6}{states['stored']:>8}{states['live']:>6}"
-            f"{states['not run']:>9}  {counts or 'none'}"
-        )
+        counts = {"rows": len(of_paper)} | states | words
+        cells = (f"{counts.get(name, 0):>{len(name) + 2}}" for name in columns)
+        lines.append(f"{key:4}" + "".join(cells))
     return "\n".join(lines)
 
 

@@ -203,10 +203,13 @@ def _origin(at: ScaleState) -> str:
     minutes = float(origin.get("duration_s", 0.0)) / 60
     of_jobs = float(origin.get("jobs_s", 0.0)) / 60
     # A run of several processes, or one that went on where another had stopped.
-    jobs = f" (its jobs {of_jobs:.1f} min)" if of_jobs > 1.05 * minutes else ""
+    if of_jobs > 1.05 * minutes:
+        took = f"jobs of {of_jobs:.1f} min in all"
+    else:
+        took = f"{minutes:.1f} min"
     return (
         f"Stored run: seed {origin.get('seed')}, {origin.get('device')}, "
-        f"{minutes:.1f} min{jobs}, commit {str(origin.get('commit'))[:10]}"
+        f"{took}, commit {str(origin.get('commit'))[:10]}"
     )
 
 

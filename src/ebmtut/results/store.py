@@ -148,8 +148,8 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
     ResultNotFound
         If there is none; the message says how to make it.
     InputError
-        If its files are damaged, were not written together or hold pickled
-        objects.
+        If its files are damaged, were not written together, hold pickled
+        objects, or are another row's or scale's.
     """
     folder = result_folder(id, scale, root)
     path = folder / "result.json"
@@ -164,6 +164,11 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
         if content["format"] != _FORMAT:
             raise InputError(
                 f"{path} must have format {_FORMAT}, got {content['format']}"
+            )
+        if (content["id"], content["scale"]) != (id, scale):
+            raise InputError(
+                f"{path} must hold {id} at scale {scale}, "
+                f"got {content['id']} at scale {content['scale']}"
             )
         if hashlib.sha256(npz).hexdigest() != content["arrays_sha256"]:
             raise InputError(f"{folder / 'arrays.npz'} is not the file of {path.name}")

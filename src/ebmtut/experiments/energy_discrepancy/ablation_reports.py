@@ -64,6 +64,7 @@ def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
         draw_landscape(ax, result.arrays[name], extent, ticks=False)
         ax.set_xlabel(f"{gap:.2f}", fontsize=8)
     else:
+        ax.spines[:].set_visible(False)
         ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
 
 

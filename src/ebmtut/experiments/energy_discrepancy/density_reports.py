@@ -51,6 +51,7 @@ def draw_landscapes(result: Result) -> Figure:
             if picture is None:
                 ax.set(xticks=[], yticks=[])
                 ax.set_box_aspect(1)
+                ax.spines[:].set_visible(False)
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
             else:
                 draw_landscape(ax, picture, density_extent(density), ticks=False)
