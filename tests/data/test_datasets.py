@@ -124,11 +124,13 @@ def test_an_unreachable_place_says_where_to_put_the_file(
 
 
 def test_offline_leaves_the_network_alone(
-    host: str, monkeypatch: pytest.MonkeyPatch
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EBMTUT_OFFLINE", "1")
     with pytest.raises(DataUnavailable, match="downloads are off"):
         fetch(remote(f"{host}good.bin"))
+    # Nor does it leave anything on the disk.
+    assert not (tmp_path / "cache").exists()
     assert fetch(remote(f"{host}good.bin"), offline=False).is_file()
 
 
@@ -159,7 +161,8 @@ def test_an_unusable_cache_folder_is_named(
 ) -> None:
     (tmp_path / "plain").write_text("a file, not a folder")
     monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "plain" / "cache"))
-    with pytest.raises(InputError, match="EBMTUT_CACHE") as caught:
+    # What can be drawn instead is drawn: see who catches DataUnavailable.
+    with pytest.raises(DataUnavailable, match="EBMTUT_CACHE") as caught:
         fetch(remote("http://127.0.0.1:9/"))
     assert_one_line(caught.value, str(tmp_path / "plain" / "cache"))
 

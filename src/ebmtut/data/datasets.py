@@ -86,8 +86,8 @@ def fetch(
     Raises
     ------
     DataUnavailable
-        If it is not at hand and cannot be downloaded; the message says where
-        to put it.
+        If it is not at hand and cannot be downloaded, or the cache folder
+        cannot be used; the message says where to put it.
     InputError
         If the file at hand, or what the network sent, is not the right one.
     """
@@ -103,19 +103,20 @@ def fetch(
 
     path = cache_folder() / file.name
     try:
+        if path.is_file() and sha256_of(path) == file.sha256:
+            return path
+        if offline:
+            state = "is damaged" if path.is_file() else "is not there"
+            raise DataUnavailable(
+                f"{path} {state}, and downloads are off: {_advice(file)}"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock"):
-            damaged = path.is_file() and sha256_of(path) != file.sha256
-            if path.is_file() and not damaged:
-                return path
-            if offline:
-                state = "is damaged" if damaged else "is not there"
-                raise DataUnavailable(
-                    f"{path} {state}, and downloads are off: {_advice(file)}"
-                )
-            _download(file, path)
+            # Another process may have fetched it in the meantime.
+            if not path.is_file() or sha256_of(path) != file.sha256:
+                _download(file, path)
     except OSError as error:
-        raise InputError(
+        raise DataUnavailable(
             f"cache folder {cache_folder()} cannot be used ({error.strerror}): "
             f"give another by EBMTUT_CACHE"
         ) from error
