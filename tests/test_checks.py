@@ -9,9 +9,11 @@ from ebmtut.checks import (
     check_bits,
     check_choice,
     check_finite,
+    check_floating,
     check_floats,
     check_range,
     check_shape,
+    check_states,
     check_type,
 )
 
@@ -117,6 +119,20 @@ def test_bits():
         check_bits("x", torch.tensor([[0.0, 1.0]]), 3)
     with pytest.raises(InputError, match=r"shape \(any, any\), got \(2,\)"):
         check_bits("x", torch.tensor([0.0, 1.0]))
+
+
+def test_states_are_not_looked_at():
+    check_states("x", torch.full((2, 3), math.nan), 3)
+    with pytest.raises(InputError, match=r"shape \(any, 4\), got \(2, 3\)"):
+        check_states("x", torch.zeros(2, 3), 4)
+    with pytest.raises(InputError, match=r"floating tensor of 0 and 1, got torch.bool"):
+        check_states("x", torch.zeros(2, 3).bool())
+
+
+def test_floating():
+    check_floating("dtype", torch.bfloat16)
+    with pytest.raises(InputError, match=r"^dtype must be floating, got torch.int64$"):
+        check_floating("dtype", torch.int64)
 
 
 def test_input_error_is_a_value_error():

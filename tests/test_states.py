@@ -48,6 +48,13 @@ def test_bits_and_spins():
     assert torch.equal(spins_to_bits(s), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int64])
+def test_spins_of_integer_bits_are_refused(dtype):
+    """In eight unsigned bits 2 * 0 - 1 is 255."""
+    with pytest.raises(InputError, match=rf"^x must be floating, got {dtype}$"):
+        bits_to_spins(torch.zeros(3, dtype=dtype))
+
+
 def test_enumeration_counts_in_binary():
     x = enumerate_states(3)
     assert x.dtype == torch.float64

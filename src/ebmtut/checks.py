@@ -15,9 +15,11 @@ __all__ = [
     "check_bits",
     "check_choice",
     "check_finite",
+    "check_floating",
     "check_floats",
     "check_range",
     "check_shape",
+    "check_states",
     "check_type",
 ]
 
@@ -182,6 +184,25 @@ def check_finite(name: str, tensor: Tensor) -> None:
         )
 
 
+def check_floating(name: str, dtype: torch.dtype) -> None:
+    """Require a floating dtype: with integers every product would be rounded.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    dtype : torch.dtype
+        The dtype to check, an argument itself or that of a tensor.
+
+    Raises
+    ------
+    InputError
+        If `dtype` is another.
+    """
+    if not dtype.is_floating_point:
+        raise InputError(f"{name} must be floating, got {dtype}")
+
+
 def check_floats(name: str, tensor: object, shape: Sequence[int | None]) -> Tensor:
     """Require a tensor of floating dtype, of a given shape, that is finite.
 
@@ -234,6 +255,31 @@ def check_type(name: str, value: object, *types: type) -> None:
         raise InputError(f"{name} must be {known}, got {type(value).__name__}")
 
 
+def check_states(name: str, x: Tensor, n_sites: int | None = None) -> None:
+    """Require a batch of floating states, without a look at their values.
+
+    Costs as little for a large batch as for a small one, so that an energy
+    may ask it of every batch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    x : Tensor
+        The states, of shape (batch, n_sites), floating.
+    n_sites : int, optional
+        The number of sites; None allows any.
+
+    Raises
+    ------
+    InputError
+        If the shape or the dtype is another.
+    """
+    check_shape(name, x, (None, n_sites))
+    if not x.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor of 0 and 1, got {x.dtype}")
+
+
 def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:
     """Require a batch of binary states.
 
@@ -251,9 +297,7 @@ def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:
     InputError
         If the shape, the dtype or a value is another.
     """
-    check_shape(name, x, (None, n_sites))
-    if not x.is_floating_point():
-        raise InputError(f"{name} must be a floating tensor of 0 and 1, got {x.dtype}")
+    check_states(name, x, n_sites)
     outside = x[(x != 0) & (x != 1)]
     if outside.numel():
         raise InputError(f"{name} must hold only 0 and 1, got {outside[0].item():g}")

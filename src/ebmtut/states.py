@@ -5,7 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_finite, check_range, check_shape
+from ebmtut.checks import (
+    InputError,
+    check_bits,
+    check_finite,
+    check_floating,
+    check_range,
+    check_shape,
+)
 
 __all__ = [
     "GRAY_MAGNITUDE_BITS",
@@ -37,7 +44,13 @@ def bits_to_spins(x: Tensor) -> Tensor:
     -------
     Tensor
         2x - 1, same shape and dtype.
+
+    Raises
+    ------
+    InputError
+        If the dtype is another: unsigned integers hold no -1.
     """
+    check_floating("x", x.dtype)
     return 2 * x - 1
 
 

@@ -105,6 +105,16 @@ def test_edges_are_stored_low_end_first():
     assert graph.edges.tolist() == [[0, 0], [2, 1]]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+def test_edges_may_be_integers_of_any_width(dtype):
+    """Eight bits are no mask, and 11 * 20 + 12 does not overflow them."""
+    edges = torch.stack([torch.arange(19), torch.arange(1, 20)])
+    weight, bias, x = normal(19), normal(20, seed=1), torch.ones(1, 20).double()
+    narrow = PairwiseGraph(edges.to(dtype), weight, bias)
+    assert narrow.edges.dtype == torch.int64
+    assert torch.equal(narrow(x), PairwiseGraph(edges, weight, bias)(x))
+
+
 @pytest.mark.parametrize(
     ("edges", "words"),
     [

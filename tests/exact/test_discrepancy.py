@@ -377,6 +377,12 @@ def test_single_precision_laws_go_with_the_channels(channel):
         ),
         (
             lambda: exact_energy_discrepancy(
+                torch.full((16,), torch.nan), random_law(), CHANNELS["grid"]
+            ),
+            "energy must be finite, got 16 NaN or infinite of 16",
+        ),
+        (
+            lambda: exact_energy_discrepancy(
                 lambda x: x.sum(1), random_law(9), random_law(9).expand(9, 9)
             ),
             r"log_p_data must list 2\*\*n_sites states, got 9",

@@ -104,6 +104,17 @@ def test_too_many_sites_and_wrong_energies():
         exact_log_partition(LatticeIsing(6, 0.1), 36)
     with pytest.raises(InputError, match=r"energy\(x\) must have shape \(8,\)"):
         exact_log_partition(lambda x: x, 3)
+    with pytest.raises(InputError, match=r"f\(x\) must have shape \(512,\), got \("):
+        exact_mean(LatticeIsing(3, 0.1), torch.sum)
+
+
+@pytest.mark.parametrize("judge", [exact_probabilities, exact_log_partition])
+def test_energies_that_are_not_finite_and_integer_states_are_refused(judge):
+    for bad in (math.nan, -math.inf):
+        with pytest.raises(InputError, match=r"energy\(x\) must be finite, got 8"):
+            judge(lambda x, bad=bad: torch.full((len(x),), bad), 3)
+    with pytest.raises(InputError, match=r"dtype must be floating, got torch.int64"):
+        judge(lambda x: 0.3 * x.sum(1), 3, dtype=torch.int64)
 
 
 def test_kernel_matrix():
@@ -121,6 +132,8 @@ def test_kernel_matrix():
         kernel_matrix(lambda x: torch.tensor([1.0, 1, 0, -1]).expand(4, 4), 2)
     with pytest.raises(InputError, match=r"must have shape \(4, 4\), got \(4, 2\)"):
         kernel_matrix(lambda x: x, 2)
+    with pytest.raises(InputError, match="largest error of a sum nan"):
+        kernel_matrix(lambda x: torch.full((4, 4), torch.nan), 2)
 
 
 @pytest.mark.gpu

@@ -40,6 +40,11 @@ class Energy(nn.Module, ABC):
             Shape (batch,), on the device of `x` and of its dtype. A network,
             whose weights are not converted, asks for states of their dtype.
 
+        Raises
+        ------
+        InputError
+            If `x` has another shape or is not floating.
+
         Notes
         -----
         An energy may also offer `flip_log_ratios(x)`, the closed form of

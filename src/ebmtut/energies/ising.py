@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from ebmtut.checks import check_floats, check_shape
+from ebmtut.checks import check_floats, check_shape, check_states
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
@@ -60,7 +60,7 @@ class Ising(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, n_sites).
+            Bits, shape (batch, n_sites), floating.
 
         Returns
         -------
@@ -70,7 +70,7 @@ class Ising(Energy):
         Raises
         ------
         InputError
-            If the shape is another.
+            If the shape is another or `x` is not floating.
         """
         s = self._spins(x)
         field = s @ self.symmetric_coupling.to(x)
@@ -86,7 +86,7 @@ class Ising(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, n_sites).
+            Bits, shape (batch, n_sites), floating.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Ising(Energy):
         Raises
         ------
         InputError
-            If the shape is another.
+            If the shape is another or `x` is not floating.
         """
         s = self._spins(x)
         field = 2 * (s @ self.symmetric_coupling.to(x))
@@ -105,5 +105,5 @@ class Ising(Energy):
         return -2 * s * field
 
     def _spins(self, x: Tensor) -> Tensor:
-        check_shape("x", x, (None, self.n_sites))
+        check_states("x", x, self.n_sites)
         return bits_to_spins(x)

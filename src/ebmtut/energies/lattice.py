@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range, check_states
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.states import bits_to_spins
@@ -55,7 +55,7 @@ class LatticeIsing(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, side * side).
+            Bits, shape (batch, side * side), floating.
 
         Returns
         -------
@@ -65,7 +65,7 @@ class LatticeIsing(Energy):
         Raises
         ------
         InputError
-            If the shape is another.
+            If the shape is another or `x` is not floating.
         """
         grid = self._spin_grid(x)
         # Right and lower neighbours meet each edge once; s'As meets it twice.
@@ -79,7 +79,7 @@ class LatticeIsing(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, side * side).
+            Bits, shape (batch, side * side), floating.
 
         Returns
         -------
@@ -89,14 +89,14 @@ class LatticeIsing(Energy):
         Raises
         ------
         InputError
-            If the shape is another.
+            If the shape is another or `x` is not floating.
         """
         grid = self._spin_grid(x)
         around = sum(grid.roll(step, dims=dim) for step in (-1, 1) for dim in (1, 2))
         return (-2 * grid * (2 * self.sigma * around + self.bias)).flatten(1)
 
     def _spin_grid(self, x: Tensor) -> Tensor:
-        check_shape("x", x, (None, self.n_sites))
+        check_states("x", x, self.n_sites)
         return bits_to_spins(x).reshape(-1, self.side, self.side)
 
     def to_dense(self, dtype: torch.dtype = torch.float64) -> Ising:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.checks import InputError, check_range, check_shape, check_states
 from ebmtut.energies.base import Energy
 from ebmtut.random import make_generator
 
@@ -91,7 +91,19 @@ class MLPEnergy(Energy):
         -------
         Tensor
             Shape (batch,), of the weights' dtype, also under autocast.
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype of `x` is another.
         """
+        check_states("x", x, self.n_sites)
+        dtype = self.net[-1].weight.dtype
+        if x.dtype != dtype:
+            raise InputError(
+                f"x must have the dtype of the weights, {dtype}, got {x.dtype}: "
+                f"convert the states (dtype={dtype}) or the energy, to({x.dtype})"
+            )
         hidden = self.net[:-1](x)
         last = self.net[-1]
         # Under autocast the last layer keeps full precision: bfloat16 has

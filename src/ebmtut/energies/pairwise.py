@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_finite, check_shape
+from ebmtut.checks import InputError, check_finite, check_shape, check_states
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
@@ -98,6 +98,7 @@ class BoltzmannMachine(Energy):
 
     def forward(self, x: Tensor) -> Tensor:
         """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+        check_states("x", x, self.n_sites)
         field = x @ self.symmetric_weight.to(x) / 2 + self.bias.to(x)
         return -(x * field).sum(dim=1)
 
@@ -107,13 +108,19 @@ class BoltzmannMachine(Energy):
         Parameters
         ----------
         x : Tensor
-            Bits, shape (batch, n_sites).
+            Bits, shape (batch, n_sites), floating.
 
         Returns
         -------
         Tensor
             Shape (batch, n_sites).
+
+        Raises
+        ------
+        InputError
+            If the shape is another or `x` is not floating.
         """
+        check_states("x", x, self.n_sites)
         return (1 - 2 * x) * (x @ self.symmetric_weight.to(x) + self.bias.to(x))
 
 
@@ -123,7 +130,7 @@ class PairwiseGraph(Energy):
     Parameters
     ----------
     edges : Tensor
-        Pairs of different sites, int64, shape (2, n_edges); no pair twice.
+        Pairs of different sites, integers, shape (2, n_edges); no pair twice.
     weight : Tensor
         w of each edge, shape (n_edges,), floating; copied.
     bias : Tensor
@@ -152,6 +159,7 @@ class PairwiseGraph(Energy):
         self.n_sites = len(bias)
         if edges.is_floating_point() or edges.dtype == torch.bool:
             raise InputError(f"edges must be integers, got {edges.dtype}")
+        edges = edges.long()
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(bias):
             raise InputError(f"edges must join sites 0 to {len(bias) - 1}")
         low, high = edges.min(0).values, edges.max(0).values
@@ -174,12 +182,14 @@ class PairwiseGraph(Energy):
 
     def forward(self, x: Tensor) -> Tensor:
         """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+        check_states("x", x, self.n_sites)
         first, second = self.edges
         pairs = (x[:, first] * x[:, second]) @ self.weight.to(x)
         return -pairs - x @ self.bias.to(x)
 
     def flip_log_ratios(self, x: Tensor) -> Tensor:
         """Log p(x with site i flipped) - log p(x), (batch, n_sites)."""
+        check_states("x", x, self.n_sites)
         first, second = self.edges
         weight = self.weight.to(x)
         field = self.bias.to(x).expand(len(x), -1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ebmtut.checks import check_finite, check_shape
+from ebmtut.checks import check_finite, check_shape, check_states
 from ebmtut.energies.base import Energy
 from ebmtut.energies.pairwise import PairTerms
 
@@ -78,10 +78,12 @@ class RBM(Energy):
 
     def hidden_logits(self, v: Tensor) -> Tensor:
         """Log-odds of the hidden units given ``v``, (batch, n_hidden)."""
+        check_states("v", v, self.n_visible)
         return v @ self.weight.to(v).T + self.hidden_bias.to(v)
 
     def visible_logits(self, h: Tensor) -> Tensor:
         """Log-odds of the visible units given ``h``, (batch, n_visible)."""
+        check_states("h", h, self.n_hidden)
         return h @ self.weight.to(h) + self.visible_bias.to(h)
 
     def joint_energy(self, v: Tensor, h: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.checks import InputError, check_finite, check_range, check_shape
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -56,7 +56,8 @@ def exact_energy_discrepancy(
     Raises
     ------
     InputError
-        If the shapes differ or the probabilities do not sum to 1.
+        If the shapes differ, the probabilities do not sum to 1 or an energy is
+        not finite.
     """
     check_shape("log_p_data", log_p_data, (None,))
     check_shape("log_q", log_q, (len(log_p_data), None))
@@ -64,6 +65,7 @@ def exact_energy_discrepancy(
     _check_normalized("log_q", log_q)
     values = energy if isinstance(energy, Tensor) else energy(_states(log_p_data))
     check_shape("energy", values, tuple(log_p_data.shape))
+    check_finite("energy", values)
     values, log_q = values.to(log_p_data.dtype), log_q.to(log_p_data.dtype)
     # A y that no x reaches has probability 0 but an infinite potential.
     log_q = log_q[:, torch.isfinite(log_q).any(dim=0)]

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.checks import (
+    InputError,
+    check_finite,
+    check_floating,
+    check_range,
+    check_shape,
+)
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.states import enumerate_states, index_to_states
 
@@ -48,7 +54,8 @@ def exact_probabilities(
     Raises
     ------
     InputError
-        If there are too many states, or energies of another shape.
+        If there are too many states, `dtype` is not floating, or energies have
+        another shape or are not finite.
     """
     check_range("n_sites", n_sites, low=1, high=24, integer=True)
     pieces = [-e for _, e in _stream(energy, n_sites, dtype, device)]
@@ -79,7 +86,8 @@ def exact_log_partition(
     Raises
     ------
     InputError
-        If there are too many states, or energies of another shape.
+        If there are too many states, `dtype` is not floating, or energies have
+        another shape or are not finite.
     """
     check_range("n_sites", n_sites, low=1, high=_MAX_STREAMED_SITES, integer=True)
     blocks = [
@@ -115,7 +123,8 @@ def exact_mean(
     Raises
     ------
     InputError
-        If the number of sites is unknown or too large.
+        If the number of sites is unknown or too large, `f` gives not one value
+        a state, or as in `exact_probabilities`.
     """
     if n_sites is None:
         if not isinstance(energy, Energy):
@@ -124,7 +133,9 @@ def exact_mean(
     log_z = exact_log_partition(energy, n_sites, dtype=dtype, device=device)
     total: Tensor | None = None
     for x, e in _stream(energy, n_sites, dtype, device):
-        part = torch.tensordot(torch.exp(-e - log_z), f(x).to(e), dims=1)
+        values = f(x)
+        check_shape("f(x)", values, (len(x), *values.shape[1:]))
+        part = torch.tensordot(torch.exp(-e - log_z), values.to(e), dims=1)
         total = part if total is None else total + part
     assert total is not None  # there is at least one state
     return total
@@ -164,7 +175,8 @@ def kernel_matrix(
     matrix = row_probabilities(enumerate_states(n_sites, dtype=dtype))
     check_shape("row_probabilities(x)", matrix, (n_all, n_all))
     error = float((matrix.sum(dim=1) - 1).abs().max())
-    if float(matrix.min()) < 0 or error > 1e-6:
+    # A NaN compares as False: asked so, it is refused.
+    if not (float(matrix.min()) >= 0 and error <= 1e-6):
         raise InputError(
             "row_probabilities(x) must be probabilities: smallest entry "
             f"{float(matrix.min()):.3g}, largest error of a sum {error:.3g}"
@@ -179,9 +191,12 @@ def _stream(
     device: str | torch.device,
     block: int = 2**14,
 ) -> Iterator[tuple[Tensor, Tensor]]:
+    check_floating("dtype", dtype)
     # States are made block by block, so that memory holds only one.
     for start in range(0, 2**n_sites, block):
         stop = min(start + block, 2**n_sites)
         index = torch.arange(start, stop, device=device)
         x = index_to_states(index, n_sites, dtype=dtype)
-        yield x, energies_of(energy, x).double()
+        energies = energies_of(energy, x).double()
+        check_finite("energy(x)", energies)
+        yield x, energies

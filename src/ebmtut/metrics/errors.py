@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_shape
+from ebmtut.checks import check_range, check_shape
 
 __all__ = ["negative_log_rmse", "rmse"]
 
@@ -28,9 +28,10 @@ def rmse(estimate: Tensor, truth: Tensor) -> float:
     Raises
     ------
     InputError
-        If the shapes differ.
+        If the shapes differ or there is no entry.
     """
     check_shape("estimate", estimate, truth.shape)
+    check_range("entries of estimate", estimate.numel(), low=1)
     error = estimate.double() - truth.to(estimate.device).double()
     return float(error.square().mean().sqrt())
 
@@ -38,9 +39,11 @@ def rmse(estimate: Tensor, truth: Tensor) -> float:
 def negative_log_rmse(estimate: Tensor, truth: Tensor) -> float:
     """Negative natural logarithm of :func:`rmse`; infinite where they agree.
 
+    NaN where an entry is NaN, and minus infinity where one is infinite.
+
     The measure of the Ising tables of the energy-discrepancy and the discrete
     flow-sampler papers.  On a periodic square lattice of side n and coupling
     sigma, predicting zero scores ``-ln(|sigma| * 2 / n)``.
     """
     error = rmse(estimate, truth)
-    return -math.log(error) if error > 0.0 else math.inf
+    return math.inf if error == 0.0 else -math.log(error)

@@ -1,0 +1,79 @@
+"""What every energy refuses: states that it would read wrongly or not at all."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import (
+    RBM,
+    BoltzmannMachine,
+    Ising,
+    LatticeIsing,
+    MLPEnergy,
+    PairwiseGraph,
+)
+from ebmtut.exact import exact_probabilities
+from ebmtut.neighbors import neighbor_log_ratios
+
+N_SITES = 9
+SQUARE = torch.full((N_SITES, N_SITES), 0.3)
+LINE = torch.full((N_SITES,), 0.1)
+RING = torch.stack([torch.arange(N_SITES), (torch.arange(N_SITES) + 1) % N_SITES])
+
+ENERGIES = {
+    "Ising": Ising(SQUARE),
+    "LatticeIsing": LatticeIsing(3, 0.2),
+    "BoltzmannMachine": BoltzmannMachine(SQUARE, LINE),
+    "PairwiseGraph": PairwiseGraph(RING, LINE, LINE),
+    "RBM": RBM(SQUARE[:4], LINE[:4], LINE),
+    "MLPEnergy": MLPEnergy(N_SITES, 8, 2),
+}
+METHODS = {
+    f"{name}.{method}": getattr(energy, method)
+    for name, energy in ENERGIES.items()
+    for method in ("forward", "flip_log_ratios", "hidden_logits")
+    if hasattr(energy, method)
+}
+every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+@every_method
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_integer_bits_are_refused(method, dtype):
+    """Couplings of 0.3 would become integers, 0, or -1 would wrap to 255."""
+    with pytest.raises(InputError, match=rf"^[xv] must be a floating .*{dtype}$"):
+        method(torch.ones(2, N_SITES, dtype=dtype))
+
+
+@every_method
+@pytest.mark.parametrize("shape", [(2, N_SITES + 1), (2, 2 * N_SITES), (N_SITES,)])
+def test_states_of_another_shape_are_refused(method, shape):
+    with pytest.raises(InputError, match=rf"^[xv] must have shape \(any, {N_SITES}\)"):
+        method(torch.ones(shape))
+
+
+@pytest.mark.parametrize("energy", ENERGIES.values(), ids=ENERGIES)
+def test_neighbors_of_integer_bits_are_refused(energy):
+    with pytest.raises(InputError, match=r"^[xv] must be a floating"):
+        neighbor_log_ratios(energy, torch.ones(2, N_SITES).long())
+
+
+def test_hidden_units_of_another_kind_are_refused():
+    rbm = ENERGIES["RBM"]
+    with pytest.raises(InputError, match=r"^h must have shape \(any, 4\), got \(2, 5"):
+        rbm.visible_logits(torch.ones(2, 5))
+    with pytest.raises(InputError, match=r"^h must be a floating"):
+        rbm.visible_logits(torch.ones(2, 4).int())
+
+
+def test_a_network_names_the_dtype_that_it_wants():
+    """The first try of a newcomer: both defaults, float32 and float64."""
+    energy = ENERGIES["MLPEnergy"]
+    message = r"x must have the dtype of the weights, torch.float32, got torch.float64"
+    with pytest.raises(InputError, match=message) as error:
+        exact_probabilities(energy, N_SITES)
+    assert "\n" not in str(error.value)
+    single = exact_probabilities(energy, N_SITES, dtype=torch.float32)
+    double = exact_probabilities(MLPEnergy(N_SITES, 8, 2).to(torch.float64), N_SITES)
+    # Energies of order one carry 24 bits.
+    assert torch.allclose(single, double, atol=1e-5)
