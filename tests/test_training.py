@@ -44,6 +44,7 @@ def network(seed=0):
 
 def run(config=CONFIG, *, seed=0, energy=None, loss=discrepancy, **arguments):
     energy = network() if energy is None else energy
+    arguments = {"identity": {}} | arguments
     generator = make_generator(seed)
     return train(energy, loss, sample, config, generator=generator, **arguments)
 
@@ -298,6 +299,40 @@ def test_a_checkpoint_from_before_identities_is_continued(tmp_path):
     assert np.array_equal(again.losses, first.losses)
 
 
+def test_a_checkpoint_needs_an_identity(tmp_path):
+    """Without one another seed, loss or data would go on from it in silence."""
+    path = tmp_path / "run.safetensors"
+    message = r"^checkpoint=run.safetensors needs an identity, got None: name the "
+    with pytest.raises(InputError, match=message):
+        run(checkpoint=path, identity=None, checkpoint_every=2)
+    assert not path.exists()
+
+
+def test_a_checkpoint_may_be_named_by_a_string(tmp_path):
+    path = tmp_path / "run.safetensors"
+    first = run(checkpoint=str(path), checkpoint_every=8)
+    again = run(checkpoint=str(path))
+    assert path.exists() and np.array_equal(again.losses, first.losses)
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "run.safetensors"
+    save_checkpoint(path, {"x": torch.zeros(2)}, {"arguments": {}})
+    message = r"^checkpoint=run.safetensors must be one of a training run, got one of a"
+    with pytest.raises(InputError, match=message):
+        run(checkpoint=path)
+
+
+def test_a_place_that_cannot_hold_a_checkpoint_is_found_before_the_first_step(tmp_path):
+    (tmp_path / "file").touch()
+
+    def loss(energy, x, *, generator):
+        raise AssertionError("a step was made")
+
+    with pytest.raises(InputError, match="file cannot be written to"):
+        run(loss=loss, checkpoint=tmp_path / "file" / "run.safetensors")
+
+
 # Divergence
 
 
@@ -413,6 +448,20 @@ def test_an_energy_without_parameters_is_refused():
 def test_a_checkpoint_is_not_written_every_zero_steps(tmp_path):
     with pytest.raises(InputError, match="checkpoint_every must be an integer >= 1"):
         run(checkpoint=tmp_path / "run.safetensors", checkpoint_every=0)
+
+
+def test_an_empty_batch_is_refused():
+    def nothing(n, *, generator):
+        return DATA[:0]
+
+    with pytest.raises(InputError, match=r"points in a batch must be .* >= 1, got 0"):
+        train(network(), discrepancy, nothing, CONFIG, generator=make_generator(0))
+
+
+@pytest.mark.parametrize("value", [torch.ones(3), 1.0])
+def test_a_loss_that_is_no_scalar_is_refused(value):
+    with pytest.raises(InputError, match=r"^loss\(energy, x\) must .* shape \(\), got"):
+        run(loss=lambda energy, x, *, generator: value)
 
 
 # Theorem 1

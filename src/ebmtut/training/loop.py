@@ -19,7 +19,15 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.checks import (
+    DivergenceError,
+    InputError,
+    check_choice,
+    check_range,
+    check_shape,
+    check_type,
+)
+from ebmtut.results import check_writable
 from ebmtut.training.state import RunState
 
 __all__ = [
@@ -130,7 +138,7 @@ def train(
     *,
     generator: torch.Generator,
     buffers: Mapping[str, Tensor] | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     checkpoint_every: int = 1000,
     identity: Mapping[str, Any] | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
@@ -159,7 +167,8 @@ def train(
         run goes on from it, with the same numbers as an unbroken run.
     identity
         What tells this run from others of the same configuration, such as its
-        data, its loss and its seed; JSON-able. A checkpoint keeps it.
+        data, its loss and its seed; JSON-able. A checkpoint keeps it, and asks
+        for it: functions and data have no names that could be compared.
     on_step
         Called with (step, averaged energy) after every step.
     progress
@@ -174,10 +183,20 @@ def train(
     DivergenceError
         If the loss or the gradient is not finite; names the step.
     InputError
-        If the energy has nothing to train, or the checkpoint belongs to
-        another configuration, another identity or an energy of other sizes.
+        If the energy has nothing to train, a checkpoint has no identity, cannot
+        be written or belongs to another configuration, another identity or an
+        energy of other sizes, or a batch is empty or its loss no scalar.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("checkpoint_every", checkpoint_every, low=1, integer=True)
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        if identity is None:
+            raise InputError(
+                f"checkpoint={path.name} needs an identity, got None: name the "
+                "data, the loss and the seed, so that no other run goes on from it"
+            )
+        check_writable(path.parent)
     parameters = [p for p in energy.parameters() if p.requires_grad]
     if not parameters:
         raise InputError(
@@ -203,7 +222,7 @@ def train(
         dict(identity or {}),
     )
     losses = np.full(config.n_steps, np.nan, dtype=np.float32)
-    start = run.restore(checkpoint, losses) if checkpoint else 0
+    start = 0 if path is None else run.restore(path, losses)
 
     steps = tqdm(
         range(start, config.n_steps),
@@ -215,12 +234,14 @@ def train(
     for step in steps:
         optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
         x = sample(config.batch_size, generator=generator)
+        check_range("points in a batch", len(x), low=1)
         # No cache of cast weights: one made without gradients would be
         # reused where gradients are needed.
         with torch.autocast(
             device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
         ):
             value = loss(energy, x, generator=generator)
+        check_shape("loss(energy, x)", value, ())
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
@@ -238,6 +259,6 @@ def train(
         torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
         if on_step is not None:
             on_step(step, averaged)
-        if checkpoint and (step + 1) % checkpoint_every == 0:
-            run.save(checkpoint, step + 1, losses)
+        if path is not None and (step + 1) % checkpoint_every == 0:
+            run.save(path, step + 1, losses)
     return TrainResult(averaged, losses)

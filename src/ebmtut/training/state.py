@@ -48,6 +48,11 @@ class RunState:
         self, path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]
     ) -> None:
         """Refuse a checkpoint of another run, before anything is loaded."""
+        if "config" not in meta or "step" not in meta:
+            raise InputError(
+                f"checkpoint={path.name} must be one of a training run, got one of "
+                f"{', '.join(sorted(meta)) or 'nothing'}: give another file"
+            )
         # One from before identities were kept is believed to be what it seems.
         made = {"config": meta["config"], "identity": meta.get("identity")}
         for name, wanted in (("config", self.config), ("identity", self.identity)):
