@@ -173,3 +173,7 @@ def test_bad_input():
         neighbor_log_ratios(energy, torch.zeros(1, 6), n_states=1)
     with pytest.raises(InputError, match="chunk must be an integer >= 1, got 0"):
         neighbor_log_ratios(energy, torch.zeros(1, 6), chunk=0)
+    with pytest.raises(InputError, match="x must be a floating tensor"):
+        taylor_log_ratios(energy, torch.zeros(1, 6).long())
+    with pytest.raises(InputError, match="energy must depend on x by differentiable"):
+        taylor_log_ratios(lambda x: torch.zeros(len(x)), torch.zeros(1, 6))

@@ -8,7 +8,7 @@ evaluated; the first-order Taylor expansion costs one gradient.
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import InputError, check_range, check_shape, check_states
 from ebmtut.energies import EnergyFunction
 
 __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
@@ -97,10 +97,13 @@ def taylor_log_ratios(energy: EnergyFunction, x: Tensor) -> Tensor:
     Raises
     ------
     InputError
-        If `x` has no two dimensions.
+        If `x` is no batch of floating states, or the energy has no gradient.
     """
-    check_shape("x", x, (None, None))
+    check_states("x", x)
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(energy(x).sum(), x)
+        total = energy(x).sum()
+        if not total.requires_grad:
+            raise InputError("energy must depend on x by differentiable operations")
+        (gradient,) = torch.autograd.grad(total, x)
     return (2 * x.detach() - 1) * gradient

@@ -1,13 +1,13 @@
 """Schedules: functions of the step, for temperatures, noise and step sizes.
 
 A ramp over `n_steps` has its start at step 0 and its stop at step
-n_steps - 1, where it then stays.
+n_steps - 1, where it then stays; a step below 0 is refused.
 """
 
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import check_range
+from ebmtut.checks import InputError, check_range
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
 
@@ -103,7 +103,15 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
     Schedule
     """
     check_range("n_warmup", n_warmup, low=0, integer=True)
-    return lambda step: schedule(step) * min(1.0, (step + 1) / max(n_warmup, 1))
+    if not callable(schedule):
+        kind = type(schedule).__name__
+        raise InputError(f"schedule must be a function of the step, got {kind}")
+
+    def scaled(step: int) -> float:
+        check_range("step", step, low=0)
+        return schedule(step) * min(1.0, (step + 1) / max(n_warmup, 1))
+
+    return scaled
 
 
 def _fraction(start: float, stop: float, n_steps: int) -> Schedule:
@@ -111,4 +119,9 @@ def _fraction(start: float, stop: float, n_steps: int) -> Schedule:
     check_range("stop", stop)
     check_range("n_steps", n_steps, low=1, integer=True)
     last = n_steps - 1
-    return lambda step: min(step / last, 1.0) if last else 1.0
+
+    def fraction(step: int) -> float:
+        check_range("step", step, low=0)
+        return min(step / last, 1.0) if last else 1.0
+
+    return fraction

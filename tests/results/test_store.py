@@ -102,6 +102,16 @@ def test_json_of_what_code_has_at_hand() -> None:
     }
     with pytest.raises(InputError, match=r"scalars\.a\[1\] must be JSON-able, got set"):
         to_json({"a": [1, {2}]}, "scalars")
+    with pytest.raises(InputError, match=r"scalars\.a must have keys that differ as te"):
+        to_json({"a": {1.5: "a", "1.5": "b"}}, "scalars")
+
+
+def test_bfloat16_is_stored_as_float32(tmp_path: Path) -> None:
+    x = torch.tensor([0.5, 3.0, -1e30], dtype=torch.bfloat16)
+    save_result(make(1.0, arrays={"x": x}), tmp_path)
+    back = load_result("ed/ising-heatmaps", "quick", tmp_path).arrays["x"]
+    assert back.dtype == np.float32
+    assert torch.equal(torch.from_numpy(back), x.float())
 
 
 def test_replaces_an_older_result(tmp_path: Path) -> None:

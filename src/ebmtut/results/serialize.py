@@ -30,7 +30,8 @@ def to_json(value: Any, where: str = "value") -> Any:
     Raises
     ------
     InputError
-        If something else is inside; the message says where.
+        If something else is inside, or two keys are one text, such as 1 and
+        "1"; the message says where.
     """
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
@@ -43,7 +44,12 @@ def to_json(value: Any, where: str = "value") -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(k): to_json(v, f"{where}.{k}") for k, v in value.items()}
+        entries = {str(k): to_json(v, f"{where}.{k}") for k, v in value.items()}
+        if len(entries) < len(value):
+            raise InputError(
+                f"{where} must have keys that differ as text, got {list(value)}"
+            )
+        return entries
     if isinstance(value, (list, tuple)):
         return [to_json(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     raise InputError(f"{where} must be JSON-able, got {type(value).__name__}")
@@ -52,7 +58,8 @@ def to_json(value: Any, where: str = "value") -> Any:
 def to_npz(arrays: Mapping[str, Any]) -> bytes:
     """Pack arrays and tensors into a compressed npz archive.
 
-    Equal arrays give equal bytes.
+    Equal arrays give equal bytes. A bfloat16 tensor, of which numpy has no kind,
+    is stored as float32, exactly.
 
     Raises
     ------
@@ -64,7 +71,8 @@ def to_npz(arrays: Mapping[str, Any]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in arrays.items():
             if isinstance(value, torch.Tensor):
-                value = value.detach().cpu().numpy()
+                exact = torch.float32 if value.dtype == torch.bfloat16 else value.dtype
+                value = value.detach().to(exact).numpy(force=True)
             array = np.asarray(value)
             if array.dtype.hasobject:
                 raise InputError(
