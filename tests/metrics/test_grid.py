@@ -186,6 +186,27 @@ def test_bad_input_is_one_line() -> None:
         HistogramProposal(torch.ones(3, 3))
     with pytest.raises(InputError, match=r"got shape \(2, 4\)"):
         HistogramProposal(torch.ones(2, 4))
+    for mass, words in (
+        (torch.nan, "masses must be finite, got 4"),
+        (0.0, "masses must be >= 0 and not all 0, got a smallest of 0 and a sum of 0"),
+        (-1.0, "masses must be >= 0 and not all 0, got a smallest of -1"),
+    ):
+        with pytest.raises(InputError, match=words):
+            HistogramProposal(torch.full((2, 2), mass))
+    with pytest.raises(InputError, match="masses must be a floating tensor"):
+        HistogramProposal(torch.ones(2, 2).long())
+    with pytest.raises(InputError, match=r"x must have shape \(any, 8\), got \(1, 6\)"):
+        HistogramProposal(torch.ones(2, 2), 4).log_prob(torch.zeros(1, 6))
+    with pytest.raises(InputError, match="x must hold only 0 and 1, got -1"):
+        HistogramProposal(torch.ones(2, 2), 4).log_prob(-torch.ones(1, 8))
+    for judge in (
+        lambda energy: grid_log_partition(energy, generator=make_generator(0)),
+        lambda energy: sample_by_proposal(
+            energy, HistogramProposal(torch.ones(2, 2)), 5, generator=make_generator(0)
+        ),
+    ):
+        with pytest.raises(InputError, match=r"energy\(x\) must be finite, got 16384"):
+            judge(lambda x: torch.full((len(x),), torch.nan))
     with pytest.raises(InputError, match="bits_per_coordinate must be"):
         HistogramProposal(torch.ones(8, 8), bits_per_coordinate=2)
     with pytest.raises(InputError, match=r"uniform must be a number in \(0.0, 1.0\]"):

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.metrics import hamming_distances, mmd, mmd_of_fresh_sample
+from ebmtut.metrics import (
+    hamming_distances,
+    hamming_kernel_mean,
+    mmd,
+    mmd_of_fresh_sample,
+)
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 
@@ -114,6 +119,25 @@ def test_bad_input_is_one_line() -> None:
         mmd(x, bits(5, 3, 0))
     with pytest.raises(InputError, match="x"):
         mmd(2 * x, x)
+    with pytest.raises(InputError, match="block must be an integer >= 1, got 0"):
+        mmd(x, x, block=0)
+    for judge in (hamming_distances, lambda x, y: hamming_kernel_mean(x, y, 0.1)):
+        with pytest.raises(InputError, match="x must hold only 0 and 1, got -1"):
+            judge(2 * x - 1, x)
+        with pytest.raises(InputError, match="y must hold only 0 and 1, got -1"):
+            judge(x, 2 * x - 1)
+    with pytest.raises(InputError, match=r"len\(y\) must be an integer >= 1, got 0"):
+        hamming_kernel_mean(x, x[:0], 0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_counts_as_exactly(dtype: torch.dtype) -> None:
+    x, y = bits(20, 5000, 0), bits(20, 5000, 1)
+    exact = (x[:, None] != y).sum(-1)
+    assert torch.equal(hamming_distances(x.to(dtype), y.to(dtype)).long(), exact)
+    assert mmd(x[:, :9].to(dtype), y[:, :9].to(dtype)) == mmd(
+        x[:, :9].float(), y[:, :9].float()
+    )
 
 
 @pytest.mark.parametrize("kernel", ["average_hamming", "exponential_hamming"])

@@ -150,5 +150,24 @@ def test_bad_input_is_one_line(energy: Ising) -> None:
             judge(lambda z: energy(z)[:, None])
     with pytest.raises(InputError, match="n_samples must be an integer >= 2, got 1"):
         log_partition_uniform(energy, 8, 1, generator=make_generator(0))
+    for wrong in (math.nan, math.inf, Estimate(math.nan, 0.0)):
+        with pytest.raises(InputError, match="log_partition must be a number, got"):
+            nll(energy, x, wrong)
+    with pytest.raises(InputError, match="batch must be an integer >= 1, got 0"):
+        nll(energy, x, 0.0, batch=0)
+    with pytest.raises(InputError, match=r"len\(log_weights\) must be an integer >= 1"):
+        effective_sample_size(torch.zeros(0))
+    for change, words in (
+        ({"n_sites": 0}, "n_sites must be an integer >= 1, got 0"),
+        ({"n_sites": 2.5}, r"n_sites must be an integer >= 1, got 2\.5"),
+        ({"batch": -5}, "batch must be an integer >= 1, got -5"),
+        ({"dtype": torch.long}, r"dtype must be floating, got torch\.int64"),
+        ({"energy": lambda z: z.sum(1) * torch.nan}, "must be finite, got 9 NaN"),
+    ):
+        arguments = {"energy": energy, "n_sites": 8, "n_samples": 9} | change
+        with pytest.raises(InputError, match=words):
+            log_partition_uniform(**arguments, generator=make_generator(0))
+    with pytest.raises(InputError, match=r"x must have shape \(any, 4\), got \(5, 8\)"):
+        BernoulliProposal.uniform(4).log_prob(x)
     with pytest.raises(InputError, match=r"probs must lie in \(0, 1\)"):
         BernoulliProposal(torch.tensor([0.0, 0.5]))

@@ -12,7 +12,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import (
+    InputError,
+    check_finite,
+    check_floating,
+    check_range,
+    check_type,
+)
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
@@ -125,9 +131,12 @@ def sample_by_proposal(
     Raises
     ------
     InputError
-        If ``max_draws`` draws give too few samples, or the energies have
-        another shape.
+        If ``max_draws`` draws give too few samples, ``dtype`` is not floating,
+        or the energies have another shape or are not finite.
     """
+    check_type("generator", generator, torch.Generator)
+    check_floating("dtype", dtype)
+    check_range("batch", batch, low=1, integer=True)
     check_range("n_samples", n_samples, low=1, integer=True)
     states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)
     levels = torch.empty(0, dtype=torch.float64, device=generator.device)
@@ -140,6 +149,7 @@ def sample_by_proposal(
             )
         z = proposal.sample(batch, generator=generator)
         energies = energies_of(energy, z.to(dtype)).double()
+        check_finite("energy(x)", energies)
         weight = -energies - proposal.log_prob(z)
         # A draw is kept as long as its level, log w - log u, exceeds the bound.
         level = weight + exponential(

@@ -25,8 +25,23 @@ STATISTICS = ("u", "v")
 def hamming_distances(x: Tensor, y: Tensor) -> Tensor:
     """Numbers of differing sites, shape (len(x), len(y)), by two matrix products.
 
-    Exact in float32, since the counts are small integers.
+    Exact, in float32 or more, since the counts are small integers.
+
+    Parameters
+    ----------
+    x, y
+        Bits, shapes (n, n_sites) and (m, n_sites).
+
+    Raises
+    ------
+    InputError
+        If they are no bits, or of different numbers of sites.
     """
+    check_bits("x", x)
+    check_bits("y", y, x.shape[1])
+    # Half precision has too few digits for counts beyond some hundreds.
+    dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    x, y = x.to(dtype), y.to(dtype)
     return x @ (1.0 - y).T + (1.0 - x) @ y.T
 
 
@@ -50,7 +65,16 @@ def hamming_kernel_mean(
     -------
     float
         Summed in float64.
+
+    Raises
+    ------
+    InputError
+        If they are no bits, of different numbers of sites or empty, or
+        ``block`` is less than 1.
     """
+    check_range("block", block, low=1, integer=True)
+    check_range("len(x)", len(x), low=1, integer=True)
+    check_range("len(y)", len(y), low=1, integer=True)
     total = 0.0
     for part in x.split(block):
         for other in y.split(block):

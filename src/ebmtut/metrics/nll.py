@@ -16,7 +16,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.checks import (
+    InputError,
+    check_bits,
+    check_finite,
+    check_floating,
+    check_range,
+    check_type,
+)
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 
@@ -45,7 +52,13 @@ def effective_sample_size(log_weights: Tensor) -> float:
     r"""Effective sample size of importance weights, as a fraction in (0, 1].
 
     :math:`(\sum w)^2 / (n \sum w^2)`, from log weights of shape (n,).
+
+    Raises
+    ------
+    InputError
+        If there is no weight.
     """
+    check_range("len(log_weights)", len(log_weights), low=1, integer=True)
     w = log_weights.double()
     log_ess = 2.0 * w.logsumexp(0) - (2.0 * w).logsumexp(0)
     return math.exp(float(log_ess)) / len(w)
@@ -108,14 +121,20 @@ def log_weights(
     Raises
     ------
     InputError
-        If `n_samples` is less than 2, or the energies have another shape.
+        If `n_samples` is less than 2 or `batch` less than 1, `dtype` is not
+        floating, or the energies have another shape or are not finite.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("n_samples", n_samples, low=2, integer=True)
+    check_range("batch", batch, low=1, integer=True)
+    check_floating("dtype", dtype)
     parts = []
     for start in range(0, n_samples, batch):
         n = min(batch, n_samples - start)
         z = proposal.sample(n, generator=generator).to(dtype)
-        parts.append(-energies_of(energy, z).double() - proposal.log_prob(z))
+        energies = energies_of(energy, z).double()
+        check_finite("energy(x)", energies)
+        parts.append(-energies - proposal.log_prob(z))
     return torch.cat(parts)
 
 
@@ -166,7 +185,7 @@ def log_partition_uniform(
     energy
         Maps bits (n, n_sites) to energies (n,).
     n_sites
-        Number of bits of a state.
+        Number of bits of a state, at least 1.
     n_samples, generator, batch, dtype
         As for :func:`log_weights`.
 
@@ -175,6 +194,8 @@ def log_partition_uniform(
     Estimate
         Value and standard error.
     """
+    check_type("generator", generator, torch.Generator)
+    check_range("n_sites", n_sites, low=1, integer=True)
     uniform = BernoulliProposal.uniform(n_sites, generator.device)
     return log_partition_importance(
         energy, uniform, n_samples, generator=generator, batch=batch, dtype=dtype
@@ -211,18 +232,21 @@ def nll(
     Raises
     ------
     InputError
-        If the states are no bits, fewer than 2, or the energies have another
-        shape or are not finite.
+        If the states are no bits, fewer than 2, `batch` is less than 1, or the
+        energies have another shape or, as the log partition function, are not
+        finite.
     """
     check_bits("x", x)
     check_range("len(x)", len(x), low=2, integer=True)
+    check_range("batch", batch, low=1, integer=True)
+    if not isinstance(log_partition, Estimate):
+        log_partition = Estimate(float(log_partition), 0.0)
+    check_range("log_partition", log_partition.value)
     parts = [energies_of(energy, part).double() for part in x.split(batch)]
     energies = torch.cat(parts)
     if not energies.isfinite().all():
         bad = int((~energies.isfinite()).sum())
         raise InputError(f"energy must be finite on x, got {bad} non-finite values")
-    if not isinstance(log_partition, Estimate):
-        log_partition = Estimate(float(log_partition), 0.0)
     value = float(energies.mean()) + log_partition.value
     data_error = float(energies.std()) / math.sqrt(len(x))
     return Estimate(value, math.hypot(data_error, log_partition.stderr))

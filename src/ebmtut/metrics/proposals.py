@@ -6,9 +6,17 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_range
+from ebmtut.checks import (
+    InputError,
+    check_bits,
+    check_finite,
+    check_floating,
+    check_floats,
+    check_range,
+    check_type,
+)
 from ebmtut.energies import EnergyFunction, energies_of
-from ebmtut.random import bernoulli
+from ebmtut.random import bernoulli, check_generator
 
 __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
 
@@ -61,6 +69,7 @@ class BernoulliProposal:
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Log probabilities of states, shape (n,), float64."""
+        check_bits("x", x, self.n_sites)
         x = x.double()
         return x @ self.probs.log() + (1.0 - x) @ (-self.probs).log1p()
 
@@ -77,10 +86,16 @@ class HistogramProposal:
     ----------
     masses
         Probabilities of the cells, shape (2**coarse_bits, 2**coarse_bits),
-        indexed by the leading bits of the first and the second coordinate
-        read as binary numbers.
+        floating, up to a factor that makes their sum 1; indexed by the leading
+        bits of the first and the second coordinate read as binary numbers.
     bits_per_coordinate
         Bits of one coordinate, at least the ``coarse_bits`` of ``masses``.
+
+    Raises
+    ------
+    InputError
+        If the masses are not square with a power of 2 a side, not floating,
+        finite and >= 0, or all 0, or there are too few bits.
     """
 
     def __init__(self, masses: Tensor, bits_per_coordinate: int = 16) -> None:
@@ -90,6 +105,12 @@ class HistogramProposal:
             raise InputError(
                 f"masses must be square with a power of 2 a side, "
                 f"got shape {tuple(masses.shape)}"
+            )
+        check_floats("masses", masses, (side, side))
+        if not (float(masses.min()) >= 0 and float(masses.sum()) > 0):
+            raise InputError(
+                "masses must be >= 0 and not all 0, got a smallest of "
+                f"{float(masses.min()):g} and a sum of {float(masses.sum()):g}"
             )
         check_range(
             "bits_per_coordinate", bits_per_coordinate, low=coarse_bits, integer=True
@@ -135,7 +156,15 @@ class HistogramProposal:
         Returns
         -------
         HistogramProposal
+
+        Raises
+        ------
+        InputError
+            If a number is out of range, `dtype` is not floating, or the
+            energies have another shape or are not finite.
         """
+        check_type("generator", generator, torch.Generator)
+        check_floating("dtype", dtype)
         check_range("coarse_bits", coarse_bits, low=1, high=12, integer=True)
         check_range("draws_per_cell", draws_per_cell, low=1, integer=True)
         check_range("uniform", uniform, low=0.0, high=1.0, include_low=False)
@@ -148,6 +177,7 @@ class HistogramProposal:
             for cell in every_cell.split(16384):
                 z = flat._fill(cell, generator=generator).to(dtype)
                 energies = energies_of(energy, z).double()
+                check_finite("energy(x)", energies)
                 log_mass[cell] = torch.logaddexp(log_mass[cell], -energies)
         fitted = log_mass.softmax(dim=0).view(side, side)
         return cls(
@@ -156,6 +186,7 @@ class HistogramProposal:
 
     def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
         """Draw n states, shape (n, n_sites), float64."""
+        check_generator(generator, self.masses.device)
         cell = torch.multinomial(
             self.masses.flatten(), n, replacement=True, generator=generator
         )
@@ -163,6 +194,7 @@ class HistogramProposal:
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Log probabilities of states, shape (n,), float64."""
+        check_bits("x", x, self.n_sites)
         halves = x.view(len(x), 2, -1)[:, :, : self.coarse_bits]
         row, column = (halves.long() * self._place).sum(dim=2).unbind(1)
         n_fair = self.n_sites - 2 * self.coarse_bits
