@@ -155,6 +155,7 @@ def bernoulli_indices(n: int, prob: float, *, generator: torch.Generator) -> Ten
     InputError
         If `n` or `prob` is out of range.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("n", n, low=0, integer=True)
     check_range("prob", prob, low=0, high=1, include_low=False, include_high=False)
     rate = -math.log1p(-prob)

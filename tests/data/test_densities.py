@@ -249,5 +249,11 @@ def test_bad_input_is_one_line() -> None:
         sample_density("moons", 0, generator=make_generator(0))
     with pytest.raises(InputError, match="points must have shape"):
         density_log_prob("moons", torch.zeros(3))
+    with pytest.raises(
+        InputError, match=r"points must be a floating tensor, got .*int64"
+    ):
+        density_log_prob("moons", torch.zeros(3, 2).long())
+    with pytest.raises(InputError, match="points must be finite, got 2 NaN"):
+        density_log_prob("checkerboard", torch.full((1, 2), math.nan))
     with pytest.raises(InputError, match="got 'x'"):
         DensityData("x")

@@ -118,6 +118,8 @@ def test_a_constant_changes_nothing():
         ),
         (torch.zeros(2, 3), torch.zeros(2, 4), r"x_model must have shape \(any, 3\)"),
         (torch.zeros(2, 3).long(), torch.zeros(2, 3), r"x must be a floating tensor"),
+        (torch.zeros(0, 3), torch.zeros(2, 3), r"len\(x\) must be an integer >= 1"),
+        (torch.zeros(2, 3), torch.zeros(0, 3), r"len\(x_model\) must be an integer"),
     ],
 )
 def test_bad_input_is_refused(x, x_model, message):
@@ -217,3 +219,9 @@ def test_energies_of_another_shape_are_refused():
     x = torch.zeros(2, 3)
     with pytest.raises(InputError, match=r"energy\(x\) must have shape .*, 1\)$"):
         contrastive_divergence_loss(lambda y: y.sum(1, keepdim=True), x, x)
+
+
+def test_chains_cannot_start_afresh_from_no_data():
+    chains = PersistentChains(torch.zeros(2, 3), n_steps=1, restart_probability=0.5)
+    with pytest.raises(InputError, match=r"len\(data\) must be an integer >= 1, got 0"):
+        chains.advance(COUNTER, torch.zeros(0, 3), generator=make_generator(0))

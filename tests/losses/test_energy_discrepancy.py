@@ -22,6 +22,7 @@ from ebmtut.losses import (
     Negatives,
     Pool,
     energy_discrepancy_loss,
+    stabilized_log_mean_exp,
 )
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
@@ -528,6 +529,7 @@ class Untouched:
         ({"x": torch.full((2, 2), -1.0)}, r"x must hold only 0 and 1, got -1"),
         ({"x": torch.full((2, 2), math.nan)}, r"x must hold only 0 and 1, got nan"),
         ({"x": torch.ones(2, 2).long()}, r"x must be a floating tensor .* torch.int64"),
+        ({"x": torch.zeros(0, 4)}, r"len\(x\) must be an integer >= 1, got 0"),
         ({"x": [[0.0, 1.0]]}, r"x must be a tensor of shape .* got list"),
     ],
 )
@@ -557,3 +559,9 @@ def test_energies_of_another_shape_are_refused(n_backward):
             n_backward=n_backward,
             generator=make_generator(0),
         )
+
+
+@pytest.mark.parametrize("ratio", [-1, math.nan, math.inf])
+def test_a_ratio_that_is_no_stabiliser_is_refused(ratio):
+    with pytest.raises(InputError, match=rf"ratio must be a number >= 0, got {ratio}"):
+        stabilized_log_mean_exp(torch.zeros(2, 3), ratio)

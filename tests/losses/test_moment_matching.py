@@ -94,3 +94,10 @@ def test_bad_input(change, words):
     arguments = {"x": torch.zeros(2, 2), "sample": lambda model: None, "n_steps": 1}
     with pytest.raises(InputError, match=words):
         match_moments(**(arguments | change))
+
+
+def test_moments_are_those_of_bits():
+    with pytest.raises(InputError, match="x must hold only 0 and 1, got -1"):
+        bit_moments(torch.tensor([[1.0, -1.0]]))
+    with pytest.raises(InputError, match=r"len\(x\) must be an integer >= 1, got 0"):
+        bit_moments(torch.zeros(0, 2))

@@ -69,3 +69,5 @@ def test_closed_form_and_evaluation_agree() -> None:
 def test_states_must_be_bits() -> None:
     with pytest.raises(InputError, match="x must hold only 0 and 1, got 2"):
         pseudo_likelihood_loss(lambda s: s.sum(1), torch.full((1, 3), 2.0))
+    with pytest.raises(InputError, match=r"len\(x\) must be an integer >= 1, got 0"):
+        pseudo_likelihood_loss(lambda s: s.sum(1), torch.zeros(0, 3))

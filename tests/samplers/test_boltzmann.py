@@ -77,3 +77,13 @@ def test_bad_input(sampler):
             sampler(other, torch.zeros(2, 4), 1, generator=make_generator(0))
     with pytest.raises(InputError, match="generator must be Generator"):
         sampler(model, torch.zeros(2, 4), 1, generator=None)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_starts_of_half_precision_or_with_a_gradient(sampler):
+    model, x = machine(40, seed=5), torch.zeros(6, 40)
+    plain = sampler(model, x, 30, generator=make_generator(0))
+    for start in (x.bfloat16(), x.half(), x.clone().requires_grad_()):
+        got = sampler(model, start, 30, generator=make_generator(0))
+        assert got.dtype == start.dtype and not got.requires_grad
+        assert torch.equal(got.float(), plain)

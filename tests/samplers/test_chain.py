@@ -88,3 +88,11 @@ def test_a_nan_energy_is_refused_and_shows():
     )
     assert result.kept.sum(2).max() <= 1
     assert result.info["acceptance"] != pytest.approx(1)
+
+
+def test_no_step_returns_a_copy_and_no_chain_has_no_averages():
+    x = torch.zeros(2, 5)
+    sampler = gibbs(lambda x: x.sum(1))
+    run_chain(sampler, x, 0, generator=make_generator(0)).x_final.fill_(1)
+    assert not x.any()
+    assert run_chain(sampler, x[:0], 3, generator=make_generator(0)).info == {}

@@ -216,3 +216,11 @@ def test_a_folder_that_cannot_be_written_costs_only_the_cache(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", no_folder)
     assert kernels.compiled(lambda x: x + 1)(1) == 2
+
+
+@pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), Ising(torch.ones(9, 9) / 9)])
+def test_starts_in_bfloat16(energy):
+    x = torch.zeros(4, 9)
+    plain = ising_gibbs(energy, x, 5, generator=make_generator(0))
+    got = ising_gibbs(energy, x.bfloat16(), 5, generator=make_generator(0))
+    assert got.dtype == torch.bfloat16 and torch.equal(got.float(), plain)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from ebmtut.checks import check_choice, check_range, check_shape
+from ebmtut.checks import check_choice, check_range, check_shape, check_type
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
@@ -44,6 +44,7 @@ def digits_at_hand(
     InputError
         If ``source`` is another word.
     """
+    check_type("generator", generator, torch.Generator)
     check_choice("source", source, SOURCES)
     for split in ("train", "test") if source == "auto" else ():
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range, check_shape
+from ebmtut.checks import check_choice, check_floats, check_range, check_type
 from ebmtut.data.density_laws import LOG_PROB
 from ebmtut.states import gray_encode
 
@@ -114,7 +114,7 @@ def density_log_prob(name: str, points: Tensor) -> Tensor:
     name
         One of `DENSITIES`.
     points
-        Shape (n, 2), floating.
+        Shape (n, 2), floating and finite.
 
     Returns
     -------
@@ -126,10 +126,11 @@ def density_log_prob(name: str, points: Tensor) -> Tensor:
     Raises
     ------
     InputError
-        If the name is unknown or ``points`` is not of shape (n, 2).
+        If the name is unknown or ``points`` is not floating, finite and of
+        shape (n, 2).
     """
     check_choice("name", name, DENSITIES)
-    check_shape("points", points, (None, 2))
+    check_floats("points", points, (None, 2))
     return LOG_PROB[name](points.double()).to(points.dtype)
 
 
@@ -153,9 +154,10 @@ def sample_density(name: str, n: int, *, generator: torch.Generator) -> Tensor:
     Raises
     ------
     InputError
-        If the name is unknown or ``n`` is below 1.
+        If the name is unknown, ``n`` is below 1 or there is no generator.
     """
     check_choice("name", name, DENSITIES)
+    check_type("generator", generator, torch.Generator)
     check_range("n", n, low=1, integer=True)
     return _SAMPLERS[name](n, _Draws(generator))
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_range
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData
+from ebmtut.random import check_generator
 
 __all__ = ["OLIVETTI_FILES", "drawn_faces", "load_faces", "load_olivetti"]
 
@@ -88,6 +89,7 @@ def load_faces(
     ImageData
         Its ``source`` says which of the two it is: print it.
     """
+    check_generator(generator)
     try:
         return load_olivetti(data_dir=data_dir, offline=offline)
     except DataUnavailable:
@@ -114,6 +116,7 @@ def drawn_faces(n: int, *, generator: torch.Generator, side: int = _SIDE) -> Ima
     ImageData
         Images (n, side, side) in [0, 1], float32; labels (n,), int64.
     """
+    check_generator(generator)
     check_range("n", n, low=1, integer=True)
     check_range("side", side, low=8, integer=True)
     labels = torch.arange(n) * 40 // n

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.random import bernoulli
 
 __all__ = ["ImageData", "binarize", "glyph_digits"]
@@ -72,6 +72,7 @@ def glyph_digits(n: int, *, generator: torch.Generator, side: int = 28) -> Image
     ImageData
         Images (n, side, side) in [0, 1], float32; labels (n,), int64.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("n", n, low=1, integer=True)
     check_range("side", side, low=8, integer=True)
     device = generator.device

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.energies import LatticeIsing
 from ebmtut.samplers import ising_gibbs
 
@@ -61,6 +61,7 @@ def ising_samples(
     Source: data of the Ising tables of energy discrepancy (2000 samples) and
     of discrete neural flow samplers.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("side", side, low=3, integer=True)
     check_range("sigma", sigma)
     check_range("n", n, low=1, integer=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import InputError, check_choice, check_type
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData, glyph_digits
 
@@ -106,6 +106,7 @@ def load_digits(
     ImageData
         Its ``source`` says which of the two it is: print it.
     """
+    check_type("generator", generator, torch.Generator)
     try:
         return load_mnist(split, data_dir=data_dir, offline=offline)
     except DataUnavailable:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.message_passing import binary_convolution
 from ebmtut.random import bernoulli
 
@@ -99,6 +99,7 @@ def shape_images(
     Source: Section 5.6 of Lazaro-Gredilla, Dedieu and George (2021), with the
     shapes and the density of its code.
     """
+    check_type("generator", generator, torch.Generator)
     check_range("n_images", n_images, low=1, integer=True)
     check_range("grid", grid, low=1, integer=True)
     check_range("density", density, low=0, high=1, include_low=False)

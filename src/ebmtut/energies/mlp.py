@@ -5,7 +5,13 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_range, check_shape, check_states
+from ebmtut.checks import (
+    InputError,
+    check_range,
+    check_shape,
+    check_states,
+    check_type,
+)
 from ebmtut.energies.base import Energy
 from ebmtut.random import make_generator
 
@@ -43,7 +49,7 @@ class MLPEnergy(Energy):
     Raises
     ------
     InputError
-        If a size is less than 1 or the base is out of range.
+        If a size is less than 1, the base out of range or the generator none.
     """
 
     base_logits: Tensor | None
@@ -65,6 +71,7 @@ class MLPEnergy(Energy):
         widths = [n_sites] + [hidden] * (n_layers - 1) + [1]
         if generator is None:
             generator = make_generator(0)
+        check_type("generator", generator, torch.Generator)
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
             layers += [_linear(n_in, n_out, generator), nn.SiLU()]

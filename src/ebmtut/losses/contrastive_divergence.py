@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ebmtut.checks import check_bits, check_range
 from ebmtut.energies import energies_of
+from ebmtut.random import check_generator
 from ebmtut.samplers import Sampler, run_chain
 
 __all__ = ["PersistentChains", "contrastive_divergence_loss"]
@@ -44,10 +45,13 @@ def contrastive_divergence_loss(
     Raises
     ------
     InputError
-        If the states are no bits, or the energies have another shape.
+        If the states are no bits, there are none, or the energies have another
+        shape.
     """
     check_bits("x", x)
     check_bits("x_model", x_model, n_sites=x.shape[1])
+    check_range("len(x)", len(x), low=1, integer=True)
+    check_range("len(x_model)", len(x_model), low=1, integer=True)
     u = energies_of(energy, torch.cat([x, x_model]))
     return u[: len(x)].mean() - u[len(x) :].mean()
 
@@ -84,12 +88,15 @@ class PersistentChains:
         Raises
         ------
         InputError
-            If ``data`` is not made of bits, as many as a chain has.
+            If ``data`` is not made of bits, as many as a chain has, or has no
+            row to start afresh from, or there is no generator.
         """
         n_chains, n_sites = self.x.shape
         check_bits("data", data, n_sites)
+        check_generator(generator, self.x.device)
         x = self.x
         if self.restart_probability > 0:
+            check_range("len(data)", len(data), low=1, integer=True)
             draw = torch.rand(n_chains, generator=generator, device=self.x.device)
             pick = torch.randint(
                 len(data), (n_chains,), generator=generator, device=self.x.device

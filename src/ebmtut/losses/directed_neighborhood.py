@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.losses.perturbations import Negatives
+from ebmtut.losses.perturbations import Negatives, check_draw
 
 __all__ = ["DirectedNeighborhood"]
 
@@ -68,6 +68,7 @@ class DirectedNeighborhood:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Draw y from N(x) and x' from N^-1(y), with log-weights."""
+        check_draw(x, n_negatives, generator)
         adjacency = self.adjacency().to(x)
         y = torch.multinomial(adjacency[self.index(x)], 1, generator=generator)
         inverse = adjacency.T[y.squeeze(1)]  # row: who has y as a neighbour

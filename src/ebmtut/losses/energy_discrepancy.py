@@ -15,6 +15,7 @@ from torch import Tensor
 from ebmtut.checks import check_bits, check_range
 from ebmtut.energies import energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
+from ebmtut.random import check_generator
 
 __all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
 
@@ -28,7 +29,13 @@ def stabilized_log_mean_exp(difference: Tensor, ratio: float) -> Tensor:
         U(x) - U(x') (+ log-weights), shape (batch, n_negatives).
     ratio
         w / M, the stabiliser over the number of negatives; 0 for none.
+
+    Raises
+    ------
+    InputError
+        If ``ratio`` is negative or not finite.
     """
+    check_range("ratio", ratio, low=0)
     log_sum = difference.logsumexp(-1) - math.log(difference.shape[-1])
     if ratio == 0:
         return log_sum
@@ -81,8 +88,8 @@ def energy_discrepancy_loss(
     Raises
     ------
     InputError
-        If ``x`` is not made of bits, a number lies out of its range, or the
-        energies have another shape.
+        If ``x`` is not made of bits or empty, a number lies out of its range,
+        there is no generator, or the energies have another shape.
 
     Notes
     -----
@@ -93,6 +100,8 @@ def energy_discrepancy_loss(
     See the chapter :doc:`/book/energy_discrepancy/index`.
     """
     check_bits("x", x)
+    check_range("len(x)", len(x), low=1, integer=True)
+    check_generator(generator, x.device)
     check_range("n_negatives", n_negatives, low=1, integer=True)
     check_range("stabilizer", stabilizer, low=0)
     if n_backward is not None:

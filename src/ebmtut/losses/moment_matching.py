@@ -25,8 +25,19 @@ def bit_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     Parameters
     ----------
     x : Tensor
-        Bits, shape (n, n_sites).
+        Bits, shape (n, n_sites), n at least 1.
+
+    Raises
+    ------
+    InputError
+        If ``x`` is not made of bits or empty.
     """
+    check_bits("x", x)
+    check_range("len(x)", len(x), low=1, integer=True)
+    return _moments(x)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), x.T @ x / len(x)
 
 
@@ -66,11 +77,10 @@ def match_moments(
     Raises
     ------
     InputError
-        If ``x`` is not made of bits, or a number lies out of its range.
+        If ``x`` is not made of bits or empty, or a number lies out of its range.
     DivergenceError
         As soon as the samples are not finite; the weights never become so.
     """
-    check_bits("x", x)
     check_range("n_steps", n_steps, low=0, integer=True)
     check_range("learning_rate", learning_rate, low=0)
     check_range("penalty", penalty, low=0)
@@ -81,7 +91,7 @@ def match_moments(
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     for step in tqdm(range(n_steps), desc=label, disable=not progress):
-        sample_mean, sample_second = bit_moments(sample(model))
+        sample_mean, sample_second = _moments(sample(model))
         # Its diagonal holds the means: one look sees all of them.
         if not sample_second.isfinite().all():
             raise DivergenceError(

@@ -15,6 +15,7 @@ Models with Energy Discrepancy", Section 2.1 and Appendix C.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -22,8 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
-from ebmtut.random import bernoulli, bernoulli_indices
+from ebmtut.checks import InputError, check_range, check_states
+from ebmtut.random import bernoulli, bernoulli_indices, check_generator
 
 __all__ = [
     "Bernoulli",
@@ -56,8 +57,26 @@ class Perturbation(Protocol):
     def negatives(
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
-        """Perturb ``x`` of shape (batch, n_sites) and draw the way back."""
+        """Perturb ``x`` of shape (batch, n_sites) and draw the way back.
+
+        Raises
+        ------
+        InputError
+            If ``x`` is no batch of floating states, ``n_negatives`` less than
+            1, or ``generator`` none on the device of ``x``.
+        """
         ...
+
+
+def check_draw(x: Tensor, n_negatives: int, generator: torch.Generator) -> None:
+    """Require floating states, a number of negatives and a generator beside them.
+
+    What `Perturbation.negatives` has to refuse; that the states are bits is
+    asked by the loss, once a batch.
+    """
+    check_states("x", x)
+    check_range("n_negatives", n_negatives, low=1, integer=True)
+    check_generator(generator, x.device)
 
 
 def _flip_one(x: Tensor, site: Tensor) -> Tensor:
@@ -110,6 +129,7 @@ class Bernoulli:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Draw y = x + noise and x' = y + noise (mod 2); see `Perturbation`."""
+        check_draw(x, n_negatives, generator)
         y = _flip_each(x, self.eps, generator)
         back = y.unsqueeze(1).expand(-1, n_negatives, -1)
         return Negatives(_flip_each(back, self.eps, generator))
@@ -133,6 +153,7 @@ class Grid:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Draw y from N(x), then all or some of N(y); see `Perturbation`."""
+        check_draw(x, n_negatives, generator)
         batch, n_sites = x.shape
 
         def sites(*shape: int) -> Tensor:
@@ -158,7 +179,8 @@ class Pool:
     ----------
     window
         Number of sites in a window, or (height, width) of a two-dimensional
-        block.
+        block; more than one site. A single one is its own mean: nothing is
+        lost, and the loss does not depend on the energy at all.
     image_shape
         (height, width) of the image for two-dimensional blocks, else None.
     """
@@ -180,6 +202,8 @@ class Pool:
             check_range("window", size, low=1, integer=True)
         for size in shape:
             check_range("image_shape", size, low=1, integer=True)
+        if math.prod(window) < 2:
+            raise InputError(f"window must hold two sites or more, got {self.window}")
 
     def blocks(self, n_sites: int) -> Tensor:
         """Site indices of each window, int64 (n_windows, window_size).
@@ -215,6 +239,7 @@ class Pool:
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
     ) -> Negatives:
         """Permute the bits within each window; see `Perturbation`."""
+        check_draw(x, n_negatives, generator)
         batch, n_sites = x.shape
         blocks = self.blocks(n_sites).to(x.device)
         shape = (batch, n_negatives, *blocks.shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ebmtut.checks import check_bits
+from ebmtut.checks import check_bits, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 
@@ -39,7 +39,8 @@ def pseudo_likelihood_loss(energy: EnergyFunction, x: Tensor) -> Tensor:
     Raises
     ------
     InputError
-        If ``x`` is not made of bits.
+        If ``x`` is not made of bits or empty.
     """
     check_bits("x", x)
+    check_range("len(x)", len(x), low=1, integer=True)
     return functional.softplus(neighbor_log_ratios(energy, x)).sum(dim=1).mean()

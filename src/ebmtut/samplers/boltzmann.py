@@ -94,7 +94,7 @@ def boltzmann_gwg(
     coupling = model.symmetric_weight.detach().float().numpy()
     bias = model.bias.detach().float().numpy()
     streams = xoshiro_states(spawn_seed(generator), len(x))
-    state = x.float().numpy().copy()
+    state = x.detach().float().numpy().copy()
 
     def move(rows: slice) -> None:
         _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n_steps)

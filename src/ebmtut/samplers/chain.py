@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from ebmtut.checks import check_bits, check_finite, check_range
 from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.random import check_generator
 
 __all__ = ["ChainResult", "Sampler", "Step", "StepInfo", "run_chain"]
 
@@ -71,7 +72,7 @@ class ChainResult(NamedTuple):
         The states that thinning kept, ``(n_kept, batch, n_sites)``.
     info : dict of str to float
         Each field of :class:`StepInfo`, averaged over chains and over the
-        steps after burn-in; empty if there was no such step.
+        steps after burn-in; empty if there was no such step or no chain.
     """
 
     x_final: Tensor
@@ -117,15 +118,17 @@ def run_chain(
     ------
     InputError
         If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
-        or ``x`` is not a batch of bits.
+        ``x`` is not a batch of bits, or there is no generator.
     """
     check_range("n_steps", n_steps, low=0, integer=True)
     check_range("n_burn", n_burn, low=0, integer=True)
     if keep_every is not None:
         check_range("keep_every", keep_every, low=1, integer=True)
     check_bits("x", x)
+    check_generator(generator, x.device)
 
-    state = sampler.init(x)
+    # A copy: without a step the last state is the first.
+    state = sampler.init(x.clone())
     kept: list[Tensor] = []
     totals: dict[str, Tensor] = {}
     bar = tqdm(total=n_burn + n_steps, disable=not progress, unit="step")
@@ -143,7 +146,9 @@ def run_chain(
     return ChainResult(
         x_final=state.x,
         kept=torch.stack(kept) if kept else x.new_empty((0, *x.shape)),
-        info={name: float(total) / n_steps for name, total in totals.items()},
+        info={name: float(total) / n_steps for name, total in totals.items()}
+        if len(x)
+        else {},
     )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_choice, check_shape
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
-from ebmtut.random import bernoulli
+from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
 
 __all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "flip_sites", "gibbs"]
@@ -78,6 +78,7 @@ def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
         state: GibbsState, *, generator: torch.Generator
     ) -> tuple[GibbsState, StepInfo]:
         x, current, next_site = state
+        check_generator(generator, x.device)
         batch, n_sites = x.shape
         if order == "random":
             site = torch.randint(

@@ -251,6 +251,7 @@ def standard_exponential(rows: int, n: int, *, generator: torch.Generator) -> Te
     Tensor
         ``(rows, n)``, float32.
     """
+    check_generator(generator)
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
     bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
     if bits.device.type == "cpu":

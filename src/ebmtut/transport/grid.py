@@ -11,6 +11,7 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_range
 from ebmtut.random import exponential
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
+from ebmtut.transport._problem import check_generator
 from ebmtut.transport.grid_cost import GridCost, check_images, max_plus, min_plus
 
 __all__ = ["GridDuals", "grid_dual_value", "grid_duals", "grid_gibbs_pass"]
@@ -74,6 +75,7 @@ def grid_gibbs_pass(
         If T is not positive, or U, p and q are not alike.
     """
     check_range("temperature", temperature, low=0, include_low=False)
+    check_generator(generator)
     _check_sides(U, p, q, cost)
     # -g = theta T / p - U and -L = min(M - g); h mirrors g.
     minus_g = _exponential_minus(U, p, temperature, generator)

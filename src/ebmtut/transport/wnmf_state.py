@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_finite, check_range, check_shape
+from ebmtut.transport._problem import check_generator
 from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_start
 
@@ -216,8 +217,9 @@ def wnmf_start(
     Raises
     ------
     InputError
-        If there are fewer images than K.
+        If there are fewer images than K, or no generator.
     """
+    check_generator(generator)
     n, height, width = data.shape
     check_range("n_components", config.n_components, high=n)
     pick = torch.randperm(n, generator=generator)[: config.n_components]

@@ -12,6 +12,7 @@ import torch
 import traitlets
 
 from ebmtut.checks import InputError, check_range
+from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["TWO_LAWS", "TransportExplorer", "TwoLaws", "transport_explorer"]
@@ -128,7 +129,8 @@ def transport_explorer(
     Raises
     ------
     InputError
-        If there are no laws, or their bars are not fit to be drawn.
+        If there are no laws, their bars are not fit to be drawn, or there is no
+        generator.
     """
     check_range("n_iterations", n_iterations, low=40, integer=True)
     check_range("number of shapes", len(shapes), low=1, integer=True)
@@ -141,6 +143,7 @@ def transport_explorer(
                     f"shapes must have {n} bars in [{_LOWEST}, 1] each, "
                     f"{laws.name!r} does not"
                 )
+    check_generator(generator)
     draws = torch.rand(n_iterations, 2 * n, generator=generator)
     return TransportExplorer(
         p=list(shapes[0].p),

@@ -1,0 +1,326 @@
+"""The contract of `generator`: nothing else is drawn from, and nothing else will do.
+
+torch takes None for its global generator, so that a forgotten one would be no error
+but a run that no seed repeats.
+"""
+
+import importlib
+import inspect
+import pkgutil
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+import ebmtut
+from ebmtut.checks import InputError
+from ebmtut.data import (
+    DensityData,
+    binarize,
+    digits_at_hand,
+    drawn_faces,
+    glyph_digits,
+    ising_samples,
+    load_digits,
+    load_faces,
+    sample_density,
+    shape_images,
+)
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, LatticeIsing, MLPEnergy
+from ebmtut.losses import (
+    Bernoulli,
+    DirectedNeighborhood,
+    Grid,
+    PersistentChains,
+    Pool,
+    energy_discrepancy_loss,
+)
+from ebmtut.message_passing import (
+    correlated_normals,
+    persistent_perturb_and_max_product,
+    perturb_and_coordinate_descent,
+    perturb_and_map_lp,
+    perturb_and_max_product,
+    sample_deconvolution,
+    start_persistent,
+)
+from ebmtut.metrics import (
+    BernoulliProposal,
+    HistogramProposal,
+    grid_log_partition,
+    log_partition_importance,
+    log_partition_uniform,
+    log_weights,
+    sample_by_proposal,
+)
+from ebmtut.random import (
+    bernoulli,
+    bernoulli_indices,
+    categorical,
+    exponential,
+    gumbel,
+    logistic,
+    make_generator,
+    spawn_seed,
+)
+from ebmtut.samplers import (
+    block_gibbs,
+    boltzmann_gibbs,
+    boltzmann_gwg,
+    deconvolution_gibbs,
+    gibbs,
+    ising_gibbs,
+    ising_gibbs_reference,
+    run_chain,
+)
+from ebmtut.states import enumerate_states, states_to_index
+from ebmtut.training import TrainConfig, train
+from ebmtut.transport import (
+    WarmChains,
+    WNMFConfig,
+    bounded_gibbs_ot,
+    gibbs_ot,
+    gibbs_ot_oracle,
+    gibbs_ot_reference,
+    grid_cost,
+    grid_gibbs_pass,
+    run_until_mixed,
+    simulate_martingale,
+    wasserstein_nmf,
+    wnmf_epoch,
+    wnmf_start,
+)
+from ebmtut.transport.gibbs_ot import standard_exponential
+from ebmtut.widgets import message_explorer, transport_explorer
+from ebmtut.widgets.message_picture import message_picture
+
+X = enumerate_states(4, dtype=torch.float32)
+LATTICE = LatticeIsing(3, 0.1)
+SPINS = torch.zeros(2, 9)
+ISING = Ising(torch.ones(4, 4))
+MACHINE = BoltzmannMachine(torch.ones(4, 4), torch.ones(4))
+PAIRS = RBM(torch.ones(2, 4), torch.zeros(2), torch.zeros(4))
+STATE = start_persistent(MACHINE, 2, generator=make_generator(0))
+DIRECTED = DirectedNeighborhood(
+    enumerate_states(2), ((1,), (0, 2, 3), (3, 1), (0, 1)), states_to_index
+)
+CELLS = HistogramProposal(torch.ones(2, 2), 2)
+GRID = {"bits_per_coordinate": 2, "coarse_bits": 1}
+PICTURES = torch.rand(3, 6, 6, generator=make_generator(0))
+MASSES = PICTURES / PICTURES.sum((1, 2), keepdim=True)
+GRID_COST = grid_cost(6)
+LINE = torch.full((1, 3), 1 / 3)
+LINE_COST = torch.ones(3, 3) - torch.eye(3)
+PROBLEM = (LINE[0], LINE[0], LINE_COST)
+NMF = WNMFConfig(n_components=2, n_epochs=1)
+MARTINGALE = {"temperatures": [0.1, 0.1], "n_chains": 2}
+
+
+def free(x):
+    return x.sum(1)
+
+
+def one_epoch(g):
+    state = wnmf_start(MASSES, NMF, generator=make_generator(0))
+    wnmf_epoch(state, MASSES, GRID_COST, NMF, generator=g)
+
+
+def training(g):
+    def loss(energy, x, *, generator):
+        return energy(x).mean()
+
+    def sample(n, *, generator):
+        return X[torch.randint(len(X), (n,), generator=generator)]
+
+    train(MLPEnergy(4, 2, 2), loss, sample, TrainConfig(1), generator=g)
+
+
+def gibbs_step(g):
+    sampler = gibbs(LATTICE)
+    sampler.step(sampler.init(SPINS), generator=g)
+
+
+def advance(g):
+    chains = PersistentChains(X, n_steps=1, restart_probability=0.5)
+    chains.advance(gibbs(ISING), X, generator=g)
+
+
+def discrepancy(perturbation):
+    return lambda g: energy_discrepancy_loss(free, X, perturbation, generator=g)
+
+
+# Each takes a generator; by the name of what is public.
+CALLS = {
+    "BernoulliProposal.sample": lambda g: BernoulliProposal.uniform(4).sample(
+        3, generator=g
+    ),
+    "Bernoulli.negatives": lambda g: Bernoulli(0.1).negatives(X, 3, generator=g),
+    "Bernoulli.negatives, rare": lambda g: Bernoulli(0.01).negatives(X, 3, generator=g),
+    "DensityData.sample_bits": lambda g: DensityData("moons").sample_bits(
+        3, generator=g
+    ),
+    "DirectedNeighborhood.negatives": lambda g: DIRECTED.negatives(
+        X[:, :2], 3, generator=g
+    ),
+    "Grid.negatives": lambda g: Grid().negatives(X, 3, generator=g),
+    "HistogramProposal.fit": lambda g: HistogramProposal.fit(free, generator=g, **GRID),
+    "HistogramProposal.sample": lambda g: CELLS.sample(3, generator=g),
+    "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
+    "PersistentChains.advance": advance,
+    "Pool.negatives": lambda g: Pool(2).negatives(X, 3, generator=g),
+    "WarmChains.__call__": lambda g: WarmChains(LINE, LINE_COST)(
+        LINE, [0.1, 0.1], generator=g
+    ),
+    "bernoulli": lambda g: bernoulli(torch.full((3,), 0.5), generator=g),
+    "bernoulli_indices": lambda g: bernoulli_indices(9, 0.1, generator=g),
+    "binarize": lambda g: binarize(PICTURES, generator=g),
+    "block_gibbs": lambda g: block_gibbs(PAIRS, X, 1, generator=g),
+    "boltzmann_gibbs": lambda g: boltzmann_gibbs(MACHINE, X, 1, generator=g),
+    "boltzmann_gwg": lambda g: boltzmann_gwg(MACHINE, X, 1, generator=g),
+    "bounded_gibbs_ot": lambda g: bounded_gibbs_ot(*PROBLEM, 1, start=0.1, generator=g),
+    "categorical": lambda g: categorical(torch.zeros(3), generator=g),
+    "correlated_normals": lambda g: correlated_normals(X, 0.5, generator=g),
+    "deconvolution_gibbs": lambda g: deconvolution_gibbs(
+        torch.ones(1, 3, 3),
+        torch.ones(1, 1, 2, 2),
+        torch.ones(1, 2, 2),
+        1,
+        generator=g,
+    ),
+    "digits_at_hand": lambda g: digits_at_hand("drawn", generator=g, n_glyphs=1),
+    "drawn_faces": lambda g: drawn_faces(1, generator=g),
+    "energy_discrepancy_loss": discrepancy(Grid()),
+    "exponential": lambda g: exponential((3,), generator=g),
+    "gibbs.step": gibbs_step,
+    "gibbs_ot": lambda g: gibbs_ot(*PROBLEM, [0.1, 0.1], generator=g),
+    "gibbs_ot_oracle": lambda g: gibbs_ot_oracle([0.1, 0.1], generator=g),
+    "gibbs_ot_reference": lambda g: gibbs_ot_reference(
+        *PROBLEM, [0.1, 0.1], generator=g
+    ),
+    "glyph_digits": lambda g: glyph_digits(1, generator=g),
+    "grid_gibbs_pass": lambda g: grid_gibbs_pass(
+        torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g
+    ),
+    "grid_log_partition": lambda g: grid_log_partition(
+        free, generator=g, n_samples=2, **GRID
+    ),
+    "gumbel": lambda g: gumbel((3,), generator=g),
+    "ising_gibbs": lambda g: ising_gibbs(LATTICE, SPINS, 1, generator=g),
+    "ising_gibbs_reference": lambda g: ising_gibbs_reference(
+        LATTICE, SPINS, 1, generator=g
+    ),
+    "ising_samples": lambda g: ising_samples(3, 0.1, 2, n_sweeps=1, generator=g),
+    "load_digits": lambda g: load_digits(generator=g, n_glyphs=1, offline=True),
+    "load_faces": lambda g: load_faces(generator=g, offline=True),
+    "log_partition_importance": lambda g: log_partition_importance(
+        free, CELLS, 2, generator=g
+    ),
+    "log_partition_uniform": lambda g: log_partition_uniform(free, 4, 2, generator=g),
+    "log_weights": lambda g: log_weights(free, CELLS, 2, generator=g),
+    "logistic": lambda g: logistic((3,), generator=g),
+    "message_explorer": lambda g: message_explorer(n_draws=40, generator=g),
+    "message_picture": lambda g: plt.close(message_picture(n_draws=2, generator=g)),
+    "persistent_perturb_and_max_product": lambda g: persistent_perturb_and_max_product(
+        MACHINE, STATE, 1, rho=0.5, generator=g
+    ),
+    "perturb_and_coordinate_descent": lambda g: perturb_and_coordinate_descent(
+        MACHINE, 2, 1, generator=g
+    ),
+    "perturb_and_map_lp": lambda g: perturb_and_map_lp(MACHINE, 1, generator=g),
+    "perturb_and_max_product": lambda g: perturb_and_max_product(
+        MACHINE, 2, 1, generator=g
+    ),
+    "run_chain": lambda g: run_chain(gibbs(LATTICE), SPINS, 1, generator=g),
+    "run_until_mixed": lambda g: run_until_mixed(
+        torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g
+    ),
+    "sample_by_proposal": lambda g: sample_by_proposal(
+        free, CELLS, 2, generator=g, batch=9, min_draws=9
+    ),
+    "sample_deconvolution": lambda g: sample_deconvolution(
+        torch.ones(1, 3, 3), 1, (2, 2), 1, generator=g
+    ),
+    "sample_density": lambda g: sample_density("moons", 3, generator=g),
+    "shape_images": lambda g: shape_images(1, generator=g, density=0.5),
+    "simulate_martingale": lambda g: simulate_martingale(
+        *PROBLEM, generator=g, **MARTINGALE
+    ),
+    "spawn_seed": spawn_seed,
+    "standard_exponential": lambda g: standard_exponential(2, 3, generator=g),
+    "start_persistent": lambda g: start_persistent(MACHINE, 2, generator=g),
+    "train": training,
+    "transport_explorer": lambda g: transport_explorer(generator=g),
+    "wasserstein_nmf": lambda g: wasserstein_nmf(PICTURES, NMF, generator=g),
+    "wnmf_epoch": one_epoch,
+    "wnmf_start": lambda g: wnmf_start(MASSES, NMF, generator=g),
+}
+# None is a choice of theirs: a threshold, and a fresh generator of seed 0.
+OPTIONAL = {"MLPEnergy", "binarize"}
+# No functions of their own: what others are to offer, what is inside of `train`,
+# and the check itself.
+OTHERS = {
+    "Loss.__call__",
+    "Perturbation.negatives",
+    "Proposal.sample",
+    "RunState",
+    "Step.__call__",
+    "check_generator",
+}
+
+every_call = pytest.mark.parametrize("name", CALLS)
+
+
+@pytest.fixture(autouse=True)
+def no_files(monkeypatch, tmp_path):
+    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path))
+    monkeypatch.delenv("EBMTUT_DATA", raising=False)
+
+
+@every_call
+def test_the_global_generator_is_left_alone(name):
+    before = torch.get_rng_state()
+    CALLS[name](make_generator(0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@every_call
+@pytest.mark.parametrize("wrong", [None, 0])
+def test_nothing_else_is_taken_for_a_generator(name, wrong):
+    if wrong is None and name in OPTIONAL:
+        pytest.skip("None is a choice")
+    before = torch.get_rng_state()
+    kind = type(wrong).__name__
+    with pytest.raises(
+        InputError, match=rf"^generator must be .*Generator.* got {kind}$"
+    ):
+        CALLS[name](wrong)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def public():
+    """Names of all public functions and methods that take a generator."""
+    for info in pkgutil.walk_packages(ebmtut.__path__, "ebmtut."):
+        if "._" in info.name or ".experiments" in info.name:
+            continue
+        module = importlib.import_module(info.name)
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if inspect.isclass(thing):
+                for method in vars(thing):
+                    if method == "__call__" or not method.startswith("_"):
+                        yield f"{name}.{method}", getattr(thing, method)
+            if callable(thing):
+                yield name, thing
+
+
+def takes_a_generator(function):
+    try:
+        return "generator" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built in
+        return False
+
+
+def test_every_public_function_is_here():
+    names = {name for name, function in public() if takes_a_generator(function)}
+    missing = names - set(CALLS) - OTHERS
+    assert not missing
