@@ -186,3 +186,27 @@ def test_seeds_without_room_are_refused(seed):
 def test_a_seed_leaves_room_for_those_counted_from_it(seed):
     check_seed(seed)
     make_generator(seed + 10**6 + 10**9)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_device_that_is_not_there_is_one_line(device):
+    with pytest.raises(InputError, match=rf"^device {device} cannot be used") as error:
+        make_generator(0, device)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("draw", [exponential, gumbel, logistic])
+def test_shapes_are_sequences_and_draws_are_floating(draw):
+    with pytest.raises(InputError, match=r"^shape must be Sequence, got int$"):
+        draw(3, generator=make_generator(0))
+    with pytest.raises(InputError, match=r"^dtype must be floating, got torch\.int64$"):
+        draw((3,), generator=make_generator(0), dtype=torch.int64)
+
+
+def test_integer_probabilities_are_refused():
+    with pytest.raises(InputError, match=r"^probs must be floating, got torch\.int64$"):
+        bernoulli(torch.ones(3).long(), generator=make_generator(0))
+    with pytest.raises(
+        InputError, match=r"^logits must be floating, got torch\.int32$"
+    ):
+        categorical(torch.ones(3).int(), generator=make_generator(0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_floating, check_range, check_type
 
 __all__ = [
     "bernoulli",
@@ -42,10 +42,14 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
     Raises
     ------
     InputError
-        If the seed is no integer in that range.
+        If the seed is no integer in that range, or there is no such device.
     """
     check_range("seed", seed, low=0, high=2**63 - 1, integer=True)
-    return torch.Generator(device=device).manual_seed(int(seed))
+    try:
+        return torch.Generator(device=device).manual_seed(int(seed))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {device} cannot be used: {reason}") from error
 
 
 def check_seed(seed: int) -> None:
@@ -116,8 +120,8 @@ def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
     Parameters
     ----------
     probs : Tensor
-        Probabilities in [0, 1], any shape, floating. Not checked, since this
-        is the innermost line of every sampler.
+        Probabilities in [0, 1], any shape, floating. Their values are not
+        checked, since this is the innermost line of every sampler.
     generator : torch.Generator
         On the device of `probs`.
 
@@ -125,7 +129,13 @@ def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
     -------
     Tensor
         Values 0 and 1, of the shape, dtype and device of `probs`.
+
+    Raises
+    ------
+    InputError
+        If `probs` are not floating, or there is no generator on their device.
     """
+    check_floating("probs", probs.dtype)
     u = _uniform(probs.shape, generator, probs.dtype, probs.device)
     return (u < probs).to(probs.dtype)
 
@@ -188,7 +198,13 @@ def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:
     -------
     Tensor
         Indices, int64, shape (...).
+
+    Raises
+    ------
+    InputError
+        If `logits` are not floating, or there is no generator on their device.
     """
+    check_floating("logits", logits.dtype)
     noise = gumbel(
         logits.shape, generator=generator, dtype=logits.dtype, device=logits.device
     )
@@ -218,8 +234,14 @@ def exponential(
     Returns
     -------
     Tensor
+
+    Raises
+    ------
+    InputError
+        If `shape` is no sequence, `dtype` not floating, or there is no generator
+        on `device`.
     """
-    check_generator(generator, device)
+    _check_draw(shape, generator, dtype, device)
     e = torch.empty(tuple(shape), dtype=_wide(dtype), device=device)
     e.exponential_(generator=generator)
     return e.clamp_(min=torch.finfo(e.dtype).tiny).to(dtype)
@@ -278,10 +300,21 @@ def _uniform(
     dtype: torch.dtype,
     device: str | torch.device,
 ) -> Tensor:
-    check_generator(generator, device)
+    _check_draw(shape, generator, dtype, device)
     return torch.rand(
         tuple(shape), generator=generator, dtype=_wide(dtype), device=device
     )
+
+
+def _check_draw(
+    shape: Sequence[int],
+    generator: torch.Generator,
+    dtype: torch.dtype,
+    device: str | torch.device,
+) -> None:
+    check_type("shape", shape, Sequence)
+    check_floating("dtype", dtype)
+    check_generator(generator, device)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -7,7 +7,7 @@ n_steps - 1, where it then stays; a step below 0 is refused.
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import check_range, check_type
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
 
@@ -103,9 +103,7 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
     Schedule
     """
     check_range("n_warmup", n_warmup, low=0, integer=True)
-    if not callable(schedule):
-        kind = type(schedule).__name__
-        raise InputError(f"schedule must be a function of the step, got {kind}")
+    check_type("schedule", schedule, Callable)  # type: ignore[arg-type]
 
     def scaled(step: int) -> float:
         check_range("step", step, low=0)

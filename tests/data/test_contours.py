@@ -46,6 +46,8 @@ def test_drawn_digits_are_the_same_everywhere():
 def test_bad_input():
     with pytest.raises(InputError, match="shrink"):
         contours(torch.zeros(1, 4, 4), shrink=0)
+    with pytest.raises(InputError, match="shrink must be a number <= 3, got 4"):
+        contours(torch.zeros(1, 3, 9), shrink=4)
     with pytest.raises(InputError, match="images"):
         contours(torch.zeros(4, 4))
     with pytest.raises(InputError, match="source"):

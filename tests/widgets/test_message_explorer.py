@@ -98,6 +98,20 @@ def test_refuses_what_it_cannot_draw() -> None:
         SMALL_GRAPHS[0].to_bits(temperature=0)
 
 
+@pytest.mark.parametrize(
+    ("edges", "couplings", "fields", "words"),
+    [
+        (((0, 2),), (1.0,), (0.0, 0.0), r"edges of 'two' must join two of 2 nodes"),
+        (((1, 1),), (1.0,), (0.0, 0.0), r"edges of 'two' must join .* got \(1, 1\)"),
+        (((0, 1),), (), (0.0, 0.0), "couplings of 'two' must be 1 numbers, got 0"),
+        (((0, 1),), (1.0,), (0.0,), "fields of 'two' must be 2 numbers, got 1"),
+    ],
+)
+def test_graphs_are_whole(edges, couplings, fields, words) -> None:
+    with pytest.raises(InputError, match=words):
+        SmallGraph("two", ((0.0, 0.0), (1.0, 0.0)), edges, couplings, fields)
+
+
 def test_still_picture_shows_the_laws() -> None:
     figure = message_picture(n_sweeps=20, n_draws=2000, generator=make_generator(0))
     assert [ax.get_title() for ax in figure.axes] == [g.name for g in SMALL_GRAPHS]

@@ -73,10 +73,12 @@ def contours(images: Tensor, *, shrink: int = 1) -> Tensor:
     Raises
     ------
     InputError
-        If ``images`` is no batch of pictures, or ``shrink`` is less than 1.
+        If ``images`` is no batch of pictures, or ``shrink`` is less than 1 or
+        more than their shorter side.
     """
     check_shape("images", images, (None, None, None))
     check_range("shrink", shrink, low=1, integer=True)
+    check_range("shrink", shrink, high=min(images.shape[1:]))
     small = max_pool2d(images[:, None], shrink)[:, 0]
     ink = pad((small > 0.5).to(images.dtype), (1, 1, 1, 1))
     around = ink.clone()

@@ -11,7 +11,7 @@ import torch
 import traitlets
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import InputError, check_range
 from ebmtut.random import logistic
 from ebmtut.widgets._sources import script, style
 
@@ -37,6 +37,12 @@ class SmallGraph:
         One an edge; each edge counts once.
     fields : tuple of float
         One a node.
+
+    Raises
+    ------
+    InputError
+        If an edge does not join two different nodes, or the couplings or the
+        fields are not as many as the edges or the nodes.
     """
 
     name: str
@@ -44,6 +50,22 @@ class SmallGraph:
     edges: tuple[tuple[int, int], ...]
     couplings: tuple[float, ...]
     fields: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for edge in self.edges:
+            if len(set(edge)) != 2 or not set(edge) <= set(range(self.n_sites)):
+                raise InputError(
+                    f"edges of {self.name!r} must join two of {self.n_sites} nodes, "
+                    f"got {edge}"
+                )
+        for name, values, n in (
+            ("couplings", self.couplings, len(self.edges)),
+            ("fields", self.fields, self.n_sites),
+        ):
+            if len(values) != n:
+                raise InputError(
+                    f"{name} of {self.name!r} must be {n} numbers, got {len(values)}"
+                )
 
     @property
     def n_sites(self) -> int:
