@@ -190,15 +190,13 @@ def test_a_seed_leaves_room_for_those_counted_from_it(seed):
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])
 def test_a_device_that_is_not_there_is_one_line(device):
-    with pytest.raises(InputError, match=rf"^device {device} cannot be used") as error:
+    with pytest.raises(InputError, match=rf"^device must be .* got {device}$") as error:
         make_generator(0, device)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("draw", [exponential, gumbel, logistic])
-def test_shapes_are_sequences_and_draws_are_floating(draw):
-    with pytest.raises(InputError, match=r"^shape must be Sequence, got int$"):
-        draw(3, generator=make_generator(0))
+def test_draws_are_floating(draw):
     with pytest.raises(InputError, match=r"^dtype must be floating, got torch\.int64$"):
         draw((3,), generator=make_generator(0), dtype=torch.int64)
 

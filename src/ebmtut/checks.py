@@ -192,7 +192,7 @@ def check_floating(name: str, dtype: torch.dtype) -> None:
     name : str
         Name of the argument, for the message.
     dtype : torch.dtype
-        The dtype to check, an argument itself or that of a tensor.
+        The dtype to check.
 
     Raises
     ------
@@ -256,10 +256,7 @@ def check_type(name: str, value: object, *types: type) -> None:
 
 
 def check_states(name: str, x: Tensor, n_sites: int | None = None) -> None:
-    """Require a batch of floating states, without a look at their values.
-
-    Costs as little for a large batch as for a small one, so that an energy
-    may ask it of every batch.
+    """Require a batch of floating states, at no cost: their values are not read.
 
     Parameters
     ----------
@@ -285,12 +282,8 @@ def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:
 
     Parameters
     ----------
-    name : str
-        Name of the argument, for the message.
-    x : Tensor
-        The states, of shape (batch, n_sites), floating, with values 0 and 1.
-    n_sites : int, optional
-        The number of sites; None allows any.
+    name, x, n_sites
+        As for `check_states`, with values 0 and 1.
 
     Raises
     ------

@@ -22,7 +22,6 @@ __all__ = [
 ]
 
 _HALF = (torch.float16, torch.bfloat16)
-_LARGEST_SEED = 2**62
 
 
 def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Generator:
@@ -48,8 +47,7 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
     try:
         return torch.Generator(device=device).manual_seed(int(seed))
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {device} cannot be used: {reason}") from error
+        raise InputError(f"device must be one of torch's, got {device}") from error
 
 
 def check_seed(seed: int) -> None:
@@ -68,7 +66,7 @@ def check_seed(seed: int) -> None:
     InputError
         If the seed is no integer in that range.
     """
-    check_range("seed", seed, low=0, high=_LARGEST_SEED, integer=True)
+    check_range("seed", seed, low=0, high=2**62, integer=True)
 
 
 def check_generator(
@@ -120,7 +118,7 @@ def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
     Parameters
     ----------
     probs : Tensor
-        Probabilities in [0, 1], any shape, floating. Their values are not
+        Probabilities in [0, 1], any shape. Only their dtype, floating, is
         checked, since this is the innermost line of every sampler.
     generator : torch.Generator
         On the device of `probs`.
@@ -129,11 +127,6 @@ def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
     -------
     Tensor
         Values 0 and 1, of the shape, dtype and device of `probs`.
-
-    Raises
-    ------
-    InputError
-        If `probs` are not floating, or there is no generator on their device.
     """
     check_floating("probs", probs.dtype)
     u = _uniform(probs.shape, generator, probs.dtype, probs.device)
@@ -190,7 +183,7 @@ def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:
     Parameters
     ----------
     logits : Tensor
-        Unnormalised log-probabilities, shape (..., n); -inf excludes.
+        Unnormalised log-probabilities, shape (..., n), floating; -inf excludes.
     generator : torch.Generator
         On the device of `logits`.
 
@@ -198,11 +191,6 @@ def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:
     -------
     Tensor
         Indices, int64, shape (...).
-
-    Raises
-    ------
-    InputError
-        If `logits` are not floating, or there is no generator on their device.
     """
     check_floating("logits", logits.dtype)
     noise = gumbel(
@@ -238,10 +226,10 @@ def exponential(
     Raises
     ------
     InputError
-        If `shape` is no sequence, `dtype` not floating, or there is no generator
-        on `device`.
+        If `dtype` is not floating, or `generator` is none on `device`.
     """
-    _check_draw(shape, generator, dtype, device)
+    check_floating("dtype", dtype)
+    check_generator(generator, device)
     e = torch.empty(tuple(shape), dtype=_wide(dtype), device=device)
     e.exponential_(generator=generator)
     return e.clamp_(min=torch.finfo(e.dtype).tiny).to(dtype)
@@ -300,21 +288,11 @@ def _uniform(
     dtype: torch.dtype,
     device: str | torch.device,
 ) -> Tensor:
-    _check_draw(shape, generator, dtype, device)
+    check_floating("dtype", dtype)
+    check_generator(generator, device)
     return torch.rand(
         tuple(shape), generator=generator, dtype=_wide(dtype), device=device
     )
-
-
-def _check_draw(
-    shape: Sequence[int],
-    generator: torch.Generator,
-    dtype: torch.dtype,
-    device: str | torch.device,
-) -> None:
-    check_type("shape", shape, Sequence)
-    check_floating("dtype", dtype)
-    check_generator(generator, device)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
