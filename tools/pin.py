@@ -16,7 +16,7 @@ from packaging.version import Version
 __all__ = ["main", "pins"]
 
 OLDEST = "3.11.0"  # of the Pythons that the pins must suit
-EXTRAS = ("book", "test", "dev", "bench", "transport")
+EXTRAS = ("book", "test", "dev", "bench", "transport", "graphs", "cluster")
 
 HEADER = """\
 # What the tests last ran with: the constraints of every install. Made by `make pin`.

@@ -10,7 +10,7 @@ from tools.api_pages import collect, links, write_pages
 from tools.backlinks import code_names, role_names, used_names
 from tools.paths import BOOK
 
-CHAPTER = BOOK / "energy_discrepancy"
+CHAPTER = BOOK / "ed"
 
 
 @pytest.fixture(scope="module")

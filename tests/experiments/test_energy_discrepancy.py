@@ -19,39 +19,39 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.energy_discrepancy import densities, judging
-from ebmtut.experiments.energy_discrepancy.ablation_reports import (
+from ebmtut.experiments.ed import densities, judging
+from ebmtut.experiments.ed.ablation_reports import (
     draw_variants,
     gap_of,
     variant_name,
 )
-from ebmtut.experiments.energy_discrepancy.ablations import (
+from ebmtut.experiments.ed.ablations import (
     AblationConfig,
     run_variants,
 )
-from ebmtut.experiments.energy_discrepancy.couplings import (
+from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
     fit_coupling,
 )
-from ebmtut.experiments.energy_discrepancy.densities import (
+from ebmtut.experiments.ed.densities import (
     DensityConfig,
     density_job,
     run_densities,
 )
-from ebmtut.experiments.energy_discrepancy.density_reports import (
+from ebmtut.experiments.ed.density_reports import (
     draw_landscapes,
     log_z_apart,
     mean_and_error,
 )
-from ebmtut.experiments.energy_discrepancy.ising import ising_job, run_ising
-from ebmtut.experiments.energy_discrepancy.judging import (
+from ebmtut.experiments.ed.ising import ising_job, run_ising
+from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
     evaluate_density,
     landscape,
 )
-from ebmtut.experiments.energy_discrepancy.recipes import Recipe, fit_density
+from ebmtut.experiments.ed.recipes import Recipe, fit_density
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator

@@ -10,9 +10,9 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.gibbs_ot.bands import BandsConfig, look_at, run_bands
-from ebmtut.experiments.gibbs_ot.coulomb import CoulombConfig, describe, run_coulomb
-from ebmtut.experiments.gibbs_ot.couplings import (
+from ebmtut.experiments.got.bands import BandsConfig, look_at, run_bands
+from ebmtut.experiments.got.coulomb import CoulombConfig, describe, run_coulomb
+from ebmtut.experiments.got.couplings import (
     CouplingConfig,
     as_bytes,
     distance,
@@ -20,10 +20,10 @@ from ebmtut.experiments.gibbs_ot.couplings import (
     judge,
     run_coupling,
 )
-from ebmtut.experiments.gibbs_ot.lines import bumps, points, two_modes, uniform_coulomb
-from ebmtut.experiments.gibbs_ot.martingale import tails
-from ebmtut.experiments.gibbs_ot.stopping import first_stop, stopping_table
-from ebmtut.experiments.gibbs_ot.temperature_bound import (
+from ebmtut.experiments.got.lines import bumps, points, two_modes, uniform_coulomb
+from ebmtut.experiments.got.martingale import tails
+from ebmtut.experiments.got.stopping import first_stop, stopping_table
+from ebmtut.experiments.got.temperature_bound import (
     TemperatureBoundConfig,
     bounds_along,
     run_temperature_bound,

@@ -9,9 +9,9 @@ pytest.importorskip("sklearn")
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.gibbs_ot.timing import grid_sinkhorn, run_timing
-from ebmtut.experiments.gibbs_ot.wasserstein_nmf import run_factors
-from ebmtut.experiments.gibbs_ot.wnmf_measures import (
+from ebmtut.experiments.got.timing import grid_sinkhorn, run_timing
+from ebmtut.experiments.got.wasserstein_nmf import run_factors
+from ebmtut.experiments.got.wnmf_measures import (
     ImagesConfig,
     dual_bounds,
     exact_costs,
@@ -19,7 +19,7 @@ from ebmtut.experiments.gibbs_ot.wnmf_measures import (
     load_measures,
     sharpness,
 )
-from ebmtut.experiments.gibbs_ot.wnmf_methods import METHODS
+from ebmtut.experiments.got.wnmf_methods import METHODS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import WNMFConfig, grid_cost
@@ -163,7 +163,7 @@ def test_the_check_of_the_factors_can_say_no(change, wrong):
 
 
 def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
-    from ebmtut.experiments.gibbs_ot import wnmf_methods
+    from ebmtut.experiments.got import wnmf_methods
 
     whole = run_factors(TINY, seed=1)
     step, calls = wnmf_methods.wnmf_epoch, []

@@ -9,14 +9,14 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.data.shapes import shapes
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.perturb_and_max_product.deconvolution import (
+from ebmtut.experiments.pmp.deconvolution import (
     PROTOCOLS,
     DeconvolutionConfig,
     Protocol,
     deconvolution_job,
     run_deconvolution,
 )
-from ebmtut.experiments.perturb_and_max_product.deconvolution_measures import (
+from ebmtut.experiments.pmp.deconvolution_measures import (
     feature_distances,
     out_of_reach,
 )

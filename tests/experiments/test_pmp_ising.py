@@ -13,7 +13,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.perturb_and_max_product.chains import (
+from ebmtut.experiments.pmp.chains import (
     SAMPLERS,
     draw,
     equal_sweeps,
@@ -21,17 +21,17 @@ from ebmtut.experiments.perturb_and_max_product.chains import (
     persistent_chains,
     work,
 )
-from ebmtut.experiments.perturb_and_max_product.speeds import speeds_table
-from ebmtut.experiments.perturb_and_max_product.structured import (
+from ebmtut.experiments.pmp.speeds import speeds_table
+from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
     run_structured,
     true_model,
 )
-from ebmtut.experiments.perturb_and_max_product.structured_reports import (
+from ebmtut.experiments.pmp.structured_reports import (
     structured_table,
 )
-from ebmtut.experiments.perturb_and_max_product.toy import (
+from ebmtut.experiments.pmp.toy import (
     SOLVERS,
     ToyConfig,
     four_spins,
@@ -40,13 +40,13 @@ from ebmtut.experiments.perturb_and_max_product.toy import (
     sample_toy,
     toy_job,
 )
-from ebmtut.experiments.perturb_and_max_product.zeros import (
+from ebmtut.experiments.pmp.zeros import (
     ZerosConfig,
     run_zeros,
     zeros_data,
 )
-from ebmtut.experiments.perturb_and_max_product.zeros_reports import zeros_table
-from ebmtut.experiments.perturb_and_max_product.zeros_samples import (
+from ebmtut.experiments.pmp.zeros_reports import zeros_table
+from ebmtut.experiments.pmp.zeros_samples import (
     ZerosSamplesConfig,
     run_zeros_samples,
 )

@@ -10,12 +10,12 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.perturb_and_max_product.log_partition import (
+from ebmtut.experiments.pmp.log_partition import (
     LogPartitionConfig,
     log_partition_job,
     run_log_partition,
 )
-from ebmtut.experiments.perturb_and_max_product.log_partition_models import (
+from ebmtut.experiments.pmp.log_partition_models import (
     ENSEMBLES,
     Ensemble,
     dense_model,

@@ -11,7 +11,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.perturb_and_max_product.persistent import (
+from ebmtut.experiments.pmp.persistent import (
     PersistentConfig,
     learner,
     moment_error,
@@ -19,7 +19,7 @@ from ebmtut.experiments.perturb_and_max_product.persistent import (
     sample_truth,
     spin_glass,
 )
-from ebmtut.experiments.perturb_and_max_product.persistent_reports import (
+from ebmtut.experiments.pmp.persistent_reports import (
     persistent_table,
 )
 from ebmtut.losses import bit_moments

@@ -10,19 +10,19 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.perturb_and_max_product import rbm_learning
-from ebmtut.experiments.perturb_and_max_product.rbm import rbm_job
-from ebmtut.experiments.perturb_and_max_product.rbm_data import RBMConfig, rbm_data
-from ebmtut.experiments.perturb_and_max_product.rbm_learning import (
+from ebmtut.experiments.pmp import rbm_learning
+from ebmtut.experiments.pmp.rbm import rbm_job
+from ebmtut.experiments.pmp.rbm_data import RBMConfig, rbm_data
+from ebmtut.experiments.pmp.rbm_learning import (
     METHODS,
     draw_rbm,
     learn_rbm,
 )
-from ebmtut.experiments.perturb_and_max_product.rbm_measures import (
+from ebmtut.experiments.pmp.rbm_measures import (
     distances,
     reference,
 )
-from ebmtut.experiments.perturb_and_max_product.rbm_reports import rbm_table
+from ebmtut.experiments.pmp.rbm_reports import rbm_table
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli, make_generator

@@ -102,15 +102,15 @@ class Location:
         return path.is_file() and bool(defines.search(path.read_text("utf-8")))
 
 
-_ISING = ("energy_discrepancy.ising", "energy_discrepancy/ising.ipynb")
-_DENSITIES = ("energy_discrepancy.densities", "energy_discrepancy/densities.ipynb")
-_ABLATIONS = ("energy_discrepancy.ablations", "energy_discrepancy/ablations.ipynb")
-_PMP = "perturb_and_max_product"
+_ISING = ("ed.ising", "ed/ising.ipynb")
+_DENSITIES = ("ed.densities", "ed/densities.ipynb")
+_ABLATIONS = ("ed.ablations", "ed/ablations.ipynb")
+_PMP = "pmp"
 _SMALL = f"{_PMP}/index.ipynb"
 _MODELS = f"{_PMP}/ising.ipynb"
 _RBM = (f"{_PMP}.rbm", f"{_PMP}/rbm.ipynb")
-_LINE = ("gibbs_ot.one_dimensional", "gibbs_ot/one_dimensional.ipynb")
-_WNMF = ("gibbs_ot.wasserstein_nmf", "gibbs_ot/wasserstein_nmf.ipynb")
+_LINE = ("got.one_dimensional", "got/one_dimensional.ipynb")
+_WNMF = ("got.wasserstein_nmf", "got/wasserstein_nmf.ipynb")
 
 
 def _at(place: tuple[str, str], attribute: str) -> Location:
@@ -142,11 +142,11 @@ LOCATIONS: Mapping[str, Location] = {
     "got/coupling-1d": _at(_LINE, "COUPLING"),
     "got/coulomb": _at(_LINE, "COULOMB"),
     "got/temperature-bound": _at(
-        ("gibbs_ot.temperature_bound", _LINE[1]), "TEMPERATURE_BOUND"
+        ("got.temperature_bound", _LINE[1]), "TEMPERATURE_BOUND"
     ),
     "got/wnmf-digits": _at(_WNMF, "DIGITS"),
     "got/wnmf-faces": _at(_WNMF, "FACES"),
-    "got/timing": _at(("gibbs_ot.timing", _WNMF[1]), "TIMING"),
+    "got/timing": _at(("got.timing", _WNMF[1]), "TIMING"),
 }
 
 

@@ -97,7 +97,7 @@ def energy_discrepancy_loss(
     ``sum_j r_j (grad U(x) - grad U(x'_j))`` with the responsibilities
     ``r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k)))``.
 
-    See the chapter :doc:`/book/energy_discrepancy/index`.
+    See the chapter :doc:`/book/ed/index`.
     """
     check_bits("x", x)
     check_range("len(x)", len(x), low=1, integer=True)

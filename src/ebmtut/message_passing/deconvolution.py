@@ -70,7 +70,7 @@ def deconvolve(
 
     Notes
     -----
-    See the chapter :doc:`/book/perturb_and_max_product/deconvolution`.
+    See the chapter :doc:`/book/pmp/deconvolution`.
     """
     _check(
         images, location_unaries, feature_unaries, n_sweeps, damping, evidence, start

@@ -100,7 +100,7 @@ def or_to_tops(tops: Tensor, bottom: Tensor) -> Tensor:
 
     Notes
     -----
-    See the chapter :doc:`/book/perturb_and_max_product/deconvolution`.
+    See the chapter :doc:`/book/pmp/deconvolution`.
     """
     positive = tops.clamp(min=0)
     others_on = positive.sum(dim=-1, keepdim=True) - positive

@@ -69,7 +69,7 @@ def log_partition_bound(
 
     Notes
     -----
-    See the chapter :doc:`/book/perturb_and_max_product/index`.
+    See the chapter :doc:`/book/pmp/index`.
     """
     check_bits("x", x)
     check_range("number of samples", len(x), low=1, integer=True)

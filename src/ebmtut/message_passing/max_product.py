@@ -105,7 +105,7 @@ def max_product(
 
     Notes
     -----
-    See the chapter :doc:`/book/perturb_and_max_product/index`.
+    See the chapter :doc:`/book/pmp/index`.
     """
     terms, unaries, messages = _checked(
         model, unaries, n_sweeps, damping, init, messages

@@ -1,0 +1,98 @@
+"""When stopping rules stop, and how far from the optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ebmtut.experiments.got.lines import LineProblem
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    constant_temperatures,
+    gibbs_ot,
+    has_mixed,
+    has_settled,
+    relative_gap,
+)
+
+__all__ = ["first_stop", "stopping_table"]
+
+_LONGEST = 3000
+
+
+def first_stop(values: Tensor, stops: Iterable[bool]) -> tuple[int, float]:
+    """Iteration of the first stop, and the value there; the last if there is none."""
+    when = next((t for t, stop in enumerate(stops) if stop), len(values) - 1)
+    return when + 1, float(values[when])
+
+
+def stopping_table(
+    problem: LineProblem,
+    optimum: float,
+    temperatures: Sequence[float],
+    n_seeds: int,
+    seed: int,
+) -> dict[str, dict[str, list[float]]]:
+    """Try the paper's rule and ours at constant temperatures.
+
+    Parameters
+    ----------
+    problem
+        From a cold start.
+    optimum
+        The transport cost.
+    temperatures
+        In units of 1 / N.
+    n_seeds, seed
+        Chains, and the first one's seed.
+
+    Returns
+    -------
+    dict
+        By temperature, lists over the seeds: ``mixed_at`` and ``settled_at``,
+        the iterations at which the paper's rule and the settled dual value
+        stop; ``mixed_error`` and ``settled_error``, what the best dual value
+        so far then lacks, relative to the cost; ``settled_gap``, what can be
+        certified of it there, from the chain's own plan made feasible;
+        ``overshoot``, by how much V exceeds the cost at equilibrium.
+    """
+    _, p, q, cost = problem
+    table: dict[str, dict[str, list[float]]] = {}
+    for temperature in temperatures:
+        T = temperature / len(p)
+        cell: dict[str, list[Any]] = {}
+        for k in range(n_seeds):
+            trace = gibbs_ot(
+                p,
+                q,
+                cost,
+                constant_temperatures(T, _LONGEST),
+                trace_every=1,
+                generator=make_generator(seed + k),
+            ).trace
+            assert trace is not None
+            best = trace.dual.cummax(0).values
+            ends = range(1, _LONGEST + 1)
+            rules = {
+                "mixed": (has_mixed(trace.V[:t], T) for t in ends),
+                "settled": (has_settled(trace.dual[:t]) for t in ends),
+            }
+            for name, stops in rules.items():
+                at, value = first_stop(best, stops)
+                cell.setdefault(f"{name}_at", []).append(at)
+                cell.setdefault(f"{name}_error", []).append(1 - value / optimum)
+            end = gibbs_ot(
+                p,
+                q,
+                cost,
+                constant_temperatures(T, cell["settled_at"][-1]),
+                generator=make_generator(seed + k),
+            )
+            gap = relative_gap(p, q, cost, end.U, end.L, temperature=T)
+            cell.setdefault("settled_gap", []).append(gap)
+            level = float(trace.V[-500:].mean())
+            cell.setdefault("overshoot", []).append(level / optimum - 1)
+        table[f"{temperature:g}"] = cell
+    return table

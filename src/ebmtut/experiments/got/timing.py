@@ -1,0 +1,241 @@
+"""Row got/timing: what an oracle's gradients cost, and how wrong they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ebmtut.checks import check_range
+from ebmtut.experiments.got.timing_reports import (
+    GIBBS,
+    SINKHORN,
+    check_timing,
+    draw_timing,
+)
+from ebmtut.experiments.got.wnmf_measures import (
+    ImagesConfig,
+    exact_problems,
+    load_measures,
+    run_passes,
+    solved,
+    three_decades,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.transport import (
+    GridCost,
+    WNMFConfig,
+    grid_cost,
+    grid_dual_value,
+    wnmf_epoch,
+    wnmf_start,
+    wnmf_temperature,
+)
+
+__all__ = ["TIMING", "TimingConfig", "grid_sinkhorn", "run_timing"]
+
+_EXACT_RUNS = 5  # of which the median counts, as of the epochs
+
+
+@dataclass(frozen=True)
+class TimingConfig:
+    """A model half learned, and the budgets that oracles get at its next epoch.
+
+    Parameters
+    ----------
+    images
+        The images, and the learning whose last epoch is looked at.
+    budgets
+        Iterations of an oracle.
+    smoothings
+        eps of Sinkhorn.
+    n_warm
+        Iterations that Sinkhorn had at the epoch before, when it starts warm.
+    """
+
+    images: ImagesConfig = field(
+        default_factory=lambda: ImagesConfig(wnmf=WNMFConfig(n_epochs=300))
+    )
+    budgets: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+    smoothings: tuple[float, ...] = (1e-2, 2e-3)
+    n_warm: int = 500
+
+    def __post_init__(self) -> None:
+        for budget in self.budgets:
+            check_range("budgets", budget, low=1, integer=True)
+        for smoothing in self.smoothings:
+            check_range("smoothings", smoothing, low=0, include_low=False)
+
+
+def grid_sinkhorn(
+    p: Tensor,
+    q: Tensor,
+    cost: GridCost,
+    smoothing: float,
+    n_iterations: int,
+    *,
+    start: Tensor | None = None,
+) -> Tensor:
+    """Sinkhorn for a batch on a grid: eps log u, a potential on p's side.
+
+    The kernel is two small matrices, as for Gibbs-OT the cost is, so that an
+    iteration is four batched matrix products.
+
+    Parameters
+    ----------
+    p, q
+        Measures, (n, height, width), float64.
+    cost
+        M.
+    smoothing
+        eps.
+    n_iterations
+        Updates of either side.
+    start
+        The potential to start from, zeros by default.
+    """
+    rows, columns = (torch.exp(-c / smoothing) for c in cost)
+    tiny = torch.finfo(p.dtype).tiny
+    u = torch.ones_like(p) if start is None else torch.exp(start / smoothing)
+    for _ in range(n_iterations):
+        v = q / (rows @ u @ columns).clamp(min=tiny)
+        u = p / (rows @ v @ columns).clamp(min=tiny)
+    return smoothing * u.clamp(min=tiny).log()
+
+
+def run_timing(
+    config: TimingConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+) -> Result:
+    """Learn for a while, then give each oracle each budget, warm and cold.
+
+    Gibbs-OT starts warm, from the last epoch's potentials, or cold, from zero;
+    it stays at the last epoch's temperature or, "cooled", ends at a thousandth
+    of its first: that temperature for a warm start and 0.01 / m for a cold one.
+
+    Returns
+    -------
+    Result
+        ``scalars["rows"]`` lists method, start, smoothing, budget, CPU
+        seconds for all problems and the relative error of the mean feasible
+        dual; a warm start's budget of 0 is what the last epoch's potentials
+        are worth as they stand. ``scalars["epoch"]`` has the median seconds of
+        an epoch with its updates, and of exact solutions of the problems that
+        it leaves, one call of ``ot.emd2`` each on the pixels that carry mass.
+    """
+    generator = make_generator(seed)
+    data = load_measures(config.images)
+    cost = grid_cost(config.images.side)
+    wnmf = config.images.wnmf
+    state = wnmf_start(data, wnmf, generator=generator)
+    seconds = []
+    for _ in range(wnmf.n_epochs):
+        before, p_before = time.process_time(), state.reconstruction
+        wnmf_epoch(state, data, cost, wnmf, generator=generator)
+        seconds.append(time.process_time() - before)
+    p, warm, cold = state.reconstruction, state.U, torch.zeros_like(state.U)
+    temperature = wnmf_temperature(data, wnmf, state.epoch)
+
+    problems = exact_problems(p, data, cost, range(len(data)))
+    solved(problems[:1])  # the first call loads POT, which takes a second
+    exact_runs = [timed(solved, problems) for _ in range(_EXACT_RUNS)]
+    exact = exact_runs[0][1]
+    p64, q64 = p.double().contiguous(), data.double().contiguous()
+    cost64 = grid_cost(config.images.side, dtype=torch.float64)
+    rows: list[dict[str, Any]] = []
+
+    def note(
+        method: str,
+        start: str,
+        budget: int,
+        smoothing: float,
+        taken: tuple[float, Tensor],
+    ) -> None:
+        potential = taken[1].double()
+        value = grid_dual_value(potential, p64, q64, cost64).mean()
+        row = {
+            "method": method,
+            "start": start,
+            "smoothing": smoothing,
+            "budget": budget,
+            "seconds": taken[0],
+            "error": 1 - float(value) / float(exact.mean()),
+        }
+        rows.append(row)
+
+    sinkhorn_warm = {
+        smoothing: grid_sinkhorn(
+            p_before.double().contiguous(), q64, cost64, smoothing, config.n_warm
+        )
+        for smoothing in config.smoothings
+    }
+    note(GIBBS, "warm", 0, 0.0, (0.0, warm))
+    for budget in tqdm(config.budgets, desc="got/timing", disable=not progress):
+        constant = [temperature] * budget
+        starts = {
+            "cold": (cold, constant),
+            "cold, cooled": (cold, three_decades(0.01 / data[0].numel(), budget)),
+            "warm": (warm, constant),
+            "warm, cooled": (warm, three_decades(temperature, budget)),
+        }
+        for kind, (U, schedule) in starts.items():
+            run = partial(run_passes, U, p, data, cost, schedule)
+            note(GIBBS, kind, budget, 0.0, timed(run, generator=make_generator(seed)))
+        for smoothing in config.smoothings:
+            for kind, start in (("cold", None), ("warm", sinkhorn_warm[smoothing])):
+                run = partial(grid_sinkhorn, p64, q64, cost64, smoothing, budget)
+                note(SINKHORN, kind, budget, smoothing, timed(run, start=start))
+    late = np.array(seconds[len(seconds) // 2 :])
+    scalars = {
+        "rows": rows,
+        "epoch": {
+            "seconds": float(np.median(late)),
+            "exact_seconds": float(np.median([taken for taken, _ in exact_runs])),
+            "n_passes": state.n_passes,
+            "temperature": temperature,
+            "n_problems": len(data),
+        },
+    }
+    return Result("got/timing", "quick", asdict(config), scalars)
+
+
+def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[float, Any]:
+    """CPU seconds, and what the function returns."""
+    before = time.process_time()
+    value = function(*args, **kwargs)
+    return time.process_time() - before, value
+
+
+TIMING = Experiment(
+    id="got/timing",
+    title="Time and error of an epoch's oracle",
+    presets={
+        "quick": TimingConfig(
+            images=ImagesConfig(
+                source="small digits",
+                n_images=60,
+                side=16,
+                wnmf=WNMFConfig(n_components=10, n_epochs=200),
+                n_exact=20,
+            ),
+            budgets=(1, 5, 20, 100),
+            n_warm=100,
+        ),
+        "full": TimingConfig(),
+    },
+    run=run_timing,
+    figure=draw_timing,
+    check=check_timing,
+)

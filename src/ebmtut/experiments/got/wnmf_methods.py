@@ -1,0 +1,201 @@
+"""The three factorisations of one set of images."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ebmtut.experiments.got.wnmf_measures import (
+    ImagesConfig,
+    dual_bounds,
+    exact_costs,
+    exact_problems,
+    load_measures,
+    looked_at,
+    sharpness,
+    solved,
+)
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.random import make_generator
+from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.transport import (
+    GridCost,
+    WNMFState,
+    grid_cost,
+    grid_dual_value,
+    instances_innermost,
+    smoothed_wnmf,
+    wnmf_epoch,
+    wnmf_start,
+    wnmf_temperature,
+)
+
+__all__ = ["METHODS", "learn_by_gibbs_ot", "wnmf_job"]
+
+_KEPT = 25  # epochs between two checkpoints
+METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
+
+
+def wnmf_job(
+    method: str, config: ImagesConfig, seed: int, checkpoint: str | None = None
+) -> Outcome:
+    """Factorise the images by one method and judge the result.
+
+    Returns
+    -------
+    Outcome
+        Scalars: the mean exact transport cost of the chosen images and its
+        standard error, the lower bound over all images, sharpness, and CPU
+        seconds, which other work on the machine does not change much.
+        Arrays: components as bytes, each scaled to its own largest value;
+        for Gibbs-OT the looks at the learning, see `learn_by_gibbs_ot`.
+    """
+    data = load_measures(config)
+    cost = grid_cost(config.side)
+    start = time.process_time()
+    extra = Outcome()
+    if method == "NMF":
+        dictionary, mixtures = _learn_by_nmf(data, config, seed)
+    elif method == "smoothed W-NMF":
+        dictionary, mixtures = _learn_smoothed(data, config, seed)
+    else:
+        path = Path(checkpoint) if checkpoint else None
+        dictionary, mixtures, extra = learn_by_gibbs_ot(data, cost, config, seed, path)
+    seconds = time.process_time() - start
+    which = looked_at(config, config.n_exact)
+    costs = exact_costs(mixtures, data, cost, which)
+    scalars: dict[str, Any] = {
+        "cost": float(costs.mean()),
+        "stderr": float(costs.std(ddof=1)) / len(costs) ** 0.5,
+        "seconds": seconds,
+        **sharpness(dictionary),
+    }
+    if config.n_bound_passes:
+        bounds = dual_bounds(
+            instances_innermost(mixtures.to(data)),
+            data,
+            cost,
+            config.n_bound_passes,
+            generator=make_generator(seed),
+        )
+        scalars["bound"] = float(bounds.mean())
+        part = bounds[which.start :: which.step][: len(which)]
+        scalars["bound_error"] = 1 - float(part.mean()) / scalars["cost"]
+    scaled = dictionary / dictionary.amax((1, 2), keepdim=True)
+    arrays = {"components": (255 * scaled).round().byte().numpy()}
+    return Outcome(scalars | extra.scalars, arrays | extra.arrays)
+
+
+def _learn_by_nmf(
+    data: Tensor, config: ImagesConfig, seed: int
+) -> tuple[Tensor, Tensor]:
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = NMF(
+        config.wnmf.n_components,
+        init="nndsvda",
+        random_state=seed,
+        max_iter=config.n_iterations,
+        tol=1e-5,
+    )
+    with warnings.catch_warnings():
+        # The budget is part of the configuration.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weights = model.fit_transform(data.flatten(1).numpy() * data[0].numel())
+    mixtures = torch.from_numpy(weights @ model.components_).view(data.shape)
+    dictionary = torch.from_numpy(model.components_).view(-1, *data.shape[1:])
+    return (
+        dictionary / dictionary.sum((1, 2), keepdim=True),
+        mixtures / mixtures.sum((1, 2), keepdim=True),
+    )
+
+
+def _learn_smoothed(
+    data: Tensor, config: ImagesConfig, seed: int
+) -> tuple[Tensor, Tensor]:
+    data = data.double().contiguous()
+    start = wnmf_start(data, config.wnmf, generator=make_generator(seed))
+    learned = smoothed_wnmf(
+        data,
+        start.dictionary,
+        smoothing=config.smoothing,
+        entropy_memberships=config.entropy,
+        entropy_dictionary=config.entropy,
+        n_rounds=config.n_rounds,
+        n_steps=config.n_steps,
+    )
+    mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
+    return learned.dictionary, mixtures
+
+
+def learn_by_gibbs_ot(
+    data: Tensor, cost: GridCost, config: ImagesConfig, seed: int, path: Path | None
+) -> tuple[Tensor, Tensor, Outcome]:
+    """Learn with Gibbs-OT, stopping for looks and checkpoints.
+
+    Returns
+    -------
+    dictionary, mixtures, outcome
+        Scalars of the outcome: median CPU seconds of an epoch and of the exact
+        solution of all its problems, and the duals' error in the last look.
+        ``looks`` has a row for each look: epoch, temperature, V, mean exact
+        cost of up to 20 images, the error of their feasible duals, iterations
+        of the epoch, seconds of exact solutions a problem.
+    """
+    generator = make_generator(seed)
+    state = wnmf_start(data, config.wnmf, generator=generator)
+    seconds: list[float] = []
+    looks: list[list[float]] = []
+    if path is not None and path.is_file():
+        tensors, meta = load_checkpoint(path)
+        if meta["config"] == repr((config, seed)):
+            generator.set_state(tensors["generator"])
+            state = WNMFState.from_tensors(tensors)
+            seconds, looks = meta["seconds"], meta["looks"]
+    every = max(1, config.wnmf.n_epochs // config.n_looks)
+    n_looked = min(20, config.n_exact)
+    for epoch in range(state.epoch, config.wnmf.n_epochs):
+        before = time.process_time()
+        wnmf_epoch(state, data, cost, config.wnmf, generator=generator)
+        seconds.append(time.process_time() - before)
+        last = state.epoch == config.wnmf.n_epochs
+        if state.epoch % every == 0 or last:
+            temperature = wnmf_temperature(data, config.wnmf, epoch)
+            measured = _look(state, data, cost, looked_at(config, n_looked))
+            looks.append(
+                [state.epoch, temperature, state.value, *measured, state.n_passes]
+            )
+        if path is not None and state.epoch % _KEPT == 0 and not last:
+            tensors = state.tensors() | {"generator": generator.get_state()}
+            meta = {"config": repr((config, seed)), "seconds": seconds, "looks": looks}
+            save_checkpoint(path, tensors, meta)
+    if path is not None:
+        path.unlink(missing_ok=True)
+    scalars = {
+        "epoch_seconds": float(np.median(seconds)),
+        "exact_seconds": float(np.median([look[5] for look in looks])) * len(data),
+        "dual_error": looks[-1][4],
+        "n_passes": float(np.mean([look[6] for look in looks])),
+    }
+    outcome = Outcome(scalars, {"looks": np.array(looks)})
+    return state.dictionary, state.reconstruction, outcome
+
+
+def _look(
+    state: WNMFState, data: Tensor, cost: GridCost, which: range
+) -> tuple[float, float, float]:
+    """Exact cost, error of the feasible duals, seconds a problem."""
+    p = state.reconstruction
+    problems = exact_problems(p, data, cost, which)
+    before = time.process_time()
+    exact = solved(problems).mean()
+    seconds = (time.process_time() - before) / len(which)
+    duals = grid_dual_value(state.U, p, data, cost)[list(which)]
+    return float(exact), 1 - float(duals.mean()) / float(exact), seconds

@@ -1,0 +1,294 @@
+"""Row pmp/persistent (Appendix A): noise that is kept in part, and what it buys.
+
+The paper describes persistent PMP and runs nothing. Here random spin glasses are
+learned from their samples, with few sweeps a step and with many, the noise fresh
+at every step or kept in part, and what was learned is judged by its moments.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.energies import BoltzmannMachine, Ising
+from ebmtut.exact import exact_probabilities
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
+from ebmtut.experiments.pmp import chains
+from ebmtut.experiments.pmp.persistent_reports import (
+    check_persistent,
+    draw_persistent,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.losses import bit_moments, match_moments
+from ebmtut.message_passing import (
+    PersistentState,
+    persistent_perturb_and_max_product,
+    perturb_and_max_product,
+    start_persistent,
+)
+from ebmtut.metrics import mmd
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.samplers import boltzmann_gibbs
+from ebmtut.states import enumerate_states
+
+__all__ = [
+    "PERSISTENT",
+    "PersistentConfig",
+    "learner",
+    "moment_error",
+    "run_persistent",
+    "sample_truth",
+    "spin_glass",
+]
+
+# Up to this size the states are listed: data are exact draws, moments exact.
+_LISTED = 16
+_BURN_IN = 1000  # Gibbs sweeps before a state of a larger glass is data
+
+
+@dataclass(frozen=True)
+class PersistentConfig:
+    """Which glasses, how they are learned, how the result is judged.
+
+    Parameters
+    ----------
+    sizes
+        Spins of each glass, all coupled.
+    strength
+        Inverse temperature; large glasses freeze at 1.
+    rhos
+        Parts of the noise that are kept. PMP, fresh from the start at every
+        step, is always run beside them.
+    sweeps
+        Numbers of sweeps a step of learning.
+    n_steps, learning_rate
+        Of Adam.
+    n_chains
+        Samples a step.
+    n_data
+        Samples that are learned from.
+    n_judged, judged_sweeps
+        Samples of what was learned, and the sweeps that a fresh one takes.
+    n_seeds
+        Independent runs; run k has seed ``seed + k``, a glass of its own.
+    """
+
+    sizes: tuple[int, ...] = (12,)
+    strength: float = 1.0
+    rhos: tuple[float, ...] = (0.0, 0.9, 0.99, 0.999, 1.0)
+    sweeps: tuple[int, ...] = (1, 5, 25)
+    n_steps: int = 400
+    learning_rate: float = 0.02
+    n_chains: int = 100
+    n_data: int = 20_000
+    n_judged: int = 10_000
+    judged_sweeps: int = 100
+    n_seeds: int = 3
+
+    def __post_init__(self) -> None:
+        for rho in self.rhos:
+            check_range("rhos", rho, low=0, high=1)
+        for value in (*self.sizes, *self.sweeps):
+            check_range("sizes, sweeps", value, low=1, integer=True)
+        for name in ("n_steps", "n_chains", "n_data", "judged_sweeps", "n_seeds"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_judged", self.n_judged, low=self.n_chains, integer=True)
+        check_range("strength", self.strength)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+
+
+def spin_glass(
+    n_sites: int, strength: float, *, generator: torch.Generator
+) -> BoltzmannMachine:
+    """Draw a glass: couplings N(0, strength^2 / n_sites), fields N(0, 0.01).
+
+    Its law is exp(sum over pairs of J_ij s_i s_j, plus b's), on bits.
+    """
+    options: dict[str, Any] = {"generator": generator, "dtype": torch.float64}
+    coupling = torch.randn(n_sites, n_sites, **options).triu(1)
+    coupling = strength / n_sites**0.5 * (coupling + coupling.T) / 2
+    field = 0.1 * torch.randn(n_sites, **options)
+    return BoltzmannMachine.from_ising(Ising(coupling, field))
+
+
+def sample_truth(
+    truth: BoltzmannMachine, n: int, *, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw data from a glass, and tell its second moments E[x_i x_j].
+
+    Small glasses are listed. Of larger ones, both come from independent long
+    Gibbs runs, and the moments have an error like that of the data.
+
+    Returns
+    -------
+    data, moments : Tensor
+        Bits, float32, (n, n_sites), and (n_sites, n_sites).
+    """
+    n_sites = truth.n_sites
+    if n_sites <= _LISTED:
+        states = enumerate_states(n_sites, dtype=torch.float64)
+        probs = exact_probabilities(truth, n_sites).exp()
+        drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
+        moments = states.T @ (probs[:, None] * states)
+        return states[drawn].float(), moments.float()
+    x = chains.start_bits(2 * n, n_sites, generator=generator)
+    x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
+    return x[:n], bit_moments(x[n:])[1]
+
+
+def moment_error(second: Tensor, moments: Tensor) -> float:
+    """Root mean square difference of E[x_i x_j] over i <= j."""
+    i, j = torch.triu_indices(*moments.shape)
+    return float((second - moments)[i, j].square().mean().sqrt())
+
+
+def learner(
+    rho: float | None, n_chains: int, n_sweeps: int, *, generator: torch.Generator
+) -> Callable[[BoltzmannMachine], Tensor]:
+    """Make a sampler for learning: PMP if ``rho`` is None, else persistent PMP."""
+    if rho is None:
+        return chains.learner("PMP", n_chains, n_sweeps, generator=generator)
+    states: list[PersistentState] = []
+
+    def sample(model: BoltzmannMachine) -> Tensor:
+        if not states:
+            states.append(start_persistent(model, n_chains, generator=generator))
+        states[0] = persistent_perturb_and_max_product(
+            model, states[0], n_sweeps, rho=rho, generator=generator
+        )
+        return states[0].x
+
+    return sample
+
+
+def persistent_job(
+    n_sites: int, rho: float | None, n_sweeps: int, config: PersistentConfig, seed: int
+) -> Outcome:
+    """Learn a glass in one way, and judge what was learned.
+
+    Returns
+    -------
+    Outcome
+        ``error``: of the moments of fresh PMP samples, after many sweeps.
+        ``own error``: of those that learning's own sampler goes on to draw.
+        ``log MMD^2`` of the fresh ones; message updates and seconds of learning.
+    """
+    # All ways of learning meet the same glass and the same data.
+    generator = make_generator(seed)
+    truth = spin_glass(n_sites, config.strength, generator=generator)
+    x, moments = sample_truth(truth, config.n_data, generator=generator)
+    sample = learner(rho, config.n_chains, n_sweeps, generator=generator)
+    start = time.perf_counter()
+    model = match_moments(
+        x, sample, n_steps=config.n_steps, learning_rate=config.learning_rate
+    )
+    seconds = time.perf_counter() - start
+    fresh = perturb_and_max_product(
+        model, config.n_judged, config.judged_sweeps, generator=generator
+    )
+    n_rounds = config.n_judged // config.n_chains
+    own = torch.cat([sample(model) for _ in range(n_rounds)])
+    few = min(1000, len(fresh), len(x))
+    squared = mmd(fresh[:few], x[:few], kernel="average_hamming", statistic="v")
+    n_messages = n_sites * (n_sites - 1) * config.n_chains
+    return Outcome(
+        {
+            "error": moment_error(bit_moments(fresh)[1], moments),
+            "own error": moment_error(bit_moments(own)[1], moments),
+            "log MMD^2": math.log(squared),
+            "updates": float(config.n_steps * n_sweeps * n_messages),
+            "seconds": seconds,
+            "data error": moment_error(bit_moments(x)[1], moments),
+            "null error": moment_error(_independent(moments), moments),
+        }
+    )
+
+
+def _independent(moments: Tensor) -> Tensor:
+    """Second moments of independent bits with the same means."""
+    mean = moments.diagonal()
+    second = torch.outer(mean, mean)
+    second.diagonal().copy_(mean)
+    return second
+
+
+def run_persistent(
+    config: PersistentConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+) -> Result:
+    """Learn every glass in every way. The kernels are the CPU's.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][size][method][sweeps][metric]`` lists the seeds; the
+        methods are "PMP" and "rho=0.9" and so on.
+    """
+    ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
+    alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)
+    seeds = range(seed, seed + config.n_seeds)
+    cells = {
+        f"{n}-{way}-{k}": {"n_sites": n, "rho": rho, "n_sweeps": k, "config": alone}
+        for n in config.sizes
+        for k in config.sweeps
+        for way, rho in ways.items()
+    }
+    outcomes = run_jobs(
+        persistent_job,
+        seeded_jobs(cells, seeds),
+        folder=checkpoints,
+        n_workers=1,  # chains are spread over threads
+        progress=progress,
+        label="pmp/persistent",
+    )
+    table = {
+        str(n): {
+            way: {
+                str(k): scalars_of(runs_of(outcomes, f"{n}-{way}-{k}", seeds))
+                for k in config.sweeps
+            }
+            for way in ways
+        }
+        for n in config.sizes
+    }
+    scalars = {"table": table, "commits": commits_of(outcomes)}
+    return Result("pmp/persistent", "quick", asdict(config), scalars, {})
+
+
+PERSISTENT = Experiment(
+    id="pmp/persistent",
+    title="Noise that is kept from step to step",
+    presets={
+        "quick": PersistentConfig(
+            rhos=(0.0, 0.9, 0.99, 1.0),
+            n_steps=300,
+            n_judged=5000,
+            n_seeds=1,
+        ),
+        "full": PersistentConfig(n_seeds=2),
+    },
+    run=run_persistent,
+    figure=draw_persistent,
+    check=check_persistent,
+    resumes=True,
+)

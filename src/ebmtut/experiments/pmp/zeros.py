@@ -1,0 +1,230 @@
+"""Row pmp/zeros-mmd (Figure 1, right): contours of the zeros, learned."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data import contours, digits_at_hand
+from ebmtut.data.contours import SOURCES
+from ebmtut.experiments.jobs import (
+    Outcome,
+    commits_of,
+    run_jobs,
+    runs_of,
+    scalars_of,
+    seeded_jobs,
+)
+from ebmtut.experiments.pmp.chains import (
+    METHODS,
+    SAMPLERS,
+    draw,
+    learner,
+    work,
+)
+from ebmtut.experiments.pmp.zeros_reports import (
+    check_mmd,
+    draw_mmd,
+)
+from ebmtut.experiments.registry import Experiment
+from ebmtut.losses import match_moments
+from ebmtut.metrics import mmd, mmd_of_fresh_sample
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = [
+    "FULL",
+    "QUICK",
+    "ZEROS_MMD",
+    "ZerosConfig",
+    "run_zeros",
+    "zeros_data",
+]
+
+
+@dataclass(frozen=True)
+class ZerosConfig:
+    """Which pictures, how they are learned, and how the samples are judged.
+
+    Parameters
+    ----------
+    methods
+        Some of `METHODS`.
+    digit, source
+        Which digit's contours are learned, and from where, as for
+        `ebmtut.data.digits_at_hand`.
+    shrink
+        As for `ebmtut.data.contours`: 1 gives 30x30 pixels, 2 gives 16x16.
+    n_steps, learning_rate
+        Of Adam.
+    n_chains, n_sweeps
+        Samples a step of learning, and sweeps that they take.
+    n_chains_of
+        Other numbers of samples, by method.
+    sweeps
+        At which the samples are judged.
+    n_judged
+        Samples by which a method is judged.
+    n_seeds
+        Independent runs; run k has seed ``seed + k``.
+    """
+
+    methods: tuple[str, ...] = SAMPLERS
+    digit: int = 0
+    source: str = "auto"
+    shrink: int = 1
+    n_steps: int = 1000
+    learning_rate: float = 1e-3
+    n_chains: int = 100
+    n_chains_of: Mapping[str, int] = field(default_factory=dict)
+    n_sweeps: int = 50
+    sweeps: tuple[int, ...] = (20, 25, 30, 40, 50, 60, 80, 100)
+    n_judged: int = 500
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        for method in (*self.methods, *self.n_chains_of):
+            check_choice("methods", method, METHODS)
+        check_range("digit", self.digit, low=0, high=9, integer=True)
+        for name in ("shrink", "n_steps", "n_chains", "n_sweeps", "n_seeds"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        for count in (*self.sweeps, *self.n_chains_of.values()):
+            check_range("sweeps, n_chains_of", count, low=1, integer=True)
+        check_choice("source", self.source, SOURCES)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+        check_range("n_judged", self.n_judged, low=2, integer=True)
+
+
+def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
+    """Return all contours of the digit, (n, n_sites) bits, and their source."""
+    data = digits_at_hand(config.source, generator=make_generator(seed))
+    of_digit = data.images[data.labels == config.digit]
+    return contours(of_digit.float(), shrink=config.shrink).flatten(1), data.source
+
+
+def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
+    """Learn with one method, sample with it, and compare with the data.
+
+    Returns
+    -------
+    Outcome
+        CPU seconds and the counts of `work` in learning, ``log_mmd2@k`` after k
+        sweeps; some samples after 25 (or the fewest) sweeps.
+    """
+    x, _ = zeros_data(config, seed)
+    generator = make_generator(seed)
+    n_chains = config.n_chains_of.get(method, config.n_chains)
+    start = time.process_time()
+    model = match_moments(
+        x,
+        learner(method, n_chains, config.n_sweeps, generator=generator),
+        n_steps=config.n_steps,
+        learning_rate=config.learning_rate,
+        label=f"{method} zeros",
+    )
+    n = x.shape[1]
+    done = work(
+        method, n_chains * config.n_steps, config.n_sweeps, n, n_pairs=n * (n - 1) / 2
+    )
+    scalars = {
+        "seconds": time.process_time() - start,
+        "n_chains": n_chains,
+        **done._asdict(),
+    }
+    start = time.process_time()
+    samples = draw(method, model, config.n_judged, config.sweeps, generator=generator)
+    scalars["sampling_seconds"] = time.process_time() - start
+    for k, drawn in samples.items():
+        squared = mmd(drawn, x, kernel="average_hamming", statistic="v")
+        scalars[f"log_mmd2@{k}"] = math.log(squared)
+    shown = 25 if 25 in samples else min(samples)
+    gibbs = draw(
+        "Gibbs", model, config.n_judged, (config.n_sweeps,), generator=generator
+    )
+    squared = mmd(gibbs[config.n_sweeps], x, kernel="average_hamming", statistic="v")
+    scalars["log_mmd2 of Gibbs on these weights"] = math.log(squared)
+    return Outcome(scalars, {"samples": samples[shown][:20].to(torch.uint8).numpy()})
+
+
+def run_zeros(
+    config: ZerosConfig,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: bool = False,
+    checkpoints: Path | None = None,
+    id: str = "pmp/zeros-mmd",
+) -> Result:
+    """Learn and judge by every method. The kernels are the CPU's.
+
+    Returns
+    -------
+    Result
+        ``scalars["table"][method][metric]`` lists the seeds; the null row is
+        independent pixels with the data's means, the exact row what a perfect
+        sampler can expect. Arrays ``samples/method`` and ``data``.
+    """
+    seeds = range(seed, seed + config.n_seeds)
+    alone = replace(config, methods=(), n_seeds=1)
+    cells = {m: {"method": m, "config": alone} for m in config.methods}
+    outcomes = run_jobs(
+        zeros_job,
+        seeded_jobs(cells, seeds),
+        folder=checkpoints,
+        progress=progress,
+        label=id,
+    )
+    table, arrays = {}, {}
+    for method in config.methods:
+        runs = runs_of(outcomes, method, seeds)
+        table[method] = scalars_of(runs)
+        arrays[f"samples/{method}"] = runs[0].arrays["samples"]
+    x, source = zeros_data(config, seed)
+    generator = make_generator(seed)
+    order = torch.randperm(len(x), generator=generator)
+    arrays["data"] = x[order[:20]].to(torch.uint8).numpy()
+    null = (
+        torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
+    ).to(x)
+    fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
+    scalars = {
+        "table": table,
+        "source": source,
+        "n_data": len(x),
+        "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
+        "data": math.log(fresh),
+        "commits": commits_of(outcomes),
+    }
+    return Result(id, "quick", asdict(config), scalars, arrays)
+
+
+QUICK = ZerosConfig(
+    source="drawn",
+    shrink=2,
+    n_steps=150,
+    learning_rate=5e-3,
+    n_chains=50,
+    n_chains_of={"GWG": 10, "GWG-reset": 10},
+    n_sweeps=25,
+    sweeps=(10, 25, 50),
+    n_judged=300,
+)
+# Gibbs-with-gradients looks at all 900 sites before each move.
+FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
+
+ZEROS_MMD = Experiment(
+    id="pmp/zeros-mmd",
+    title="Zeros model: MMD over sweeps",
+    presets={"quick": QUICK, "full": FULL},
+    run=run_zeros,
+    figure=draw_mmd,
+    check=check_mmd,
+    resumes=True,
+)
