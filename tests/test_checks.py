@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import (
-    InputError,
+from ebmtut.checks import InputError, check_choice, check_range, check_type
+from ebmtut.tensor_checks import (
     check_bits,
-    check_choice,
     check_finite,
     check_floating,
     check_floats,
-    check_range,
     check_shape,
     check_states,
-    check_type,
 )
 
 

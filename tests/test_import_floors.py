@@ -1,6 +1,8 @@
 """A module imports lower floors, its own package, and what stands left of it."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from tools.paths import ROOT
 # Lowest first. On one floor, a module may use those that stand to its left, so the
 # whole list is one order and no cycle is possible.
 FLOORS = (
-    ("_compiled", "checks", "random", "states", "schedules"),
+    ("_compiled", "checks", "tensor_checks", "random", "states", "schedules"),
     ("energies", "neighbors", "paths"),
     ("exact", "samplers", "message_passing", "transport", "flows"),
     ("losses", "metrics"),
@@ -69,6 +71,30 @@ def violations(package: Path) -> list[str]:
 def test_every_import_goes_down() -> None:
     assert list(PACKAGE.rglob("*.py")), "no package to check"
     assert violations(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "is_light"),
+    [
+        ("import ebmtut", True),
+        ("import ebmtut.checks", True),
+        (
+            "import ebmtut.results as r; [r.load_result(*k) for k in r.list_results()]",
+            True,
+        ),
+        ("import ebmtut.experiments as e; e.facts(); e.available()", True),
+        ("import ebmtut.ledger as l; l.summary(l.rows())", True),
+        ("from ebmtut.cli import main; main(['list'])", True),
+        ("import ebmtut.tensor_checks", False),
+    ],
+)
+def test_the_front_door_is_light(code: str, is_light: bool) -> None:
+    """Names, facts, stored numbers and their list are there before torch could be."""
+    code = f"import sys; {code}; sys.exit(2 if 'torch' in sys.modules else 0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == (0 if is_light else 2), done.stderr.decode()
 
 
 @pytest.mark.parametrize(

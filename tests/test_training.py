@@ -19,7 +19,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.samplers import gwg
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, bfloat16_is_fast, train

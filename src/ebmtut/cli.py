@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebmtut import __version__
+from ebmtut.checks import InputError
 from ebmtut.experiments.registry import SCALES, get_experiment
 from ebmtut.ledger.listing import rows, text_table
 
@@ -50,12 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever reads, `head` perhaps, has seen enough. Python would complain
         # once more when it flushes at exit, so stdout now leads nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except ValueError as error:
-        # The checks import torch, so the class is looked at only now.
-        from ebmtut.checks import InputError
-
-        if not isinstance(error, InputError):
-            raise
+    except InputError as error:
         print(f"ebmtut: {error}", file=sys.stderr)
         return BAD_INPUT
     return 0

@@ -8,8 +8,9 @@ evaluated; the first-order Taylor expansion costs one gradient.
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_shape, check_states
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies import EnergyFunction
+from ebmtut.tensor_checks import check_shape, check_states
 
 __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
 

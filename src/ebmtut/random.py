@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_floating, check_range, check_type
+from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.tensor_checks import check_floating
 
 __all__ = [
     "bernoulli",

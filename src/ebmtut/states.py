@@ -5,14 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_bits,
-    check_finite,
-    check_floating,
-    check_range,
-    check_shape,
-)
+from ebmtut.checks import InputError, check_range
+from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_shape
 
 __all__ = [
     "GRAY_MAGNITUDE_BITS",

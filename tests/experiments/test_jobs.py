@@ -21,7 +21,7 @@ from ebmtut.experiments.jobs import (
     seeded_jobs,
 )
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint
 
 # Worker processes import these by name.
 

@@ -7,7 +7,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 
 def test_comes_back_bit_for_bit(tmp_path: Path) -> None:

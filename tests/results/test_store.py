@@ -114,6 +114,16 @@ def test_bfloat16_is_stored_as_float32(tmp_path: Path) -> None:
     assert torch.equal(torch.from_numpy(back), x.float())
 
 
+def test_the_numbers_alone_are_read_without_the_arrays(tmp_path: Path) -> None:
+    folder = save_result(make(), tmp_path)
+    (folder / "arrays.npz").unlink()
+    back = load_result("ed/ising-heatmaps", "quick", tmp_path, with_arrays=False)
+    assert (back.scalars, back.arrays) == ({"rmse": 1.5}, {})
+    assert back.provenance.seed == 3
+    with pytest.raises(ResultNotFound):
+        load_result("ed/epsilon", "quick", tmp_path, with_arrays=False)
+
+
 def test_replaces_an_older_result(tmp_path: Path) -> None:
     save_result(make(1.0), tmp_path)
     save_result(make(2.0, arrays={}), tmp_path)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from ebmtut.checks import check_choice, check_range, check_shape, check_type
+from ebmtut.checks import check_choice, check_range, check_type
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["SOURCES", "contours", "digits_at_hand"]
 

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_floats, check_range, check_type
+from ebmtut.checks import check_choice, check_range, check_type
 from ebmtut.data.density_laws import LOG_PROB
 from ebmtut.states import gray_encode
+from ebmtut.tensor_checks import check_floats
 
 __all__ = [
     "DENSITIES",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from ebmtut.checks import check_shape
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["Energy", "EnergyFunction", "energies_of"]
 

@@ -2,10 +2,10 @@
 
 from torch import Tensor, nn
 
-from ebmtut.checks import check_floats, check_shape, check_states
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
+from ebmtut.tensor_checks import check_floats, check_shape, check_states
 
 __all__ = ["Ising"]
 

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_states
+from ebmtut.checks import check_range
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.states import bits_to_spins
+from ebmtut.tensor_checks import check_states
 
 __all__ = ["LatticeIsing", "lattice_adjacency", "lattice_coloring"]
 

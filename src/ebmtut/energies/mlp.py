@@ -5,15 +5,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import (
-    InputError,
-    check_range,
-    check_shape,
-    check_states,
-    check_type,
-)
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.energies.base import Energy
 from ebmtut.random import make_generator
+from ebmtut.tensor_checks import check_shape, check_states
 
 __all__ = ["MLPEnergy"]
 

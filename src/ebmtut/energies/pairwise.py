@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_finite, check_shape, check_states
+from ebmtut.checks import InputError
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
+from ebmtut.tensor_checks import check_finite, check_shape, check_states
 
 __all__ = ["BoltzmannMachine", "PairTerms", "PairwiseGraph"]
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ebmtut.checks import check_finite, check_shape, check_states
 from ebmtut.energies.base import Energy
 from ebmtut.energies.pairwise import PairTerms
+from ebmtut.tensor_checks import check_finite, check_shape, check_states
 
 __all__ = ["RBM"]
 

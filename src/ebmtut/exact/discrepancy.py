@@ -11,9 +11,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_finite, check_range, check_shape
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states, states_to_index
+from ebmtut.tensor_checks import check_finite, check_shape
 
 __all__ = [
     "bernoulli_channel",

@@ -5,15 +5,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_finite,
-    check_floating,
-    check_range,
-    check_shape,
-)
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.states import enumerate_states, index_to_states
+from ebmtut.tensor_checks import check_finite, check_floating, check_shape
 
 __all__ = [
     "exact_log_partition",

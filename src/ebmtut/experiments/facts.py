@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 
+from ebmtut.checks import check_choice
+
 __all__ = [
     "Better",
     "Fact",
@@ -191,8 +193,5 @@ def lookup(name: str, key: str, known: Mapping[str, Value]) -> Value:
         What exists.
     """
     if key not in known:
-        # The checks import torch: only who has something wrong waits for it.
-        from ebmtut.checks import check_choice
-
         check_choice(name, key, known)
     return known[key]

@@ -24,7 +24,8 @@ import torch
 from tqdm import tqdm
 
 from ebmtut.checks import check_range
-from ebmtut.results import git_commit, load_checkpoint, save_checkpoint, to_json
+from ebmtut.results import git_commit, to_json
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 __all__ = [
     "Outcome",

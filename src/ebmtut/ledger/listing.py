@@ -8,14 +8,14 @@ not read. Nothing here imports torch.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
 from ebmtut.experiments.registry import SCALES, Scale, available
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
-from ebmtut.ledger.stored import read_stored
+from ebmtut.results import Provenance, ResultNotFound, load_result
 
 __all__ = ["Row", "ScaleState", "State", "rows", "summary", "text_table"]
 
@@ -42,14 +42,14 @@ class ScaleState:
         Of the stored result; empty if none is stored.
     protocol : str
         How the stored result was measured, in the experiment's words.
-    provenance : mapping
+    provenance : Provenance or None
         Where the stored result comes from.
     """
 
     state: State
     verdicts: tuple[Verdict, ...] = ()
     protocol: str = ""
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance | None = None
 
 
 @dataclass(frozen=True)
@@ -111,15 +111,18 @@ def rows(
 def _state(
     fact: Fact, scale: Scale, root: Path | None, read: Sequence[Scale]
 ) -> ScaleState:
-    stored = read_stored(fact.id, scale, root) if scale in read else None
-    if stored is not None:
-        evidence = stored["scalars"].get("verdicts", [])
-        return ScaleState(
-            "stored",
-            tuple(judge_again(fact.id, entry) for entry in evidence),
-            stored["scalars"].get("protocol", ""),
-            stored["provenance"],
-        )
+    try:
+        if scale in read:
+            stored = load_result(fact.id, scale, root, with_arrays=False)
+            evidence = stored.scalars.get("verdicts", [])
+            return ScaleState(
+                "stored",
+                tuple(judge_again(fact.id, entry) for entry in evidence),
+                stored.scalars.get("protocol", ""),
+                stored.provenance,
+            )
+    except ResultNotFound:
+        pass
     return ScaleState("live" if scale == "quick" and _is_live(fact.id) else "not run")
 
 

@@ -6,8 +6,9 @@ from html import escape
 from ebmtut.experiments.facts import PublishedTable
 from ebmtut.experiments.registry import LOCATIONS
 from ebmtut.experiments.verdicts import RULES, Verdict
-from ebmtut.ledger.listing import Row, ScaleState
+from ebmtut.ledger.listing import Row
 from ebmtut.ledger.reference import Reference
+from ebmtut.results import Provenance
 
 __all__ = ["STYLE", "paper_html", "rules_html"]
 
@@ -82,7 +83,7 @@ def _section(row: Row, references: References) -> str:
     reasons = {v.reason: None for v in best.verdicts if v.verdict == "not comparable"}
     notes = [f"Not comparable: {reason}." for reason in reasons]
     notes += [f"Protocol: {best.protocol}"] if best.protocol else []
-    notes += [_origin(best)] if best.provenance else []
+    notes += [_origin(best.provenance)] if best.provenance else []
     notes += [fact.note] if fact.note else []
     if fact.check and not best.verdicts:
         notes.append(f"Claim to be tested: {fact.check}")
@@ -198,18 +199,17 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def _origin(at: ScaleState) -> str:
-    origin = at.provenance
-    minutes = float(origin.get("duration_s", 0.0)) / 60
-    of_jobs = float(origin.get("jobs_s", 0.0)) / 60
+def _origin(origin: Provenance) -> str:
+    minutes = origin.duration_s / 60
+    of_jobs = origin.jobs_s / 60
     # A run of several processes, or one that went on where another had stopped.
     if of_jobs > 1.05 * minutes:
         took = f"jobs of {of_jobs:.1f} min in all"
     else:
         took = f"{minutes:.1f} min"
     return (
-        f"Stored run: seed {origin.get('seed')}, {origin.get('device')}, "
-        f"{took}, commit {str(origin.get('commit'))[:10]}"
+        f"Stored run: seed {origin.seed}, {origin.device}, "
+        f"{took}, commit {origin.commit[:10]}"
     )
 
 

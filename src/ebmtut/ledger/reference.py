@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from ebmtut.checks import check_range
 from ebmtut.experiments.facts import PublishedTable, get_fact
 
 __all__ = ["Reference", "reference_rows"]
@@ -68,7 +69,6 @@ def reference_rows(
     InputError
         If there is no such table, or a size is too small.
     """
-    from ebmtut.checks import check_range
     from ebmtut.random import check_seed
 
     check_range("n_points", n_points, low=2, integer=True)

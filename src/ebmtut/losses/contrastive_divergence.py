@@ -10,10 +10,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import check_range
 from ebmtut.energies import energies_of
 from ebmtut.random import check_generator
 from ebmtut.samplers import Sampler, run_chain
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["PersistentChains", "contrastive_divergence_loss"]
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import check_range
 from ebmtut.energies import energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
 from ebmtut.random import check_generator
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
 

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, check_bits, check_range
+from ebmtut.checks import DivergenceError, check_range
 from ebmtut.energies import BoltzmannMachine
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["bit_moments", "match_moments"]
 

@@ -23,8 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_states
+from ebmtut.checks import InputError, check_range
 from ebmtut.random import bernoulli, bernoulli_indices, check_generator
+from ebmtut.tensor_checks import check_states
 
 __all__ = [
     "Bernoulli",

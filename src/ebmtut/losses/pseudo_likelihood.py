@@ -8,9 +8,10 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from ebmtut.checks import check_bits, check_range
+from ebmtut.checks import check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["pseudo_likelihood_loss"]
 

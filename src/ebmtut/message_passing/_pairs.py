@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ebmtut.checks import check_finite, check_type
+from ebmtut.checks import check_type
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.tensor_checks import check_finite
 
 __all__ = ["PairwiseModel", "nonzero_pairs", "pairs_of"]
 

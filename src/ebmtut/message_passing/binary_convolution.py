@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_floats, check_range, check_shape
+from ebmtut.checks import InputError, check_range
+from ebmtut.tensor_checks import check_floats, check_shape
 
 __all__ = ["EVIDENCE", "Deconvolution", "binary_convolution"]
 

@@ -7,9 +7,10 @@ to its best value given the rest, and stops at the first local optimum.
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_finite, check_range, check_type
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.energies import RBM, BoltzmannMachine
 from ebmtut.random import bernoulli, logistic
+from ebmtut.tensor_checks import check_bits, check_finite
 
 __all__ = ["perturb_and_coordinate_descent"]
 

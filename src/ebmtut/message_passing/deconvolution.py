@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
-from ebmtut.checks import check_floats, check_range
+from ebmtut.checks import check_range
 from ebmtut.message_passing import _factor_kernels as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
@@ -15,6 +15,7 @@ from ebmtut.message_passing.binary_convolution import (
     check_images,
 )
 from ebmtut.message_passing.factors import and_to_bottom, and_to_tops, or_to_tops
+from ebmtut.tensor_checks import check_floats
 
 __all__ = ["deconvolve", "deconvolve_reference"]
 

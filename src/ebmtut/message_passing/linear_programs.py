@@ -15,10 +15,11 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 from ebmtut.random import logistic
+from ebmtut.tensor_checks import check_floats
 
 __all__ = ["Relaxation", "perturb_and_map_lp", "relax"]
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_bits, check_floats, check_range
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states
+from ebmtut.tensor_checks import check_bits, check_floats
 
 __all__ = ["LogPartitionBound", "exact_perturb_and_map", "log_partition_bound"]
 

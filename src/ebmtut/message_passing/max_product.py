@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing._sweeps import sweep_edges, sweep_matrix
+from ebmtut.tensor_checks import check_floats
 
 __all__ = [
     "STARTS",

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_floats, check_range
+from ebmtut.checks import check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
+from ebmtut.tensor_checks import check_floats
 
 __all__ = ["MPLP", "mplp", "mplp_reference"]
 

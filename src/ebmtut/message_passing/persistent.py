@@ -12,10 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_floats, check_range
+from ebmtut.checks import check_choice, check_range
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import STARTS, max_product
 from ebmtut.random import check_generator
+from ebmtut.tensor_checks import check_floats
 
 __all__ = [
     "PersistentState",

@@ -8,10 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_floats, check_range, check_shape
+from ebmtut.checks import InputError, check_range
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import max_product
 from ebmtut.random import logistic
+from ebmtut.tensor_checks import check_floats, check_shape
 
 __all__ = ["clamp_unaries", "perturb_and_max_product"]
 

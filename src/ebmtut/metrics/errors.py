@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["negative_log_rmse", "rmse"]
 

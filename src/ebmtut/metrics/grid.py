@@ -12,13 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_finite,
-    check_floating,
-    check_range,
-    check_type,
-)
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
@@ -28,6 +22,7 @@ from ebmtut.metrics.nll import (
 )
 from ebmtut.metrics.proposals import HistogramProposal, Proposal
 from ebmtut.random import exponential
+from ebmtut.tensor_checks import check_finite, check_floating
 
 __all__ = ["GridPartition", "grid_log_partition", "sample_by_proposal"]
 

@@ -14,7 +14,8 @@ Every function here returns the *squared* discrepancy.
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_choice, check_range
+from ebmtut.checks import check_choice, check_range
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["hamming_distances", "hamming_kernel_mean", "mmd", "mmd_of_fresh_sample"]
 

@@ -16,16 +16,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_bits,
-    check_finite,
-    check_floating,
-    check_range,
-    check_type,
-)
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
+from ebmtut.tensor_checks import check_bits, check_finite, check_floating
 
 __all__ = [
     "Estimate",

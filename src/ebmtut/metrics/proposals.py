@@ -6,17 +6,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_bits,
-    check_finite,
-    check_floating,
-    check_floats,
-    check_range,
-    check_type,
-)
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import bernoulli, check_generator
+from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_floats
 
 __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
 

@@ -1,7 +1,9 @@
-"""Results and their provenance, stored atomically; checkpoints."""
+"""Results and their provenance, stored atomically and read without torch.
+
+Checkpoints hold tensors; they are in `ebmtut.results.checkpoints`.
+"""
 
 from ebmtut.results.atomic import check_writable
-from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.results.provenance import Provenance, collect_provenance, git_commit
 from ebmtut.results.records import record
 from ebmtut.results.serialize import to_json
@@ -26,11 +28,9 @@ __all__ = [
     "default_root",
     "git_commit",
     "list_results",
-    "load_checkpoint",
     "load_result",
     "record",
     "result_folder",
-    "save_checkpoint",
     "save_result",
     "to_json",
 ]

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from ebmtut.checks import InputError
 from ebmtut.results.atomic import replace_file
-from ebmtut.results.serialize import to_json, to_npz
+from ebmtut.results.serialize import is_array, to_json, to_npz
 
 __all__ = ["record"]
 
@@ -38,8 +35,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
         return
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
-    kinds = (np.ndarray, torch.Tensor)
-    arrays = {key: value for key, value in values.items() if isinstance(value, kinds)}
+    arrays = {key: value for key, value in values.items() if is_array(value)}
     rest = {key: value for key, value in values.items() if key not in arrays}
     text = json.dumps(
         to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False

@@ -9,11 +9,18 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from ebmtut.checks import InputError
 
-__all__ = ["to_json", "to_npz"]
+__all__ = ["is_array", "to_json", "to_npz"]
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a numpy array or a tensor.
+
+    A tensor is known by its method `detach`: reading results imports no torch.
+    """
+    return isinstance(value, np.ndarray) or hasattr(value, "detach")
 
 
 def to_json(value: Any, where: str = "value") -> Any:
@@ -35,7 +42,7 @@ def to_json(value: Any, where: str = "value") -> Any:
     """
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
-    if isinstance(value, (np.generic, np.ndarray, torch.Tensor)):
+    if isinstance(value, np.generic) or is_array(value):
         value = value.tolist()
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
@@ -70,9 +77,9 @@ def to_npz(arrays: Mapping[str, Any]) -> bytes:
     # Not np.savez, whose own argument names an array could collide with.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in arrays.items():
-            if isinstance(value, torch.Tensor):
-                exact = torch.float32 if value.dtype == torch.bfloat16 else value.dtype
-                value = value.detach().to(exact).numpy(force=True)
+            if hasattr(value, "detach"):
+                is_brain = str(value.dtype) == "torch.bfloat16"
+                value = (value.float() if is_brain else value).numpy(force=True)
             array = np.asarray(value)
             if array.dtype.hasobject:
                 raise InputError(

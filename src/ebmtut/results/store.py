@@ -129,7 +129,9 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
     return target
 
 
-def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
+def load_result(
+    id: str, scale: str, root: str | Path | None = None, *, with_arrays: bool = True
+) -> Result:
     """Load a stored result.
 
     Parameters
@@ -138,6 +140,9 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
         Which one.
     root
         Folder of all results; :func:`default_root` if not given.
+    with_arrays
+        Whether to read the arrays and check that they belong to it; a list of
+        verdicts needs none.
 
     Returns
     -------
@@ -160,7 +165,6 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
         )
     try:
         content = json.loads(path.read_text("utf-8"))
-        npz = (folder / "arrays.npz").read_bytes()
         if content["format"] != _FORMAT:
             raise InputError(
                 f"{path} must have format {_FORMAT}, got {content['format']}"
@@ -170,10 +174,7 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
                 f"{path} must hold {id} at scale {scale}, "
                 f"got {content['id']} at scale {content['scale']}"
             )
-        if hashlib.sha256(npz).hexdigest() != content["arrays_sha256"]:
-            raise InputError(f"{folder / 'arrays.npz'} is not the file of {path.name}")
-        with np.load(io.BytesIO(npz), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _load_arrays(folder, content["arrays_sha256"]) if with_arrays else {}
         return Result(
             id=content["id"],
             scale=content["scale"],
@@ -187,6 +188,14 @@ def load_result(id: str, scale: str, root: str | Path | None = None) -> Result:
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{folder} holds no readable result: {reason}") from error
+
+
+def _load_arrays(folder: Path, sha256: str) -> dict[str, np.ndarray]:
+    npz = (folder / "arrays.npz").read_bytes()
+    if hashlib.sha256(npz).hexdigest() != sha256:
+        raise InputError(f"{folder / 'arrays.npz'} is not the file of result.json")
+    with np.load(io.BytesIO(npz), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def list_results(root: str | Path | None = None) -> list[tuple[str, str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_bits, check_range, check_type
+from ebmtut.checks import check_range, check_type
 from ebmtut.energies import RBM
 from ebmtut.random import bernoulli
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["block_gibbs"]
 

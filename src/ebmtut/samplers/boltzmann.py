@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_bits, check_range, check_type
+from ebmtut.checks import check_range, check_type
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _gwg_kernels
@@ -15,6 +15,7 @@ from ebmtut.samplers._ising_kernels import xoshiro_states
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.informed import gwg
 from ebmtut.samplers.ising import ising_gibbs
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["boltzmann_gibbs", "boltzmann_gwg"]
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import check_bits, check_finite, check_range
+from ebmtut.checks import check_range
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
+from ebmtut.tensor_checks import check_bits, check_finite
 
 __all__ = ["ChainResult", "Sampler", "Step", "StepInfo", "run_chain"]
 

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_floats, check_range
+from ebmtut.checks import InputError, check_range
 from ebmtut.random import check_generator
 from ebmtut.samplers import _deconvolution_kernels as kernels
+from ebmtut.tensor_checks import check_floats
 
 __all__ = ["deconvolution_gibbs"]
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_shape
+from ebmtut.checks import InputError, check_choice
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "flip_sites", "gibbs"]
 

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_bits, check_range, check_type
+from ebmtut.checks import check_range, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
 from ebmtut.samplers import _ising_kernels as kernels
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.states import bits_to_spins, spins_to_bits
+from ebmtut.tensor_checks import check_bits
 
 __all__ = ["ising_gibbs", "ising_gibbs_reference"]
 

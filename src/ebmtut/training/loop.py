@@ -24,10 +24,10 @@ from ebmtut.checks import (
     InputError,
     check_choice,
     check_range,
-    check_shape,
     check_type,
 )
 from ebmtut.results import check_writable
+from ebmtut.tensor_checks import check_shape
 from ebmtut.training.state import RunState
 
 __all__ = [

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError
-from ebmtut.results import load_checkpoint, save_checkpoint, to_json
+from ebmtut.results import to_json
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 __all__ = ["RunState"]
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_finite, check_range
+from ebmtut.checks import InputError, check_range
+from ebmtut.tensor_checks import check_finite
 
 __all__ = [
     "as_temperatures",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_finite
+from ebmtut.checks import InputError, check_choice
+from ebmtut.tensor_checks import check_finite
 
 __all__ = ["cost_matrix"]
 

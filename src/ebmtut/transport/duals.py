@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_shape
+from ebmtut.checks import InputError
+from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import check_potential, check_problem, weighted_sum
 from ebmtut.transport.conditionals import half_step_law
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_finite, check_range
+from ebmtut.checks import InputError, check_range
+from ebmtut.tensor_checks import check_finite
 from ebmtut.transport._chains import (
     Chain,
     CompiledChain,

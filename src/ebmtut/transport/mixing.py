@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range
+from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import check_temperature, weighted_sum
 from ebmtut.transport.duals import dual_value, feasible_plan, transport_plan
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range
+from ebmtut.tensor_checks import check_shape
 from ebmtut.transport.grid_cost import GridCost, check_measures, grid_cost
 
 __all__ = ["SmoothedWNMF", "smoothed_conjugate", "smoothed_wnmf"]

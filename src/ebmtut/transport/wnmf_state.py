@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_finite, check_range, check_shape
+from ebmtut.checks import InputError, check_range
+from ebmtut.tensor_checks import check_finite, check_shape
 from ebmtut.transport._problem import check_generator
 from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_start

@@ -23,7 +23,7 @@ from ebmtut.experiments.got.wnmf_measures import (
 )
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint, save_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.transport import (
     GridCost,
     WNMFState,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_bits, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_range
 from ebmtut.energies import RBM
 from ebmtut.message_passing import (
     perturb_and_coordinate_descent,
@@ -22,6 +22,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers import block_gibbs
+from ebmtut.tensor_checks import check_bits
 
 __all__ = [
     "METHODS",
