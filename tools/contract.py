@@ -1,6 +1,7 @@
 """What every notebook of the book keeps to, checked on the file, without running it.
 
-Each rule is a function from a notebook to the list of its violations.
+Each rule is a function from a notebook to the list of its violations; `advice` says
+what is allowed and yet better mended.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from nbformat import NotebookNode
 
 from tools.paths import book_notebooks
 
-__all__ = ["RULES", "machine_paths", "violations"]
+__all__ = ["RULES", "advice", "machine_paths", "violations"]
 
 PARAMETERS = {"scale": "str", "seed": "int", "device": "str", "results_dir": "str"}
-MOST_CODE_LINES = 150
+MANY_CODE_LINES = 150
+MOST_CODE_LINES = 200
 WIDEST_CODE_LINE = 72
 MOST_BYTES_OF_WIDGETS = 2_000_000
 LARGEST_TOLERANCE = 0.5
@@ -42,6 +44,12 @@ def _code(notebook: NotebookNode) -> list[NotebookNode]:
 
 def _tags(cell: NotebookNode) -> set[str]:
     return set(cell.metadata.get("tags", []))
+
+
+def _code_lines(notebook: NotebookNode) -> int:
+    """Count the lines of code; empty ones and comments are none."""
+    lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
+    return sum(bool(line.strip()) and line.lstrip()[0] != "#" for line in lines)
 
 
 def machine_paths(text: str) -> list[str]:
@@ -91,14 +99,10 @@ def no_errors(notebook: NotebookNode) -> Iterator[str]:
 
 
 def short_code(notebook: NotebookNode) -> Iterator[str]:
-    """Few enough lines to read, none so wide that the listing scrolls sideways.
-
-    Empty lines and comments do not count as code.
-    """
+    """Few enough lines to read, none so wide that the listing scrolls sideways."""
+    if (n_lines := _code_lines(notebook)) > MOST_CODE_LINES:
+        yield f"{n_lines} lines of code, at most {MOST_CODE_LINES}"
     lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
-    counted = [line for line in lines if line.strip() and line.lstrip()[0] != "#"]
-    if len(counted) > MOST_CODE_LINES:
-        yield f"{len(counted)} lines of code, at most {MOST_CODE_LINES}"
     for line in lines:
         if len(line) > WIDEST_CODE_LINE:
             yield f"{len(line)} characters, at most {WIDEST_CODE_LINE}: {line.strip()}"
@@ -194,12 +198,23 @@ def violations(notebook: NotebookNode) -> list[str]:
     ]
 
 
+def advice(notebook: NotebookNode) -> list[str]:
+    """Return what a notebook may do but had better not."""
+    n_lines = _code_lines(notebook)
+    if MANY_CODE_LINES < n_lines <= MOST_CODE_LINES:
+        return [f"{n_lines} lines of code: past {MANY_CODE_LINES} a reader tires"]
+    return []
+
+
 def main(arguments: list[str]) -> int:
     """Check the named notebooks, all of the book by default."""
     paths = [Path(name) for name in arguments] or book_notebooks()
     found = 0
     for path in paths:
-        for what in violations(nbformat.read(path, as_version=4)):
+        notebook = nbformat.read(path, as_version=4)
+        for what in advice(notebook):
+            print(f"{path}: warning: {what}")
+        for what in violations(notebook):
             print(f"{path}: {what}")
             found += 1
     return 1 if found else 0

@@ -1,6 +1,7 @@
 """Every notebook keeps to the contract, and its stored outputs are what runs print."""
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import nbformat
 import pytest
 
 from tools.compare import compare_notebooks, read_sanitize_file
-from tools.contract import violations, widgets_that_last
+from tools.contract import advice, violations, widgets_that_last
 from tools.paths import ROOT, book_notebooks
 
 NOTEBOOKS = book_notebooks()
@@ -23,7 +24,10 @@ def test_there_are_notebooks() -> None:
 
 @each_notebook
 def test_contract(notebook: Path) -> None:
-    broken = violations(nbformat.read(notebook, as_version=4))
+    content = nbformat.read(notebook, as_version=4)
+    for what in advice(content):
+        warnings.warn(f"{notebook.name}: {what}", stacklevel=1)
+    broken = violations(content)
     assert not broken, "\n".join(broken)
 
 

@@ -320,6 +320,18 @@ def test_every_rule_has_its_counterexample() -> None:
     assert set(SPOILERS.values()) == set(contract.RULES)
 
 
+def test_long_code_is_advised_against_before_it_is_refused(
+    notebook: NotebookNode,
+) -> None:
+    assert contract.advice(notebook) == []
+    notebook.cells[3].source += "\nx = 1" * contract.MANY_CODE_LINES
+    assert len(contract.advice(notebook)) == 1
+    assert contract.violations(notebook) == []
+    too_long(notebook)
+    assert contract.advice(notebook) == []
+    assert contract.violations(notebook)
+
+
 # -------------------------------------------------------------------- parameters
 
 
