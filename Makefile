@@ -36,9 +36,11 @@ bench: $(READY) ## speed and memory beside plain implementations
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
 	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)
 
-pin: $(READY) ## for authors: write what is installed now to requirements.txt
-	@$(RUN) -m tools.pin > requirements.tmp && mv requirements.tmp requirements.txt
-	@touch $(READY)
+# Pins stay as they are unless pyproject.toml or UV_FLAGS moves them.
+pin: $(READY) ## for authors: pin what pyproject.toml asks for, for every system
+	@$(VENV)/bin/uv pip compile pyproject.toml --all-extras --universal \
+	  --python-version 3.11 --no-annotate --quiet --custom-compile-command "make pin" \
+	  --output-file requirements.txt $(UV_FLAGS)
 
 venv: $(READY) ## only the virtual environment
 
