@@ -22,8 +22,9 @@ from ebmtut.transport import (
     paper_cooling,
     temperatures_of,
 )
-from ebmtut.transport._chains import CompiledChain, PlainChain
+from ebmtut.transport._chains import CompiledChain
 from ebmtut.transport._noise_kernels import exponentials
+from ebmtut.transport.gibbs_ot import PlainChain
 
 RUNS = {"compiled": gibbs_ot, "torch": gibbs_ot_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -348,7 +349,7 @@ NO_ROW[1] = torch.inf
         ({"temperatures": "abc"}, "temperatures must be 2N numbers, got 'abc'"),
         ({"temperatures": None}, "temperatures must be 2N numbers, got None"),
         ({"state": wide(0, 0, 0)}, "state must be a GibbsOTState, got Tensor"),
-        ({"generator": None}, "generator must be a torch.Generator, got NoneType"),
+        ({"generator": None}, "generator must be Generator, got NoneType"),
         ({"q": torch.full((4,), 0.25)}, "q must have the dtype and device of p"),
         ({"cost": torch.zeros(4, 3)}, r"cost must have shape \(3, 4\), got \(4, 3\)"),
         ({"cost": NO_ROW / 0 - NO_ROW / 0}, "cost must be finite or .inf, got NaN"),

@@ -210,7 +210,7 @@ def run_of(p, q, cost, **changes):
         (bound_of, {"U": torch.zeros(2).double()}, r"U must have shape \(..., 3\)"),
         (bound_of, {"L": torch.zeros(4)}, "L must have the dtype of the masses"),
         (chains_of, {"temperatures": [1, -1]}, "temperatures must be > 0"),
-        (chains_of, {"generator": None}, "generator must be a torch.Generator"),
+        (chains_of, {"generator": None}, "generator must be Generator"),
         (run_of, {"start": -1.0}, "start must be a number > 0"),
     ],
 )

@@ -185,7 +185,7 @@ def test_the_oracle_stops_when_the_value_stops_increasing():
 
 
 def test_a_model_that_outruns_its_oracle_is_stopped(monkeypatch):
-    module = sys.modules["ebmtut.transport.wasserstein_nmf"]
+    module = sys.modules["ebmtut.transport.wnmf.wasserstein_nmf"]
     value = [1e-3]
     monkeypatch.setattr(module, "run_until_mixed", lambda U, *_, **__: (U, value[0], 1))
     data = as_measures(images())

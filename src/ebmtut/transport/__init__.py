@@ -59,21 +59,10 @@ from ebmtut.transport.loss import (
     gibbs_ot_oracle,
     wasserstein_loss,
 )
-from ebmtut.transport.mirror_descent import (
-    AcceleratedDescent,
-    accelerated_start,
-    accelerated_step,
-    mirror_step,
-)
 from ebmtut.transport.mixing import (
     has_mixed,
     has_settled,
     relative_gap,
-)
-from ebmtut.transport.smoothed_wnmf import (
-    SmoothedWNMF,
-    smoothed_conjugate,
-    smoothed_wnmf,
 )
 from ebmtut.transport.temperature_bound import (
     BoundedRun,
@@ -83,17 +72,22 @@ from ebmtut.transport.temperature_bound import (
     temperature_bound,
 )
 from ebmtut.transport.warm_chains import WarmChains
-from ebmtut.transport.wasserstein_nmf import (
-    run_until_mixed,
-    wasserstein_nmf,
-    wnmf_epoch,
-    wnmf_temperature,
-)
-from ebmtut.transport.wnmf_state import (
+from ebmtut.transport.wnmf import (
+    AcceleratedDescent,
+    SmoothedWNMF,
     WNMFConfig,
     WNMFState,
+    accelerated_start,
+    accelerated_step,
     as_measures,
+    mirror_step,
+    run_until_mixed,
+    smoothed_conjugate,
+    smoothed_wnmf,
+    wasserstein_nmf,
+    wnmf_epoch,
     wnmf_start,
+    wnmf_temperature,
 )
 
 __all__ = [

@@ -13,7 +13,6 @@ from ebmtut.tensor_checks import check_finite
 
 __all__ = [
     "as_temperatures",
-    "check_generator",
     "check_masses",
     "check_potential",
     "check_problem",
@@ -116,13 +115,6 @@ def check_temperature(temperature: float | Tensor) -> None:
     if isinstance(value, Tensor) and value.numel() == 1:
         value = float(value)
     check_range("temperature", value, low=0, include_low=False)
-
-
-def check_generator(generator: object) -> None:
-    """Require a torch.Generator, as there is no other source of randomness."""
-    if not isinstance(generator, torch.Generator):
-        got = type(generator).__name__
-        raise InputError(f"generator must be a torch.Generator, got {got}")
 
 
 def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:

@@ -56,9 +56,19 @@ def c_transform(
     check_shape("cost", cost, (None, None))
     if h is not None:
         check_potential("h", h, cost[0])
-        return (cost + h).amin(1)
+        return best_g(cost, h)
     assert g is not None
     check_potential("g", g, cost[:, 0])
+    return best_h(cost, g)
+
+
+def best_g(cost: Tensor, h: Tensor) -> Tensor:
+    """g_i = min_j (M_ij + h_j)."""
+    return (cost + h).amin(1)
+
+
+def best_h(cost: Tensor, g: Tensor) -> Tensor:
+    """h_j = max_i (g_i - M_ij)."""
     return (g[:, None] - cost).amax(0)
 
 
@@ -136,19 +146,36 @@ def feasible_duals(
     if (g is None) == (h is None):
         raise InputError("feasible_duals takes just one of g and h")
     check_problem(p, q, cost)
-    side, given, mass = ("g", g, p) if h is None else ("h", h, q)
-    assert given is not None
-    check_potential(side, given, mass)
+    if h is None:
+        check_potential("g", g, p)
+    else:
+        check_potential("h", h, q)
+    return feasible_duals_of(p, q, cost, g=g, h=h)
+
+
+def feasible_duals_of(
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    *,
+    g: Tensor | None = None,
+    h: Tensor | None = None,
+) -> FeasibleDuals:
+    """Do what `feasible_duals` does, problem by problem, as memory wants it."""
     if p.dim() == 2:
-        rows = zip(p, q, given, strict=True)
-        pairs = [feasible_duals(a, b, cost, **{side: x}) for a, b, x in rows]
+        side, given = ("g", g) if h is None else ("h", h)
+        assert given is not None
+        pairs = [
+            feasible_duals_of(a, b, cost, **{side: x})
+            for a, b, x in zip(p, q, given, strict=True)
+        ]
         return FeasibleDuals(*(torch.stack(part) for part in zip(*pairs, strict=True)))
     if h is not None:
-        g = c_transform(cost, h=h.masked_fill(q == 0, torch.inf))
+        g = best_g(cost, h.masked_fill(q == 0, torch.inf))
     assert g is not None
-    h = c_transform(cost, g=g.masked_fill(p == 0, -torch.inf))
-    g = c_transform(cost, h=h.masked_fill(q == 0, torch.inf))
-    h = c_transform(cost, g=g.masked_fill(g == torch.inf, -torch.inf))
+    h = best_h(cost, g.masked_fill(p == 0, -torch.inf))
+    g = best_g(cost, h.masked_fill(q == 0, torch.inf))
+    h = best_h(cost, g.masked_fill(g == torch.inf, -torch.inf))
     return FeasibleDuals(g, h, chain_value(p, q, g, h))
 
 

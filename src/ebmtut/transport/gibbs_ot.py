@@ -2,32 +2,30 @@
 
 At temperature T the Boltzmann law exp(V(g, h) / T) on the dual domain
 g_i - h_j <= M_ij has independent exponential conditionals (Proposition 4.1),
-and as T falls its draws gather at the optimal potentials.
+and as T falls its draws gather at the optimal potentials. With theta drawn from
+the exponential law of mean 1, afresh each time, Algorithm 1 of Ye, Wang and Li
+(2017) is::
+
+    for t = 1, ..., N:
+        L_j = max_i (g_i - M_ij),    h_j = L_j + theta T^(2t-1) / q_j    (Eq. 12)
+        U_i = min_j (M_ij + h_j),    g_i = U_i - theta T^(2t) / p_i      (Eq. 13)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.tensor_checks import check_finite
-from ebmtut.transport._chains import (
-    Chain,
-    CompiledChain,
-    PlainChain,
-    gibbs_ot_iteration,
-)
+from ebmtut.transport._chains import CompiledChain
 from ebmtut.transport._noise_kernels import exponentials
-from ebmtut.transport._problem import (
-    as_temperatures,
-    check_generator,
-    check_problem,
-)
-from ebmtut.transport.duals import chain_value
+from ebmtut.transport._problem import as_temperatures, check_problem
+from ebmtut.transport.duals import chain_value, feasible_duals_of
 
 __all__ = [
     "GibbsOTResult",
@@ -42,19 +40,130 @@ __all__ = [
 _DRAWS = 2**16  # exponentials held at a time: they stay in the cache
 
 
+def gibbs_ot_iteration(
+    g: Float[Tensor, "*batch m1"],
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    temperature: Float[Tensor, " 2"],
+    theta_h: Float[Tensor, "*batch m2"],
+    theta_g: Float[Tensor, "*batch m1"],
+) -> tuple[
+    Float[Tensor, "*batch m1"],
+    Float[Tensor, "*batch m2"],
+    Float[Tensor, "*batch m1"],
+    Float[Tensor, "*batch m2"],
+]:
+    """One iteration: h given g (Eq. 12), then g given h (Eq. 13).
+
+    Parameters
+    ----------
+    g
+        Where the chain is.
+    p, q, cost
+        The problem. What has no mass gets g = -inf or h = +inf: left out.
+    temperature
+        The two half steps'.
+    theta_h, theta_g
+        Draws of the exponential law of mean 1.
+
+    Returns
+    -------
+    g, h, U, L
+        The new coordinates, and the limits that they were drawn from.
+    """
+    L = (g[..., :, None] - cost).amax(-2)
+    h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
+    U = (cost + h[..., None, :]).amin(-1)
+    g = torch.where(p > 0, U - theta_g * temperature[1] / p, -torch.inf)
+    return g, h, U, L
+
+
+class PlainChain:
+    """Algorithm 1 for a batch of problems with one cost, as it is written.
+
+    It takes the exponentials as an argument, ``n_draws`` an iteration: those of
+    h, problem by problem along the entries of q that have mass, then those of g
+    along the entries that have mass in any problem's p.
+    :class:`~ebmtut.transport._chains.CompiledChain` is the same, compiled.
+    """
+
+    def __init__(
+        self,
+        p: Float[Tensor, "batch m1"],
+        q: Float[Tensor, "batch m2"],
+        cost: Float[Tensor, "m1 m2"],
+        g: Float[Tensor, "batch m1"],
+    ) -> None:
+        self.q, self.cost = q, cost
+        self.rows = (p > 0).any(0)
+        self.n_draws = int((q > 0).sum()) + len(p) * int(self.rows.sum())
+        self.g = self.U = g
+        self.set_p(p)
+
+    def set_p(self, p: Float[Tensor, "batch m1"]) -> None:
+        """Go on with other masses, on the same rows."""
+        self.p = p
+        # An entry that had no mass has no g but a U, and the other way round.
+        g = torch.where(self.g == -torch.inf, self.U, self.g)
+        self.g = g.masked_fill(p == 0, -torch.inf)
+
+    def advance(
+        self,
+        temperatures: Float[Tensor, "n 2"],
+        theta: Float[Tensor, "n n_draws"],
+    ) -> None:
+        """Iterate with these exponentials."""
+        theta_h, theta_g = torch.ones_like(self.q), torch.ones_like(self.p)
+        n_h = int((self.q > 0).sum())
+        for temperature, draws in zip(temperatures, theta.to(self.p), strict=True):
+            theta_h[self.q > 0] = draws[:n_h]
+            theta_g[:, self.rows] = draws[n_h:].view(len(self.p), -1)
+            self.g, self.h, self.U, self.L = gibbs_ot_iteration(
+                self.g, self.p, self.q, self.cost, temperature, theta_h, theta_g
+            )
+
+    def statistics(self, complete: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the last g, h, U and L, always complete."""
+        g = torch.where(self.p > 0, self.g, self.U)
+        h = torch.where(self.q > 0, self.h, self.L)
+        return g, h, self.U, self.L
+
+    def dual_value(self) -> Float[Tensor, " batch"]:
+        """Return the lower bounds that U gives by c-transforms."""
+        return feasible_duals_of(self.p, self.q, self.cost, g=self.U).value
+
+
+Chain = PlainChain | CompiledChain
+
+
+def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
+    """Make the chain that is fastest on the tensors' device."""
+    kind = CompiledChain if p.device.type == "cpu" else PlainChain
+    return kind(p, q, cost, g)
+
+
+def advance(
+    chain: Chain, schedule: Float[Tensor, "n 2"], generator: torch.Generator
+) -> None:
+    """Do the iterations of a schedule with fresh draws."""
+    for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
+        chain.advance(chunk, exponential_draws(len(chunk), chain.n_draws, generator))
+
+
 class GibbsOTState(NamedTuple):
     """The sampler's coordinates, enough to go on from.
 
     Attributes
     ----------
-    g : Tensor
-        ``(m1,)`` or ``(batch, m1)``; U where p has no mass, as g has no law.
-    h : Tensor
-        ``(m2,)`` or ``(batch, m2)``; L where q has no mass.
+    g
+        U where p has no mass, as g has no law there.
+    h
+        L where q has no mass.
     """
 
-    g: Tensor
-    h: Tensor
+    g: Float[Tensor, "*batch m1"]
+    h: Float[Tensor, "*batch m2"]
 
 
 class GibbsOTTrace(NamedTuple):
@@ -62,17 +171,17 @@ class GibbsOTTrace(NamedTuple):
 
     Attributes
     ----------
-    iterations : Tensor
-        After which iterations, ``(k,)``, the first being 1.
-    V : Tensor
-        V(z^(2t)), which is no bound, ``(k,)`` or ``(k, batch)``, float64.
-    dual : Tensor
-        The feasible dual value, a lower bound, of the same shape.
+    iterations
+        After which iterations, the first being 1.
+    V
+        V(z^(2t)), which is no bound.
+    dual
+        The feasible dual value, a lower bound.
     """
 
-    iterations: Tensor
-    V: Tensor
-    dual: Tensor
+    iterations: Int64[Tensor, " k"]
+    V: Float64[Tensor, " k *batch"]
+    dual: Float64[Tensor, " k *batch"]
 
 
 class GibbsOTResult(NamedTuple):
@@ -80,27 +189,27 @@ class GibbsOTResult(NamedTuple):
 
     Attributes
     ----------
-    state : GibbsOTState
+    state
         Give it to the next call for a warm start.
-    U : Tensor
-        ``(m1,)`` or ``(batch, m1)``, the gradient of the loss in p.
-    L : Tensor
-        ``(m2,)`` or ``(batch, m2)``; minus the gradient in q.
-    trace : GibbsOTTrace or None
+    U
+        The gradient of the loss in p.
+    L
+        Minus the gradient in q.
+    trace
         Where asked for.
     """
 
     state: GibbsOTState
-    U: Tensor
-    L: Tensor
+    U: Float[Tensor, "*batch m1"]
+    L: Float[Tensor, "*batch m2"]
     trace: GibbsOTTrace | None = None
 
 
 def gibbs_ot(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    temperatures: Sequence[float] | Tensor,
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
     state: GibbsOTState | None = None,
     trace_every: int | None = None,
@@ -111,35 +220,30 @@ def gibbs_ot(
 
     On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
     there are several problems. Tensors on another device take the way of
-    :func:`gibbs_ot_reference`, problem by problem, which is slow.
+    :func:`gibbs_ot_reference`, which looks at all pairs of all problems at once.
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``, floating; or ``(batch, m1)`` and
-        ``(batch, m2)``, many problems with one cost. Entries of zero take no
-        part, so that every problem has the support that it needs.
-    cost : Tensor
-        M, ``(m1, m2)``, of the same dtype; +inf forbids a pair. No gradient
-        flows into masses or cost: see :func:`~ebmtut.transport.wasserstein_loss`.
-    temperatures : sequence of float or Tensor
+    p, q
+        Masses; with a batch, many problems with one cost. Entries of zero take
+        no part, so that every problem has the support that it needs.
+    cost
+        M, of the masses' dtype; +inf forbids a pair. No gradient flows into
+        masses or cost: see :func:`~ebmtut.transport.wasserstein_loss`.
+    temperatures
         T^(1), ..., T^(2N), one for each half step; see
         :func:`~ebmtut.transport.temperatures_of`.
-    state : GibbsOTState, optional
+    state
         Where to start, zeros by default. Only its g matters.
-    trace_every : int, optional
+    trace_every
         Note V and the feasible dual value after every so many iterations.
-    complete : bool
+    complete
         Whether U and L are worked out where there is no mass too, from the
         other side's potential. For a batch this can cost more than an
         iteration; without it they are +inf and -inf there.
-    generator : torch.Generator
+    generator
         Source of the exponentials. Neither tracing nor splitting a run in two
         by `state` changes what is drawn.
-
-    Returns
-    -------
-    GibbsOTResult
 
     Raises
     ------
@@ -157,14 +261,16 @@ def gibbs_ot(
     Ye, Wang and Li, A simulated annealing based inexact oracle for
     Wasserstein loss minimization, 2017, Algorithm 1.
     """
-    return _run(None, p, q, cost, temperatures, state, trace_every, complete, generator)
+    return _run(
+        chain_for, p, q, cost, temperatures, state, trace_every, complete, generator
+    )
 
 
 def gibbs_ot_reference(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    temperatures: Sequence[float] | Tensor,
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
     state: GibbsOTState | None = None,
     trace_every: int | None = None,
@@ -173,14 +279,7 @@ def gibbs_ot_reference(
 ) -> GibbsOTResult:
     """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws.
 
-    Parameters
-    ----------
-    p, q, cost, temperatures, state, trace_every, complete, generator
-        As for :func:`gibbs_ot`.
-
-    Returns
-    -------
-    GibbsOTResult
+    Takes, returns and raises the same.
     """
     return _run(
         PlainChain, p, q, cost, temperatures, state, trace_every, complete, generator
@@ -188,7 +287,7 @@ def gibbs_ot_reference(
 
 
 def _run(
-    kind: type[PlainChain] | None,
+    make_chain: Callable[[Tensor, Tensor, Tensor, Tensor], Chain],
     p: Tensor,
     q: Tensor,
     cost: Tensor,
@@ -203,14 +302,16 @@ def _run(
     schedule = as_temperatures(temperatures, p)
     if trace_every is not None:
         check_range("trace_every", trace_every, low=1, integer=True)
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
     g = start_of(state, p)
-    chain = (kind or kind_for(p))(*map(torch.atleast_2d, (p, q, cost, g)))
+    chain = make_chain(*map(torch.atleast_2d, (p, q, cost, g)))
     noted = []
     for block in schedule.split(trace_every or len(schedule)):
         advance(chain, block, generator)
         if len(block) == trace_every:
-            noted.append(_values(chain))
+            _, _, U, L = chain.statistics(complete=False)
+            V = chain_value(chain.p, chain.q, U, L)
+            noted.append([V.tolist(), chain.dual_value().tolist()])
     g, h, U, L = (x.view(*p.shape[:-1], -1) for x in chain.statistics(complete))
     trace = None
     if trace_every is not None:
@@ -221,50 +322,10 @@ def _run(
     return GibbsOTResult(GibbsOTState(g, h), U, L, trace)
 
 
-def kind_for(x: Tensor) -> type[PlainChain] | type[CompiledChain]:
-    """Choose by the device."""
-    return CompiledChain if x.device.type == "cpu" else PlainChain
-
-
-def advance(chain: Chain, schedule: Tensor, generator: torch.Generator) -> None:
-    """Do the iterations of a schedule, (n, 2), with fresh draws."""
-    for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
-        theta = standard_exponential(len(chunk), chain.n_draws, generator=generator)
-        chain.advance(chunk, theta)
-
-
-def standard_exponential(rows: int, n: int, *, generator: torch.Generator) -> Tensor:
-    """Draw exponentials of mean 1, never 0: how noise is made here.
-
-    In float32, as noise needs no more digits; by inversion of uniform numbers
-    of 24 bits, two from each 64-bit draw, which takes a tenth of the time of
-    ``Tensor.exponential_``. Rows do not depend on how they are grouped.
-
-    Parameters
-    ----------
-    rows, n : int
-        Sizes.
-    generator : torch.Generator
-        Source of the bits; the draws are on its device.
-
-    Returns
-    -------
-    Tensor
-        ``(rows, n)``, float32.
-    """
-    check_generator(generator)
-    draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
-    bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
-    if bits.device.type == "cpu":
-        theta = torch.empty(rows, n)
-        exponentials(bits.reshape(-1).numpy(), theta.view(-1).numpy())
-        return theta
-    u = (bits & 0xFFFFFF).float().mul_(2.0**-24).clamp_(min=2.0**-25)
-    return u.log_().neg_()
-
-
-def start_of(state: GibbsOTState | None, p: Tensor) -> Tensor:
-    """Pick the g to start from."""
+def start_of(
+    state: GibbsOTState | None, p: Float[Tensor, "*batch m1"]
+) -> Float[Tensor, "*batch m1"]:
+    """Pick the g to start from; InputError if it does not fit."""
     if state is None:
         return torch.zeros_like(p)
     if not isinstance(state, GibbsOTState):
@@ -278,8 +339,35 @@ def start_of(state: GibbsOTState | None, p: Tensor) -> Tensor:
     return state.g
 
 
-def _values(chain: Chain) -> list[list[float]]:
-    """V and the feasible dual value of every problem."""
-    now = chain.statistics(complete=False)
-    V = chain_value(chain.p, chain.q, now.U, now.L)
-    return [V.tolist(), chain.dual_value().tolist()]
+def standard_exponential(
+    rows: int, n: int, *, generator: torch.Generator
+) -> Float32[Tensor, "rows n"]:
+    """Draw exponentials of mean 1, never 0: how noise is made here.
+
+    In float32, as noise needs no more digits; by inversion of uniform numbers
+    of 24 bits, two from each 64-bit draw, which takes a tenth of the time of
+    ``Tensor.exponential_``. Rows do not depend on how they are grouped.
+
+    Parameters
+    ----------
+    rows, n
+        Sizes.
+    generator
+        Source of the bits; the draws are on its device.
+    """
+    check_type("generator", generator, torch.Generator)
+    return exponential_draws(rows, n, generator)
+
+
+def exponential_draws(
+    rows: int, n: int, generator: torch.Generator
+) -> Float32[Tensor, "rows n"]:
+    """Do what `standard_exponential` does."""
+    draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
+    bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
+    if bits.device.type == "cpu":
+        theta = torch.empty(rows, n)
+        exponentials(bits.reshape(-1).numpy(), theta.view(-1).numpy())
+        return theta
+    u = (bits & 0xFFFFFF).float().mul_(2.0**-24).clamp_(min=2.0**-25)
+    return u.log_().neg_()

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.random import exponential
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
-from ebmtut.transport._problem import check_generator
 from ebmtut.transport.grid_cost import GridCost, check_images, max_plus, min_plus
 
 __all__ = ["GridDuals", "grid_dual_value", "grid_duals", "grid_gibbs_pass"]
@@ -75,7 +74,7 @@ def grid_gibbs_pass(
         If T is not positive, or U, p and q are not alike.
     """
     check_range("temperature", temperature, low=0, include_low=False)
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
     _check_sides(U, p, q, cost)
     # -g = theta T / p - U and -L = min(M - g); h mirrors g.
     minus_g = _exponential_minus(U, p, temperature, generator)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ebmtut.transport._problem import as_temperatures, check_generator, check_problem
+from ebmtut.checks import check_type
+from ebmtut.transport._problem import as_temperatures, check_problem
 from ebmtut.transport.duals import feasible_duals
 from ebmtut.transport.exact import exact_ot
 from ebmtut.transport.gibbs_ot import GibbsOTState, gibbs_ot
@@ -94,7 +95,7 @@ def gibbs_ot_oracle(
         If the temperatures are not 2N positive numbers.
     """
     schedule = as_temperatures(temperatures, torch.empty(0).double()).flatten()
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
     state: GibbsOTState | None = None
 
     def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:

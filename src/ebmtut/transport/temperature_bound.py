@@ -13,10 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_range, check_type
 from ebmtut.transport._problem import (
     as_temperatures,
-    check_generator,
     check_potential,
     check_problem,
     weighted_sum,
@@ -193,7 +192,7 @@ def simulate_martingale(
         temperature or `n_chains` is not positive.
     """
     check_problem(p, q, cost, batched=False)
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
     for name, mass in (("p", p), ("q", q)):
         if bool((mass == 0).any()):
             raise InputError(f"{name} must be positive here, got a mass of 0")

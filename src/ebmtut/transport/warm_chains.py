@@ -7,18 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError
-from ebmtut.transport._problem import (
-    as_temperatures,
-    check_generator,
-    check_masses,
-    check_problem,
-)
+from ebmtut.checks import InputError, check_type
+from ebmtut.transport._problem import as_temperatures, check_masses, check_problem
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
     GibbsOTState,
     advance,
-    kind_for,
+    chain_for,
     start_of,
 )
 
@@ -55,7 +50,7 @@ class WarmChains:
             raise InputError(f"q must have shape (batch, m2), got {tuple(q.shape)}")
         p = q.new_full((len(q), len(cost)), 1 / len(cost))
         check_problem(p, q, cost)
-        self._chain = kind_for(q)(p, q, cost, start_of(state, p))
+        self._chain = chain_for(p, q, cost, start_of(state, p))
         self._moved = False
 
     def __call__(
@@ -95,7 +90,7 @@ class WarmChains:
                 f"got {tuple(p.shape)} and {p.dtype}"
             )
         schedule = as_temperatures(temperatures, p)
-        check_generator(generator)
+        check_type("generator", generator, torch.Generator)
         chain.set_p(p.detach())
         advance(chain, schedule, generator)
         self._moved = True

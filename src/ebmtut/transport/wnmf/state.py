@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.tensor_checks import check_finite, check_shape
-from ebmtut.transport._problem import check_generator
 from ebmtut.transport.grid_cost import instances_innermost
-from ebmtut.transport.mirror_descent import AcceleratedDescent, accelerated_start
+from ebmtut.transport.wnmf.mirror_descent import AcceleratedDescent, accelerated_start
 
 __all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
 
@@ -220,7 +219,7 @@ def wnmf_start(
     InputError
         If there are fewer images than K, or no generator.
     """
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
     n, height, width = data.shape
     check_range("n_components", config.n_components, high=n)
     pick = torch.randperm(n, generator=generator)[: config.n_components]

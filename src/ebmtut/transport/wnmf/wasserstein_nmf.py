@@ -19,14 +19,14 @@ from ebmtut.checks import check_range
 from ebmtut.transport._problem import check_masses
 from ebmtut.transport.grid import grid_gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, grid_cost
-from ebmtut.transport.mirror_descent import (
+from ebmtut.transport.mixing import stops_rising
+from ebmtut.transport.wnmf.mirror_descent import (
     AcceleratedDescent,
     accelerated_start,
     accelerated_step,
     mirror_step,
 )
-from ebmtut.transport.mixing import stops_rising
-from ebmtut.transport.wnmf_state import (
+from ebmtut.transport.wnmf.state import (
     WNMFConfig,
     WNMFState,
     as_measures,
