@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 from ebmtut import cli
 from ebmtut.checks import InputError
 from ebmtut.data import RemoteFile
+from ebmtut.experiments.experiment import resolve_device
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.registry import Experiment
-from ebmtut.experiments.runs import check_parameters, resolve_device
+from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.results import Result, load_result
 

@@ -12,7 +12,15 @@ from tools.paths import ROOT
 # Lowest first. On one floor, a module may use those that stand to its left, so the
 # whole list is one order and no cycle is possible.
 FLOORS = (
-    ("_compiled", "checks", "tensor_checks", "random", "states", "schedules"),
+    (
+        "_compiled",
+        "checks",
+        "tensor_checks",
+        "deadlines",
+        "random",
+        "states",
+        "schedules",
+    ),
     ("energies", "neighbors", "paths"),
     ("exact", "samplers", "message_passing", "transport", "flows"),
     ("losses", "metrics"),

@@ -12,7 +12,7 @@ import torch
 from ebmtut import results
 from ebmtut.checks import InputError
 from ebmtut.experiments.facts import facts, get_fact
-from ebmtut.experiments.registry import SCALES, Location, available
+from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
 from ebmtut.ledger import listing, paper_html, reference_rows, rows, summary, text_table
 from ebmtut.ledger.reference import Reference
@@ -55,17 +55,17 @@ def test_live_needs_the_notebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An experiment that no page shows is not live."""
-    here = Location("registry", "SCALES", "chapter/page.ipynb")
-    monkeypatch.setattr(listing, "available", lambda: {"ed/window": here})
-    monkeypatch.setattr(listing, "BOOK", tmp_path)
+    monkeypatch.setattr(listing, "available", lambda: ["ed/window"])
+    monkeypatch.setattr(listing, "page_of", lambda id: page_of(id, tmp_path))
 
     def live() -> list[str]:
         found = rows(tmp_path / "results")
         return [row.fact.id for row in found if row.scales["quick"].state == "live"]
 
     assert live() == []
-    (tmp_path / "chapter").mkdir()
-    (tmp_path / "chapter" / "page.ipynb").touch()
+    page_of.cache_clear()
+    (tmp_path / "ed").mkdir()
+    (tmp_path / "ed" / "page.ipynb").write_text("(ed-window)=\n# Windows")
     assert live() == ["ed/window"]
 
 

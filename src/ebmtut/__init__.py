@@ -2,8 +2,8 @@
 
 The package is layered; a module imports only from the floors below its own::
 
-    0  checks, tensor_checks, random,       plain helpers
-       states, schedules
+    0  checks, tensor_checks, deadlines,    plain helpers
+       random, states, schedules
     1  energies, neighbors                  what p(x) ~ exp(-E(x)) is made of
     2  exact, samplers                      answers by enumeration; Markov chains
        message_passing, transport           perturbed max-product; optimal transport

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ebmtut import __version__
 from ebmtut.checks import InputError
+from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.registry import SCALES, get_experiment
 from ebmtut.ledger.listing import rows, text_table
 
@@ -25,6 +26,8 @@ __all__ = ["main"]
 # argparse ends with 2 on a wrong command line; a wrong value ends the same way.
 BAD_INPUT = 2
 INTERRUPTED = 130
+# As `timeout` ends a command: the work is not done, and nothing is wrong.
+OUT_OF_TIME = 124
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 after one line on stderr if a value cannot be worked with; 130 if
-        interrupted from the keyboard.
+        0; 2 after one line on stderr if a value cannot be worked with; 124 if a
+        time limit ended it before the work; 130 if interrupted from the keyboard.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -47,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted: nothing half-written is left", file=sys.stderr)
         return INTERRUPTED
+    except OutOfTime as error:
+        print(error, file=sys.stderr)
+        return OUT_OF_TIME
     except BrokenPipeError:
         # Whoever reads, `head` perhaps, has seen enough. Python would complain
         # once more when it flushes at exit, so stdout now leads nowhere.
@@ -82,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", default=0, type=_integer, help="of all that is drawn (default: 0)"
     )
     run.add_argument(
+        "--time-limit",
+        type=_number,
+        metavar="MINUTES",
+        help="stop then, with what is done kept: the same command goes on",
+    )
+    run.add_argument(
         "--redraw",
         action="store_true",
         help="compute nothing: draw and judge the stored result again",
@@ -99,6 +111,14 @@ def _integer(text: str) -> int | str:
     """Read an integer; what is none is refused later, by name and in one line."""
     try:
         return int(text)
+    except ValueError:
+        return text
+
+
+def _number(text: str) -> float | str:
+    """Read a number; what is none is refused later, by name and in one line."""
+    try:
+        return float(text)
     except ValueError:
         return text
 
@@ -143,6 +163,7 @@ def _run(options: argparse.Namespace) -> None:
             device=options.device,
             root=options.results,
             progress=not options.quiet,
+            time_limit=options.time_limit,
         )
     for verdict in verdicts:
         print(f"{verdict.verdict:15} {verdict.name}: {verdict.reason}")

@@ -33,6 +33,7 @@ from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
     fit_coupling,
+    ising_job,
 )
 from ebmtut.experiments.ed.densities import (
     DensityConfig,
@@ -44,7 +45,6 @@ from ebmtut.experiments.ed.density_reports import (
     log_z_apart,
     mean_and_error,
 )
-from ebmtut.experiments.ed.ising import ising_job, run_ising
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
@@ -399,12 +399,12 @@ def test_couplings_of_a_triangle_and_a_tail(method):
     assert torch.equal(learned, learned.T) and not learned.diagonal().any()
 
 
-def test_run_ising_reports_both_penalties_and_the_null_row(tmp_path):
+def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     config = IsingConfig(
         problems=((4, 0.1),), methods=("ED-Grid", "ED-Pool"), n_data=300, n_sweeps=50
     )
     config = replace(config, train=replace(config.train, n_steps=5, batch_size=32))
-    result = run_ising(config, checkpoints=tmp_path)
+    result = get_experiment("ed/ising-rmse").run(config, checkpoints=tmp_path)
     cell = result.scalars["table"]["ED-Grid"]["4x4, 0.1"]
     assert cell["nlr"][0] >= cell["nlr_chosen"][0]
     assert {cell["penalty"][0], cell["penalty_chosen"][0]} <= set(config.penalties)

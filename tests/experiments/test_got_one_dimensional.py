@@ -11,7 +11,8 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.bands import BandsConfig, look_at, run_bands
-from ebmtut.experiments.got.coulomb import CoulombConfig, describe, run_coulomb
+from ebmtut.experiments.got.coulomb import EXPERIMENT as COULOMB
+from ebmtut.experiments.got.coulomb import CoulombConfig, describe
 from ebmtut.experiments.got.couplings import (
     CouplingConfig,
     as_bytes,
@@ -213,7 +214,7 @@ def test_same_seed_same_couplings() -> None:
 
 def test_coulomb_is_recovered_and_the_entropic_kernel_breaks() -> None:
     config = CoulombConfig(n_points=32, budgets=(10, 2000), epsilons=(0.5, 0.05))
-    result = run_coulomb(config, seed=0)
+    result = COULOMB.run(config, seed=0)
     table = result.scalars["table"]
     assert table["Gibbs-OT"]["2000"]["near"][0] > 0.99
     assert abs(table["Gibbs-OT"]["2000"]["dual"][0]) < 1e-3
@@ -277,7 +278,7 @@ def test_martingale_keeps_its_mean_and_its_bounds() -> None:
         ("got/coupling-1d", lambda: run_coupling(replace(SMALL, budgets=(1, 10)))),
         (
             "got/coulomb",
-            lambda: run_coulomb(CoulombConfig(n_points=16, budgets=(1, 10))),
+            lambda: COULOMB.run(CoulombConfig(n_points=16, budgets=(1, 10))),
         ),
         ("got/temperature-bound", lambda: run_temperature_bound(SMALL_BOUND)),
     ],

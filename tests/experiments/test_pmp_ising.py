@@ -31,12 +31,11 @@ from ebmtut.experiments.pmp.structured import (
 from ebmtut.experiments.pmp.structured_reports import (
     structured_table,
 )
-from ebmtut.experiments.pmp.toy import (
+from ebmtut.experiments.pmp.wrong_model import (
     SOLVERS,
     ToyConfig,
     four_spins,
     mean_product,
-    run_toy,
     sample_toy,
     toy_job,
 )
@@ -77,13 +76,13 @@ def test_at_theta_zero_every_solver_tosses_four_coins(solver):
 
 
 def test_the_row_counts_seeds_and_resumes(tmp_path):
-    result = run_toy(SMALL, checkpoints=tmp_path)
+    experiment = get_experiment("pmp/wrong-model")
+    result = experiment.run(SMALL, checkpoints=tmp_path)
     assert list(result.scalars["table"]) == list(SOLVERS)
     assert all(len(v) == 2 for v in result.scalars["table"]["zero"].values())
     assert result.arrays["frequencies/zero"].shape == (2, 16)
-    again = run_toy(SMALL, checkpoints=tmp_path)
+    again = experiment.run(SMALL, checkpoints=tmp_path)
     assert again.scalars == result.scalars
-    experiment = get_experiment("pmp/wrong-model")
     verdicts = experiment.check(result)
     # Three steps from zero do not get to 0.31: the check can fail.
     assert any(v.verdict == "miss" for v in verdicts)

@@ -1,11 +1,10 @@
 """The floor that knows the papers: their facts, our experiments, the verdicts."""
 
 from ebmtut.experiments.facts import Fact, Paper, PublishedTable, facts, get_fact
-from ebmtut.experiments.registry import Experiment, available, get_experiment
+from ebmtut.experiments.registry import available, get_experiment
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 
 __all__ = [
-    "Experiment",
     "Fact",
     "Paper",
     "PublishedTable",

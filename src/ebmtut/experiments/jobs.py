@@ -1,29 +1,35 @@
 """Many independent computations, in parallel, none computed twice.
 
-A table of an experiment is a set of jobs: plain functions of plain values.
-Each one's outcome is written as soon as it is there, so that a killed run
-goes on where it stopped.
+A table of an experiment is a set of jobs: plain functions of plain values. They
+run in processes of this machine or, inside ``joblib.parallel_config("dask")``, on
+a cluster. Each one's outcome is written as soon as it is there, so that a killed
+run goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
+import pickle
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
+from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
 from ebmtut.checks import check_range
+from ebmtut.deadlines import OutOfTime, deadline, out_of_time
+from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
@@ -38,6 +44,9 @@ __all__ = [
     "seeded_jobs",
 ]
 
+# What a worker gives back: a job's outcome, why it failed, None if time was up.
+_Back = tuple[str, "Outcome | Exception | None"]
+
 
 @dataclass
 class Outcome:
@@ -47,7 +56,7 @@ class Outcome:
     of jobs that were computed on different days.
     """
 
-    scalars: dict[str, float] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     commit: str = "unknown"
     seconds: float = 0.0
@@ -61,25 +70,31 @@ def run_jobs(
     n_workers: int | None = None,
     progress: bool = False,
     label: str = "jobs",
+    stop_at: float | None = None,
 ) -> dict[str, Outcome]:
     """Call ``function(**arguments)`` for every job.
 
     Parameters
     ----------
     function
-        Importable by name (a worker process imports it).
+        What a job calls; importable by name where the workers run.
     jobs
         Keyword arguments by job name; a name is a file's name, too. An
         argument named ``checkpoint`` says where a job keeps its state, not
         what it computes.
     folder
-        Where outcomes are kept. An outcome there is used again if it was
-        computed with the same arguments, and computed anew otherwise.
+        Where outcomes are kept. One that is there is used again if the same
+        code computed it from the same arguments (see `code_digest`); else it
+        is computed anew, and a line on stderr says so.
     n_workers
-        Processes; None: one a core. With one, or a single job, the jobs run
-        in this process.
+        Processes; None: one for each core that this process may use, or as
+        many as ``joblib.parallel_config`` says. With one, or a single job, the
+        jobs run in this process. A worker computes with one thread.
     progress
         Whether to show a progress bar over jobs, named ``label``.
+    stop_at
+        When no further job begins, in seconds of ``time.time()``. Jobs that ask
+        `ebmtut.deadlines.out_of_time` stop then, too.
 
     Returns
     -------
@@ -90,55 +105,122 @@ def run_jobs(
     ------
     InputError
         If ``n_workers`` is less than 1.
+    OutOfTime
+        If jobs are left when time is up. The same call goes on.
     Exception
-        What a job raised. Outcomes that were there by then are kept.
+        What a job raised. Outcomes that were there by then are kept, and so are
+        those of jobs that were running.
     """
     if n_workers is not None:
         check_range("n_workers", n_workers, low=1, integer=True)
-    outcomes: dict[str, Outcome] = {}
-    waiting: dict[str, Mapping[str, Any]] = {}
-    for name, arguments in jobs.items():
-        kept = _load(folder, name, arguments)
-        if kept is None:
-            waiting[name] = arguments
-        else:
-            outcomes[name] = kept
-    n_workers = min(n_workers or os.cpu_count() or 1, max(1, len(waiting)))
+    identities = {name: _identity(function, name, args) for name, args in jobs.items()}
+    outcomes = _kept(folder, identities, label)
+    waiting = [name for name in jobs if name not in outcomes]
+    commit = git_commit() if waiting else ""
+    failures: list[Exception] = []
+
+    def calls() -> Iterator[Any]:
+        for name in waiting:
+            if failures:
+                return
+            yield joblib.delayed(_call)(
+                function, name, jobs[name], stop_at, os.getpid()
+            )
+
     bar = tqdm(total=len(jobs), initial=len(outcomes), desc=label, disable=not progress)
     with bar:
-        commit = git_commit()
-
-        def done(name: str, outcome: Outcome) -> None:
-            outcome.commit = commit
-            _save(folder, name, jobs[name], outcome)
-            outcomes[name] = outcome
-            bar.update()
-
-        if n_workers == 1:
-            for name, arguments in waiting.items():
-                done(name, _timed(function, arguments))
-        else:
-            spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(
-                n_workers,
-                mp_context=spawn,
-                initializer=_start_worker,
-            ) as pool:
-                futures = {
-                    pool.submit(_timed, function, arguments): name
-                    for name, arguments in waiting.items()
-                }
-                try:
-                    for future in as_completed(futures):
-                        done(futures[future], future.result())
-                except BaseException:
-                    pool.shutdown(cancel_futures=True)
-                    # Jobs that were running when another failed are kept, too.
-                    for future, name in futures.items():
-                        if name not in outcomes and _succeeded(future):
-                            done(name, future.result())
-                    raise
+        for name, back in _results(calls, len(waiting), n_workers):
+            if isinstance(back, Outcome):
+                back.commit = commit
+                _save(folder, name, identities[name], back)
+                outcomes[name] = back
+                bar.update()
+            elif back is not None:
+                failures.append(back)
+    if failures:
+        raise failures[0]
+    if len(outcomes) < len(jobs):
+        raise OutOfTime(f"{len(outcomes)} of {len(jobs)} jobs are done")
     return {name: outcomes[name] for name in jobs}
+
+
+def _results(
+    calls: Callable[[], Iterator[Any]], n_calls: int, n_workers: int | None
+) -> Iterator[_Back]:
+    """Make the calls, here or in workers, and give what comes back as it comes."""
+    backend, n_asked = get_active_backend()
+    on_this_machine = backend.supports_inner_max_num_threads
+    if n_workers is None and on_this_machine:
+        n_workers = min(n_asked or joblib.cpu_count(), max(1, n_calls))
+    if n_workers == 1:
+        return (function(*args) for function, args, _ in calls())
+    ours = {"backend": "loky", "inner_max_num_threads": 1}
+    parallel = joblib.Parallel(
+        n_jobs=n_workers,
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="n_jobs",  # after a failure, no more begin
+        max_nbytes=None,
+        **(ours if on_this_machine else {}),
+    )
+    return parallel(calls())
+
+
+def _call(
+    function: Callable[..., Outcome],
+    name: str,
+    arguments: Mapping[str, Any],
+    stop_at: float | None,
+    parent: int,
+) -> _Back:
+    """Compute one job, in this process or a worker."""
+    if os.getpid() != parent:
+        torch.set_num_threads(1)
+        _leave_with(parent)
+    with deadline(stop_at):
+        if out_of_time():
+            return name, None
+        began = time.perf_counter()
+        try:
+            outcome = function(**arguments)
+        except OutOfTime:
+            return name, None
+        except Exception as error:
+            return name, error if os.getpid() == parent else _portable(error)
+        outcome.seconds = time.perf_counter() - began
+        return name, outcome
+
+
+def _portable(error: Exception) -> Exception:
+    """Make an exception survive the way to another process, and say where it rose."""
+    told = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # one that cannot be made again from its message alone
+        return RuntimeError(told)
+    error.add_note(told)
+    return error
+
+
+_watching = False
+
+
+def _leave_with(parent: int) -> None:
+    """End this worker when the process that started it is gone.
+
+    A killed parent cannot tell its workers; they would compute on for nobody.
+    """
+    global _watching
+    if _watching or os.getppid() != parent:  # a cluster looks after its own
+        return
+    _watching = True
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def seeded_jobs(
@@ -171,6 +253,12 @@ def _job_name(cell: str, seed: int) -> str:
     return f"{cell.replace(', ', '-').replace(' ', '-')}-{seed}"
 
 
+def job_seconds(folder: Path) -> float:
+    """Sum what the jobs took whose outcomes are kept in a folder of `run_jobs`."""
+    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    return sum(float(load_checkpoint(file)[1].get("seconds", 0.0)) for file in files)
+
+
 def scalars_of(
     runs: Sequence[Outcome], metrics: Iterable[str] = ()
 ) -> dict[str, list[float]]:
@@ -193,19 +281,6 @@ def commits_of(outcomes: Mapping[str, Outcome]) -> list[str]:
     return sorted({outcome.commit for outcome in outcomes.values()})
 
 
-def job_seconds(folder: Path) -> float:
-    """Sum what the jobs took whose outcomes are kept in a folder of `run_jobs`."""
-    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
-    return sum(float(load_checkpoint(file)[1].get("seconds", 0.0)) for file in files)
-
-
-def _timed(function: Callable[..., Outcome], arguments: Mapping[str, Any]) -> Outcome:
-    began = time.perf_counter()
-    outcome = function(**arguments)
-    outcome.seconds = time.perf_counter() - began
-    return outcome
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch use one thread, and afterwards as many as before.
@@ -221,55 +296,50 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    """End this worker when the process that started it is gone.
-
-    A killed parent cannot tell its workers; they would compute on for nobody.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _succeeded(future: Future[Outcome]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
-
-
-def _identity(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Return what a job computes, as JSON gives it back."""
+def _identity(
+    function: Callable[..., Outcome], name: str, arguments: Mapping[str, Any]
+) -> Any:
+    """Return what a job computes, as JSON gives it back: its code and its arguments."""
     what = {k: v for k, v in arguments.items() if k != "checkpoint"}
-    return to_json(what, name)
+    return {
+        "function": f"{function.__module__}.{function.__qualname__}",
+        "code": code_digest(function, *what.values()),
+        "arguments": to_json(what, name),
+    }
 
 
-def _load(
-    folder: Path | None, name: str, arguments: Mapping[str, Any]
-) -> Outcome | None:
-    if folder is None or not (folder / f"{name}.safetensors").is_file():
-        return None
-    tensors, meta = load_checkpoint(folder / f"{name}.safetensors")
-    if meta["arguments"] != _identity(name, arguments):
-        return None
-    # JSON has no NaN: what is not finite was written as null.
-    scalars = {k: math.nan if v is None else v for k, v in meta["scalars"].items()}
-    arrays = {k: v.numpy() for k, v in tensors.items()}
-    return Outcome(
-        scalars, arrays, meta.get("commit", "unknown"), meta.get("seconds", 0.0)
-    )
+def _kept(
+    folder: Path | None, identities: Mapping[str, Any], label: str
+) -> dict[str, Outcome]:
+    """Load the outcomes that are there and still true."""
+    outcomes, stale = {}, 0
+    for name, identity in identities.items():
+        if folder is None or not (folder / f"{name}.safetensors").is_file():
+            continue
+        tensors, meta = load_checkpoint(folder / f"{name}.safetensors")
+        if any(meta.get(key) != value for key, value in identity.items()):
+            stale += 1
+            continue
+        # JSON has no NaN: what is not finite was written as null.
+        scalars = {k: math.nan if v is None else v for k, v in meta["scalars"].items()}
+        arrays = {k: v.numpy() for k, v in tensors.items()}
+        outcomes[name] = Outcome(scalars, arrays, meta["commit"], meta["seconds"])
+    if stale:
+        tqdm.write(
+            f"{label}: {stale} kept outcomes are of other code or arguments: "
+            "computed anew",
+            file=sys.stderr,
+        )
+    return outcomes
 
 
 def _save(
-    folder: Path | None, name: str, arguments: Mapping[str, Any], outcome: Outcome
+    folder: Path | None, name: str, identity: Mapping[str, Any], outcome: Outcome
 ) -> None:
     if folder is not None:
         tensors = {k: torch.from_numpy(v) for k, v in outcome.arrays.items()}
         meta = {
-            "arguments": _identity(name, arguments),
+            **identity,
             "scalars": outcome.scalars,
             "commit": outcome.commit,
             "seconds": outcome.seconds,

@@ -1,17 +1,19 @@
-"""Which experiment regenerates which row, and at which scales.
+"""Which rows have an experiment, and which page shows it.
 
-An experiment is a constant of its module, an `Experiment`; the table
-`LOCATIONS` says where it lies, and the module is imported when it is asked for.
+A row is found because it is there: the experiment of ``ed/ising-rmse`` is the
+constant ``EXPERIMENT`` of ``ed/ising_rmse.py`` beside this module, and its page is
+the notebook below ``book/ed`` that holds the label ``(ed-ising-rmse)=``. Files are
+looked at, not imported: what computes is imported when it is asked for.
 """
 
 import importlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ebmtut.experiments.facts import get_fact, lookup
+from ebmtut.experiments.facts import facts, get_fact, lookup
 from ebmtut.experiments.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -27,10 +29,15 @@ __all__ = [
     "Scale",
     "available",
     "get_experiment",
+    "label_of",
+    "module_of",
+    "page_of",
 ]
 
 Scale = Literal["quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
+
+BOOK = Path(__file__).resolve().parents[3] / "book"
 
 
 @dataclass(frozen=True)
@@ -94,69 +101,92 @@ class Location:
     attribute: str
     notebook: str
 
-    def exists(self) -> bool:
-        """Whether the module defines the constant; it is read, not imported."""
-        parts = self.module.split(".")
-        path = Path(__file__).parent.joinpath(*parts).with_suffix(".py")
-        defines = re.compile(rf"^{self.attribute}\b", re.MULTILINE)
-        return path.is_file() and bool(defines.search(path.read_text("utf-8")))
 
-
-_ISING = ("ed.ising", "ed/ising.ipynb")
-_DENSITIES = ("ed.densities", "ed/densities.ipynb")
-_ABLATIONS = ("ed.ablations", "ed/ablations.ipynb")
-_PMP = "pmp"
-_SMALL = f"{_PMP}/index.ipynb"
-_MODELS = f"{_PMP}/ising.ipynb"
-_RBM = (f"{_PMP}.rbm", f"{_PMP}/rbm.ipynb")
-_LINE = ("got.one_dimensional", "got/one_dimensional.ipynb")
-_WNMF = ("got.wasserstein_nmf", "got/wasserstein_nmf.ipynb")
-
-
-def _at(place: tuple[str, str], attribute: str) -> Location:
-    module, notebook = place
-    return Location(module, attribute, notebook)
-
-
+# Rows that still have a runner of their own.
 LOCATIONS: Mapping[str, Location] = {
-    "ed/ising-heatmaps": _at(_ISING, "HEATMAPS"),
-    "ed/ising-rmse": _at(_ISING, "RMSE"),
-    "ed/densities": _at(_DENSITIES, "LANDSCAPES"),
-    "ed/densities-table": _at(_DENSITIES, "TABLE"),
-    "ed/epsilon": _at(_ABLATIONS, "EPSILON"),
-    "ed/window": _at(_ABLATIONS, "WINDOW"),
-    "ed/w-and-m": _at(_ABLATIONS, "W_AND_M"),
-    "pmp/wrong-model": _at((f"{_PMP}.toy", _SMALL), "WRONG_MODEL"),
-    "pmp/log-partition": _at((f"{_PMP}.log_partition", _SMALL), "LOG_PARTITION"),
-    "pmp/zeros-mmd": _at((f"{_PMP}.zeros", _MODELS), "ZEROS_MMD"),
-    "pmp/zeros-samples": _at((f"{_PMP}.zeros_samples", _MODELS), "ZEROS_SAMPLES"),
-    "pmp/structured": _at((f"{_PMP}.structured", _MODELS), "STRUCTURED"),
-    "pmp/persistent": _at((f"{_PMP}.persistent", _MODELS), "PERSISTENT"),
-    "pmp/rbm": _at(_RBM, "RBM_DIGITS"),
-    "pmp/rbm-twos": _at(_RBM, "RBM_TWOS"),
-    "pmp/coordinate-descent": _at(_RBM, "COORDINATE_DESCENT"),
-    "pmp/deconvolution": _at(
-        (f"{_PMP}.deconvolution", f"{_PMP}/deconvolution.ipynb"), "DECONVOLUTION"
+    "ed/densities": Location("ed.densities", "LANDSCAPES", "ed/densities.ipynb"),
+    "ed/densities-table": Location("ed.densities", "TABLE", "ed/densities.ipynb"),
+    "ed/epsilon": Location("ed.ablations", "EPSILON", "ed/ablations.ipynb"),
+    "ed/window": Location("ed.ablations", "WINDOW", "ed/ablations.ipynb"),
+    "ed/w-and-m": Location("ed.ablations", "W_AND_M", "ed/ablations.ipynb"),
+    "pmp/log-partition": Location(
+        "pmp.log_partition", "LOG_PARTITION", "pmp/index.ipynb"
     ),
-    "got/gibbs-bands": _at(_LINE, "BANDS"),
-    "got/coupling-1d": _at(_LINE, "COUPLING"),
-    "got/coulomb": _at(_LINE, "COULOMB"),
-    "got/temperature-bound": _at(
-        ("got.temperature_bound", _LINE[1]), "TEMPERATURE_BOUND"
+    "pmp/zeros-mmd": Location("pmp.zeros", "ZEROS_MMD", "pmp/ising.ipynb"),
+    "pmp/zeros-samples": Location(
+        "pmp.zeros_samples", "ZEROS_SAMPLES", "pmp/ising.ipynb"
     ),
-    "got/wnmf-digits": _at(_WNMF, "DIGITS"),
-    "got/wnmf-faces": _at(_WNMF, "FACES"),
-    "got/timing": _at(("got.timing", _WNMF[1]), "TIMING"),
+    "pmp/structured": Location("pmp.structured", "STRUCTURED", "pmp/ising.ipynb"),
+    "pmp/persistent": Location("pmp.persistent", "PERSISTENT", "pmp/ising.ipynb"),
+    "pmp/rbm": Location("pmp.rbm", "RBM_DIGITS", "pmp/rbm.ipynb"),
+    "pmp/rbm-twos": Location("pmp.rbm", "RBM_TWOS", "pmp/rbm.ipynb"),
+    "pmp/coordinate-descent": Location(
+        "pmp.rbm", "COORDINATE_DESCENT", "pmp/rbm.ipynb"
+    ),
+    "pmp/deconvolution": Location(
+        "pmp.deconvolution", "DECONVOLUTION", "pmp/deconvolution.ipynb"
+    ),
+    "got/gibbs-bands": Location(
+        "got.one_dimensional", "BANDS", "got/one_dimensional.ipynb"
+    ),
+    "got/coupling-1d": Location(
+        "got.one_dimensional", "COUPLING", "got/one_dimensional.ipynb"
+    ),
+    "got/temperature-bound": Location(
+        "got.temperature_bound", "TEMPERATURE_BOUND", "got/one_dimensional.ipynb"
+    ),
+    "got/wnmf-digits": Location(
+        "got.wasserstein_nmf", "DIGITS", "got/wasserstein_nmf.ipynb"
+    ),
+    "got/wnmf-faces": Location(
+        "got.wasserstein_nmf", "FACES", "got/wasserstein_nmf.ipynb"
+    ),
+    "got/timing": Location("got.timing", "TIMING", "got/wasserstein_nmf.ipynb"),
 }
 
 
-def available() -> Mapping[str, Location]:
-    """Return the experiments that can be run, by id."""
-    return {id: place for id, place in LOCATIONS.items() if place.exists()}
+def module_of(id: str) -> str:
+    """Return the name of a row's module, below ``ebmtut.experiments``."""
+    if id in LOCATIONS:
+        return LOCATIONS[id].module
+    return id.replace("/", ".").replace("-", "_")
 
 
-def get_experiment(id: str) -> Experiment:
-    """Return an experiment, importing its module.
+def available() -> list[str]:
+    """Return the ids of the rows that have an experiment, in the papers' order."""
+    here = Path(__file__).parent
+
+    def is_there(id: str) -> bool:
+        return here.joinpath(*module_of(id).split(".")).with_suffix(".py").is_file()
+
+    return [id for id in facts() if is_there(id)]
+
+
+def label_of(id: str) -> str:
+    """Return the label of the section that shows a row: ``ed-ising-rmse``."""
+    return id.replace("/", "-")
+
+
+@cache
+def page_of(id: str, book: Path = BOOK) -> str | None:
+    """Return the page that shows a row, such as "ed/ising", or None.
+
+    Parameters
+    ----------
+    id : str
+        A row of the facts.
+    book : Path
+        The folder of the pages.
+    """
+    paper, label = id.split("/")[0], f"({label_of(id)})="
+    for path in sorted((book / paper).glob("*.ipynb")):
+        if label in path.read_text("utf-8"):
+            return f"{paper}/{path.stem}"
+    return None
+
+
+def get_experiment(id: str) -> Any:
+    """Return an `Experiment`, importing its module.
 
     Parameters
     ----------
@@ -176,9 +206,5 @@ def get_experiment(id: str) -> Experiment:
 
         listing = ", ".join(known) or "none"
         raise InputError(f"{id!r} has no experiment yet; those that run: {listing}")
-    place = known[id]
-    module = importlib.import_module(f"ebmtut.experiments.{place.module}")
-    experiment = getattr(module, place.attribute)
-    if not isinstance(experiment, Experiment):
-        raise TypeError(f"{place.module}:{place.attribute} is no Experiment")
-    return experiment
+    module = importlib.import_module(f"ebmtut.experiments.{module_of(id)}")
+    return getattr(module, LOCATIONS[id].attribute if id in LOCATIONS else "EXPERIMENT")

@@ -5,12 +5,12 @@ import io
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import InputError
+from ebmtut.experiments import registry
+from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.jobs import job_seconds
-from ebmtut.experiments.registry import Experiment
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
 from ebmtut.random import check_seed
@@ -26,30 +26,6 @@ from ebmtut.results import (
 from ebmtut.results.atomic import replace_file
 
 __all__ = ["check_parameters", "redraw", "resolve_device", "run_experiment"]
-
-DEVICES = ("auto", "cpu", "cuda")
-
-
-def resolve_device(name: str) -> str:
-    """Turn "auto" into a device that is there.
-
-    Parameters
-    ----------
-    name : {"auto", "cpu", "cuda"}
-        What is asked for; "auto" takes CUDA where there is one.
-
-    Raises
-    ------
-    InputError
-        If the name is another, or CUDA is asked for and not there.
-    """
-    check_choice("device", name, DEVICES)
-    has_cuda = torch.cuda.is_available()
-    if name == "cuda" and not has_cuda:
-        raise InputError("device must be cpu or auto here, got 'cuda': no CUDA device")
-    if name == "auto":
-        return "cuda" if has_cuda else "cpu"
-    return name
 
 
 def check_parameters(seed: int, device: str, results_dir: str) -> str:
@@ -83,13 +59,14 @@ def check_parameters(seed: int, device: str, results_dir: str) -> str:
 
 
 def run_experiment(
-    experiment: Experiment,
+    experiment: Experiment[Any],
     scale: str,
     *,
     seed: int = 0,
     device: str = "auto",
     root: Path | None = None,
     progress: bool = False,
+    time_limit: float | None = None,
 ) -> tuple[Path, list[Verdict]]:
     """Run a preset of an experiment and store what it gave.
 
@@ -107,6 +84,8 @@ def run_experiment(
         Folder of the results; by default the project's own.
     progress : bool
         Whether to show progress bars.
+    time_limit : float, optional
+        Minutes after which it stops, to be gone on with by the same call.
 
     Returns
     -------
@@ -120,10 +99,13 @@ def run_experiment(
     InputError
         Before any work: if the scale, the seed or the device cannot be, or the
         folder cannot be written to.
+    OutOfTime
+        If jobs are left at the time limit.
     """
-    config = experiment.config(scale)
+    experiment.config(scale)
     check_seed(seed)
-    device = resolve_device(device)
+    old = isinstance(experiment, registry.Experiment)
+    device = resolve_device(device) if old else experiment.device(device)
     root = default_root() if root is None else root
     check_writable(result_folder(experiment.id, scale, root).parent)
 
@@ -131,11 +113,38 @@ def run_experiment(
     # Kept beside the results, so that the same command goes on after a kill.
     name = f"{experiment.id.replace('/', '-')}-{scale}-seed{seed}"
     kept = root / ".tmp" / name
+    if old:
+        result = _run_old(experiment, scale, seed, device, progress, kept, started)
+    else:
+        result = experiment.run(
+            scale,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoints=kept,
+            time_limit=time_limit,
+        )
+    # Stored before anything else can fail; judged and drawn from the stored file.
+    save_result(result, root)
+    shutil.rmtree(kept, ignore_errors=True)
+    return redraw(experiment, scale, root)
+
+
+def _run_old(
+    experiment: Any,
+    scale: str,
+    seed: int,
+    device: str,
+    progress: bool,
+    kept: Path,
+    started: float,
+) -> Result:
+    """Run a row that still has a runner of its own."""
     extra = {"checkpoints": kept} if experiment.resumes else {}
     result = experiment.run(
-        config, seed=seed, device=device, progress=progress, **extra
+        experiment.config(scale), seed=seed, device=device, progress=progress, **extra
     )
-    result = dataclasses.replace(
+    return dataclasses.replace(
         result,
         id=experiment.id,
         scale=scale,
@@ -143,14 +152,10 @@ def run_experiment(
             seed=seed, device=device, started=started, jobs_s=job_seconds(kept)
         ),
     )
-    # Stored before anything else can fail; judged and drawn from the stored file.
-    save_result(result, root)
-    shutil.rmtree(kept, ignore_errors=True)
-    return redraw(experiment, scale, root)
 
 
 def redraw(
-    experiment: Experiment, scale: str, root: Path | None = None
+    experiment: Experiment[Any], scale: str, root: Path | None = None
 ) -> tuple[Path, list[Verdict]]:
     """Judge and draw a stored result again, computing nothing.
 
@@ -180,7 +185,7 @@ def redraw(
     return folder, verdicts
 
 
-def _png(experiment: Experiment, result: Result) -> bytes:
+def _png(experiment: Experiment[Any], result: Result) -> bytes:
     import matplotlib.pyplot as plt
 
     buffer = io.BytesIO()

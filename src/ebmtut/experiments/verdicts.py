@@ -9,7 +9,7 @@ a test holds to those that the experiments claim today.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ __all__ = [
     "compare",
     "judge",
     "judge_again",
+    "mean_and_stderr",
     "to_json",
 ]
 
@@ -249,6 +250,36 @@ def claim(
         stderr=_finite(stderr),
         n_seeds=n_seeds,
     )
+
+
+def mean_and_stderr(
+    values: Sequence[float | None], errors: Sequence[float | None] = ()
+) -> tuple[float, float | None]:
+    """Return the mean over the seeds and its standard error.
+
+    Parameters
+    ----------
+    values
+        A number of each seed; None or NaN where there is none.
+    errors
+        Each number's own standard error, if it has one: the mean's is not smaller
+        than what follows from them.
+
+    Returns
+    -------
+    mean, stderr
+        NaN if a seed has no number; the error is None for one seed without `errors`.
+    """
+    import numpy as np
+
+    numbers = np.array(values, dtype=float)
+    spreads = []
+    if len(numbers) > 1:
+        spreads.append(float(numbers.std(ddof=1)))
+    if len(errors):
+        spreads.append(float(np.array(errors, dtype=float).mean()))
+    stderr = max(spreads) / len(numbers) ** 0.5 if spreads else None
+    return float(numbers.mean()), stderr
 
 
 def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:

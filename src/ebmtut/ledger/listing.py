@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
-from ebmtut.experiments.registry import SCALES, Scale, available
+from ebmtut.experiments.registry import SCALES, Scale, available, page_of
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
 from ebmtut.results import Provenance, ResultNotFound, load_result
 
@@ -21,7 +21,6 @@ __all__ = ["Row", "ScaleState", "State", "rows", "summary", "text_table"]
 
 State = Literal["stored", "live", "not run"]
 
-BOOK = Path(__file__).resolve().parents[3] / "book"
 MARKS: Mapping[Word, str] = {
     "match": "=",
     "better": "+",
@@ -127,9 +126,8 @@ def _state(
 
 
 def _is_live(id: str) -> bool:
-    """Whether the experiment is there and so is the notebook that shows it."""
-    place = available().get(id)
-    return place is not None and (BOOK / place.notebook).is_file()
+    """Whether the experiment is there and so is the page that shows it."""
+    return id in available() and page_of(id) is not None
 
 
 def summary(ledger: Sequence[Row]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from ebmtut.experiments.facts import PublishedTable
-from ebmtut.experiments.registry import LOCATIONS
+from ebmtut.experiments.registry import label_of, page_of
 from ebmtut.experiments.verdicts import RULES, Verdict
 from ebmtut.ledger.listing import Row
 from ebmtut.ledger.reference import Reference
@@ -94,8 +94,8 @@ def _section(row: Row, references: References) -> str:
 def _states(row: Row) -> str:
     shown = [f"{scale}: {at.state}" for scale, at in row.scales.items()]
     if row.scales["quick"].state == "live":
-        page = LOCATIONS[row.fact.id].notebook.removesuffix(".ipynb")
-        shown[0] = f'quick: <a href="../{page}.html">live</a>'
+        place = f"../{page_of(row.fact.id)}.html#{label_of(row.fact.id)}"
+        shown[0] = f'quick: <a href="{place}">live</a>'
     return " &middot; ".join(shown)
 
 

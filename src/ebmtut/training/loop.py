@@ -26,6 +26,7 @@ from ebmtut.checks import (
     check_range,
     check_type,
 )
+from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.results import check_writable
 from ebmtut.tensor_checks import check_shape
 from ebmtut.training.state import RunState
@@ -182,6 +183,9 @@ def train(
     ------
     DivergenceError
         If the loss or the gradient is not finite; names the step.
+    OutOfTime
+        If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
+        which the state has been saved.
     InputError
         If the energy has nothing to train, a checkpoint has no identity, cannot
         be written or belongs to another configuration, another identity or an
@@ -259,6 +263,9 @@ def train(
         torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
         if on_step is not None:
             on_step(step, averaged)
-        if path is not None and (step + 1) % checkpoint_every == 0:
+        stops = path is not None and out_of_time()
+        if path is not None and (stops or (step + 1) % checkpoint_every == 0):
             run.save(path, step + 1, losses)
+        if stops:
+            raise OutOfTime(f"{label} stopped after step {step}")
     return TrainResult(averaged, losses)

@@ -5,13 +5,20 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import check_choice, check_range
-from ebmtut.energies import Ising
+from ebmtut.data import ising_samples
+from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import (
     Bernoulli,
     Grid,
@@ -20,6 +27,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
     pseudo_likelihood_loss,
 )
+from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
 from ebmtut.training import TrainConfig, train
 
@@ -27,10 +35,14 @@ __all__ = [
     "METHODS",
     "PROBLEMS",
     "IsingConfig",
+    "cells",
+    "column_name",
     "edge_precision",
     "fit_coupling",
     "held_out_loss",
+    "ising_job",
     "perturbation_of",
+    "true_couplings",
 ]
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
@@ -190,3 +202,82 @@ def held_out_loss(
             stabilizer=config.stabilizer,
             generator=generator,
         ).item()
+
+
+def ising_job(
+    side: int,
+    sigma: float,
+    method: str,
+    config: IsingConfig,
+    seed: int,
+    device: str = "cpu",
+) -> Outcome:
+    """Draw data of one lattice and learn its couplings at every penalty.
+
+    Returns
+    -------
+    Outcome
+        Scalars at the best penalty and (``*_chosen``) at the one with the
+        smallest held-out loss; the couplings at the best penalty.
+    """
+    generator = make_generator(seed, device)
+    x = ising_samples(
+        side, sigma, config.n_data, n_sweeps=config.n_sweeps, generator=generator
+    )
+    fresh = ising_samples(
+        side, sigma, config.n_data, n_sweeps=config.n_sweeps, generator=generator
+    )
+    truth = sigma * lattice_adjacency(side).to(x)
+    start = time.perf_counter()
+    fits = [
+        fit_coupling(x, method, penalty, config, seed=seed)
+        for penalty in config.penalties
+    ]
+    seconds = time.perf_counter() - start
+    scores = [negative_log_rmse(fit, truth) for fit in fits]
+    losses = [held_out_loss(fit, fresh, method, config, seed) for fit in fits]
+    best, chosen = int(np.argmax(scores)), int(np.argmin(losses))
+    return Outcome(
+        {
+            "nlr": scores[best],
+            "penalty": config.penalties[best],
+            "precision": edge_precision(fits[best], truth),
+            "nlr_chosen": scores[chosen],
+            "penalty_chosen": config.penalties[chosen],
+            "null": negative_log_rmse(torch.zeros_like(truth), truth),
+            "seconds": seconds,
+        },
+        {"coupling": fits[best].cpu().numpy()},
+    )
+
+
+def column_name(side: int, sigma: float) -> str:
+    """Name a column of Table 3 as the facts do."""
+    return f"{side}x{side}, {sigma:g}"
+
+
+def cells(config: IsingConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method and lattice."""
+    alone = replace(config, problems=(), methods=())
+    return {
+        (method, column_name(side, sigma)): {
+            "side": side,
+            "sigma": sigma,
+            "method": method,
+            "config": alone,
+        }
+        for method in config.methods
+        for side, sigma in config.problems
+    }
+
+
+def true_couplings(config: IsingConfig, seed: int) -> Outcome:
+    """Return the couplings of each lattice, as arrays ``truth/column``."""
+    return Outcome(
+        arrays={
+            f"truth/{column_name(side, sigma)}": (sigma * lattice_adjacency(side))
+            .float()
+            .numpy()
+            for side, sigma in config.problems
+        }
+    )

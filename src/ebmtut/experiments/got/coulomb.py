@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.experiments.got.couplings import (
-    Scalars,
-    anneal,
-    as_bytes,
-    distance,
-    note,
-)
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.got.couplings import anneal, as_bytes, distance
 from ebmtut.experiments.got.lines import uniform_coulomb
+from ebmtut.experiments.got.one_dimensional_reports import (
+    DUAL_ERROR,
+    color_of,
+    draw_plan,
+)
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 from ebmtut.transport import bregman_admm, exact_ot, sinkhorn
 
-__all__ = ["CoulombConfig", "run_coulomb"]
+__all__ = ["EXPERIMENT", "CoulombConfig", "coulomb_job"]
+
+# What we ask.
+NEAR = 0.99
+ENTROPIC_BOUNDARY = 1.1
+GIBBS_BOUNDARY = 0.05
 
 
 @dataclass(frozen=True)
@@ -53,54 +66,55 @@ class CoulombConfig:
             raise InputError(f"n_points must be even, got {self.n_points}")
 
 
-def run_coulomb(
-    config: CoulombConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-) -> Result:
-    """Couple two uniform laws that repel.
+def cells(config: CoulombConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method and budget."""
+    methods: dict[str, float] = {f"entropic, {e:g}/N": e for e in config.epsilons}
+    methods |= {"B-ADMM": config.tau, "Gibbs-OT": 4.0}
+    return {
+        (method, str(budget)): {
+            "method": method,
+            "parameter": parameter,
+            "budget": budget,
+            "n_points": config.n_points,
+        }
+        for method, parameter in methods.items()
+        for budget in config.budgets
+    }
+
+
+def coulomb_job(
+    method: str, parameter: float, budget: int, n_points: int, seed: int
+) -> Outcome:
+    """Couple two uniform laws that repel, by one method in one budget.
 
     Returns
     -------
-    Result
-        ``scalars["table"][method][budget]`` lists, over the seeds: ``l1`` from
-        the analytic coupling; ``near``, the mass within two cells of it;
-        ``boundary``, the concentration at the boundary; ``mass``, in all;
-        ``bad``, how many entries are not finite; for Gibbs-OT also ``dual``
-        and ``range``. Arrays ``method/budget`` as in `run_coupling`.
+    Outcome
+        ``l1`` from the analytic coupling; ``near``, the mass within two cells of
+        it; ``boundary``, the concentration at the boundary; ``mass``, in all;
+        ``bad``, how many entries are not finite; for Gibbs-OT also ``dual``, ``V``
+        and ``range``, as of `anneal`. The coupling, bytes of the square root.
     """
-    n = config.n_points
-    problem = uniform_coulomb(n)
+    problem = uniform_coulomb(n_points)
+    numbers: dict[str, float] = {}
+    if method == "Gibbs-OT":
+        exact = exact_ot(problem.p, problem.q, problem.cost)
+        coupling, found = anneal(problem, exact, budget, parameter, seed)
+        numbers = {key: found[key] for key in ("dual", "V", "range")}
+    elif method == "B-ADMM":
+        coupling = bregman_admm(*problem[1:], budget, tau=parameter)
+    else:
+        # Where the kernel underflows, POT says so; the table says it, too.
+        with warnings.catch_warnings(action="ignore"):
+            coupling = sinkhorn(*problem[1:], parameter / n_points, budget)
+    return Outcome(describe(coupling) | numbers, {"coupling": as_bytes(coupling)})
+
+
+def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
+    """Return the optimal coupling and its value."""
+    problem = uniform_coulomb(config.n_points)
     exact = exact_ot(problem.p, problem.q, problem.cost)
-    table: dict[str, dict[str, Scalars]] = {}
-    arrays = {"exact": as_bytes(exact.plan)}
-    for epsilon in config.epsilons:
-        name = f"entropic, {epsilon:g}/N"
-        table[name] = {}
-        for budget in config.budgets:
-            # Where the kernel underflows, POT says so; the table says it, too.
-            with warnings.catch_warnings(action="ignore"):
-                coupling = sinkhorn(*problem[1:], epsilon / n, budget)
-            note(table[name].setdefault(str(budget), {}), describe(coupling))
-            arrays[f"{name}/{budget}"] = as_bytes(coupling)
-    table["B-ADMM"] = {}
-    for budget in config.budgets:
-        coupling = bregman_admm(*problem[1:], budget, tau=config.tau)
-        note(table["B-ADMM"].setdefault(str(budget), {}), describe(coupling))
-        arrays[f"B-ADMM/{budget}"] = as_bytes(coupling)
-    table["Gibbs-OT"] = {}
-    for budget in config.budgets:
-        cell = table["Gibbs-OT"].setdefault(str(budget), {})
-        for k in range(config.n_seeds):
-            coupling, numbers = anneal(problem, exact, budget, 4.0, seed + k)
-            kept = {key: numbers[key] for key in ("dual", "V", "range")}
-            note(cell, describe(coupling) | kept)
-            if k == 0:
-                arrays[f"Gibbs-OT/{budget}"] = as_bytes(coupling)
-    scalars = {"table": table, "exact": exact.value}
-    return Result("got/coulomb", "quick", asdict(config), scalars, arrays)
+    return Outcome({"exact": exact.value}, {"exact": as_bytes(exact.plan)})
 
 
 def describe(coupling: Tensor) -> dict[str, float]:
@@ -127,3 +141,89 @@ def describe(coupling: Tensor) -> dict[str, float]:
         "mass": float(z.sum()),
         "bad": float(bad),
     }
+
+
+def draw_coulomb(result: Result) -> Figure:
+    """Draw the couplings of the entropic method above those of Gibbs-OT."""
+    table = result.scalars["table"]
+    methods = [next(iter(table)), "Gibbs-OT"]
+    budgets = _spaced(list(table["Gibbs-OT"]), 5)
+    figure, axes = plt.subplots(2, len(budgets), figsize=(TEXT_WIDTH, 3.3))
+    for row, method in zip(axes, methods, strict=True):
+        row[0].set_ylabel(method)
+        for ax, budget in zip(row, budgets, strict=True):
+            draw_plan(ax, result, f"{method}/{budget}", color_of(method))
+            ax.set_xlabel(f"near {np.mean(table[method][budget]['near']):.2f}")
+    for ax, budget in zip(axes[0], budgets, strict=True):
+        ax.set_title(f"{budget} iterations" if budget == budgets[0] else budget)
+    return figure
+
+
+def _spaced(items: Sequence[str], n: int) -> list[str]:
+    """Return at most n, the last among them and the others evenly."""
+    places = np.linspace(0, len(items) - 1, min(n, len(items))).round().astype(int)
+    return [items[k] for k in places]
+
+
+def check_coulomb(result: Result) -> list[Verdict]:
+    """No overflow, the analytic coupling, and no crowd at the boundary."""
+    table = result.scalars["table"]
+    entropic = next(iter(table))
+    last = max(table["Gibbs-OT"], key=int)
+    gibbs: Mapping[str, Sequence[float]] = table["Gibbs-OT"][last]
+    n = len(gibbs["near"])
+    bad = sum(sum(cell["bad"]) for cell in table["Gibbs-OT"].values())
+    reach = max(max(cell["range"]) for cell in table["Gibbs-OT"].values())
+    return [
+        claim("Gibbs-OT: entries that are not finite", bad, "at most", 0, n_seeds=n),
+        claim(
+            "Gibbs-OT: largest |U| or |L|, in units of the cost",
+            reach / result.scalars["exact"],
+            "at most",
+            10,
+            n_seeds=n,
+        ),
+        claim(
+            "Gibbs-OT: least mass within two cells of the analytic coupling",
+            min(gibbs["near"]),
+            "at least",
+            NEAR,
+            n_seeds=n,
+        ),
+        claim(
+            "Gibbs-OT: error of the worst dual value",
+            max(gibbs["dual"]),
+            "at most",
+            DUAL_ERROR,
+            n_seeds=n,
+        ),
+        claim(
+            f"{entropic}: concentration at the boundary",
+            table[entropic][last]["boundary"][0],
+            "at least",
+            ENTROPIC_BOUNDARY,
+        ),
+        claim(
+            "Gibbs-OT: concentration at the boundary, off one",
+            abs(float(np.mean(gibbs["boundary"])) - 1),
+            "at most",
+            GIBBS_BOUNDARY,
+            n_seeds=n,
+        ),
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="got/coulomb",
+    title="Two electrons on a line",
+    presets={"quick": CoulombConfig(n_seeds=2), "full": CoulombConfig(n_seeds=20)},
+    cells=cells,
+    # The rivals draw nothing.
+    n_seeds=lambda config, cell: config.n_seeds if cell[0] == "Gibbs-OT" else 1,
+    job=coulomb_job,
+    arrays={"coupling": "{cell}"},
+    extras=exact_coupling,
+    figure=draw_coulomb,
+    check=check_coulomb,
+    parallel=False,  # seconds of work
+)

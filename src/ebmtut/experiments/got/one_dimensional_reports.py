@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,19 +15,17 @@ from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.results import Result
 
 __all__ = [
+    "DUAL_ERROR",
     "check_bands",
-    "check_coulomb",
     "check_coupling",
+    "color_of",
     "draw_bands",
-    "draw_coulomb",
     "draw_coupling",
+    "draw_plan",
 ]
 
 # What we ask: half a percent is the row's own bound.
 DUAL_ERROR = 0.005
-NEAR = 0.99
-ENTROPIC_BOUNDARY = 1.1
-GIBBS_BOUNDARY = 0.05
 
 
 def draw_bands(result: Result) -> Figure:
@@ -105,7 +102,7 @@ def draw_coupling(result: Result) -> Figure:
     for column, method in zip(axes.T, methods, strict=True):
         column[0].set_title(method.split(", power")[0], fontsize=9)
         for ax, budget in zip(column, budgets, strict=True):
-            _coupling(ax, result, f"{method}/{budget}", _color(method))
+            draw_plan(ax, result, f"{method}/{budget}", color_of(method))
             cell = table[method][budget]
             ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}", fontsize=8)
     for ax, budget in zip(axes[:, 0], budgets, strict=True):
@@ -113,13 +110,14 @@ def draw_coupling(result: Result) -> Figure:
     return figure
 
 
-def _color(method: str) -> str:
+def color_of(method: str) -> str:
+    """Return the colour of a method of a table."""
     kind = {"IBP": "Sinkhorn", "entropic": "Sinkhorn"}
     name = method.split(",")[0]
     return COLORS[kind.get(name, name)]
 
 
-def _coupling(ax: Axes, result: Result, name: str, color: str) -> None:
+def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
     """Show a coupling in its colour, and the exact one as fine dots."""
     shades = LinearSegmentedColormap.from_list("", ["white", color])
     ax.imshow(result.arrays[name], cmap=shades, origin="lower", vmin=0, vmax=200)
@@ -144,73 +142,3 @@ def check_coupling(result: Result) -> list[Verdict]:
         name = f"{method}: largest rise of the L1 distance from budget to budget"
         verdicts.append(claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n))
     return verdicts
-
-
-def draw_coulomb(result: Result) -> Figure:
-    """Draw the couplings of the entropic method above those of Gibbs-OT."""
-    table = result.scalars["table"]
-    methods = [next(iter(table)), "Gibbs-OT"]
-    budgets = _spaced(list(table["Gibbs-OT"]), 5)
-    figure, axes = plt.subplots(2, len(budgets), figsize=(TEXT_WIDTH, 3.3))
-    for row, method in zip(axes, methods, strict=True):
-        row[0].set_ylabel(method)
-        for ax, budget in zip(row, budgets, strict=True):
-            _coupling(ax, result, f"{method}/{budget}", _color(method))
-            ax.set_xlabel(f"near {np.mean(table[method][budget]['near']):.2f}")
-    for ax, budget in zip(axes[0], budgets, strict=True):
-        ax.set_title(f"{budget} iterations" if budget == budgets[0] else budget)
-    return figure
-
-
-def _spaced(items: Sequence[str], n: int) -> list[str]:
-    """Return at most n, the last among them and the others evenly."""
-    places = np.linspace(0, len(items) - 1, min(n, len(items))).round().astype(int)
-    return [items[k] for k in places]
-
-
-def check_coulomb(result: Result) -> list[Verdict]:
-    """No overflow, the analytic coupling, and no crowd at the boundary."""
-    table = result.scalars["table"]
-    entropic = next(iter(table))
-    last = max(table["Gibbs-OT"], key=int)
-    gibbs: Mapping[str, Sequence[float]] = table["Gibbs-OT"][last]
-    n = len(gibbs["near"])
-    bad = sum(sum(cell["bad"]) for cell in table["Gibbs-OT"].values())
-    reach = max(max(cell["range"]) for cell in table["Gibbs-OT"].values())
-    return [
-        claim("Gibbs-OT: entries that are not finite", bad, "at most", 0, n_seeds=n),
-        claim(
-            "Gibbs-OT: largest |U| or |L|, in units of the cost",
-            reach / result.scalars["exact"],
-            "at most",
-            10,
-            n_seeds=n,
-        ),
-        claim(
-            "Gibbs-OT: least mass within two cells of the analytic coupling",
-            min(gibbs["near"]),
-            "at least",
-            NEAR,
-            n_seeds=n,
-        ),
-        claim(
-            "Gibbs-OT: error of the worst dual value",
-            max(gibbs["dual"]),
-            "at most",
-            DUAL_ERROR,
-            n_seeds=n,
-        ),
-        claim(
-            f"{entropic}: concentration at the boundary",
-            table[entropic][last]["boundary"][0],
-            "at least",
-            ENTROPIC_BOUNDARY,
-        ),
-        claim(
-            "Gibbs-OT: concentration at the boundary, off one",
-            abs(float(np.mean(gibbs["boundary"])) - 1),
-            "at most",
-            GIBBS_BOUNDARY,
-            n_seeds=n,
-        ),
-    ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,23 +15,16 @@ from torch import Tensor
 from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    runs_of,
-    scalars_of,
-    seeded_jobs,
-)
-from ebmtut.experiments.registry import Experiment
-from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
-__all__ = ["WRONG_MODEL", "ToyConfig", "four_spins", "run_toy", "sample_toy"]
+__all__ = ["EXPERIMENT", "ToyConfig", "four_spins", "sample_toy", "toy_job"]
 
 #: How the perturbed models are solved: by max-product from the paper's start or
 #: from the symmetric one, or by listing all states.
@@ -139,43 +133,16 @@ def toy_job(solver: str, config: ToyConfig, seed: int) -> Outcome:
     )
 
 
-def run_toy(
-    config: ToyConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Learn theta with every solver; four spins need no GPU, ``device`` is unused.
-
-    Returns
-    -------
-    Result
-        ``scalars["table"][solver][metric]`` lists the seeds; arrays
-        ``path/solver`` are theta over the steps of each seed,
-        ``frequencies/solver`` those of the 16 states, and ``data`` their law.
-    """
-    seeds = range(seed, seed + config.n_seeds)
+def cells(config: ToyConfig) -> Mapping[str, Mapping[str, Any]]:
+    """Name a cell for every solver."""
     alone = replace(config, solvers=(), n_seeds=1)
-    cells = {s: {"solver": s, "config": alone} for s in config.solvers}
-    outcomes = run_jobs(
-        toy_job,
-        seeded_jobs(cells, seeds),
-        folder=checkpoints,
-        n_workers=1,  # seconds of work: starting processes would cost more
-        progress=progress,
-        label="pmp/wrong-model",
-    )
-    table, arrays = {}, {}
-    for solver in config.solvers:
-        runs = runs_of(outcomes, solver, seeds)
-        table[solver] = scalars_of(runs)
-        for name in ("path", "frequencies"):
-            arrays[f"{name}/{solver}"] = np.stack([run.arrays[name] for run in runs])
-    arrays["data"] = exact_probabilities(four_spins(config.theta), 4).exp().numpy()
-    scalars = {"table": table, "commits": commits_of(outcomes)}
-    return Result("pmp/wrong-model", "quick", asdict(config), scalars, arrays)
+    return {solver: {"solver": solver, "config": alone} for solver in config.solvers}
+
+
+def law_of_the_data(config: ToyConfig, seed: int) -> Outcome:
+    """Return the probabilities of the 16 states."""
+    law = exact_probabilities(four_spins(config.theta), 4).exp()
+    return Outcome(arrays={"data": law.numpy()})
 
 
 _STYLE = {
@@ -220,35 +187,28 @@ def check_toy(result: Result) -> list[Verdict]:
         "KL to PMP samples": (0.0, 0.008 + 0.01),
     }
     for metric, (low, high) in bounds.items():
-        values = row[metric]
-        n = len(values)
-        mean = float(np.mean(values))
-        stderr = float(np.std(values, ddof=1)) / n**0.5 if n > 1 else None
-        of = {"stderr": stderr, "n_seeds": n}
-        verdicts.append(
-            compare(
-                "pmp/wrong-model",
-                "four variables",
-                "PMP",
-                metric,
-                mean,
-                stderr=stderr,
-                n_seeds=n,
-            )
-        )
+        mean, stderr = mean_and_stderr(row[metric])
+        of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(row[metric])}
+        cell = ("pmp/wrong-model", "four variables", "PMP", metric)
+        verdicts.append(compare(*cell, mean, **of))
         verdicts.append(claim(f"PMP: {metric}", mean, "at least", low, **of))
         verdicts.append(claim(f"PMP: {metric}", mean, "at most", high, **of))
     return verdicts
 
 
-_FULL = ToyConfig(n_seeds=20, n_judged=1_000_000)
-
-WRONG_MODEL = Experiment(
+EXPERIMENT = Experiment(
     id="pmp/wrong-model",
     title="A wrong model that samples well",
-    presets={"quick": ToyConfig(n_seeds=3, n_judged=100_000), "full": _FULL},
-    run=run_toy,
+    presets={
+        "quick": ToyConfig(n_seeds=3, n_judged=100_000),
+        "full": ToyConfig(n_seeds=20, n_judged=1_000_000),
+    },
+    cells=cells,
+    job=toy_job,
+    arrays={"*": "{name}/{cell}"},
+    stack=True,
+    extras=law_of_the_data,
     figure=draw_toy,
     check=check_toy,
-    resumes=True,
+    parallel=False,  # seconds of work: starting processes would cost more
 )

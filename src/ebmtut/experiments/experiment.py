@@ -1,0 +1,384 @@
+"""A row of the facts as one declaration, and the runner that all rows share."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.deadlines import OutOfTime
+from ebmtut.experiments.facts import lookup
+from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
+from ebmtut.experiments.registry import SCALES
+from ebmtut.experiments.verdicts import Verdict
+from ebmtut.random import check_seed
+from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Experiment", "Names", "Runs", "nested", "resolve_device"]
+
+DEVICES = ("auto", "cpu", "cuda")
+
+C = TypeVar("C")
+
+#: A cell of a table: method and column, say. The empty one is the whole row.
+Names = tuple[str, ...]
+#: The outcomes of each cell, one a seed.
+Runs = Mapping[Names, list[Outcome]]
+
+
+def _whole(config: Any) -> Mapping[Names, Mapping[str, Any]]:
+    return {(): {"config": config}}
+
+
+def _as_configured(config: Any, names: Names) -> int:
+    return getattr(config, "n_seeds", 1) if names else 1
+
+
+def _nothing(config: Any, seed: int) -> Outcome:
+    return Outcome()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[C]):
+    """A figure or table as a computation: what it is, and nothing of how it runs.
+
+    Attributes
+    ----------
+    id, title
+        The row of the facts; a short title.
+    presets
+        The configuration, a frozen dataclass, of each scale that is defined.
+    job
+        ``job(**cell, seed=...) -> Outcome``, which also gets ``device`` ("cpu" or
+        "cuda") and ``checkpoint`` (a path, None where nothing is kept) if it has
+        parameters of these names. Importable: workers call it by name.
+    cells
+        ``cells(config)`` names the cells of the table and gives the arguments of
+        their jobs. Without it the row is one job, of ``config`` and ``seed``, whose
+        outcome is the result: for a row that is no table.
+    n_seeds
+        ``n_seeds(config, names)``: how often a cell is repeated, with seeds ``seed``,
+        ``seed + 1`` and so on; by default ``config.n_seeds`` if there is one, else 1.
+    arrays
+        Under which names the result keeps a job's arrays: ``{"coupling": "{cell}"}``
+        keeps ``coupling`` as ``method/column``, ``"*"`` stands for all others, whose
+        name is ``{name}``. What is not named is not kept.
+    stack
+        Whether arrays are stacked over the seeds; else the first seed's are kept (the
+        first that has them).
+    gather
+        ``gather(config, runs) -> Outcome``, in place of the nested table of lists and
+        of `arrays`, where the result has another form.
+    extras
+        ``extras(config, seed) -> Outcome``: truth, null and exact rows.
+    figure
+        ``figure(result) -> Figure``, a pure function.
+    check
+        ``check(result) -> list of Verdict``, by `compare` and `claim`.
+    devices
+        Where its jobs can run: "cpu", "cuda" or both.
+    parallel
+        Whether jobs may run beside each other. Not those whose time is the result,
+        or that spread over the cores by themselves.
+    """
+
+    id: str
+    title: str
+    presets: Mapping[str, C]
+    job: Callable[..., Outcome]
+    figure: Callable[..., Figure]
+    check: Callable[[Result], list[Verdict]]
+    cells: Callable[[C], Mapping[Any, Mapping[str, Any]]] = _whole
+    n_seeds: Callable[[C, Names], int] = _as_configured
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    stack: bool = False
+    gather: Callable[[C, Runs], Outcome] | None = None
+    extras: Callable[[C, int], Outcome] = _nothing
+    devices: tuple[str, ...] = ("cpu",)
+    parallel: bool = True
+
+    def config(self, scale: str, **knobs: Any) -> C:
+        """Return the preset of a scale, with some fields set otherwise.
+
+        Parameters
+        ----------
+        scale
+            One of the row's presets.
+        knobs
+            Fields of the configuration; a mapping changes fields of a field.
+
+        Raises
+        ------
+        InputError
+            If the row has no such scale, or its configuration no such field; the
+            message lists those that there are.
+        """
+        return _changed(lookup(f"scale of {self.id}", scale, self.presets), knobs)
+
+    def device(self, name: str) -> str:
+        """Turn a device's name into one that is there and that the row can use.
+
+        Raises
+        ------
+        InputError
+            If there is none such, or the row does not run on it.
+        """
+        check_choice("device", name, DEVICES)
+        if name == "auto" and "cuda" not in self.devices:
+            return "cpu"
+        if name not in ("auto", *self.devices):
+            can = ", ".join(self.devices)
+            raise InputError(f"device must be auto, {can} for {self.id}, got {name!r}")
+        return resolve_device(name)
+
+    def run(
+        self,
+        scale: str | C = "quick",
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        progress: bool = False,
+        checkpoints: str | Path | None = None,
+        time_limit: float | None = None,
+        **knobs: Any,
+    ) -> Result:
+        """Compute the row.
+
+        Parameters
+        ----------
+        scale
+            One of the presets, or a configuration. The result says which scale it
+            is; a configuration that is no preset counts as "quick".
+        seed
+            Of the first run of each cell, from 0 to 2**62.
+        device
+            "cpu", "cuda" or "auto", which takes the best that the row can use.
+        progress
+            Whether to show a progress bar over jobs.
+        checkpoints
+            A folder that outlives a killed run: the same call goes on from it.
+        time_limit
+            Minutes after which no further job begins, and those that keep a
+            checkpoint stop; needs ``checkpoints``.
+        knobs
+            Fields of the configuration that are set otherwise, as for `config`.
+
+        Raises
+        ------
+        InputError
+            Before any work, if a value cannot be.
+        OutOfTime
+            If jobs are left at the time limit.
+        """
+        started = time.time()
+        if isinstance(scale, str):
+            config = self.config(scale, **knobs)
+        else:
+            config = _changed(scale, knobs)
+            scale = next((n for n, c in self.presets.items() if c == config), "quick")
+        check_seed(seed)
+        device = self.device(device)
+        folder = None if checkpoints is None else Path(checkpoints)
+        if time_limit is not None:
+            check_range("time_limit", time_limit, low=0)
+            if folder is None:
+                raise InputError("time_limit needs checkpoints, a folder to go on from")
+        jobs, places = self._jobs(config, seed, device, folder)
+        try:
+            outcomes = run_jobs(
+                self.job,
+                jobs,
+                folder=folder,
+                n_workers=None if self.parallel and device == "cpu" else 1,
+                progress=progress,
+                label=self.id,
+                stop_at=None if time_limit is None else started + 60 * time_limit,
+            )
+        except OutOfTime as error:
+            raise OutOfTime(
+                f"{self.id}: the time limit of {time_limit:g} minutes is over, "
+                f"{error}; the same command goes on from there"
+            ) from None
+        runs = {c: [outcomes[name] for name in names] for c, names in places.items()}
+        extras = self.extras(config, seed)
+        table = self._gathered(config, runs)
+        commits = {"commits": commits_of(outcomes)}
+        return Result(
+            self.id,
+            scale,
+            asdict(config),  # type: ignore[call-overload]
+            table.scalars | extras.scalars | commits,
+            extras.arrays | table.arrays,
+            collect_provenance(
+                seed=seed,
+                device=device,
+                started=started,
+                jobs_s=sum(outcome.seconds for outcome in outcomes.values()),
+            ),
+        )
+
+    def _jobs(
+        self, config: C, seed: int, device: str, folder: Path | None
+    ) -> tuple[dict[str, dict[str, Any]], dict[Names, list[str]]]:
+        """Return the jobs by name, seed by seed, and the names of each cell's."""
+        takes = inspect.signature(self.job).parameters
+        given = {"device": device} if "device" in takes else {}
+        cells = {
+            (cell,) if isinstance(cell, str) else cell: arguments
+            for cell, arguments in self.cells(config).items()
+        }
+        counts = {cell: self.n_seeds(config, cell) for cell in cells}
+        jobs: dict[str, dict[str, Any]] = {}
+        places: dict[Names, list[str]] = {cell: [] for cell in cells}
+        for k in range(max(counts.values(), default=0)):
+            for cell in (c for c in cells if k < counts[c]):
+                name = _file_name(cell, seed + k)
+                if name in jobs:
+                    raise ValueError(f"two cells of {self.id} are named {name}")
+                jobs[name] = {**cells[cell], "seed": seed + k, **given}
+                if "checkpoint" in takes and folder is not None:
+                    jobs[name]["checkpoint"] = folder / "parts" / f"{name}.safetensors"
+                places[cell].append(name)
+        return jobs, places
+
+    def _gathered(self, config: C, runs: Runs) -> Outcome:
+        """Return the table of all cells, and the arrays that are kept."""
+        if self.gather is not None:
+            return self.gather(config, runs)
+        if list(runs) == [()]:
+            return runs[()][0]
+        arrays: dict[str, np.ndarray] = {}
+        for cell, found in runs.items():
+            for name in dict.fromkeys(name for run in found for name in run.arrays):
+                pattern = self.arrays.get(name, self.arrays.get("*"))
+                if pattern is None:
+                    continue
+                kept = [run.arrays[name] for run in found if name in run.arrays]
+                place = pattern.format(cell="/".join(cell), name=name)
+                arrays[place] = np.stack(kept) if self.stack else kept[0]
+        return Outcome({"table": nested(runs)}, arrays)
+
+    def stored(self, root: Path | None = None) -> Result | None:
+        """Return the stored result of the largest scale above "quick".
+
+        Parameters
+        ----------
+        root
+            Folder of the results; by default the project's own.
+
+        Returns
+        -------
+        Result or None
+            None if nothing is stored, after a line that says how to make it.
+        """
+        larger = [s for s in reversed(SCALES) if s != "quick" and s in self.presets]
+        for scale in larger:
+            try:
+                return load_result(self.id, scale, root)
+            except ResultNotFound:
+                continue
+        if larger:
+            print(f"not stored yet: ebmtut run {self.id} --scale {larger[-1]}")
+        return None
+
+    def show(self, result: Result | None, **options: Any) -> None:
+        """Draw a result and show the picture; nothing for no result.
+
+        Parameters
+        ----------
+        result
+            Of this row.
+        options
+            Of the row's `figure`.
+        """
+        if result is not None:
+            import matplotlib.pyplot as plt
+
+            self.figure(result, **options)
+            plt.show()
+
+    def report(self, result: Result | None, *, every: bool = False) -> None:
+        """Print the claims that a result does not keep, or what became of each.
+
+        Parameters
+        ----------
+        result
+            Of this row; nothing is printed for None.
+        every
+            Whether to print every claim with its verdict and its reason.
+        """
+        if result is None:
+            return
+        verdicts = self.check(result)
+        if every:
+            for verdict in verdicts:
+                print(f"{verdict.verdict}: {verdict.name}\n  {verdict.reason}")
+        else:
+            missed = [v.name for v in verdicts if v.verdict == "miss"]
+            print("claims that do not hold:", *missed or ["none"], sep="\n")
+
+
+def nested(runs: Runs, metrics: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a table of tables: ``[name][name]...[metric]`` lists the seeds.
+
+    Parameters
+    ----------
+    runs
+        Cells whose names are equally many.
+    metrics
+        As for `scalars_of`.
+    """
+    table: dict[str, Any] = {}
+    for cell, found in runs.items():
+        row = table
+        for name in cell[:-1]:
+            row = row.setdefault(name, {})
+        row[cell[-1]] = scalars_of(found, metrics)
+    return table
+
+
+def resolve_device(name: str) -> str:
+    """Turn "auto" into a device that is there.
+
+    Parameters
+    ----------
+    name
+        "auto", "cpu" or "cuda"; "auto" takes CUDA where there is one.
+
+    Raises
+    ------
+    InputError
+        If the name is another, or CUDA is asked for and not there.
+    """
+    check_choice("device", name, DEVICES)
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise InputError("device must be cpu or auto here, got 'cuda': no CUDA device")
+    if name == "auto":
+        return "cuda" if has_cuda else "cpu"
+    return name
+
+
+def _changed(config: Any, knobs: Mapping[str, Any], where: str = "") -> Any:
+    """Set fields of a configuration; a mapping sets fields of a field."""
+    fields = vars(config)
+    for name, value in knobs.items():
+        check_choice("parameter", where + name, [where + field for field in fields])
+        if isinstance(value, Mapping) and is_dataclass(fields[name]):
+            knobs = {**knobs, name: _changed(fields[name], value, f"{where}{name}.")}
+    return replace(config, **knobs)
+
+
+def _file_name(cell: Names, seed: int) -> str:
+    return re.sub(r"[^\w.+=-]+", "-", "-".join([*cell, str(seed)]))

@@ -1,0 +1,138 @@
+"""What a function computes, told by its code: a digest of all that it can reach.
+
+A stored outcome is used again only if the code that made it is today's. The whole
+package would be too much: a new caption would throw hours of work away. The lines
+of the one function would be too little: what it calls can change. So we follow the
+names in its compiled code through the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ebmtut import __version__
+from ebmtut.checks import InputError
+from ebmtut.results import to_json
+
+__all__ = ["code_digest"]
+
+
+def code_digest(function: Callable[..., Any], *others: object) -> str:
+    """Digest a function's code and all code and constants that it can reach.
+
+    Parameters
+    ----------
+    function
+        Where to begin. Followed are functions, methods, classes and constants of
+        this package and of the function's own; other packages are not.
+    others
+        Values whose classes are followed, too: the function's arguments.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits. Comments, docstrings, annotations and places of
+        lines do not change it; the version of Python may.
+    """
+    ours = {"ebmtut", function.__module__.partition(".")[0]}
+    parts: set[str] = {__version__}
+    seen: dict[int, object] = {}  # holds what it names, so that no id comes twice
+    waiting: list[object] = [function, *map(type, others)]
+    while waiting:
+        value = _unwrapped(waiting.pop())
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, Mapping):
+            waiting += _others(parts, "item", {str(k): v for k, v in value.items()})
+        elif isinstance(value, (list, tuple)):
+            waiting += _others(parts, "item", {str(k): v for k, v in enumerate(value)})
+        elif isinstance(value, partial):
+            waiting += [value.func, value.args, value.keywords]
+        elif str(getattr(value, "__module__", "")).partition(".")[0] not in ours:
+            continue
+        elif isinstance(value, FunctionType):
+            where = f"{value.__module__}.{value.__qualname__}"
+            parts.add(f"{where} {_code(value.__code__, value.__doc__)}")
+            named = _named(value, ours)
+            named["defaults"] = (value.__defaults__, value.__kwdefaults__)
+            cells = zip(
+                value.__code__.co_freevars, value.__closure__ or (), strict=True
+            )
+            named |= {name: cell.cell_contents for name, cell in cells}
+            waiting += _others(parts, where, named)
+        elif isinstance(value, type):
+            where = f"{value.__module__}.{value.__qualname__}"
+            own = {k: v for k, v in vars(value).items() if k not in _ABOUT}
+            waiting += [*_others(parts, where, own), *value.__bases__]
+        else:
+            waiting.append(type(value))
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]
+
+
+# Said about a class, no part of what it does.
+_ABOUT = {"__annotations__", "__doc__", "__firstlineno__", "__module__", "__dict__"}
+_ABOUT |= {"__dataclass_fields__", "__dataclass_params__", "__match_args__"}
+_ABOUT |= {"__parameters__", "__orig_bases__", "__weakref__", "__static_attributes__"}
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return what a decorator, a compiler or a descriptor is wrapped around."""
+    for name in ("__wrapped__", "py_func", "__func__", "fget"):
+        inner = value.__dict__.get(name) if isinstance(value, FunctionType) else None
+        if inner is None and not isinstance(value, (type, ModuleType, FunctionType)):
+            inner = getattr(value, name, None)
+        if callable(inner):
+            return _unwrapped(inner)
+    return value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _named(function: FunctionType, ours: set[str]) -> dict[str, Any]:
+    """Return what the names in a function's code stand for."""
+    names = list(_names(function.__code__))
+    found = {n: function.__globals__[n] for n in names if n in function.__globals__}
+    for module in [v for v in found.values() if isinstance(v, ModuleType)]:
+        if module.__name__.partition(".")[0] in ours:
+            found |= {n: vars(module)[n] for n in names if n in vars(module)}
+    return {n: v for n, v in found.items() if not isinstance(v, ModuleType)}
+
+
+def _others(parts: set[str], where: str, named: Mapping[str, Any]) -> list[Any]:
+    """Note the constants among what is named, and return the rest."""
+    rest = []
+    for name, value in named.items():
+        if callable(value):
+            rest.append(value)
+            continue
+        if isinstance(value, (set, frozenset)):
+            value = sorted(value, key=repr)
+        try:
+            parts.add(f"{where} {name} = {json.dumps(to_json(value))}")
+        except InputError:
+            rest.append(value)
+    return rest
+
+
+def _code(code: CodeType, doc: str | None) -> str:
+    """Return what a compiled function does, without its documentation."""
+    constants = []
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            constants.append(_code(constant, None))
+        elif isinstance(constant, frozenset):
+            constants.append(repr(sorted(map(repr, constant))))
+        elif constant is None or constant != doc:
+            constants.append(repr(constant))
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
