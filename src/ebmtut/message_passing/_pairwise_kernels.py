@@ -1,4 +1,7 @@
-"""Compiled max-product sweeps of pairwise models: plain arrays in, beliefs out.
+"""Compiled max-product sweeps of pairwise models, on the CPU, in threads.
+
+The reference is `ebmtut.message_passing.max_product_reference`, which is what a
+reader is shown.
 
 With h = w / 2 and d the damping, messages N are kept as
 
@@ -17,17 +20,176 @@ messages stay in the cache for all sweeps. On sparse graphs the chains are
 innermost.
 """
 
+from __future__ import annotations
+
 import math
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
+from ebmtut._compiled import in_threads
+from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 
-__all__ = ["row_sweeps", "sparse_sweeps"]
+__all__ = ["compiled_sweeps"]
 
 # Sums in any order: the only freedom that vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
+
+# With fewer non-zero pairs than this part, a matrix is swept as a graph.
+_SPARSE = 0.25
+# float32 numbers in a line of the cache, which is the widest vector, too.
+_LANES = 16
+
+
+def compiled_sweeps(
+    model: BoltzmannMachine | PairwiseGraph | RBM,
+    terms: PairTerms,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None,
+    n_sweeps: int,
+    damping: float,
+    symmetric: bool,
+    keep_messages: bool,
+) -> tuple[
+    Float[Tensor, "n_samples n_sites"], Float[Tensor, "n_samples 2 n_pairs"] | None
+]:
+    """Sweep as fits the kind of the model, its samples spread over threads.
+
+    Takes the messages to start from, or whether they start at w / 2 rather than
+    at 0. Returns the beliefs and, if they are kept, the messages.
+    """
+    dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
+    sparse = isinstance(model, PairwiseGraph)
+    if isinstance(model, BoltzmannMachine) and messages is None and not keep_messages:
+        some = terms.weight != 0
+        sparse = int(some.sum()) < _SPARSE * len(some)
+        if sparse:
+            first, second = terms.first[some], terms.second[some]
+            terms = PairTerms(first, second, terms.weight[some], terms.bias)
+    half = terms.weight.to(dtype) / 2
+    # The kernels keep n - w / 2, and so each site hears half its weights anyway.
+    lean = torch.zeros(unaries.shape[1], dtype=dtype)
+    lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
+    before = None if messages is None else messages.to(dtype)
+    task = (unaries.to(dtype) + lean, before, n_sweeps, damping)
+    if isinstance(model, PairwiseGraph) or sparse:
+        found, final = _sweep_edges(terms, *task, symmetric, keep_messages)
+    else:
+        found, final = _sweep_matrix(model, terms, *task, symmetric, keep_messages)
+    return found.to(unaries), None if final is None else final.to(unaries)
+
+
+# ------------------------------------------------------------- matrices: rows of pairs
+
+
+class Rows(NamedTuple):
+    """Pairs as rows of columns, every row from a multiple of 16 to another.
+
+    Attributes
+    ----------
+    half
+        Half weights, row after row, zero where there is no pair.
+    slots
+        Where in `half` each pair lies.
+    first
+        The column that a row starts with.
+    place
+        A row's site among the places; those of the columns come first.
+    n_columns
+        Columns, with what fills up the last line.
+    sites
+        The place of each site of the model.
+    n_places
+        Places, some of which may be no site.
+    """
+
+    half: Float[Tensor, " n_slots"]
+    slots: Int64[Tensor, " n_pairs"]
+    first: Int64[Tensor, " n_rows"]
+    place: Int64[Tensor, " n_rows"]
+    n_columns: int
+    sites: Int64[Tensor, " n_sites"]
+    n_places: int
+
+
+def rows_of(
+    model: BoltzmannMachine | RBM, terms: PairTerms, dtype: torch.dtype
+) -> Rows:
+    """Lay out the pairs of a matrix, in the order of its terms.
+
+    A Boltzmann machine's rows and columns are the same sites, and row i has the
+    columns j > i; an RBM's rows are its hidden units, its columns the visible.
+    """
+    sites = torch.arange(len(terms.bias))
+    if isinstance(model, RBM):
+        n_columns = _filled_up(model.n_visible)
+        sites[model.n_visible :] += n_columns - model.n_visible
+        row, column = terms.second - model.n_visible, terms.first
+        place = sites[model.n_visible :]
+        first = torch.zeros_like(place)
+    else:
+        n_columns = _filled_up(len(sites))
+        row, column, place = terms.first, terms.second, sites
+        first = (sites + 1) // _LANES * _LANES
+    n_places = max(n_columns, int(sites[-1]) + 1)
+    ends = (n_columns - first).cumsum(0)
+    slots = (ends - n_columns)[row] + column
+    half = torch.zeros(int(ends[-1]), dtype=dtype)
+    half[slots] = terms.weight.to(dtype) / 2
+    return Rows(half, slots, first, place, n_columns, sites, n_places)
+
+
+def _filled_up(n: int) -> int:
+    """Round n up to whole lines."""
+    return -(-n // _LANES) * _LANES
+
+
+def _sweep_matrix(
+    model: BoltzmannMachine | RBM,
+    terms: PairTerms,
+    unaries: Tensor,
+    before: Tensor | None,
+    n_sweeps: int,
+    damping: float,
+    symmetric: bool,
+    keep_messages: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Sweep a dense or a bipartite model; half its weights are in the unaries."""
+    rows = rows_of(model, terms, unaries.dtype)
+    places = unaries.new_zeros(len(unaries), rows.n_places)
+    places[:, rows.sites] = unaries
+    none = unaries.new_empty(0, 2, len(terms.weight))
+    start = none if before is None else before.contiguous()
+    end = none
+    if keep_messages:
+        end = unaries.new_empty(len(unaries), 2, len(terms.weight))
+    found = torch.empty_like(places)
+    number = places.numpy().dtype.type
+    half, slots, first, place = (x.numpy() for x in rows[:4])
+    arrays = [x.numpy() for x in (places, found, start, end)]
+
+    def work(part: slice) -> None:
+        row_sweeps(
+            half,
+            slots,
+            first,
+            place,
+            rows.n_columns,
+            *(array[part] for array in arrays),
+            int(isinstance(model, RBM)),  # whose pairs are (column, row)
+            number(0 if symmetric else -1 / (1 - damping)),
+            n_sweeps,
+            number(damping),
+            number(1 - damping),
+        )
+
+    in_threads(work, len(unaries), len(unaries) * n_sweeps * half.size)
+    return found[:, rows.sites], end if keep_messages else None
 
 
 @compiled
@@ -58,13 +220,13 @@ def row_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep all pairs of rows and columns, one chain after the other.
 
-    ``half``, ``slots``, ``first``, ``place`` and ``n_columns`` are those of
-    `ebmtut.message_passing._rows.Rows`. ``unaries`` (n_chains, n_places), the
-    columns' first, include the sum of a site's half weights; ``belief``, of its
-    shape, is filled. ``before`` (n_chains, 2, n_pairs) are the N to start from,
-    ``way`` being the one from rows to columns; if there are none, (0, 2, n_pairs),
-    all start at S = ``start`` |h|. ``after``, likewise, takes the last N. The
-    numbers ``start``, ``keep`` = d and ``new`` = 1 - d have the arrays' dtype.
+    ``half``, ``slots``, ``first``, ``place`` and ``n_columns`` are those of `Rows`.
+    ``unaries`` (n_chains, n_places), the columns' first, include the sum of a
+    site's half weights; ``belief``, of its shape, is filled. ``before``
+    (n_chains, 2, n_pairs) are the N to start from, ``way`` being the one from rows
+    to columns; if there are none, (0, 2, n_pairs), all start at S = ``start`` |h|.
+    ``after``, likewise, takes the last N. The numbers ``start``, ``keep`` = d and
+    ``new`` = 1 - d have the arrays' dtype.
     """
     n_chains, n_places = unaries.shape
     p, sums = np.empty(n_places, half.dtype), np.empty(n_places, half.dtype)
@@ -114,6 +276,58 @@ def row_sweeps(  # type: ignore[no-untyped-def]
                 c = math.copysign(new, half[at])
                 after[chain, way, e] = c * out[at] + half[at]
                 after[chain, 1 - way, e] = c * back[at] + half[at]
+
+
+# ----------------------------------------------------------- graphs: a list of edges
+
+
+def _sweep_edges(
+    terms: PairTerms,
+    unaries: Tensor,
+    before: Tensor | None,
+    n_sweeps: int,
+    damping: float,
+    symmetric: bool,
+    keep_messages: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Sweep the edges of a graph, as `_sweep_matrix` does a matrix."""
+    given = unaries.numpy()
+    number = given.dtype.type
+    half = (terms.weight.to(unaries.dtype) / 2).numpy()[:, None]
+    scale = np.copysign(number(1 - damping), half)
+    first, second = terms.first.numpy(), terms.second.numpy()
+    known = None if before is None else before.numpy()
+    end = np.empty((len(given), 2, len(half)), number) if keep_messages else None
+    found = np.empty_like(given)
+
+    def work(part: slice) -> None:
+        u = np.ascontiguousarray(given[part].T)
+        if known is None:
+            start = 0 * half if symmetric else -half / scale
+            ways = np.tile(start, (2, 1, u.shape[1]))
+        else:
+            ways = (known[part].transpose(1, 2, 0) - half) / scale
+        out, back = np.ascontiguousarray(ways)
+        beliefs = np.empty_like(u)
+        sparse_sweeps(
+            first,
+            second,
+            half[:, 0],
+            u,
+            beliefs,
+            out,
+            back,
+            n_sweeps,
+            number(damping),
+            number(1 - damping),
+        )
+        found[part] = beliefs.T
+        if end is not None:
+            end[part, 0] = (scale * out + half).T
+            end[part, 1] = (scale * back + half).T
+
+    in_threads(work, len(given), len(given) * n_sweeps * len(half))
+    return torch.from_numpy(found), None if end is None else torch.from_numpy(end)
 
 
 @compiled

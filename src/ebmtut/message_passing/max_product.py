@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
-from ebmtut.energies import BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing._sweeps import sweep_edges, sweep_matrix
+from ebmtut.message_passing._pairwise_kernels import compiled_sweeps
 from ebmtut.tensor_checks import check_floats
 
 __all__ = [
@@ -28,8 +29,36 @@ __all__ = [
 #: Where messages can start: at 0 as in the paper, or at half their weight.
 STARTS = ("zero", "symmetric")
 
-# With fewer non-zero pairs than this part, a matrix is swept as a graph.
-_SPARSE = 0.25
+
+def plain_sweeps(
+    terms: PairTerms,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None,
+    n_sweeps: int,
+    damping: float,
+    symmetric: bool,
+) -> tuple[Float[Tensor, "n_samples n_sites"], Float[Tensor, "n_samples 2 n_pairs"]]:
+    """Send all messages so many times; return beliefs and messages.
+
+    A message from i to j is one number, its log-odds n. With p the log-odds of i
+    from all that it hears but what j says, and alpha the damping,
+
+        n <- alpha n + (1 - alpha) [max(0, p + w) - max(0, p)]    (Eq. 6).
+    """
+    source = torch.cat([terms.first, terms.second])
+    target = torch.cat([terms.second, terms.first])
+    w = terms.weight.to(unaries).repeat(2)
+    if messages is None:
+        n = (w / 2 if symmetric else 0 * w).repeat(len(unaries), 1)
+    else:
+        n = messages.flatten(1).to(unaries)
+    for _ in range(n_sweeps):
+        beliefs = unaries.index_add(1, target, n)
+        back = n.roll(len(terms.weight), 1)  # the message the other way
+        p = beliefs[:, source] - back
+        update = (p + w).clamp(min=0) - p.clamp(min=0)
+        n = damping * n + (1 - damping) * update
+    return unaries.index_add(1, target, n), n.view(len(n), 2, -1)
 
 
 @dataclass
@@ -38,61 +67,59 @@ class MaxProductResult:
 
     Attributes
     ----------
-    x : Tensor
-        Decoded bits, belief > 0, shape (n_samples, n_sites).
-    beliefs : Tensor
-        Log-odds of the max-marginals, as max-product sees them, same shape.
-    messages : Tensor or None
-        Log-odds n of all messages, (n_samples, 2, n_pairs), in the order of
-        ``model.pair_terms()``: first to second site, then back.
+    x
+        Decoded bits, belief > 0.
+    beliefs
+        Log-odds of the max-marginals, as max-product sees them.
+    messages
+        Log-odds n of all messages, in the order of ``model.pair_terms()``: first
+        to second site, then back.
     """
 
-    x: Tensor
-    beliefs: Tensor
-    messages: Tensor | None = field(default=None, repr=False)
+    x: Float[Tensor, "n_samples n_sites"]
+    beliefs: Float[Tensor, "n_samples n_sites"]
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None = field(
+        default=None, repr=False
+    )
 
 
 def max_product(
     model: PairwiseModel,
-    unaries: Tensor,
+    unaries: Float[Tensor, "n_samples n_sites"],
     n_sweeps: int,
     *,
     damping: float = 0.5,
     init: str = "zero",
-    messages: Tensor | None = None,
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
     """Look for the most likely state by parallel, damped max-product.
 
     Exact on trees once every message has crossed the tree. On the CPU by
     compiled code, chosen by the kind of the model and its sparsity, with
-    samples spread over ``torch.get_num_threads()`` threads; elsewhere
+    samples spread over ``torch.get_num_threads()`` threads; elsewhere as
     `max_product_reference`.
 
     Parameters
     ----------
-    model : BoltzmannMachine, PairwiseGraph or RBM
+    model
         Its weights are used, its biases are not.
-    unaries : Tensor
-        What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites), floating, finite; without gradients. The sites of
-        an RBM are its visible units, then its hidden ones.
-    n_sweeps : int
+    unaries
+        What stands in for the biases, for example biases and noise; finite,
+        without gradients. The sites of an RBM are its visible units, then its
+        hidden ones.
+    n_sweeps
         Updates of all messages.
-    damping : float
+    damping
         Part of the old message that is kept, in [0, 1); the paper's alpha.
-    init : {"zero", "symmetric"}
+    init
         Where messages start. "zero" is the paper's n = 0, which takes every
         neighbour for a 0; "symmetric" is n = w / 2, which favours neither.
-    messages : Tensor, optional
+    messages
         Messages to start from instead, as `MaxProductResult` holds them.
-    return_messages : bool
+    return_messages
         Whether the result holds the messages; they take
         2 n_samples n_pairs numbers, which are not needed otherwise.
-
-    Returns
-    -------
-    MaxProductResult
 
     Raises
     ------
@@ -108,91 +135,45 @@ def max_product(
     -----
     See the chapter :doc:`/book/pmp/index`.
     """
-    terms, unaries, messages = _checked(
-        model, unaries, n_sweeps, damping, init, messages
-    )
-    if unaries.device.type != "cpu":
-        return max_product_reference(
-            model,
-            unaries,
-            n_sweeps,
-            damping=damping,
-            init=init,
-            messages=messages,
-            return_messages=return_messages,
-        )
-    dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
-    sparse = isinstance(model, PairwiseGraph)
-    if isinstance(model, BoltzmannMachine) and messages is None and not return_messages:
-        some = terms.weight != 0
-        sparse = int(some.sum()) < _SPARSE * len(some)
-        if sparse:
-            first, second = terms.first[some], terms.second[some]
-            terms = PairTerms(first, second, terms.weight[some], terms.bias)
-    half = terms.weight.to(dtype) / 2
-    # The kernels keep n - w / 2, and so each site hears half its weights anyway.
-    lean = torch.zeros(unaries.shape[1], dtype=dtype)
-    lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
-    before = None if messages is None else messages.to(dtype)
-    task = (unaries.to(dtype) + lean, before, init == "symmetric", return_messages)
-    if isinstance(model, PairwiseGraph) or sparse:
-        found, final = sweep_edges(terms, *task, n_sweeps, damping)
-    else:
-        found, final = sweep_matrix(model, terms, *task, n_sweeps, damping)
-    found = found.to(unaries.dtype)
-    final = None if final is None else final.to(unaries.dtype)
-    return MaxProductResult((found > 0).to(unaries.dtype), found, final)
+    task = _checked(model, unaries, messages, n_sweeps, damping, init)
+    if unaries.device.type == "cpu":
+        return _decode(*compiled_sweeps(model, *task, return_messages))
+    beliefs, final = plain_sweeps(*task)
+    return _decode(beliefs, final if return_messages else None)
 
 
 def max_product_reference(
     model: PairwiseModel,
-    unaries: Tensor,
+    unaries: Float[Tensor, "n_samples n_sites"],
     n_sweeps: int,
     *,
     damping: float = 0.5,
     init: str = "zero",
-    messages: Tensor | None = None,
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
     """Do what `max_product` does in plain torch, on any device.
 
     Takes, returns and raises the same.
     """
-    terms, unaries, messages = _checked(
-        model, unaries, n_sweeps, damping, init, messages
-    )
-    weight = terms.weight.to(unaries)
-    source = torch.cat([terms.first, terms.second])
-    target = torch.cat([terms.second, terms.first])
-    w = weight.repeat(2)
-    if messages is None:
-        n = (w / 2 if init == "symmetric" else 0 * w).repeat(len(unaries), 1)
-    else:
-        n = messages.flatten(1).to(unaries)
+    task = _checked(model, unaries, messages, n_sweeps, damping, init)
+    beliefs, final = plain_sweeps(*task)
+    return _decode(beliefs, final if return_messages else None)
 
-    def heard(n: Tensor) -> Tensor:
-        """Unaries and all incoming messages of each site."""
-        return unaries.index_add(1, target, n)
 
-    for _ in range(n_sweeps):
-        back = n.roll(len(weight), 1)  # the message the other way
-        p = heard(n)[:, source] - back
-        update = (p + w).clamp(min=0) - p.clamp(min=0)  # Eq. 6
-        n = damping * n + (1 - damping) * update
-    beliefs = heard(n)
-    final = n.view(len(n), 2, -1) if return_messages else None
-    return MaxProductResult((beliefs > 0).to(unaries.dtype), beliefs, final)
+def _decode(beliefs: Tensor, messages: Tensor | None) -> MaxProductResult:
+    return MaxProductResult((beliefs > 0).to(beliefs), beliefs, messages)
 
 
 def _checked(
     model: PairwiseModel,
     unaries: Tensor,
+    messages: Tensor | None,
     n_sweeps: int,
     damping: float,
     init: str,
-    messages: Tensor | None,
-) -> tuple[PairTerms, Tensor, Tensor | None]:
-    """Pairs, unaries and messages, the latter two without a gradient."""
+) -> tuple[PairTerms, Tensor, Tensor | None, int, float, bool]:
+    """All that sweeps take, the tensors without a gradient."""
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
@@ -201,4 +182,4 @@ def _checked(
     if messages is not None:
         shape = (len(unaries), 2, len(terms.weight))
         messages = check_floats("messages", messages, shape)
-    return terms, unaries, messages
+    return terms, unaries, messages, n_sweeps, damping, init == "symmetric"
