@@ -1,11 +1,29 @@
-"""What all tests share: one thread each, so that workers do not fight for cores."""
+"""What all tests share: one thread each, and calls that keep to the signatures."""
 
 import os
+from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
+
+from tests import signatures
+
+SOURCE = Path(__file__).parents[1] / "src"
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+
+def modules():
+    """Every module but those with functions that numba compiles: it takes them bare."""
+    for file in (SOURCE / "ebmtut").rglob("*.py"):
+        if file.stem != "__init__" and "@compiled" not in file.read_text("utf-8"):
+            yield ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+
+
+install_import_hook(
+    list(modules()), f"{signatures.__name__}.{signatures.checked_when_done.__name__}"
+)
 
 
 @pytest.fixture

@@ -10,6 +10,12 @@ from sphinx.ext import autosummary
 __all__ = ["plain_signs", "setup"]
 
 _BACK_LINK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
+# How autodoc writes the types that the code gives a name to.
+_ALIASES = {
+    "~collections.abc.Callable["
+    "[~jaxtyping.Float[Tensor, 'batch n_sites']], "
+    "~jaxtyping.Float[Tensor, 'batch']]": "EnergyFunction",
+}
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
 
@@ -68,6 +74,22 @@ def _repair_docstring(
     lines: list[str],
 ) -> None:
     lines[:] = plain_signs(lines)
+
+
+def _name_aliases(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Call a long type by the name that the package gives it."""
+    for text, alias in _ALIASES.items():
+        signature = signature and signature.replace(text, alias)
+        returns = returns and returns.replace(text, alias)
+    return signature, returns
 
 
 def _is_thebe(item: Any) -> bool:
@@ -130,6 +152,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
+    app.connect("autodoc-process-signature", _name_aliases)
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)

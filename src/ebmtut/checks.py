@@ -54,15 +54,15 @@ def check_range(
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    value : float
+    value
         The number to check.
-    low, high : float, optional
+    low, high
         Bounds; None leaves that side open.
-    include_low, include_high : bool
+    include_low, include_high
         Whether a bound itself is allowed.
-    integer : bool
+    integer
         Whether only integers are allowed.
 
     Raises
@@ -103,11 +103,11 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    value : str
+    value
         The choice to check.
-    choices : iterable of str
+    choices
         What exists.
 
     Raises
@@ -130,11 +130,11 @@ def check_type(name: str, value: object, *types: type) -> None:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    value : object
+    value
         What to check.
-    *types : type
+    *types
         The classes, at least one.
 
     Raises

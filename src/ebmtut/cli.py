@@ -35,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Parameters
     ----------
-    arguments : sequence of str, optional
+    arguments
         The words after ``ebmtut``; by default those of this process.
 
     Returns
     -------
-    int
+    status
         0; 2 after one line on stderr if a value cannot be worked with; 124 if a
         time limit ended it before the work; 130 if interrupted from the keyboard.
     """

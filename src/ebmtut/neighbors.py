@@ -6,6 +6,7 @@ evaluated; the first-order Taylor expansion costs one gradient.
 """
 
 import torch
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -17,31 +18,30 @@ __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
 
 def neighbor_log_ratios(
     energy: EnergyFunction,
-    x: Tensor,
+    x: Real[Tensor, "batch n_sites"],
     *,
     n_states: int = 2,
     chunk: int = 2**15,
-) -> Tensor:
+) -> Float[Tensor, "batch n_sites"] | Float[Tensor, "batch n_sites n_states"]:
     """Exact log p(y) - log p(x) for all y that differ from x at one site.
 
     Parameters
     ----------
-    energy : Energy or callable
-        Maps states (batch, n_sites) to energies (batch,); a method
-        `flip_log_ratios(x)`, where it has one, gives the answer for bits.
-    x : Tensor
-        States, shape (batch, n_sites): bits where `n_states` is 2, else
-        values 0, ..., n_states - 1.
-    n_states : int
+    energy
+        Its method `flip_log_ratios(x)`, where it has one, gives the answer for
+        bits.
+    x
+        Bits where `n_states` is 2, else values 0, ..., n_states - 1.
+    n_states
         Number of states of a site.
-    chunk : int
+    chunk
         Most neighbours evaluated at once.
 
     Returns
     -------
-    Tensor
-        For two states the ratios of flips, shape (batch, n_sites). For more,
-        shape (batch, n_sites, n_states), zero at the current state.
+    log_ratios
+        For two states those of the flips. For more, of every value of every
+        site, zero at the current one.
 
     Raises
     ------
@@ -77,7 +77,9 @@ def neighbor_log_ratios(
     return ratios.new_zeros(batch, n_sites, n_states).scatter(2, target, ratios)
 
 
-def taylor_log_ratios(energy: EnergyFunction, x: Tensor) -> Tensor:
+def taylor_log_ratios(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, "batch n_sites"]:
     """First-order estimate of log p(x with site i flipped) - log p(x).
 
     Exact where the energy is linear in every single bit, as any quadratic
@@ -85,15 +87,15 @@ def taylor_log_ratios(energy: EnergyFunction, x: Tensor) -> Tensor:
 
     Parameters
     ----------
-    energy : Energy or callable
-        Differentiable map from states (batch, n_sites) to energies (batch,).
-    x : Tensor
-        Bits, shape (batch, n_sites).
+    energy
+        Differentiable.
+    x
+        Bits.
 
     Returns
     -------
-    Tensor
-        Shape (batch, n_sites), detached.
+    log_ratios
+        Detached.
 
     Raises
     ------

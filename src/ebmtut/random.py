@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -30,14 +31,10 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
 
     Parameters
     ----------
-    seed : int
+    seed
         At least 0 and less than 2**63.
-    device : str or torch.device
+    device
         Where the draws will be made.
-
-    Returns
-    -------
-    torch.Generator
 
     Raises
     ------
@@ -59,7 +56,7 @@ def check_seed(seed: int) -> None:
 
     Parameters
     ----------
-    seed : int
+    seed
         At least 0 and at most 2**62.
 
     Raises
@@ -77,9 +74,9 @@ def check_generator(
 
     Parameters
     ----------
-    generator : torch.Generator
+    generator
         What to check.
-    device : str or torch.device
+    device
         Where the draws will be made; only its type counts.
 
     Raises
@@ -100,12 +97,12 @@ def spawn_seed(generator: torch.Generator) -> int:
 
     Parameters
     ----------
-    generator : torch.Generator
+    generator
         Advanced by one draw.
 
     Returns
     -------
-    int
+    seed
         Uniform on 0, ..., 2**63 - 2.
     """
     check_type("generator", generator, torch.Generator)
@@ -113,28 +110,32 @@ def spawn_seed(generator: torch.Generator) -> int:
     return int(seed)
 
 
-def bernoulli(probs: Tensor, *, generator: torch.Generator) -> Tensor:
+def bernoulli(
+    probs: Float[Tensor, "*shape"], *, generator: torch.Generator
+) -> Float[Tensor, "*shape"]:
     """Draw bits, each with its own probability of being 1.
 
     Parameters
     ----------
-    probs : Tensor
-        Probabilities in [0, 1], any shape. Only their dtype, floating, is
-        checked, since this is the innermost line of every sampler.
-    generator : torch.Generator
+    probs
+        In [0, 1]. Only their dtype, floating, is checked, since this is the
+        innermost line of every sampler.
+    generator
         On the device of `probs`.
 
     Returns
     -------
-    Tensor
-        Values 0 and 1, of the shape, dtype and device of `probs`.
+    bits
+        0 and 1, of the dtype and device of `probs`.
     """
     check_floating("probs", probs.dtype)
     u = _uniform(probs.shape, generator, probs.dtype, probs.device)
     return (u < probs).to(probs.dtype)
 
 
-def bernoulli_indices(n: int, prob: float, *, generator: torch.Generator) -> Tensor:
+def bernoulli_indices(
+    n: int, prob: float, *, generator: torch.Generator
+) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 
     Costs n * prob draws where `bernoulli` costs n: the gaps between the ones
@@ -142,17 +143,17 @@ def bernoulli_indices(n: int, prob: float, *, generator: torch.Generator) -> Ten
 
     Parameters
     ----------
-    n : int
+    n
         Number of bits.
-    prob : float
+    prob
         Probability of a one, in (0, 1).
-    generator : torch.Generator
+    generator
         Its device is that of the indices.
 
     Returns
     -------
-    Tensor
-        Increasing, int64, on average ``n * prob`` of them.
+    indices
+        Increasing, on average ``n * prob`` of them.
 
     Raises
     ------
@@ -176,22 +177,20 @@ def bernoulli_indices(n: int, prob: float, *, generator: torch.Generator) -> Ten
     return found[(found >= 0) & (found < n)].long()
 
 
-def categorical(logits: Tensor, *, generator: torch.Generator) -> Tensor:
+def categorical(
+    logits: Float[Tensor, "*batch n_states"], *, generator: torch.Generator
+) -> Int[Tensor, "*batch"]:
     """Draw indices from the categorical laws of the last dimension.
 
     The largest of independently Gumbel-perturbed logits has this law.
 
     Parameters
     ----------
-    logits : Tensor
-        Unnormalised log-probabilities, shape (..., n), floating; -inf excludes.
-    generator : torch.Generator
+    logits
+        Unnormalised log-probabilities; -inf excludes.
+    generator
         On the device of `logits`.
 
-    Returns
-    -------
-    Tensor
-        Indices, int64, shape (...).
     """
     check_floating("logits", logits.dtype)
     noise = gumbel(
@@ -206,23 +205,19 @@ def exponential(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float[Tensor, "..."]:
     """Draw from the exponential law of mean 1; never exactly 0.
 
     Parameters
     ----------
-    shape : sequence of int
+    shape
         Shape of the result.
-    generator : torch.Generator
+    generator
         On `device`.
-    dtype : torch.dtype
+    dtype
         Floating dtype of the result.
-    device : str or torch.device
+    device
         Device of the result.
-
-    Returns
-    -------
-    Tensor
 
     Raises
     ------
@@ -242,7 +237,7 @@ def gumbel(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float[Tensor, "..."]:
     """Draw from the standard Gumbel law, P(G <= g) = exp(-exp(-g)).
 
     Parameters
@@ -252,7 +247,7 @@ def gumbel(
 
     Returns
     -------
-    Tensor
+    noise
         Always finite.
     """
     e = exponential(shape, generator=generator, dtype=_wide(dtype), device=device)
@@ -265,7 +260,7 @@ def logistic(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float[Tensor, "..."]:
     """Draw from the standard logistic law, the difference of two Gumbels.
 
     Parameters
@@ -275,7 +270,7 @@ def logistic(
 
     Returns
     -------
-    Tensor
+    noise
         Always finite.
     """
     u = _uniform(shape, generator, dtype, device)
@@ -288,7 +283,7 @@ def _uniform(
     generator: torch.Generator,
     dtype: torch.dtype,
     device: str | torch.device,
-) -> Tensor:
+) -> Float[Tensor, "..."]:
     check_floating("dtype", dtype)
     check_generator(generator, device)
     return torch.rand(

@@ -20,12 +20,8 @@ def constant(value: float) -> Schedule:
 
     Parameters
     ----------
-    value : float
+    value
         The value.
-
-    Returns
-    -------
-    Schedule
     """
     check_range("value", value)
     return lambda step: value
@@ -36,14 +32,10 @@ def linear(start: float, stop: float, n_steps: int) -> Schedule:
 
     Parameters
     ----------
-    start, stop : float
+    start, stop
         Values at the first and the last step.
-    n_steps : int
+    n_steps
         Number of steps, at least 1; a single step has the value `stop`.
-
-    Returns
-    -------
-    Schedule
     """
     fraction = _fraction(start, stop, n_steps)
     return lambda step: start + (stop - start) * fraction(step)
@@ -56,10 +48,6 @@ def cosine(start: float, stop: float, n_steps: int) -> Schedule:
     ----------
     start, stop, n_steps
         As in `linear`.
-
-    Returns
-    -------
-    Schedule
     """
     fraction = _fraction(start, stop, n_steps)
     return lambda step: (
@@ -72,14 +60,10 @@ def geometric(start: float, stop: float, n_steps: int) -> Schedule:
 
     Parameters
     ----------
-    start, stop : float
+    start, stop
         Positive values at the first and the last step.
-    n_steps : int
+    n_steps
         As in `linear`.
-
-    Returns
-    -------
-    Schedule
     """
     check_range("start", start, low=0, include_low=False)
     check_range("stop", stop, low=0, include_low=False)
@@ -93,14 +77,10 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
 
     Parameters
     ----------
-    schedule : Schedule
+    schedule
         What to scale.
-    n_warmup : int
+    n_warmup
         Steps until the full value; 0 changes nothing.
-
-    Returns
-    -------
-    Schedule
     """
     check_range("n_warmup", n_warmup, low=0, integer=True)
     check_type("schedule", schedule, Callable)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -26,18 +27,18 @@ GRAY_MAGNITUDE_BITS = 15
 _MAX_ENUMERATED_BITS = 24
 
 
-def bits_to_spins(x: Tensor) -> Tensor:
+def bits_to_spins(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Map bits 0, 1 to spins -1, +1.
 
     Parameters
     ----------
-    x : Tensor
-        Bits, any shape, floating.
+    x
+        Bits.
 
     Returns
     -------
-    Tensor
-        2x - 1, same shape and dtype.
+    s
+        2x - 1, of the same dtype.
 
     Raises
     ------
@@ -48,39 +49,36 @@ def bits_to_spins(x: Tensor) -> Tensor:
     return 2 * x - 1
 
 
-def spins_to_bits(s: Tensor) -> Tensor:
+def spins_to_bits(s: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Map spins -1, +1 to bits 0, 1.
 
     Parameters
     ----------
-    s : Tensor
-        Spins, any shape, floating.
+    s
+        Spins.
 
     Returns
     -------
-    Tensor
-        (s + 1) / 2, same shape and dtype.
+    x
+        (s + 1) / 2, of the same dtype.
     """
     return (s + 1) / 2
 
 
-def one_hot(x: Tensor, n_states: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
+def one_hot(
+    x: Real[Tensor, "*shape"], n_states: int, *, dtype: torch.dtype = torch.float32
+) -> Real[Tensor, "*shape n_states"]:
     """Encode integer states as unit vectors.
 
     Parameters
     ----------
-    x : Tensor
-        States 0, ..., n_states - 1, any shape; integer, or floating with
-        integer values.
-    n_states : int
+    x
+        States 0, ..., n_states - 1; integer, or floating with integer values.
+    n_states
         Number of states.
-    dtype : torch.dtype
+    dtype
         Dtype of the result.
 
-    Returns
-    -------
-    Tensor
-        Shape (*x.shape, n_states).
 
     Raises
     ------
@@ -93,22 +91,22 @@ def one_hot(x: Tensor, n_states: int, *, dtype: torch.dtype = torch.float32) -> 
 
 def enumerate_states(
     n_sites: int, n_states: int = 2, *, dtype: torch.dtype = torch.float64
-) -> Tensor:
+) -> Real[Tensor, "n_all n_sites"]:
     """List every state; the first site is the most significant digit.
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites.
-    n_states : int
+    n_states
         Number of states of a site.
-    dtype : torch.dtype
+    dtype
         Dtype of the result.
 
     Returns
     -------
-    Tensor
-        Shape (n_states**n_sites, n_sites); row k has the digits of k.
+    states
+        All ``n_states**n_sites``; row k has the digits of k.
 
     Raises
     ------
@@ -127,29 +125,24 @@ def enumerate_states(
 
 
 def index_to_states(
-    index: Tensor,
+    index: Int[Tensor, " batch"],
     n_sites: int,
     n_states: int = 2,
     *,
     dtype: torch.dtype = torch.float64,
-) -> Tensor:
+) -> Real[Tensor, "batch n_sites"]:
     """Write integers in base `n_states`, most significant digit first.
 
     Parameters
     ----------
-    index : Tensor
-        Integers 0, ..., n_states**n_sites - 1, shape (batch,), int64.
-    n_sites : int
+    index
+        0, ..., n_states**n_sites - 1.
+    n_sites
         Number of digits.
-    n_states : int
+    n_states
         The base.
-    dtype : torch.dtype
+    dtype
         Dtype of the result.
-
-    Returns
-    -------
-    Tensor
-        Shape (batch, n_sites).
 
     Raises
     ------
@@ -170,21 +163,18 @@ def index_to_states(
     return ((index[:, None] // place) % n_states).to(dtype)
 
 
-def states_to_index(x: Tensor, n_states: int = 2) -> Tensor:
+def states_to_index(
+    x: Real[Tensor, "batch n_sites"], n_states: int = 2
+) -> Int[Tensor, " batch"]:
     """Rows of `enumerate_states` at which states stand.
 
     Parameters
     ----------
-    x : Tensor
-        States, shape (batch, n_sites), integer or floating with integer
-        values.
-    n_states : int
+    x
+        States, integer or floating with integer values.
+    n_states
         Number of states of a site.
 
-    Returns
-    -------
-    Tensor
-        Indices, shape (batch,), int64.
 
     Raises
     ------
@@ -199,7 +189,9 @@ def states_to_index(x: Tensor, n_states: int = 2) -> Tensor:
     return (x.long() * _place_values(n_sites, n_states, x.device)).sum(dim=1)
 
 
-def gray_encode(points: Tensor, scale: float) -> Tensor:
+def gray_encode(
+    points: Float[Tensor, "n_points 2"], scale: float
+) -> Float[Tensor, "n_points 32"]:
     """Encode points of the plane as 32 bits, as the density literature does.
 
     A coordinate v takes a sign bit (1 if v < 0) and then 15 bits, most
@@ -210,15 +202,15 @@ def gray_encode(points: Tensor, scale: float) -> Tensor:
 
     Parameters
     ----------
-    points : Tensor
-        Shape (n, 2), floating, with |points| * scale < 2**15.
-    scale : float
+    points
+        With |points| * scale < 2**15.
+    scale
         Cells a unit of length.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n, 32), dtype of `points`.
+    bits
+        Of the dtype of `points`.
 
     Raises
     ------
@@ -244,16 +236,18 @@ def gray_encode(points: Tensor, scale: float) -> Tensor:
     return torch.cat([sign, bits], dim=-1).flatten(1).to(points.dtype)
 
 
-def gray_decode(bits: Tensor, scale: float, *, center: bool = False) -> Tensor:
+def gray_decode(
+    bits: Float[Tensor, "n_points 32"], scale: float, *, center: bool = False
+) -> Float[Tensor, "n_points 2"]:
     """Decode 32 bits to a point of their cell.
 
     Parameters
     ----------
-    bits : Tensor
-        Shape (n, 32), as `gray_encode` makes them.
-    scale : float
+    bits
+        As `gray_encode` makes them.
+    scale
         Cells a unit of length.
-    center : bool
+    center
         False takes the cell's corner nearest to the origin, as the
         literature does; encoding that corner again may fall one cell short
         by rounding, and forgets the sign of a zero. True takes the centre,
@@ -261,8 +255,8 @@ def gray_decode(bits: Tensor, scale: float, *, center: bool = False) -> Tensor:
 
     Returns
     -------
-    Tensor
-        Points, shape (n, 2), dtype of `bits`.
+    points
+        Of the dtype of `bits`.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from ebmtut.checks import InputError
@@ -22,11 +23,11 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    tensor : Tensor
+    tensor
         The tensor to check.
-    shape : sequence of int or None
+    shape
         The sizes; None allows any size.
 
     Raises
@@ -48,14 +49,14 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
         raise InputError(f"{name} must have shape {want}, got {got}")
 
 
-def check_finite(name: str, tensor: Tensor) -> None:
+def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
     """Require that every entry is finite.
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    tensor : Tensor
+    tensor
         The tensor to check.
 
     Raises
@@ -75,9 +76,9 @@ def check_floating(name: str, dtype: torch.dtype) -> None:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    dtype : torch.dtype
+    dtype
         The dtype to check.
 
     Raises
@@ -89,21 +90,23 @@ def check_floating(name: str, dtype: torch.dtype) -> None:
         raise InputError(f"{name} must be floating, got {dtype}")
 
 
-def check_floats(name: str, tensor: object, shape: Sequence[int | None]) -> Tensor:
+def check_floats(
+    name: str, tensor: object, shape: Sequence[int | None]
+) -> Float[Tensor, "..."]:
     """Require a tensor of floating dtype, of a given shape, that is finite.
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    tensor : Tensor
+    tensor
         The tensor to check.
-    shape : sequence of int or None
+    shape
         The sizes; None allows any size.
 
     Returns
     -------
-    Tensor
+    tensor
         The same tensor, without its gradient.
 
     Raises
@@ -119,16 +122,18 @@ def check_floats(name: str, tensor: object, shape: Sequence[int | None]) -> Tens
     return tensor.detach()
 
 
-def check_states(name: str, x: Tensor, n_sites: int | None = None) -> None:
+def check_states(
+    name: str, x: Float[Tensor, "batch n_sites"], n_sites: int | None = None
+) -> None:
     """Require a batch of floating states, at no cost: their values are not read.
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    x : Tensor
-        The states, of shape (batch, n_sites), floating.
-    n_sites : int, optional
+    x
+        The states.
+    n_sites
         The number of sites; None allows any.
 
     Raises
@@ -141,7 +146,9 @@ def check_states(name: str, x: Tensor, n_sites: int | None = None) -> None:
         raise InputError(f"{name} must be a floating tensor of 0 and 1, got {x.dtype}")
 
 
-def check_bits(name: str, x: Tensor, n_sites: int | None = None) -> None:
+def check_bits(
+    name: str, x: Float[Tensor, "batch n_sites"], n_sites: int | None = None
+) -> None:
     """Require a batch of binary states.
 
     Parameters

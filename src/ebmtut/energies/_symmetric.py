@@ -1,13 +1,16 @@
 """Couplings of pairs, from any square matrix that is learned."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["symmetric_part"]
 
 
-def symmetric_part(raw: Tensor) -> Tensor:
-    """Return (A + A') / 2 with a zero diagonal, shape (n, n), of a raw A.
+def symmetric_part(
+    raw: Float[Tensor, "n_sites n_sites"],
+) -> Float[Tensor, "n_sites n_sites"]:
+    """Return (A + A') / 2 with a zero diagonal of a raw A.
 
     Only the sum of A_ij and A_ji meets a pair, and a site is no pair: the rest of
     a raw matrix would be free to drift while it is learned.

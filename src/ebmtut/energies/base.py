@@ -3,15 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.tensor_checks import check_shape
 
 __all__ = ["Energy", "EnergyFunction", "energies_of"]
 
-#: What functions of an energy accept: an `Energy` or any callable from
-#: states (batch, n_sites) to energies (batch,).
-EnergyFunction = Callable[[Tensor], Tensor]
+#: What functions of an energy accept: an `Energy` or any callable from a batch of
+#: states, ``(batch, n_sites)``, to their energies, ``(batch,)``.
+EnergyFunction = Callable[[Float[Tensor, "batch n_sites"]], Float[Tensor, " batch"]]
 
 
 class Energy(nn.Module, ABC):
@@ -19,26 +20,26 @@ class Energy(nn.Module, ABC):
 
     Attributes
     ----------
-    n_sites : int
+    n_sites
         Number of sites of a state.
     """
 
     n_sites: int
 
     @abstractmethod
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies of a batch of states.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, n_sites), floating.
+        x
+            Bits, floating.
 
         Returns
         -------
-        Tensor
-            Shape (batch,), on the device of `x` and of its dtype. A network,
-            whose weights are not converted, asks for states of their dtype.
+        energies
+            On the device of `x` and of its dtype. A network, whose weights are not
+            converted, asks for states of their dtype.
 
         Raises
         ------
@@ -53,7 +54,9 @@ class Energy(nn.Module, ABC):
         """
 
 
-def energies_of(energy: EnergyFunction, x: Tensor) -> Tensor:
+def energies_of(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, " batch"]:
     """Energies of a batch, refused unless there is one a state.
 
     Without this an energy of shape (batch, 1), the slip of a network, would be
@@ -61,15 +64,10 @@ def energies_of(energy: EnergyFunction, x: Tensor) -> Tensor:
 
     Parameters
     ----------
-    energy : Energy or callable
-        Maps states (batch, n_sites) to energies (batch,).
-    x : Tensor
-        States, shape (batch, n_sites).
-
-    Returns
-    -------
-    Tensor
-        Shape (batch,).
+    energy
+        Any energy.
+    x
+        States.
 
     Raises
     ------

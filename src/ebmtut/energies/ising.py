@@ -1,5 +1,6 @@
 """The Ising model with arbitrary couplings."""
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.energies._symmetric import symmetric_part
@@ -19,11 +20,11 @@ class Ising(Energy):
 
     Parameters
     ----------
-    coupling : Tensor
-        The raw J, shape (n_sites, n_sites), floating; copied.
-    bias : Tensor, optional
-        The field b, shape (n_sites,); copied. None means no field.
-    learnable : bool
+    coupling
+        The raw J, floating; copied.
+    bias
+        The field b; copied. None means no field.
+    learnable
         Whether the parameters ask for gradients.
 
     Raises
@@ -34,8 +35,8 @@ class Ising(Energy):
 
     def __init__(
         self,
-        coupling: Tensor,
-        bias: Tensor | None = None,
+        coupling: Float[Tensor, "n_sites n_sites"],
+        bias: Float[Tensor, " n_sites"] | None = None,
         *,
         learnable: bool = False,
     ) -> None:
@@ -50,22 +51,17 @@ class Ising(Energy):
             self.bias = nn.Parameter(bias.clone(), learnable)
 
     @property
-    def symmetric_coupling(self) -> Tensor:
-        """J itself: symmetric, with a zero diagonal, shape (n_sites, n_sites)."""
+    def symmetric_coupling(self) -> Float[Tensor, "n_sites n_sites"]:
+        """The matrix J itself, symmetric, with a zero diagonal."""
         return symmetric_part(self.coupling)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies -s'Js - b's.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, n_sites), floating.
-
-        Returns
-        -------
-        Tensor
-            Shape (batch,).
+        x
+            Bits, floating.
 
         Raises
         ------
@@ -78,20 +74,17 @@ class Ising(Energy):
             field = field + self.bias.to(x)
         return -(s * field).sum(dim=1)
 
-    def flip_log_ratios(self, x: Tensor) -> Tensor:
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
         """Log p(x with site i flipped) - log p(x) = -2 s_i (2 Js + b)_i.
 
         One matrix product serves all sites of all states.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, n_sites), floating.
-
-        Returns
-        -------
-        Tensor
-            Shape (batch, n_sites).
+        x
+            Bits, floating.
 
         Raises
         ------
@@ -104,6 +97,8 @@ class Ising(Energy):
             field = field + self.bias.to(x)
         return -2 * s * field
 
-    def _spins(self, x: Tensor) -> Tensor:
+    def _spins(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
         check_states("x", x, self.n_sites)
         return bits_to_spins(x)

@@ -1,6 +1,7 @@
 """The Ising model on a periodic square lattice, and the lattice itself."""
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -22,12 +23,12 @@ class LatticeIsing(Energy):
 
     Parameters
     ----------
-    side : int
+    side
         Sites a side, at least 3: on shorter loops an edge would join two
         sites twice.
-    sigma : float
+    sigma
         Coupling; positive favours equal neighbours.
-    bias : float
+    bias
         Field on every site.
 
     Raises
@@ -50,18 +51,13 @@ class LatticeIsing(Energy):
         """Show the settings when the module is printed."""
         return f"side={self.side}, sigma={self.sigma}, bias={self.bias}"
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies by two rolls, without the matrix.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, side * side), floating.
-
-        Returns
-        -------
-        Tensor
-            Shape (batch,).
+        x
+            Bits, floating; ``n_sites = side**2``.
 
         Raises
         ------
@@ -74,18 +70,16 @@ class LatticeIsing(Energy):
         density = grid * (2 * self.sigma * ahead + self.bias)
         return -density.sum(dim=(1, 2))
 
-    def flip_log_ratios(self, x: Tensor) -> Tensor:
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
         """Log p(x with site i flipped) - log p(x) from the four neighbours.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, side * side), floating.
+        x
+            Bits, floating; ``n_sites = side**2``.
 
-        Returns
-        -------
-        Tensor
-            Shape (batch, side * side).
 
         Raises
         ------
@@ -96,7 +90,9 @@ class LatticeIsing(Energy):
         around = sum(grid.roll(step, dims=dim) for step in (-1, 1) for dim in (1, 2))
         return (-2 * grid * (2 * self.sigma * around + self.bias)).flatten(1)
 
-    def _spin_grid(self, x: Tensor) -> Tensor:
+    def _spin_grid(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch side side"]:
         check_states("x", x, self.n_sites)
         return bits_to_spins(x).reshape(-1, self.side, self.side)
 
@@ -105,12 +101,8 @@ class LatticeIsing(Energy):
 
         Parameters
         ----------
-        dtype : torch.dtype
+        dtype
             Dtype of the matrix.
-
-        Returns
-        -------
-        Ising
         """
         coupling = self.sigma * lattice_adjacency(self.side, dtype=dtype)
         bias = torch.full((self.n_sites,), self.bias, dtype=dtype)
@@ -119,22 +111,22 @@ class LatticeIsing(Energy):
 
 def lattice_adjacency(
     side: int, periodic: bool = True, *, dtype: torch.dtype = torch.float64
-) -> Tensor:
+) -> Float[Tensor, "n_sites n_sites"]:
     """Adjacency matrix of the square lattice, sites numbered row by row.
 
     Parameters
     ----------
-    side : int
+    side
         Sites a side; at least 3 where periodic, else at least 1.
-    periodic : bool
+    periodic
         Whether the edges wrap around.
-    dtype : torch.dtype
+    dtype
         Dtype of the result.
 
     Returns
     -------
-    Tensor
-        Symmetric, 0 and 1, shape (side**2, side**2).
+    adjacency
+        Symmetric, 0 and 1.
 
     Raises
     ------
@@ -152,7 +144,7 @@ def lattice_adjacency(
     return torch.kron(loop, eye) + torch.kron(eye, loop)
 
 
-def lattice_coloring(side: int) -> Tensor:
+def lattice_coloring(side: int) -> Int[Tensor, " n_sites"]:
     """Colour the periodic lattice so that neighbours differ.
 
     An even side needs two colours, an odd side three: a loop of odd length
@@ -160,13 +152,13 @@ def lattice_coloring(side: int) -> Tensor:
 
     Parameters
     ----------
-    side : int
+    side
         Sites a side, at least 3.
 
     Returns
     -------
-    Tensor
-        Colours 0, 1 (and 2), shape (side**2,), int64.
+    coloring
+        0, 1 (and 2).
 
     Raises
     ------

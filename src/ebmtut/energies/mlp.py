@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -22,23 +23,23 @@ class MLPEnergy(Energy):
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites.
-    hidden : int
+    hidden
         Units of a hidden layer.
-    n_layers : int
+    n_layers
         Linear layers, the last of which has one output.
-    base_probs : Tensor, optional
-        Means of the base, shape (n_sites,), inside (0, 1).
-    generator : torch.Generator, optional
+    base_probs
+        Means of the base, inside (0, 1).
+    generator
         Source of the initial weights, uniform within +-1/sqrt(fan-in); None
         takes a fresh one of seed 0, so that the global stream stays alone.
 
     Attributes
     ----------
-    net : torch.nn.Sequential
+    net
         The layers: (n_sites -> hidden -> ... -> 1).
-    base_logits : Tensor or None
+    base_logits
         The base as logits, a buffer.
 
     Raises
@@ -54,7 +55,7 @@ class MLPEnergy(Energy):
         n_sites: int,
         hidden: int = 256,
         n_layers: int = 4,
-        base_probs: Tensor | None = None,
+        base_probs: Float[Tensor, " n_sites"] | None = None,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -81,18 +82,18 @@ class MLPEnergy(Energy):
             base_probs = torch.logit(base_probs.detach()).to(torch.get_default_dtype())
         self.register_buffer("base_logits", base_probs)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies of the network and its base.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, n_sites), of the weights' dtype and device.
+        x
+            Bits, of the weights' dtype and device.
 
         Returns
         -------
-        Tensor
-            Shape (batch,), of the weights' dtype, also under autocast.
+        energies
+            Of the weights' dtype, also under autocast.
 
         Raises
         ------

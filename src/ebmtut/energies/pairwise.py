@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError
@@ -22,18 +23,20 @@ class PairTerms:
 
     Attributes
     ----------
-    first, second : Tensor
-        Sites of each pair, int64, shape (n_pairs,).
-    weight : Tensor
-        w of each pair, shape (n_pairs,).
-    bias : Tensor
-        b, shape (n_sites,).
+    first
+        One site of each pair.
+    second
+        The other.
+    weight
+        w of each pair.
+    bias
+        b.
     """
 
-    first: Tensor
-    second: Tensor
-    weight: Tensor
-    bias: Tensor
+    first: Int[Tensor, " n_pairs"]
+    second: Int[Tensor, " n_pairs"]
+    weight: Float[Tensor, " n_pairs"]
+    bias: Float[Tensor, " n_sites"]
 
 
 class BoltzmannMachine(Energy):
@@ -45,11 +48,11 @@ class BoltzmannMachine(Energy):
 
     Parameters
     ----------
-    weight : Tensor
-        The raw W, shape (n_sites, n_sites), floating; copied.
-    bias : Tensor
-        b, shape (n_sites,); copied.
-    learnable : bool
+    weight
+        The raw W, floating; copied.
+    bias
+        b; copied.
+    learnable
         Whether the parameters ask for gradients.
 
     Raises
@@ -59,7 +62,11 @@ class BoltzmannMachine(Energy):
     """
 
     def __init__(
-        self, weight: Tensor, bias: Tensor, *, learnable: bool = False
+        self,
+        weight: Float[Tensor, "n_sites n_sites"],
+        bias: Float[Tensor, " n_sites"],
+        *,
+        learnable: bool = False,
     ) -> None:
         super().__init__()
         check_shape("weight", weight, (None, None))
@@ -84,8 +91,8 @@ class BoltzmannMachine(Energy):
         return cls(8 * coupling, bias)
 
     @property
-    def symmetric_weight(self) -> Tensor:
-        """W itself: symmetric, with a zero diagonal, shape (n_sites, n_sites)."""
+    def symmetric_weight(self) -> Float[Tensor, "n_sites n_sites"]:
+        """The matrix W itself, symmetric, with a zero diagonal."""
         return symmetric_part(self.weight)
 
     def pair_terms(self) -> PairTerms:
@@ -97,24 +104,21 @@ class BoltzmannMachine(Energy):
             first.to(device), second.to(device), weight, self.bias.detach()
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of bits ``x``."""
         check_states("x", x, self.n_sites)
         field = x @ self.symmetric_weight.to(x) / 2 + self.bias.to(x)
         return -(x * field).sum(dim=1)
 
-    def flip_log_ratios(self, x: Tensor) -> Tensor:
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
         """Log p(x with site i flipped) - log p(x) = (1 - 2x_i)(Wx + b)_i.
 
         Parameters
         ----------
-        x : Tensor
-            Bits, shape (batch, n_sites), floating.
-
-        Returns
-        -------
-        Tensor
-            Shape (batch, n_sites).
+        x
+            Bits, floating.
 
         Raises
         ------
@@ -130,13 +134,13 @@ class PairwiseGraph(Energy):
 
     Parameters
     ----------
-    edges : Tensor
-        Pairs of different sites, integers, shape (2, n_edges); no pair twice.
-    weight : Tensor
-        w of each edge, shape (n_edges,), floating; copied.
-    bias : Tensor
-        b, shape (n_sites,); copied.
-    learnable : bool
+    edges
+        Pairs of different sites; no pair twice.
+    weight
+        w of each edge, floating; copied.
+    bias
+        b; copied.
+    learnable
         Whether the parameters ask for gradients.
 
     Raises
@@ -146,10 +150,15 @@ class PairwiseGraph(Energy):
         simple graph on the sites.
     """
 
-    edges: Tensor
+    edges: Integer[Tensor, "2 n_edges"]
 
     def __init__(
-        self, edges: Tensor, weight: Tensor, bias: Tensor, *, learnable: bool = False
+        self,
+        edges: Integer[Tensor, "2 n_edges"],
+        weight: Float[Tensor, " n_edges"],
+        bias: Float[Tensor, " n_sites"],
+        *,
+        learnable: bool = False,
     ) -> None:
         super().__init__()
         check_shape("edges", edges, (2, None))
@@ -181,15 +190,17 @@ class PairwiseGraph(Energy):
         matrix[self.edges[0], self.edges[1]] = self.weight.detach()
         return BoltzmannMachine(matrix + matrix.T, self.bias.detach())
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Energies, shape (batch,), of bits ``x``, shape (batch, n_sites)."""
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of bits ``x``."""
         check_states("x", x, self.n_sites)
         first, second = self.edges
         pairs = (x[:, first] * x[:, second]) @ self.weight.to(x)
         return -pairs - x @ self.bias.to(x)
 
-    def flip_log_ratios(self, x: Tensor) -> Tensor:
-        """Log p(x with site i flipped) - log p(x), (batch, n_sites)."""
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """Log p(x with site i flipped) - log p(x)."""
         check_states("x", x, self.n_sites)
         first, second = self.edges
         weight = self.weight.to(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
@@ -22,11 +23,11 @@ class RBM(Energy):
 
     Parameters
     ----------
-    weight : Tensor
-        W, shape (n_hidden, n_visible), floating; copied.
-    hidden_bias, visible_bias : Tensor
-        b, shape (n_hidden,), and c, shape (n_visible,); copied.
-    learnable : bool
+    weight
+        W, floating; copied.
+    hidden_bias, visible_bias
+        b and c; copied.
+    learnable
         Whether the parameters ask for gradients.
 
     Raises
@@ -37,9 +38,9 @@ class RBM(Energy):
 
     def __init__(
         self,
-        weight: Tensor,
-        hidden_bias: Tensor,
-        visible_bias: Tensor,
+        weight: Float[Tensor, "n_hidden n_visible"],
+        hidden_bias: Float[Tensor, " n_hidden"],
+        visible_bias: Float[Tensor, " n_visible"],
         *,
         learnable: bool = False,
     ) -> None:
@@ -76,21 +77,27 @@ class RBM(Energy):
             bias,
         )
 
-    def hidden_logits(self, v: Tensor) -> Tensor:
-        """Log-odds of the hidden units given ``v``, (batch, n_hidden)."""
+    def hidden_logits(
+        self, v: Float[Tensor, "batch n_visible"]
+    ) -> Float[Tensor, "batch n_hidden"]:
+        """Log-odds of the hidden units given ``v``."""
         check_states("v", v, self.n_visible)
         return v @ self.weight.to(v).T + self.hidden_bias.to(v)
 
-    def visible_logits(self, h: Tensor) -> Tensor:
-        """Log-odds of the visible units given ``h``, (batch, n_visible)."""
+    def visible_logits(
+        self, h: Float[Tensor, "batch n_hidden"]
+    ) -> Float[Tensor, "batch n_visible"]:
+        """Log-odds of the visible units given ``h``."""
         check_states("h", h, self.n_hidden)
         return h @ self.weight.to(h) + self.visible_bias.to(h)
 
-    def joint_energy(self, v: Tensor, h: Tensor) -> Tensor:
-        """E(v, h), shape (batch,)."""
+    def joint_energy(
+        self, v: Float[Tensor, "batch n_visible"], h: Float[Tensor, "batch n_hidden"]
+    ) -> Float[Tensor, " batch"]:
+        """E(v, h)."""
         return -(h * self.hidden_logits(v)).sum(1) - v @ self.visible_bias.to(v)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Free energies, shape (batch,), of visible bits (batch, n_visible)."""
+    def forward(self, x: Float[Tensor, "batch n_visible"]) -> Float[Tensor, " batch"]:
+        """Free energies of visible bits."""
         hidden = softplus(self.hidden_logits(x)).sum(1)
         return -hidden - x @ self.visible_bias.to(x)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ class Negatives(NamedTuple):
     log_weight: Tensor | None = None
 
 
+@runtime_checkable
 class Perturbation(Protocol):
     """Anything that turns data into negative samples."""
 

@@ -1,7 +1,7 @@
 """Normalised laws over bits to draw from: independent bits, and a 2-D histogram."""
 
 import math
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check
 __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
 
 
+@runtime_checkable
 class Proposal(Protocol):
     """A normalised law over bits that can be sampled and evaluated."""
 

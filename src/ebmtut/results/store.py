@@ -63,7 +63,7 @@ class Result:
     scale: str
     config: dict[str, Any]
     scalars: dict[str, Any]
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: dict[str, Any] = field(default_factory=dict)
     provenance: Provenance = field(default_factory=Provenance)
 
     def __post_init__(self) -> None:

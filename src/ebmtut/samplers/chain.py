@@ -8,7 +8,7 @@ about ``x``, so whoever changes the energy's parameters calls ``init`` again.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -38,6 +38,7 @@ class StepInfo(NamedTuple):
     n_changed: Tensor
 
 
+@runtime_checkable
 class Step(Protocol):
     """One transition of all chains."""
 

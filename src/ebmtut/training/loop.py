@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -95,6 +95,7 @@ class TrainConfig:
         return rate
 
 
+@runtime_checkable
 class Loss(Protocol):
     """A training loss: (energy, batch, generator) -> scalar."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -170,7 +171,7 @@ class MessageExplorer(anywidget.AnyWidget):
     stride = traitlets.Int().tag(sync=True)
 
     @traitlets.validate("graph")
-    def _offered(self, proposal: Mapping[str, int]) -> int:
+    def _offered(self, proposal: Any) -> int:
         graph, n = proposal["value"], len(self.graphs)
         if not 0 <= graph < n:
             raise traitlets.TraitError(f"graph must be 0 to {n - 1}, got {graph}")
