@@ -23,10 +23,24 @@ from ebmtut.data import (
     ising_samples,
     load_digits,
     load_faces,
+    random_graphs,
     sample_density,
     shape_images,
 )
-from ebmtut.energies import RBM, BoltzmannMachine, Ising, LatticeIsing, MLPEnergy
+from ebmtut.energies import (
+    RBM,
+    BoltzmannMachine,
+    GraphBatch,
+    Ising,
+    LatticeIsing,
+    MaxCut,
+    MLPEnergy,
+)
+from ebmtut.flows.gflownet import (
+    BitsGFlowNet,
+    backward_trajectories,
+    forward_trajectories,
+)
 from ebmtut.losses import (
     Bernoulli,
     DirectedNeighborhood,
@@ -64,14 +78,17 @@ from ebmtut.random import (
     spawn_seed,
 )
 from ebmtut.samplers import (
+    anneal,
     block_gibbs,
     boltzmann_gibbs,
     boltzmann_gwg,
     deconvolution_gibbs,
     gibbs,
+    greedy_independent_set,
     ising_gibbs,
     ising_gibbs_reference,
     run_chain,
+    vertex_gibbs,
 )
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.training import TrainConfig, train
@@ -106,6 +123,8 @@ DIRECTED = DirectedNeighborhood(
 )
 CELLS = HistogramProposal(torch.ones(2, 2), 2)
 GRID = {"bits_per_coordinate": 2, "coarse_bits": 1}
+PAIR = GraphBatch.from_edges([(2, [(0, 1)])])
+POLICY = BitsGFlowNet(4, 2, generator=make_generator(0))
 PICTURES = torch.rand(3, 6, 6, generator=make_generator(0))
 MASSES = PICTURES / PICTURES.sum((1, 2), keepdim=True)
 GRID_COST = grid_cost(6)
@@ -156,6 +175,7 @@ CALLS = {
     ),
     "Bernoulli.negatives": lambda g: Bernoulli(0.1).negatives(X, 3, generator=g),
     "Bernoulli.negatives, rare": lambda g: Bernoulli(0.01).negatives(X, 3, generator=g),
+    "BitsGFlowNet": lambda g: BitsGFlowNet(3, generator=g),
     "DensityData.sample_bits": lambda g: DensityData("moons").sample_bits(
         3, generator=g
     ),
@@ -171,6 +191,10 @@ CALLS = {
     "WarmChains.__call__": lambda g: WarmChains(LINE, LINE_COST)(
         LINE, [0.1, 0.1], generator=g
     ),
+    "anneal": lambda g: anneal(
+        lambda beta: vertex_gibbs(MaxCut(PAIR)), X[:2, :2], [1.0], generator=g
+    ),
+    "backward_trajectories": lambda g: backward_trajectories(POLICY, X, generator=g),
     "bernoulli": lambda g: bernoulli(torch.full((3,), 0.5), generator=g),
     "bernoulli_indices": lambda g: bernoulli_indices(9, 0.1, generator=g),
     "binarize": lambda g: binarize(PICTURES, generator=g),
@@ -192,12 +216,14 @@ CALLS = {
     "energy_discrepancy_loss": discrepancy(Grid()),
     "exponential": lambda g: exponential((3,), generator=g),
     "gibbs.step": gibbs_step,
+    "forward_trajectories": lambda g: forward_trajectories(POLICY, 2, generator=g),
     "gibbs_ot": lambda g: gibbs_ot(*PROBLEM, [0.1, 0.1], generator=g),
     "gibbs_ot_oracle": lambda g: gibbs_ot_oracle([0.1, 0.1], generator=g),
     "gibbs_ot_reference": lambda g: gibbs_ot_reference(
         *PROBLEM, [0.1, 0.1], generator=g
     ),
     "glyph_digits": lambda g: glyph_digits(1, generator=g),
+    "greedy_independent_set": lambda g: greedy_independent_set(PAIR, 2, generator=g),
     "grid_gibbs_pass": lambda g: grid_gibbs_pass(
         torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g
     ),
@@ -230,6 +256,7 @@ CALLS = {
     "perturb_and_max_product": lambda g: perturb_and_max_product(
         MACHINE, 2, 1, generator=g
     ),
+    "random_graphs": lambda g: random_graphs("erdos-renyi", 2, 3, 4, generator=g),
     "run_chain": lambda g: run_chain(gibbs(LATTICE), SPINS, 1, generator=g),
     "run_until_mixed": lambda g: run_until_mixed(
         torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g

@@ -7,8 +7,11 @@ from ebmtut.checks import InputError
 from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
+    GraphBatch,
     Ising,
     LatticeIsing,
+    MaxCut,
+    MaxIndependentSet,
     MLPEnergy,
     PairwiseGraph,
 )
@@ -19,12 +22,15 @@ N_SITES = 9
 SQUARE = torch.full((N_SITES, N_SITES), 0.3)
 LINE = torch.full((N_SITES,), 0.1)
 RING = torch.stack([torch.arange(N_SITES), (torch.arange(N_SITES) + 1) % N_SITES])
+GRAPH = GraphBatch.from_edges([(N_SITES, RING.T.tolist())])
 
 ENERGIES = {
     "Ising": Ising(SQUARE),
     "LatticeIsing": LatticeIsing(3, 0.2),
     "BoltzmannMachine": BoltzmannMachine(SQUARE, LINE),
     "PairwiseGraph": PairwiseGraph(RING, LINE, LINE),
+    "MaxCut": MaxCut(GRAPH),
+    "MaxIndependentSet": MaxIndependentSet(GRAPH),
     "RBM": RBM(SQUARE[:4], LINE[:4], LINE),
     "MLPEnergy": MLPEnergy(N_SITES, 8, 2),
 }

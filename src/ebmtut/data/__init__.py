@@ -20,6 +20,7 @@ from ebmtut.data.densities import (
     sample_density,
 )
 from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_olivetti
+from ebmtut.data.graphs import GRAPH_FAMILIES, GRAPH_SIZES, random_graphs
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
@@ -28,6 +29,8 @@ from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
 __all__ = [
     "DATASETS",
     "DENSITIES",
+    "GRAPH_FAMILIES",
+    "GRAPH_SIZES",
     "MNIST_FILES",
     "OLIVETTI_FILES",
     "SHAPES",
@@ -53,6 +56,7 @@ __all__ = [
     "load_faces",
     "load_mnist",
     "load_olivetti",
+    "random_graphs",
     "read_idx",
     "sample_density",
     "sha256_of",

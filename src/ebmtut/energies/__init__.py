@@ -1,6 +1,7 @@
 """Energies: modules E with p(x) proportional to exp(-E(x))."""
 
 from ebmtut.energies.base import Energy, EnergyFunction, energies_of
+from ebmtut.energies.graphs import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.mlp import MLPEnergy
@@ -12,9 +13,13 @@ __all__ = [
     "BoltzmannMachine",
     "Energy",
     "EnergyFunction",
+    "GraphBatch",
+    "GraphEnergy",
     "Ising",
     "LatticeIsing",
     "MLPEnergy",
+    "MaxCut",
+    "MaxIndependentSet",
     "PairTerms",
     "PairwiseGraph",
     "energies_of",

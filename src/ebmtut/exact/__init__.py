@@ -20,8 +20,12 @@ from ebmtut.exact.lattice import (
     torus_log_partition,
     transfer_log_partition,
 )
+from ebmtut.exact.maximum_cut import maximum_cuts
+from ebmtut.exact.optimum import Optima, OptimumUnproved, maximum_independent_sets
 
 __all__ = [
+    "Optima",
+    "OptimumUnproved",
     "bernoulli_channel",
     "channel_classes",
     "contrastive_potential",
@@ -32,6 +36,8 @@ __all__ = [
     "grid_channel",
     "kernel_matrix",
     "lattice_log_partition",
+    "maximum_cuts",
+    "maximum_independent_sets",
     "onsager_free_energy",
     "pooling_channel",
     "torus_log_partition",

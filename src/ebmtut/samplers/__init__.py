@@ -18,6 +18,12 @@ from ebmtut.samplers.gibbs import (
     flip_sites,
     gibbs,
 )
+from ebmtut.samplers.graphs import (
+    anneal,
+    greedy_independent_set,
+    repair_independent_set,
+    vertex_gibbs,
+)
 from ebmtut.samplers.informed import balancing_function, gwg, gwg_log_proposal
 from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
 from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
@@ -31,6 +37,7 @@ __all__ = [
     "Sampler",
     "Step",
     "StepInfo",
+    "anneal",
     "balancing_function",
     "block_gibbs",
     "boltzmann_gibbs",
@@ -41,6 +48,7 @@ __all__ = [
     "dula",
     "flip_sites",
     "gibbs",
+    "greedy_independent_set",
     "gwg",
     "gwg_log_proposal",
     "ising_gibbs",
@@ -48,5 +56,7 @@ __all__ = [
     "langevin_flip_logits",
     "langevin_log_proposal",
     "metropolis_log_acceptance",
+    "repair_independent_set",
     "run_chain",
+    "vertex_gibbs",
 ]

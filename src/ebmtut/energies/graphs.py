@@ -1,0 +1,353 @@
+"""Combinatorial problems as energies, over a batch of graphs of different sizes.
+
+Ou et al. (2025), Section 4.3 and Appendix D.3. States are bits. A batch of
+graphs is padded to one size; a padded site is a coin of its own that enters
+no energy, so that every closed form stays finite and the law of the vertices is
+exact whatever the padding does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.energies.base import Energy
+from ebmtut.states import bits_to_spins
+from ebmtut.tensor_checks import check_shape, check_states
+
+__all__ = ["GraphBatch", "GraphEnergy", "MaxCut", "MaxIndependentSet"]
+
+
+class GraphBatch:
+    """Simple graphs, padded to a common number of sites.
+
+    Parameters
+    ----------
+    adjacency : Tensor
+        0 and 1, symmetric, zero on the diagonal; a graph's vertices are its first
+        `n_vertices` sites, the others have no edge.
+    n_vertices : Tensor
+        Vertices of each graph, at least 1.
+
+    Raises
+    ------
+    InputError
+        If a graph has no vertex, or the matrices are no such adjacency.
+    """
+
+    def __init__(
+        self,
+        adjacency: Float[Tensor, "n_graphs n_sites n_sites"],
+        n_vertices: Int[Tensor, " n_graphs"],
+    ) -> None:
+        check_shape("adjacency", adjacency, (None, None, None))
+        n_graphs, n_sites, _ = adjacency.shape
+        check_shape("adjacency", adjacency, (n_graphs, n_sites, n_sites))
+        check_shape("n_vertices", n_vertices, (n_graphs,))
+        if not n_graphs:
+            raise InputError("adjacency must hold at least 1 graph, got 0")
+        low, high = int(n_vertices.min()), int(n_vertices.max())
+        if low < 1 or high > n_sites:
+            raise InputError(
+                f"n_vertices must lie in [1, {n_sites}], got [{low}, {high}]: "
+                "a graph has at least one vertex"
+            )
+        if bool(((adjacency != 0) & (adjacency != 1)).any()):
+            raise InputError("adjacency must hold only 0 and 1")
+        if not torch.equal(adjacency, adjacency.mT):
+            raise InputError("adjacency must be symmetric")
+        if bool(adjacency.diagonal(dim1=1, dim2=2).any()):
+            raise InputError("adjacency must have a zero diagonal, got a loop")
+        self.adjacency = adjacency
+        self.n_vertices = n_vertices
+        sites = torch.arange(n_sites, device=adjacency.device)
+        self.is_vertex: Bool[Tensor, "n_graphs n_sites"] = sites < n_vertices[:, None]
+        if bool((adjacency.sum(2).bool() & ~self.is_vertex).any()):
+            raise InputError("adjacency must join vertices only, got a padded site")
+
+    @classmethod
+    def from_edges(
+        cls,
+        graphs: Sequence[tuple[int, Sequence[tuple[int, int]]]],
+        *,
+        dtype: torch.dtype = torch.float32,
+    ) -> GraphBatch:
+        """Pad graphs given as lists of edges.
+
+        Parameters
+        ----------
+        graphs : sequence of (int, sequence of pairs)
+            Number of vertices and edges of each graph; vertices count from 0.
+        dtype : torch.dtype
+            Dtype of the adjacency.
+
+        Raises
+        ------
+        InputError
+            If there is no graph, one has no vertex, or an edge is none.
+        """
+        if not len(graphs):
+            raise InputError("graphs must hold at least 1 graph, got 0")
+        sizes = [n for n, _ in graphs]
+        for n in sizes:
+            check_range("n_vertices", n, low=1, integer=True)
+        adjacency = torch.zeros(len(graphs), max(sizes), max(sizes), dtype=dtype)
+        for matrix, (n, edges) in zip(adjacency, graphs, strict=True):
+            for i, j in edges:
+                if not (0 <= i < n and 0 <= j < n and i != j):
+                    raise InputError(
+                        f"graphs must have edges between two different vertices of "
+                        f"0 to {n - 1}, got ({i}, {j})"
+                    )
+                matrix[i, j] = matrix[j, i] = 1
+        return cls(adjacency, torch.tensor(sizes))
+
+    def __len__(self) -> int:
+        return len(self.adjacency)
+
+    @property
+    def n_sites(self) -> int:
+        """Sites of a padded graph."""
+        return self.adjacency.shape[1]
+
+    @property
+    def n_edges(self) -> Float[Tensor, " n_graphs"]:
+        """Edges of each graph."""
+        return self.adjacency.sum((1, 2)) / 2
+
+    def select(self, index: Int[Tensor, " n_chosen"]) -> GraphBatch:
+        """Return some of the graphs, trimmed to the largest of them.
+
+        Parameters
+        ----------
+        index : Tensor
+            Numbers of the graphs.
+        """
+        size = int(self.n_vertices[index].max())
+        return GraphBatch(self.adjacency[index, :size, :size], self.n_vertices[index])
+
+    def by_graph(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "n_graphs copies n_sites"]:
+        """Split a batch of states by graph.
+
+        Parameters
+        ----------
+        x : Tensor
+            As many states of the first graph, then as many of the second, and so
+            on.
+
+        Raises
+        ------
+        InputError
+            If the states are not a multiple of the graphs.
+        """
+        check_states("x", x, self.n_sites)
+        if len(x) % len(self):
+            raise InputError(
+                f"x must hold as many states for each of the {len(self)} graphs, "
+                f"got {len(x)}"
+            )
+        return x.unflatten(0, (len(self), -1))
+
+    def of_rows(
+        self, value: Float[Tensor, "n_graphs ..."], n_rows: int
+    ) -> Float[Tensor, "batch ..."]:
+        """Repeat what belongs to graphs for the states of each.
+
+        Parameters
+        ----------
+        value : Tensor
+            One entry a graph.
+        n_rows : int
+            States in all.
+        """
+        return value.repeat_interleave(n_rows // len(self), 0)
+
+    def neighbor_sums(
+        self, values: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """Sum a value over every vertex's neighbours, A times it.
+
+        Parameters
+        ----------
+        values : Tensor
+            Ordered as in `by_graph`.
+        """
+        return (self.by_graph(values) @ self.adjacency.to(values)).flatten(0, 1)
+
+
+class GraphEnergy(Energy):
+    """An energy of bits on the vertices of a batch of graphs.
+
+    Rows of `x` come graph by graph, as many for each (`GraphBatch.by_graph`).
+
+    Parameters
+    ----------
+    graphs : GraphBatch
+        The graphs.
+    inverse_temperature : float
+        1/T of Ou et al. (2025), Eq. 14, at least 0.
+
+    Raises
+    ------
+    InputError
+        If the inverse temperature is negative.
+    """
+
+    def __init__(self, graphs: GraphBatch, *, inverse_temperature: float = 1) -> None:
+        super().__init__()
+        check_range("inverse_temperature", inverse_temperature, low=0)
+        self.graphs = graphs
+        self.n_sites = graphs.n_sites
+        self.inverse_temperature = inverse_temperature
+
+    def at(self, inverse_temperature: float) -> GraphEnergy:
+        """Return the same problem at another inverse temperature."""
+        return type(self)(self.graphs, inverse_temperature=inverse_temperature)
+
+    def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Return what is to be made large, in units of the problem."""
+        raise NotImplementedError
+
+    def site_log_ratio(
+        self, x: Float[Tensor, "batch n_sites"], site: int
+    ) -> Float[Tensor, " batch"]:
+        """Log p(x with one site flipped) - log p(x) at a site.
+
+        The n_sites of them cost together what `flip_log_ratios` costs.
+
+        Parameters
+        ----------
+        x : Tensor
+            Bits.
+        site : int
+            Which.
+        """
+        raise NotImplementedError
+
+
+class MaxIndependentSet(GraphEnergy):
+    """Maximum independent set: E(x) = (-1'x + penalty x'Ax / 2) / T.
+
+    Ou et al. (2025), Eqs. 14 and 46. Above 1 the penalty makes every optimum
+    an independent set; the paper takes 1.0001.
+
+    Parameters
+    ----------
+    graphs : GraphBatch
+        The graphs.
+    penalty : float
+        lambda, at least 1.
+    inverse_temperature : float
+        1/T.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    def __init__(
+        self,
+        graphs: GraphBatch,
+        *,
+        penalty: float = 1.0001,
+        inverse_temperature: float = 1,
+    ) -> None:
+        super().__init__(graphs, inverse_temperature=inverse_temperature)
+        check_range("penalty", penalty, low=1)
+        self.penalty = penalty
+
+    def at(self, inverse_temperature: float) -> MaxIndependentSet:
+        """Return the same problem at another inverse temperature."""
+        return MaxIndependentSet(
+            self.graphs, penalty=self.penalty, inverse_temperature=inverse_temperature
+        )
+
+    def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Chosen vertices less the penalty of the edges among them."""
+        crowd = self.penalty * self.graphs.neighbor_sums(x) / 2
+        inside = x * self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
+        return (inside - x * crowd).sum(1)
+
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of bits."""
+        return -self.inverse_temperature * self.score(x)
+
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """Log p(x with site i flipped) - log p(x) = (1-2x_i)(1 - penalty Ax)_i / T.
+
+        Eq. 47 prints x where the 1 stands, and a half before the penalty; summed
+        over both ends of an edge the half is gone.
+        """
+        gain = 1 - self.penalty * self.graphs.neighbor_sums(x)
+        inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
+        return self.inverse_temperature * inside * (1 - 2 * x) * gain
+
+    def site_log_ratio(
+        self, x: Float[Tensor, "batch n_sites"], site: int
+    ) -> Float[Tensor, " batch"]:
+        """Log p(x with the site flipped) - log p(x)."""
+        x = self.graphs.by_graph(x)
+        crowd = x @ self.graphs.adjacency[:, site, :, None].to(x)
+        inside = self.graphs.is_vertex[:, site, None].to(x)
+        gain = inside * (1 - self.penalty * crowd.squeeze(2))
+        return (self.inverse_temperature * (1 - 2 * x[..., site]) * gain).flatten()
+
+
+class MaxCut(GraphEnergy):
+    """Maximum cut: E(x) = s'As / 4T on spins s = 2x - 1, which is n_edges/2 - cut.
+
+    Ou et al. (2025), Eq. 49.
+
+    Parameters
+    ----------
+    graphs : GraphBatch
+        The graphs.
+    inverse_temperature : float
+        1/T.
+
+    Raises
+    ------
+    InputError
+        If the inverse temperature is negative.
+    """
+
+    def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Edges between the two sides."""
+        return (x * self.graphs.neighbor_sums(1 - x)).sum(1)
+
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of bits."""
+        s = self._spins(x)
+        return self.inverse_temperature * (s * self.graphs.neighbor_sums(s)).sum(1) / 4
+
+    def flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """Log p(x with site i flipped) - log p(x) = s_i (As)_i / T.
+
+        Eq. 50 prints -As/2: the spin of the site itself and both ends of an edge
+        are missing there.
+        """
+        s = self._spins(x)
+        return self.inverse_temperature * s * self.graphs.neighbor_sums(s)
+
+    def site_log_ratio(
+        self, x: Float[Tensor, "batch n_sites"], site: int
+    ) -> Float[Tensor, " batch"]:
+        """Log p(x with the site flipped) - log p(x)."""
+        s = self.graphs.by_graph(self._spins(x))
+        field = (s @ self.graphs.adjacency[:, site, :, None].to(s)).squeeze(2)
+        return (self.inverse_temperature * s[..., site] * field).flatten()
+
+    def _spins(self, x: Tensor) -> Tensor:
+        check_states("x", x, self.n_sites)
+        return bits_to_spins(x)

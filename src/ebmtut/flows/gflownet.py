@@ -1,0 +1,292 @@
+"""GFlowNets on bits: states are filled in site by site, in an order that is learned.
+
+A partial state has some sites blank. The forward policy picks a blank site and a
+bit for it, the backward policy a site to blank again; with both trained to
+trajectory balance, the last state is a draw from p(x) proportional to exp(-E(x))
+(Malkin et al., "Trajectory balance", 2022; Zhang et al., "Generative flow networks
+for discrete probabilistic modeling", 2022).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ebmtut.checks import check_range, check_type
+from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.random import categorical, check_generator
+from ebmtut.states import index_to_states
+from ebmtut.tensor_checks import check_states
+
+__all__ = [
+    "BitsGFlowNet",
+    "Trajectories",
+    "backward_trajectories",
+    "forward_trajectories",
+    "terminal_law",
+    "trajectory_balance_loss",
+]
+
+#: How a blank is written among the bits 0 and 1.
+BLANK = -1.0
+
+_MOST_ENUMERATED_SITES = 12
+
+
+class Trajectories(NamedTuple):
+    """Complete ways from the blank state to bits, with their probabilities.
+
+    Attributes
+    ----------
+    x : Tensor
+        Where they end: bits.
+    log_forward : Tensor
+        Log-probability of the whole way under the forward policy.
+    log_backward : Tensor
+        The same of the way back, given its end.
+    """
+
+    x: Float[Tensor, "batch n_sites"]
+    log_forward: Float[Tensor, " batch"]
+    log_backward: Float[Tensor, " batch"]
+
+
+class BitsGFlowNet(nn.Module):
+    """Both policies of a GFlowNet on bits, and its log Z: one network.
+
+    Parameters
+    ----------
+    n_sites : int
+        Number of sites.
+    hidden : int
+        Units of a hidden layer.
+    n_layers : int
+        Linear layers, at least 2.
+    generator : torch.Generator
+        Source of the initial weights.
+
+    Attributes
+    ----------
+    log_z : torch.nn.Parameter
+        Estimate of log Z, learned.
+
+    Raises
+    ------
+    InputError
+        If a size is out of range or the generator none.
+    """
+
+    def __init__(
+        self,
+        n_sites: int,
+        hidden: int = 256,
+        n_layers: int = 3,
+        *,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        check_range("n_sites", n_sites, low=1, integer=True)
+        check_range("hidden", hidden, low=1, integer=True)
+        check_range("n_layers", n_layers, low=2, integer=True)
+        check_type("generator", generator, torch.Generator)
+        self.n_sites = n_sites
+        widths = [2 * n_sites] + [hidden] * (n_layers - 1) + [3 * n_sites]
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise(widths):
+            layer = nn.Linear(n_in, n_out)
+            for weight in layer.parameters():
+                bound = n_in**-0.5
+                nn.init.uniform_(weight, -bound, bound, generator=generator)
+            layers += [layer, nn.SiLU()]
+        self.net = nn.Sequential(*layers[:-1])
+        self.log_z = nn.Parameter(torch.zeros(()))
+
+    def forward(
+        self, partial: Float[Tensor, "batch n_sites"]
+    ) -> tuple[Float[Tensor, "batch n_moves"], Float[Tensor, "batch n_sites"]]:
+        """Log-probabilities of both policies' moves.
+
+        Parameters
+        ----------
+        partial : Tensor
+            Bits and blanks (-1).
+
+        Returns
+        -------
+        tuple of Tensor
+            Of the n_sites moves that write a 0, then as many that write a 1; and
+            of blanking each site. Where nothing can be moved, all are -inf.
+        """
+        check_states("partial", partial, self.n_sites)
+        filled = partial != BLANK
+        inputs = torch.cat([partial * filled, filled.to(partial)], 1)
+        out = self.net(inputs)
+        n_moves = 2 * self.n_sites
+        # A value instead of -inf, so that a row without a move has no NaN.
+        forth = _masked(out[:, :n_moves], ~filled.repeat(1, 2))
+        return forth, _masked(out[:, n_moves:], filled)
+
+
+def forward_trajectories(
+    policy: BitsGFlowNet, n: int, *, generator: torch.Generator, explore: float = 0
+) -> Trajectories:
+    """Draw ways from the blank state to bits, differentiably.
+
+    Parameters
+    ----------
+    policy : BitsGFlowNet
+        The policies.
+    n : int
+        How many.
+    generator : torch.Generator
+        Source of the moves.
+    explore : float
+        Probability of a move that is uniform among the possible ones; the
+        log-probabilities are still the policy's.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    check_range("n", n, low=1, integer=True)
+    check_range("explore", explore, low=0, high=1)
+    d = policy.n_sites
+    check_generator(generator, policy.log_z.device)
+    partial = policy.log_z.detach().new_full((n, d), BLANK)
+    log_forward = log_backward = policy.log_z.new_zeros(n)
+    forth, _ = policy(partial)
+    for _ in range(d):
+        logits = forth.detach()
+        if explore:
+            wild = torch.rand(n, 1, generator=generator).to(partial) < explore
+            logits = torch.where(wild & (logits > -torch.inf), 0.0, logits)
+        move = categorical(logits, generator=generator)[:, None]
+        log_forward = log_forward + forth.gather(1, move).squeeze(1)
+        site, bit = move % d, (move // d).to(partial)
+        partial = partial.scatter(1, site, bit)
+        forth, back = policy(partial)
+        log_backward = log_backward + back.gather(1, site).squeeze(1)
+    return Trajectories(partial, log_forward, log_backward)
+
+
+def backward_trajectories(
+    policy: BitsGFlowNet,
+    x: Float[Tensor, "batch n_sites"],
+    *,
+    generator: torch.Generator,
+) -> Trajectories:
+    """Draw ways that end in given bits, from their ends, differentiably.
+
+    Parameters
+    ----------
+    policy : BitsGFlowNet
+        The policies.
+    x : Tensor
+        Bits, such as data.
+    generator : torch.Generator
+        Source of the moves.
+
+    Returns
+    -------
+    Trajectories
+
+    Raises
+    ------
+    InputError
+        If the shape of `x` is another.
+    """
+    check_states("x", x, policy.n_sites)
+    check_generator(generator, x.device)
+    log_forward = log_backward = x.new_zeros(len(x))
+    partial = x
+    _, back = policy(partial)
+    for _ in range(policy.n_sites):
+        site = categorical(back.detach(), generator=generator)[:, None]
+        log_backward = log_backward + back.gather(1, site).squeeze(1)
+        move = site + policy.n_sites * partial.gather(1, site).long()
+        partial = partial.scatter(1, site, BLANK)
+        forth, back = policy(partial)
+        log_forward = log_forward + forth.gather(1, move).squeeze(1)
+    return Trajectories(x, log_forward, log_backward)
+
+
+def trajectory_balance_loss(
+    policy: BitsGFlowNet, energy: EnergyFunction, ways: Trajectories
+) -> Float[Tensor, ""]:
+    """Mean of (log Z + log P_F(way) - log P_B(way | x) + E(x))^2.
+
+    Zero for every way means that the policy draws x from exp(-E(x)) / Z.
+
+    Parameters
+    ----------
+    policy : BitsGFlowNet
+        Its log Z.
+    energy : Energy or callable
+        Maps bits to energies; no gradient flows into it.
+    ways : Trajectories
+        Of either direction.
+
+    Returns
+    -------
+    Tensor
+        The loss.
+    """
+    with torch.no_grad():
+        target = -energies_of(energy, ways.x)
+    balance = policy.log_z + ways.log_forward - ways.log_backward - target
+    return balance.square().mean()
+
+
+def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
+    """Exact log-probabilities of the last states, by summing over all ways.
+
+    Parameters
+    ----------
+    policy : BitsGFlowNet
+        Of at most 12 sites: there are 3**n_sites partial states.
+
+    Returns
+    -------
+    Tensor
+        In the order of `enumerate_states`.
+
+    Raises
+    ------
+    InputError
+        If there are too many sites.
+    """
+    d = policy.n_sites
+    check_range("n_sites", d, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
+    # Digits 0, 1, 2 for bits and blank; a move adds to the number of the state.
+    partial = index_to_states(torch.arange(3**d), d, 3).to(policy.log_z)
+    partial = torch.where(partial == 2, BLANK, partial)
+    with torch.no_grad():
+        forth, _ = policy(partial)
+    place = 3 ** torch.arange(d - 1, -1, -1)
+    jump = torch.cat([-2 * place, -place])
+    law = forth.new_full((3**d,), -torch.inf)
+    law[-1] = 0
+    n_blank = (partial == BLANK).sum(1)
+    for blanks in range(d, 0, -1):
+        here = (n_blank == blanks).nonzero()[:, 0]
+        flow = law[here, None] + forth[here]
+        row, move = (flow > -torch.inf).nonzero(as_tuple=True)
+        to = here[row] + jump[move]
+        mass = torch.zeros_like(law).index_add(0, to, flow[row, move].exp())
+        law = torch.where(mass > 0, mass.log(), law)
+    return law[n_blank == 0]
+
+
+def _masked(logits: Tensor, possible: Tensor) -> Tensor:
+    """Log-softmax over what is possible, -inf elsewhere."""
+    logits = logits.masked_fill(~possible, torch.finfo(logits.dtype).min)
+    return logits.log_softmax(1).masked_fill(~possible, -torch.inf)

@@ -1,0 +1,182 @@
+"""What finds good states of a graph problem without learning: annealing and greed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.energies import GraphBatch, GraphEnergy
+from ebmtut.random import bernoulli, check_generator
+from ebmtut.samplers.chain import Sampler, StepInfo, run_chain, start_energy
+from ebmtut.samplers.gibbs import ColorGibbsState
+from ebmtut.tensor_checks import check_bits
+
+__all__ = ["anneal", "greedy_independent_set", "repair_independent_set", "vertex_gibbs"]
+
+
+def anneal(
+    kernel: Callable[[float], Sampler],
+    x: Float[Tensor, "batch n_sites"],
+    inverse_temperatures: Iterable[float],
+    *,
+    generator: torch.Generator,
+    n_steps: int = 1,
+) -> Float[Tensor, "batch n_sites"]:
+    """Run a chain whose law cools from step to step.
+
+    Parameters
+    ----------
+    kernel : callable
+        Inverse temperature to sampler.
+    x : Tensor
+        Start, bits.
+    inverse_temperatures : iterable of float
+        One after another.
+    generator : torch.Generator
+        Source of all randomness.
+    n_steps : int
+        Steps at each, at least 1.
+
+    Returns
+    -------
+    Tensor
+        The last states.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range or `x` holds no bits.
+    """
+    check_range("n_steps", n_steps, low=1, integer=True)
+    check_bits("x", x)
+    check_generator(generator, x.device)
+    for inverse_temperature in inverse_temperatures:
+        sampler = kernel(inverse_temperature)
+        x = run_chain(sampler, x, n_steps, generator=generator).x_final
+    return x
+
+
+def vertex_gibbs(energy: GraphEnergy) -> Sampler:
+    """Gibbs sampling on a batch of graphs; one step redraws every vertex once.
+
+    Vertices are visited in turn. A step reads each vertex's neighbours once, which
+    is the work of one `flip_log_ratios`.
+
+    Parameters
+    ----------
+    energy : GraphEnergy
+        The problem.
+
+    Returns
+    -------
+    Sampler
+        Each update is reversible; the sweep leaves p unchanged.
+
+    Raises
+    ------
+    InputError
+        By `init`, on anything but finite-energy bits.
+    """
+
+    def init(x: Tensor) -> ColorGibbsState:
+        start_energy(energy, x)
+        return ColorGibbsState(x)
+
+    @torch.no_grad()
+    def step(
+        state: ColorGibbsState, *, generator: torch.Generator
+    ) -> tuple[ColorGibbsState, StepInfo]:
+        x = state.x.clone()
+        for site in range(x.shape[1]):
+            chance = torch.sigmoid(energy.site_log_ratio(x, site))
+            x[:, site] = (x[:, site] - bernoulli(chance, generator=generator)).abs()
+        n_changed = (x - state.x).abs().sum(1)
+        return ColorGibbsState(x), StepInfo(torch.ones_like(n_changed), n_changed)
+
+    return Sampler(init, step)
+
+
+def repair_independent_set(
+    graphs: GraphBatch, x: Float[Tensor, "batch n_sites"], *, complete: bool = False
+) -> Float[Tensor, "batch n_sites"]:
+    """Drop vertices until no edge is left inside the chosen ones.
+
+    The post-processing of Ou et al. (2025, Appendix D.3): vertices are visited in
+    turn, and one that is still chosen drops its chosen neighbours.
+
+    Parameters
+    ----------
+    graphs : GraphBatch
+        The graphs.
+    x : Tensor
+        Bits, ordered as in `GraphBatch.by_graph`.
+    complete : bool
+        Whether to choose, again in turn, every vertex that then has no chosen
+        neighbour; the paper does not.
+
+    Returns
+    -------
+    Tensor
+        Independent sets, zero at padded sites.
+
+    Raises
+    ------
+    InputError
+        If `x` holds no bits or has another shape.
+    """
+    check_bits("x", x, graphs.n_sites)
+    inside = graphs.is_vertex[:, None].to(x)
+    chosen = graphs.by_graph(x) * inside
+    adjacency = graphs.adjacency.to(x)
+    for site in range(graphs.n_sites):
+        chosen = chosen * (1 - chosen[..., site, None] * adjacency[:, site, None])
+    for site in range(graphs.n_sites) if complete else ():
+        crowd = (chosen @ adjacency[:, site, :, None]).squeeze(2)
+        alone = (crowd == 0) & graphs.is_vertex[:, site, None]
+        chosen[..., site] = torch.where(alone, 1.0, chosen[..., site])
+    return chosen.flatten(0, 1)
+
+
+def greedy_independent_set(
+    graphs: GraphBatch, n_copies: int, *, generator: torch.Generator
+) -> Float[Tensor, "batch n_sites"]:
+    """Choose vertices in random order, each that has no chosen neighbour.
+
+    Parameters
+    ----------
+    graphs : GraphBatch
+        The graphs.
+    n_copies : int
+        Sets a graph.
+    generator : torch.Generator
+        Source of the orders, one a set.
+
+    Returns
+    -------
+    Tensor
+        Maximal independent sets, ordered as in `GraphBatch.by_graph`.
+
+    Raises
+    ------
+    InputError
+        If `n_copies` is below 1.
+    """
+    check_range("n_copies", n_copies, low=1, integer=True)
+    check_generator(generator)
+    adjacency = graphs.adjacency
+    chosen = adjacency.new_zeros(len(graphs), n_copies, graphs.n_sites)
+    order = torch.rand(chosen.shape, generator=generator).argsort(2).to(chosen.device)
+    inside = graphs.is_vertex[:, None].to(chosen)
+    free = inside.expand_as(chosen).clone()
+    graph = torch.arange(len(graphs), device=chosen.device)[:, None]
+    for place in range(graphs.n_sites):
+        site = order[..., place, None]
+        take = free.gather(2, site)
+        chosen = chosen.scatter_add(2, site, take)
+        free = free * (1 - take * adjacency[graph, order[..., place]])
+        free = free.scatter(2, site, 0.0)
+    return chosen.flatten(0, 1)

@@ -1,0 +1,147 @@
+"""Graph problems against sums over edges written out, whatever the padding."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.data import random_graphs
+from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
+from ebmtut.exact import exact_probabilities
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+PATH = GraphBatch.from_edges([(3, [(0, 1), (1, 2)])], dtype=torch.float64)
+every_problem = pytest.mark.parametrize("problem", [MaxIndependentSet, MaxCut])
+
+
+def edges_of(graphs, number):
+    return torch.triu(graphs.adjacency[number]).nonzero().tolist()
+
+
+def by_hand(problem, graphs, number, x):
+    """What is to be made large, for the rows of x, vertex by vertex."""
+    n, edges = int(graphs.n_vertices[number]), edges_of(graphs, number)
+    scores = []
+    for row in x.tolist():
+        if problem is MaxCut:
+            scores.append(sum(row[i] != row[j] for i, j in edges))
+        else:
+            clashes = sum(row[i] * row[j] for i, j in edges)
+            scores.append(sum(row[:n]) - 1.0001 * clashes)
+    return torch.tensor(scores, dtype=torch.float64)
+
+
+@every_problem
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), beta=st.floats(0, 5))
+def test_scores_energies_and_ratios(problem, seed, beta):
+    graphs = random_graphs(
+        "erdos-renyi", 3, 2, 7, generator=make_generator(seed), dtype=torch.float64
+    )
+    d = graphs.n_sites
+    x = enumerate_states(d)
+    rows = x.repeat(len(graphs), 1)
+    energy = problem(graphs, inverse_temperature=beta)
+    want = torch.cat([by_hand(problem, graphs, g, x) for g in range(len(graphs))])
+    torch.testing.assert_close(energy.score(rows), want, rtol=0, atol=1e-12)
+    constant = energy.graphs.of_rows(graphs.n_edges, len(rows)) / 2
+    shift = constant if problem is MaxCut else 0
+    energies = energy(rows)
+    torch.testing.assert_close(energies, beta * (shift - want), rtol=0, atol=1e-12)
+    ratios = energy.flip_log_ratios(rows)
+    for site in range(d):
+        flipped = rows.clone()
+        flipped[:, site] = 1 - flipped[:, site]
+        true = energies - energy(flipped)
+        torch.testing.assert_close(ratios[:, site], true, rtol=0, atol=1e-11)
+        one = energy.site_log_ratio(rows, site)
+        torch.testing.assert_close(one, true, rtol=0, atol=1e-11)
+
+
+@every_problem
+def test_padding_leaves_the_law_of_the_vertices(problem):
+    adjacency = torch.zeros(1, 5, 5, dtype=torch.float64)
+    adjacency[:, :3, :3] = PATH.adjacency
+    padded = GraphBatch(adjacency, torch.tensor([3]))
+    law = exact_probabilities(problem(padded), 5).exp().view(8, 4).sum(1)
+    want = exact_probabilities(problem(PATH), 3).exp()
+    torch.testing.assert_close(law, want, rtol=0, atol=1e-14)
+
+
+def test_the_printed_ratios_are_not_the_ratios():
+    """Eqs. 47 and 50 of the paper, on the path of three; 1 - lambda Ax and s As are."""
+    x = enumerate_states(3)
+    a = PATH.adjacency[0]
+    s = 2 * x - 1
+    printed = (1 - 2 * x) * (x - 1.0001 * x @ a / 2)
+    assert not torch.allclose(printed, MaxIndependentSet(PATH).flip_log_ratios(x))
+    assert not torch.allclose(-s @ a / 2, MaxCut(PATH).flip_log_ratios(x))
+    right = (1 - 2 * x) * (1 - 1.0001 * x @ a)
+    torch.testing.assert_close(MaxIndependentSet(PATH).flip_log_ratios(x), right)
+    torch.testing.assert_close(MaxCut(PATH).flip_log_ratios(x), s * (s @ a))
+
+
+def test_selected_graphs_are_trimmed():
+    graphs = random_graphs("erdos-renyi", 9, 3, 8, generator=make_generator(1))
+    index = graphs.n_vertices.argsort()[:2]
+    few = graphs.select(index)
+    assert few.n_sites == int(graphs.n_vertices[index].max()) < graphs.n_sites
+    assert torch.equal(few.n_edges, graphs.n_edges[index])
+
+
+def test_graphs_by_seed():
+    def draw(seed):
+        return random_graphs(
+            "barabasi-albert", 4, 16, 20, generator=make_generator(seed)
+        )
+
+    graphs = draw(0)
+    assert torch.equal(graphs.adjacency, draw(0).adjacency)
+    assert graphs.n_vertices.tolist() != draw(1).n_vertices.tolist()
+    # Every vertex but the first four brings four edges.
+    assert torch.equal(graphs.n_edges, 4.0 * (graphs.n_vertices - 4))
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        ([], "at least 1 graph, got 0"),
+        ([(0, [])], "n_vertices must be an integer >= 1, got 0"),
+        ([(2, [(0, 2)])], r"vertices of 0 to 1, got \(0, 2\)"),
+        ([(2, [(1, 1)])], r"two different vertices .* got \(1, 1\)"),
+    ],
+)
+def test_lists_that_are_no_graphs(graphs, words):
+    with pytest.raises(InputError, match=words):
+        GraphBatch.from_edges(graphs)
+
+
+def test_matrices_that_are_no_graphs():
+    one = torch.tensor([2])
+    for entries, sizes, words in [
+        (torch.zeros(0, 2, 2), torch.zeros(0).long(), "at least 1 graph"),
+        (torch.zeros(1, 2, 2), torch.tensor([0]), "a graph has at least one vertex"),
+        (torch.zeros(1, 2, 2), torch.tensor([3]), r"\[1, 2\], got \[3, 3\]"),
+        (torch.full((1, 2, 2), 0.5), one, "only 0 and 1"),
+        (torch.tensor([[[0.0, 1.0], [0.0, 0.0]]]), one, "symmetric"),
+        (torch.eye(2)[None], one, "a loop"),
+        (1 - torch.eye(2)[None], torch.tensor([1]), "got a padded site"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            GraphBatch(entries, sizes)
+
+
+def test_numbers_out_of_range():
+    with pytest.raises(InputError, match="inverse_temperature must be a number >= 0"):
+        MaxCut(PATH, inverse_temperature=-1)
+    with pytest.raises(InputError, match=r"penalty must be a number >= 1, got 0\.5"):
+        MaxIndependentSet(PATH, penalty=0.5)
+    two = GraphBatch.from_edges([(2, []), (2, [])])
+    with pytest.raises(InputError, match="each of the 2 graphs, got 3"):
+        MaxCut(two)(torch.zeros(3, 2))
+    with pytest.raises(InputError, match="family must be one of"):
+        random_graphs("lattice", 1, 5, 6, generator=make_generator(0))
+    with pytest.raises(InputError, match="n_low must be an integer >= 5, got 4"):
+        random_graphs("barabasi-albert", 1, 4, 6, generator=make_generator(0))

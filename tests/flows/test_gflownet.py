@@ -1,0 +1,140 @@
+"""GFlowNets against laws that are enumerated."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.exact import exact_log_partition, exact_probabilities
+from ebmtut.flows.gflownet import (
+    BitsGFlowNet,
+    backward_trajectories,
+    forward_trajectories,
+    terminal_law,
+    trajectory_balance_loss,
+)
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+
+def energy(x):
+    """Three bits with all terms, and no symmetry."""
+    a, b, c = x.T
+    return a - 1.5 * b * c + 0.7 * a * b - 2 * a * b * c
+
+
+def network(seed=0, n_sites=3, hidden=32):
+    net = BitsGFlowNet(n_sites, hidden, generator=make_generator(seed))
+    return net.to(torch.float64)
+
+
+def train(net, n_steps, *, backward, seed=0):
+    generator = make_generator(seed)
+    # log Z is one number that moves far: it takes longer steps, as is usual.
+    groups = [
+        {"params": net.net.parameters(), "lr": 1e-2},
+        {"params": [net.log_z], "lr": 0.1},
+    ]
+    optimizer = torch.optim.Adam(groups)
+    decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_steps)
+    for _ in range(n_steps):
+        if backward:
+            x = torch.randint(2, (64, 3), generator=generator).double()
+            ways = backward_trajectories(net, x, generator=generator)
+        else:
+            ways = forward_trajectories(net, 64, generator=generator, explore=0.1)
+        loss = trajectory_balance_loss(net, energy, ways)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay.step()
+    return float(loss.detach())
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_balance_gives_the_law(backward):
+    """|log q - log p| of an end is at most the largest imbalance of a way to it."""
+    net = network()
+    target = exact_probabilities(energy, 3)
+    untrained = float((terminal_law(net).exp() - target.exp()).abs().sum() / 2)
+    train(net, 300, backward=backward)
+    x = enumerate_states(3).repeat(200, 1)
+    with torch.no_grad():
+        ways = backward_trajectories(net, x, generator=make_generator(1))
+        balance = net.log_z + ways.log_forward - ways.log_backward + energy(x)
+    # 200 draws of six ways each see them all but for one in 1e14.
+    worst = float(balance.abs().max())
+    law = terminal_law(net)
+    off = abs(float(net.log_z.detach() - exact_log_partition(energy, 3)))
+    assert off <= worst + 1e-9
+    assert (law - target).abs().max() <= worst + off + 1e-9
+    distance = float((law.exp() - target.exp()).abs().sum() / 2)
+    assert distance < untrained / 10
+
+
+def test_the_terminal_law_is_that_of_the_draws():
+    net, n = network(seed=3), 20_000
+    law = terminal_law(net).exp()
+    assert abs(float(law.sum()) - 1) < 1e-12
+    with torch.no_grad():
+        ways = forward_trajectories(net, n, generator=make_generator(0))
+    seen = torch.bincount(states_to_index(ways.x), minlength=8) / n
+    assert ((seen - law).abs() < 5 * (law * (1 - law) / n).sqrt()).all()
+
+
+def test_both_policies_are_normalised():
+    """A partial state's moves sum to 1, and none leaves what is possible."""
+    net = network()
+    partial = torch.tensor(
+        [[-1.0, 0, -1], [1, -1, 0], [-1, -1, -1], [1, 1, 0]]
+    ).double()
+    forth, back = (logits.exp() for logits in net(partial))
+    assert torch.allclose(forth[:3].sum(1), torch.ones(3).double())
+    assert torch.allclose(back[[0, 1, 3]].sum(1), torch.ones(3).double())
+    assert not forth[3].any() and not back[2].any()
+    assert not forth[:, :3][partial != -1].any() and not back[partial == -1].any()
+
+
+def test_importance_weights_of_ways_have_the_right_mean():
+    """E[P_B(way | x) exp(-E(x)) / P_F(way)] = Z for any policies."""
+    net, n = network(seed=5), 20_000
+    with torch.no_grad():
+        ways = forward_trajectories(net, n, generator=make_generator(0))
+    weight = (ways.log_backward - ways.log_forward - energy(ways.x)).exp()
+    want = exact_log_partition(energy, 3).exp()
+    assert abs(weight.mean() - want) < 5 * weight.std() / n**0.5
+
+
+def test_a_known_solution_has_no_loss():
+    """With one site the policy is the law itself."""
+    net = BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
+    for parameter in net.parameters():
+        torch.nn.init.zeros_(parameter)
+    with torch.no_grad():
+        net.net[-1].bias[1] = -0.8  # the bit 1 by exp(-0.8) as likely as 0
+        net.log_z.fill_(math.log1p(math.exp(-0.8)))
+    ways = forward_trajectories(net, 50, generator=make_generator(0))
+    loss = trajectory_balance_loss(net, lambda x: 0.8 * x.sum(1), ways)
+    assert float(loss.detach()) < 1e-20
+
+
+def test_gradients_reach_both_policies():
+    net = network()
+    ways = forward_trajectories(net, 8, generator=make_generator(0))
+    trajectory_balance_loss(net, energy, ways).backward()
+    assert all(bool(p.grad.abs().sum() > 0) for p in net.parameters())
+
+
+def test_input_is_refused():
+    net, g = network(), make_generator(0)
+    with pytest.raises(InputError, match="n must be an integer >= 1, got 0"):
+        forward_trajectories(net, 0, generator=g)
+    with pytest.raises(InputError, match=r"explore must be a number in \[0, 1\]"):
+        forward_trajectories(net, 1, generator=g, explore=2)
+    with pytest.raises(InputError, match=r"x must have shape \(any, 3\)"):
+        backward_trajectories(net, torch.zeros(1, 4), generator=g)
+    with pytest.raises(InputError, match="n_layers must be an integer >= 2, got 1"):
+        BitsGFlowNet(3, 4, 1, generator=g)
+    with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 12\]"):
+        terminal_law(BitsGFlowNet(13, 4, generator=g))
