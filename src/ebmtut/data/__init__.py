@@ -1,6 +1,12 @@
 """Data: two-dimensional densities in bits, Ising samples, images."""
 
 from ebmtut.data.catalog import DATASETS
+from ebmtut.data.color_images import (
+    CELEBA_FILE,
+    CIFAR10_FILE,
+    load_celeba,
+    load_cifar10,
+)
 from ebmtut.data.contours import contours, digits_at_hand
 from ebmtut.data.datasets import (
     DataUnavailable,
@@ -27,6 +33,8 @@ from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
 
 __all__ = [
+    "CELEBA_FILE",
+    "CIFAR10_FILE",
     "DATASETS",
     "DENSITIES",
     "GRAPH_FAMILIES",
@@ -52,6 +60,8 @@ __all__ = [
     "fetch",
     "glyph_digits",
     "ising_samples",
+    "load_celeba",
+    "load_cifar10",
     "load_digits",
     "load_faces",
     "load_mnist",

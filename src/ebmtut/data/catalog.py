@@ -1,5 +1,6 @@
 """Which sets of data consist of files."""
 
+from ebmtut.data.color_images import CELEBA_FILE, CIFAR10_FILE
 from ebmtut.data.datasets import RemoteFile
 from ebmtut.data.faces import OLIVETTI_FILES
 from ebmtut.data.mnist import MNIST_FILES
@@ -10,4 +11,6 @@ __all__ = ["DATASETS"]
 DATASETS: dict[str, tuple[RemoteFile, ...]] = {
     "mnist": tuple(MNIST_FILES.values()),
     "olivetti, either file": tuple(OLIVETTI_FILES.values()),
+    "cifar10": (CIFAR10_FILE,),
+    "celeba": (CELEBA_FILE,),
 }

@@ -2,6 +2,14 @@
 
 from ebmtut.energies.base import Energy, EnergyFunction, energies_of
 from ebmtut.energies.graphs import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
+from ebmtut.energies.images import (
+    PAPER_NETWORKS,
+    ConvEnergy,
+    PerceptronEnergy,
+    WideResNetConfig,
+    WideResNetEnergy,
+    sinusoidal_embedding,
+)
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.mlp import MLPEnergy
@@ -9,8 +17,10 @@ from ebmtut.energies.pairwise import BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.energies.rbm import RBM
 
 __all__ = [
+    "PAPER_NETWORKS",
     "RBM",
     "BoltzmannMachine",
+    "ConvEnergy",
     "Energy",
     "EnergyFunction",
     "GraphBatch",
@@ -22,7 +32,11 @@ __all__ = [
     "MaxIndependentSet",
     "PairTerms",
     "PairwiseGraph",
+    "PerceptronEnergy",
+    "WideResNetConfig",
+    "WideResNetEnergy",
     "energies_of",
     "lattice_adjacency",
     "lattice_coloring",
+    "sinusoidal_embedding",
 ]

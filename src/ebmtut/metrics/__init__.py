@@ -1,7 +1,17 @@
-"""Metrics: MMD, likelihoods and partition functions, errors of couplings."""
+"""Metrics: MMD, likelihoods, errors of couplings; how far images are from data."""
 
 from ebmtut.metrics.errors import negative_log_rmse, rmse
+from ebmtut.metrics.frechet import (
+    Neighbors,
+    PrecisionRecall,
+    class_score,
+    frechet_distance,
+    gaussian_frechet_distance,
+    nearest_neighbors,
+    precision_recall,
+)
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
+from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
 from ebmtut.metrics.mmd import (
     hamming_distances,
     hamming_kernel_mean,
@@ -24,9 +34,15 @@ __all__ = [
     "Estimate",
     "GridPartition",
     "HistogramProposal",
+    "ImageJudge",
+    "Neighbors",
+    "PrecisionRecall",
     "Proposal",
+    "class_score",
     "effective_sample_size",
     "estimate_log_mean_exp",
+    "frechet_distance",
+    "gaussian_frechet_distance",
     "grid_log_partition",
     "hamming_distances",
     "hamming_kernel_mean",
@@ -35,8 +51,11 @@ __all__ = [
     "log_weights",
     "mmd",
     "mmd_of_fresh_sample",
+    "nearest_neighbors",
     "negative_log_rmse",
     "nll",
+    "precision_recall",
     "rmse",
     "sample_by_proposal",
+    "train_image_judge",
 ]

@@ -1,0 +1,175 @@
+"""Energies of images: sizes by formula, heads in closed form, the paper's details."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import (
+    PAPER_NETWORKS,
+    ConvEnergy,
+    PerceptronEnergy,
+    WideResNetConfig,
+    WideResNetEnergy,
+    sinusoidal_embedding,
+)
+from ebmtut.random import make_generator
+
+NOISES = (0.2, 0.5, 0.9)
+SMALL = WideResNetConfig(8, 2, (1, 2), 0.9, 4, channels=8, n_colors=1, n_levels=3)
+
+
+def states(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = make_generator(1)
+    x = torch.randn(shape, generator=generator)
+    return x, torch.randint(3, shape[:1], generator=generator)
+
+
+def small_energies(head: str) -> list[torch.nn.Module]:
+    return [
+        PerceptronEnergy((8, 8), NOISES, hidden=16, n_layers=2, head=head),
+        ConvEnergy(8, NOISES, channels=4, n_blocks=1, head=head),
+    ]
+
+
+@pytest.mark.parametrize("head", ["denoiser", "signed", "linear"])
+def test_small_energies_give_one_number_a_state_and_repeat(head: str) -> None:
+    x, level = states(5, 8, 8)
+    for energy, again in zip(small_energies(head), small_energies(head), strict=True):
+        values = energy(x, level)
+        assert values.shape == (5,)
+        assert torch.equal(values, again(x, level))
+        # Rows do not see each other, and levels matter.
+        assert torch.allclose(values[:2], energy(x[:2], level[:2]), atol=1e-4)
+        assert not torch.allclose(values, energy(x, (level + 1) % 3))
+
+
+def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:
+    for head, lowest in (("denoiser", 0.0), ("signed", -1e3)):
+        for energy in small_energies(head):
+            for layer in (energy.last,):
+                with torch.no_grad():
+                    layer.weight.mul_(20)
+            x, level = states(64, 8, 8)
+            low = float(energy(30 * x, level).detach().min())
+            assert low >= 0 if head == "denoiser" else low < lowest
+
+
+def test_a_denoiser_that_knows_the_answer_gives_the_score() -> None:
+    # Data that are all zero: the mean of the clean image is zero everywhere, and
+    # the level's law is N(0, noise^2).
+    for energy in small_energies("denoiser"):
+        with torch.no_grad():
+            energy.last.weight.zero_()
+            energy.last.bias.zero_()
+        x, level = states(6, 8, 8)
+        x.requires_grad_()
+        values = energy(x, level)
+        noises = torch.tensor(NOISES)[level]
+        want = 0.5 * x.flatten(1).square().sum(1) / noises**2
+        assert torch.allclose(values, want)
+        (gradient,) = torch.autograd.grad(values.sum(), x)
+        assert torch.allclose(gradient, x / noises[:, None, None] ** 2)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        WideResNetConfig(8, 1, (1, 1, 3), 0.5, 4, channels=4, n_levels=2),
+        WideResNetConfig(9, 3, (1, 2, 2, 2), 0.5, 4, channels=6),
+    ],
+)
+def test_parameters_by_formula(config: WideResNetConfig) -> None:
+    energy = WideResNetEnergy(config)
+    trainable = sum(p.numel() for p in energy.parameters() if p.requires_grad)
+    assert trainable == config.n_parameters()
+    x = torch.zeros(2, config.n_colors, config.side, config.side)
+    assert energy(x, torch.tensor([0, 1])).shape == (2,)
+
+
+@pytest.mark.parametrize("name", PAPER_NETWORKS)
+def test_every_column_can_be_built_with_few_channels(name: str) -> None:
+    config = replace(PAPER_NETWORKS[name], channels=4, n_blocks=1)
+    energy = WideResNetEnergy(config)
+    assert sum(p.numel() for p in energy.parameters()) == config.n_parameters()
+    x = torch.zeros(1, 3, config.side, config.side)
+    assert energy(x, torch.tensor([5])).shape == (1,)
+
+
+@pytest.mark.slow
+def test_the_column_of_cifar10_is_built_and_counted() -> None:
+    config = PAPER_NETWORKS["cifar10"]
+    energy = WideResNetEnergy(config)
+    assert sum(p.numel() for p in energy.parameters()) == config.n_parameters()
+    assert energy(torch.zeros(1, 3, 32, 32), torch.tensor([5])).shape == (1,)
+
+
+def test_a_block_starts_as_its_shortcut_and_its_second_layer_learns() -> None:
+    energy = WideResNetEnergy(SMALL)
+    h = torch.randn(2, 8, 4, 4, generator=make_generator(0))
+    time = torch.randn(2, 32, generator=make_generator(1))
+    block = energy.levels[0][0]
+    assert torch.equal(block(h, time), h)
+    block(h, time).square().sum().backward()
+    weight = block.second.parametrizations.weight.original
+    assert bool(weight.grad.abs().max() > 0)
+
+
+def test_spectral_norms_are_one_or_at_most_one() -> None:
+    energy = WideResNetEnergy(SMALL)
+    block = energy.levels[1][0]
+    with torch.no_grad():
+        block.second.parametrizations.weight.original.normal_(
+            std=0.01, generator=make_generator(0)
+        )
+    small = torch.linalg.matrix_norm(block.second.weight.flatten(1), 2)
+    with torch.no_grad():
+        block.second.parametrizations.weight.original.mul_(1e3)
+    # A call is one power step: enough of them find the largest singular value.
+    for _ in range(300):
+        large = block.second.weight, block.first.weight, energy.embed[0].weight
+    for weight in large:
+        norm = torch.linalg.matrix_norm(weight.flatten(1), 2)
+        assert float(norm.detach()) == pytest.approx(1.0, abs=2e-3)
+    original = block.second.parametrizations.weight.original / 1e3
+    want = torch.linalg.matrix_norm(original.flatten(1), 2)
+    assert float(small) == pytest.approx(float(want), rel=1e-5)
+    assert float(small) < 1
+
+
+def test_scales_divide_the_energies() -> None:
+    x, level = states(4, 1, 8, 8)
+    plain = WideResNetEnergy(SMALL).eval()
+    scaled = WideResNetEnergy(SMALL, (0.5, 0.5, 0.5)).eval()
+    assert torch.allclose(scaled(x, level), 2 * plain(x, level))
+
+
+def test_the_embedding_has_geometric_frequencies() -> None:
+    embedding = sinusoidal_embedding(torch.tensor([0, 1]), 8).double()
+    assert torch.equal(embedding[0], torch.tensor([0.0] * 4 + [1.0] * 4).double())
+    angles = 10_000 ** (-torch.arange(4).double() / 3)
+    assert torch.allclose(embedding[1, :4], angles.sin(), atol=1e-6)
+    assert torch.allclose(embedding[1, 4:], angles.cos(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: PerceptronEnergy((8, 8), ()),
+        lambda: PerceptronEnergy((8, 8), (0.0, 0.5)),
+        lambda: PerceptronEnergy((8, 8), NOISES, head="square"),
+        lambda: PerceptronEnergy((8, 8), NOISES)(*states(2, 64)),
+        lambda: ConvEnergy(7, NOISES),
+        lambda: ConvEnergy(8, NOISES)(*states(2, 10, 10)),
+        lambda: WideResNetConfig(4, 1, (1, 2, 2, 2), 0.9, 4),
+        lambda: WideResNetEnergy(SMALL, (1.0,)),
+        lambda: WideResNetEnergy(SMALL)(*states(2, 3, 8, 8)),
+        lambda: sinusoidal_embedding(torch.tensor([0]), 7),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(call) -> None:
+    with pytest.raises(InputError) as refused:
+        call()
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,143 @@
+"""Distances between samples and data, against closed forms."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.metrics import (
+    class_score,
+    frechet_distance,
+    gaussian_frechet_distance,
+    nearest_neighbors,
+    precision_recall,
+)
+from ebmtut.random import make_generator
+
+
+def normals(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+
+
+def with_moments(n: int, mean: torch.Tensor, root: torch.Tensor) -> torch.Tensor:
+    """A sample whose mean and covariance are exactly the given ones."""
+    z = normals(n, len(mean))
+    z = z - z.mean(0)
+    z = (
+        z
+        @ torch.linalg.inv(
+            torch.linalg.cholesky(torch.cov(z.T).reshape(2 * (len(mean),)))
+        ).T
+    )
+    return mean + z @ root.T
+
+
+def test_one_dimension_in_closed_form() -> None:
+    # Between N(m, s^2) and N(n, t^2): (m - n)^2 + (s - t)^2.
+    found = frechet_distance(
+        with_moments(50, torch.tensor([1.0]).double(), torch.tensor([[3.0]]).double()),
+        with_moments(40, torch.tensor([-1.0]).double(), torch.tensor([[0.5]]).double()),
+    )
+    assert found == pytest.approx(2.0**2 + 2.5**2, rel=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 6))
+def test_commuting_covariances_add_by_axis(seed: int, n: int) -> None:
+    turn, _ = torch.linalg.qr(normals(n, n, seed=seed))
+    scale1, scale2 = normals(2, n, seed=seed + 1).exp()
+    mean1, mean2 = normals(2, n, seed=seed + 2)
+    found = gaussian_frechet_distance(
+        mean1, (turn * scale1**2) @ turn.T, mean2, (turn * scale2**2) @ turn.T
+    )
+    want = ((mean1 - mean2) ** 2).sum() + ((scale1 - scale2) ** 2).sum()
+    assert found == pytest.approx(float(want), rel=1e-9)
+
+
+def test_general_covariances_against_the_optimal_map() -> None:
+    # If x ~ N(0, C) and y = A x with A symmetric positive, A is optimal:
+    # the distance is E |x - A x|^2 = tr((1 - A) C (1 - A)).
+    root, factor = normals(5, 5), normals(5, 5, seed=1)
+    covariance, map_ = root @ root.T, factor @ factor.T + torch.eye(5)
+    rest = torch.eye(5).double() - map_
+    found = gaussian_frechet_distance(
+        torch.zeros(5), covariance, torch.zeros(5), map_ @ covariance @ map_
+    )
+    assert found == pytest.approx(float((rest @ covariance @ rest).trace()), rel=1e-9)
+
+
+def test_invariances_and_zero() -> None:
+    x, y = normals(60, 7), 1.5 * normals(80, 7, seed=1) + 0.3
+    turn, _ = torch.linalg.qr(normals(7, 7, seed=2))
+    distance = frechet_distance(x, y)
+    assert frechet_distance(x, x) == pytest.approx(0.0, abs=1e-9)
+    assert frechet_distance(x.flip(0), x) == pytest.approx(0.0, abs=1e-9)
+    assert frechet_distance(y, x) == pytest.approx(distance)
+    assert frechet_distance(x @ turn + 5, y @ turn + 5) == pytest.approx(distance)
+    assert frechet_distance(2 * x, 2 * y) == pytest.approx(4 * distance)
+
+
+def test_fewer_samples_than_features_are_no_trouble() -> None:
+    x = normals(5, 20)
+    assert frechet_distance(x, x + 1.0) == pytest.approx(20.0)
+
+
+def test_the_class_score_from_one_to_the_number_of_classes() -> None:
+    sure = torch.eye(4).repeat(3, 1)
+    assert class_score(sure) == pytest.approx(4.0)
+    assert class_score(sure[:1].repeat(9, 1)) == pytest.approx(1.0)
+    assert class_score(torch.full((5, 4), 0.25)) == pytest.approx(1.0)
+    # Two classes, each told with probability q: exp of the mutual information.
+    q = 0.9
+    told = torch.tensor([[q, 1 - q], [1 - q, q]], dtype=torch.float64)
+    want = math.log(2) + q * math.log(q) + (1 - q) * math.log(1 - q)
+    assert class_score(told) == pytest.approx(math.exp(want))
+
+
+def test_precision_and_recall_on_constructed_sets() -> None:
+    left = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+    right = left + 100
+    both = torch.cat([left, right])
+    assert precision_recall(both, both + 0.01, 1) == (1.0, 1.0)
+    # Samples of one half: all look like data, half of the data are reached.
+    assert precision_recall(both, left + 0.01, 1) == (1.0, 0.5)
+    assert precision_recall(left, both + 0.01, 1) == (0.5, 1.0)
+    assert precision_recall(left, right, 1) == (0.0, 0.0)
+    # Exact copies of one point have balls of radius 0.
+    assert precision_recall(left, left[:1].repeat(4, 1), 1) == (1.0, 0.25)
+
+
+def test_nearest_neighbors_find_copies() -> None:
+    data = normals(30, 4, 4)
+    index = torch.tensor([3, 3, 17])
+    found = nearest_neighbors(data[index], data, block=2)
+    assert torch.equal(found.index, index)
+    assert torch.equal(found.distance, torch.zeros(3).double())
+    moved = nearest_neighbors(data[index] + 0.01, data)
+    assert torch.allclose(moved.distance, torch.full((3,), 0.04).double())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: frechet_distance(torch.zeros(1, 3), torch.zeros(5, 3)),
+        lambda: frechet_distance(torch.zeros(5, 3), torch.zeros(5, 2)),
+        lambda: frechet_distance(torch.full((5, 3), math.nan), torch.zeros(5, 3)),
+        lambda: gaussian_frechet_distance(
+            torch.zeros(2), torch.tensor([[1.0, 0.5], [0.0, 1.0]]), torch.zeros(2),
+            torch.eye(2),
+        ),
+        lambda: class_score(torch.ones(3, 3)),
+        lambda: class_score(torch.zeros(0, 3)),
+        lambda: precision_recall(torch.zeros(4, 2), torch.zeros(3, 2), 3),
+        lambda: nearest_neighbors(torch.zeros(4, 2), torch.zeros(0, 2)),
+        lambda: nearest_neighbors(torch.zeros(4, 2), torch.zeros(4, 3)),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(call) -> None:
+    with pytest.raises(InputError) as refused:
+        call()
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,62 @@
+"""The judge of images learns, repeats itself and refuses what it cannot judge."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data import glyph_digits
+from ebmtut.metrics import ImageJudge, train_image_judge
+from ebmtut.random import make_generator
+
+
+def digits(n: int, seed: int):
+    data = glyph_digits(n, generator=make_generator(seed), side=12)
+    return 2 * data.images - 1, data.labels
+
+
+def test_it_tells_held_out_digits_apart_and_repeats_itself() -> None:
+    images, labels = digits(600, 0)
+    torch.random.manual_seed(5)
+    before = torch.random.get_rng_state()
+    judges = [
+        train_image_judge(images, labels, generator=make_generator(0), n_steps=250)
+        for _ in range(2)
+    ]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    held_out, truth = digits(300, 1)
+    told = judges[0].probabilities(held_out)
+    assert torch.allclose(told.sum(1), torch.ones(300))
+    # Guessing has 0.1 with a standard error of 0.017.
+    assert (told.argmax(1) == truth).double().mean() > 0.9
+    assert torch.equal(told, judges[1].probabilities(held_out))
+    assert judges[0].features(held_out).shape == (300, 64)
+    assert torch.equal(
+        judges[0].features(held_out, block=7), judges[0].features(held_out)
+    )
+
+
+def test_features_lead_to_the_logits() -> None:
+    judge = ImageJudge(28, n_colors=3).eval()
+    x = torch.rand(4, 3, 28, 28, generator=make_generator(0))
+    assert torch.allclose(judge(x), judge.head(judge.features(x)))
+    assert judge.features(x[:0]).shape == (0, 64)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ImageJudge(7),
+        lambda: ImageJudge(8).features(torch.zeros(3, 9, 9)),
+        lambda: ImageJudge(8).features(torch.full((3, 8, 8), torch.inf)),
+        lambda: train_image_judge(
+            torch.zeros(3, 8, 8), torch.zeros(2).long(), generator=make_generator(0)
+        ),
+        lambda: train_image_judge(
+            torch.zeros(3, 8, 8), torch.zeros(3).long(), generator=None
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(call) -> None:
+    with pytest.raises(InputError) as refused:
+        call()
+    assert "\n" not in str(refused.value)
