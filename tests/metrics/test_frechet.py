@@ -114,7 +114,7 @@ def test_nearest_neighbors_find_copies() -> None:
     data = normals(30, 4, 4)
     index = torch.tensor([3, 3, 17])
     found = nearest_neighbors(data[index], data, block=2)
-    assert torch.equal(found.index, index)
+    assert torch.equal(found.place, index)
     assert torch.equal(found.distance, torch.zeros(3).double())
     moved = nearest_neighbors(data[index] + 0.01, data)
     assert torch.allclose(moved.distance, torch.full((3,), 0.04).double())

@@ -414,6 +414,7 @@ class WideResNetEnergy(nn.Module):
         for k, blocks in enumerate(self.levels):
             if k:
                 h = nn.functional.avg_pool2d(h, 2, ceil_mode=True)
+            assert isinstance(blocks, nn.ModuleList)
             for block in blocks:
                 h = block(h, time)
         pooled = h.relu().sum((2, 3))

@@ -182,7 +182,7 @@ def precision_recall(
 class Neighbors(NamedTuple):
     """For each sample, the nearest of the data and how far it is."""
 
-    index: Tensor
+    place: Tensor
     distance: Tensor
 
 
