@@ -38,6 +38,13 @@ from ebmtut.energies import (
 )
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
+    ConvEnergy,
+    Ising,
+    LatticeIsing,
+    MLPEnergy,
+    PerceptronEnergy,
+    WideResNetConfig,
+    WideResNetEnergy,
     backward_trajectories,
     forward_trajectories,
 )
@@ -66,6 +73,7 @@ from ebmtut.metrics import (
     log_partition_uniform,
     log_weights,
     sample_by_proposal,
+    train_image_judge,
 )
 from ebmtut.random import (
     bernoulli,
@@ -185,7 +193,12 @@ CALLS = {
     "Grid.negatives": lambda g: Grid().negatives(X, 3, generator=g),
     "HistogramProposal.fit": lambda g: HistogramProposal.fit(free, generator=g, **GRID),
     "HistogramProposal.sample": lambda g: CELLS.sample(3, generator=g),
+    "ConvEnergy": lambda g: ConvEnergy(4, (1.0,), 2, 1, generator=g),
     "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
+    "PerceptronEnergy": lambda g: PerceptronEnergy((2,), (1.0,), 2, generator=g),
+    "WideResNetEnergy": lambda g: WideResNetEnergy(
+        WideResNetConfig(4, 1, (1,), 0.9, 1, 4), generator=g
+    ),
     "PersistentChains.advance": advance,
     "Pool.negatives": lambda g: Pool(2).negatives(X, 3, generator=g),
     "WarmChains.__call__": lambda g: WarmChains(LINE, LINE_COST)(
@@ -276,13 +289,22 @@ CALLS = {
     "standard_exponential": lambda g: standard_exponential(2, 3, generator=g),
     "start_persistent": lambda g: start_persistent(MACHINE, 2, generator=g),
     "train": training,
+    "train_image_judge": lambda g: train_image_judge(
+        torch.zeros(4, 8, 8), torch.arange(4), generator=g, n_steps=2
+    ),
     "transport_explorer": lambda g: transport_explorer(generator=g),
     "wasserstein_nmf": lambda g: wasserstein_nmf(PICTURES, NMF, generator=g),
     "wnmf_epoch": one_epoch,
     "wnmf_start": lambda g: wnmf_start(MASSES, NMF, generator=g),
 }
 # None is a choice of theirs: a threshold, and a fresh generator of seed 0.
-OPTIONAL = {"MLPEnergy", "binarize"}
+OPTIONAL = {
+    "ConvEnergy",
+    "MLPEnergy",
+    "PerceptronEnergy",
+    "WideResNetEnergy",
+    "binarize",
+}
 # No functions of their own: what others are to offer, what is inside of `train`,
 # and the check itself.
 OTHERS = {

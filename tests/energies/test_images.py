@@ -124,7 +124,7 @@ def test_spectral_norms_are_one_or_at_most_one() -> None:
         block.second.parametrizations.weight.original.normal_(
             std=0.01, generator=make_generator(0)
         )
-    small = torch.linalg.matrix_norm(block.second.weight.flatten(1), 2)
+    small = torch.linalg.matrix_norm(block.second.weight.detach().flatten(1), 2)
     with torch.no_grad():
         block.second.parametrizations.weight.original.mul_(1e3)
     # A call is one power step: enough of them find the largest singular value.
