@@ -30,21 +30,18 @@ from ebmtut.data import (
 from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
+    ConvEnergy,
     GraphBatch,
     Ising,
     LatticeIsing,
     MaxCut,
     MLPEnergy,
-)
-from ebmtut.flows.gflownet import (
-    BitsGFlowNet,
-    ConvEnergy,
-    Ising,
-    LatticeIsing,
-    MLPEnergy,
     PerceptronEnergy,
     WideResNetConfig,
     WideResNetEnergy,
+)
+from ebmtut.flows.gflownet import (
+    BitsGFlowNet,
     backward_trajectories,
     forward_trajectories,
 )
