@@ -9,6 +9,11 @@ from ebmtut.losses.energy_discrepancy import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
 )
+from ebmtut.losses.kolmogorov import (
+    kolmogorov_residual,
+    kolmogorov_variance_loss,
+    log_partition_slope,
+)
 from ebmtut.losses.moment_matching import bit_moments, match_moments
 from ebmtut.losses.perturbations import (
     Bernoulli,
@@ -30,6 +35,9 @@ __all__ = [
     "bit_moments",
     "contrastive_divergence_loss",
     "energy_discrepancy_loss",
+    "kolmogorov_residual",
+    "kolmogorov_variance_loss",
+    "log_partition_slope",
     "match_moments",
     "pseudo_likelihood_loss",
     "stabilized_log_mean_exp",

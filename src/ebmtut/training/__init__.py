@@ -1,5 +1,6 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
+from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.loop import (
     Loss,
     TrainConfig,
@@ -10,10 +11,13 @@ from ebmtut.training.loop import (
 from ebmtut.training.state import RunState
 
 __all__ = [
+    "FlowConfig",
+    "FlowTraining",
     "Loss",
     "RunState",
     "TrainConfig",
     "TrainResult",
     "bfloat16_is_fast",
     "train",
+    "train_flow",
 ]

@@ -1,0 +1,91 @@
+"""A small network for lattices whose odd symmetry needs no readout."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from ebmtut.checks import check_range, check_shape
+from ebmtut.flows.networks import TimeFeatures, window_offsets
+
+__all__ = ["OddLatticeNetwork"]
+
+
+class OddLatticeNetwork(nn.Module):
+    """Rates of an Ising lattice, odd under one flip, even under the flip of all.
+
+    With spins s and a window W without its centre, shared by all sites, the
+    features u_i = s_i (W s)_i change sign when spin i is flipped and none when
+    all are. So does G_i = sum_c u_ic gate_c(u_i^2, t), whatever the gate is.
+    It is meant for energies without field, which have the second symmetry.
+
+    Parameters
+    ----------
+    side
+        Sites a side of the periodic lattice, at least 3.
+    width
+        Features c.
+    window
+        Sites a side of the window; None is the whole lattice.
+    n_hidden
+        Hidden units of the gate.
+
+    Raises
+    ------
+    InputError
+        If a size is out of range.
+    """
+
+    n_states = 2
+
+    def __init__(
+        self,
+        side: int,
+        *,
+        width: int = 32,
+        window: int | None = None,
+        n_hidden: int = 64,
+    ) -> None:
+        super().__init__()
+        check_range("width", width, low=1, integer=True)
+        check_range("n_hidden", n_hidden, low=1, integer=True)
+        index = window_offsets(side, window)
+        self.n_sites = side * side
+        # Row of the kernel with which site j enters the features of site i; the
+        # last row is zero, for the centre and what lies outside the window.
+        entry = torch.full((self.n_sites, self.n_sites), index.shape[1])
+        here = torch.arange(self.n_sites)[:, None].expand_as(index)
+        entry[index, here] = torch.arange(index.shape[1]).expand_as(index)
+        self.entry: Tensor
+        self.register_buffer("entry", entry, persistent=False)
+        scale = 1 / math.sqrt(index.shape[1])
+        self.kernel = nn.Parameter(torch.randn(index.shape[1], width) * scale)
+        self.time = TimeFeatures(n_hidden)
+        self.squares = nn.Linear(width, n_hidden, bias=False)
+        self.gate = nn.Linear(n_hidden, width)
+
+    def _matrix(self) -> Tensor:
+        """The window at every site as one matrix: faster than gathered windows."""
+        rows = nn.functional.pad(self.kernel, (0, 0, 0, 1))
+        entries = rows.index_select(0, self.entry.flatten())
+        return entries.reshape(self.n_sites, -1)
+
+    def forward(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """G of the flip of every site.
+
+        Parameters
+        ----------
+        x
+            Bits.
+        t
+            Times.
+        """
+        check_shape("x", x, (None, self.n_sites))
+        s = 2 * x - 1
+        u = s[:, :, None] * (s @ self._matrix()).unflatten(1, (self.n_sites, -1))
+        hidden = silu(self.squares(u * u) + self.time(t)[:, None])
+        return (u * self.gate(hidden)).sum(-1)

@@ -1,0 +1,290 @@
+"""Locally equivariant networks by hollow ones: leMLP, leAttn, leConv.
+
+A hollow network's output at site i depends on all sites but i. Then
+G(tau, i | x) = (omega_tau - omega_{x_i}) . H(x)_i is odd under the exchange of
+x and its neighbour (Ou, Zhang and Li 2025, Proposition 2). Depth has to stand
+before or after the one layer that mixes sites: two of them in a row bring x_i
+back to site i by way of its neighbours.
+"""
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from ebmtut.checks import check_range, check_shape
+
+__all__ = [
+    "HollowAttention",
+    "HollowConvolution",
+    "HollowMLP",
+    "HollowNetwork",
+    "TimeFeatures",
+    "window_offsets",
+]
+
+
+class TimeFeatures(nn.Module):
+    """Smooth features of a time: a small network of sines and cosines.
+
+    Parameters
+    ----------
+    width
+        Features.
+    n_waves
+        Frequencies pi/2, pi, 3 pi/2 and so on.
+    """
+
+    def __init__(self, width: int, n_waves: int = 4) -> None:
+        super().__init__()
+        waves = math.pi / 2 * torch.arange(1, n_waves + 1)
+        self.waves: Tensor
+        self.register_buffer("waves", waves, persistent=False)
+        self.net = nn.Sequential(
+            nn.Linear(2 * n_waves + 1, width), nn.SiLU(), nn.Linear(width, width)
+        )
+
+    def forward(self, t: Float[Tensor, " batch"]) -> Float[Tensor, "batch width"]:
+        """Features of a batch of times."""
+        angle = t[:, None] * self.waves.to(t)
+        waves = torch.cat([t[:, None], angle.sin(), angle.cos()], dim=1)
+        features: Tensor = self.net(waves)
+        return features
+
+
+class HollowNetwork(nn.Module, ABC):
+    """Locally equivariant network that reads out a hollow one.
+
+    Parameters
+    ----------
+    n_sites
+        Sites of a state.
+    n_states
+        States of a site, at least 2.
+    width
+        Hidden features a site.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    def __init__(self, n_sites: int, *, n_states: int = 2, width: int = 64) -> None:
+        super().__init__()
+        check_range("n_sites", n_sites, low=1, integer=True)
+        check_range("n_states", n_states, low=2, integer=True)
+        check_range("width", width, low=1, integer=True)
+        self.n_sites = n_sites
+        self.n_states = n_states
+        self.width = width
+        # Not zero: at G = 0 a relu passes no gradient on.
+        self.readout = nn.Parameter(torch.empty(n_states, width))
+        nn.init.normal_(self.readout, std=width**-0.5)
+
+    @abstractmethod
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site that do not depend on its own state."""
+
+    def forward(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Tensor:
+        """G of every neighbour.
+
+        Parameters
+        ----------
+        x
+            States 0, ..., n_states - 1.
+        t
+            Times.
+
+        Returns
+        -------
+        Tensor
+            (batch, n_sites) for bits, of the flips; else
+            (batch, n_sites, n_states), zero at the current state.
+        """
+        check_shape("x", x, (None, self.n_sites))
+        features = self.hollow(x, t)
+        if self.n_states == 2:
+            return (1 - 2 * x) * (features @ (self.readout[1] - self.readout[0]))
+        scores = features @ self.readout.T
+        return scores - scores.gather(2, x.long()[..., None])
+
+
+class _SiteEmbedding(nn.Module):
+    """State, place and time of every site as one vector."""
+
+    def __init__(self, n_sites: int, n_states: int, width: int) -> None:
+        super().__init__()
+        self.token = nn.Embedding(n_states, width)
+        self.place = nn.Parameter(torch.randn(n_sites, width) * 0.5)
+        self.time = TimeFeatures(width)
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        tokens: Tensor = self.token(x.long())
+        return tokens + self.place + self.time(t)[:, None]
+
+
+class HollowMLP(HollowNetwork):
+    """leMLP: sum over k of silu(W_k h(x) + b_k), diagonals of W_k zero.
+
+    Parameters
+    ----------
+    n_sites, n_states, width
+        As in `HollowNetwork`.
+    n_layers
+        Matrices W_k, side by side; there is no depth.
+    """
+
+    def __init__(
+        self, n_sites: int, *, n_states: int = 2, width: int = 64, n_layers: int = 4
+    ) -> None:
+        super().__init__(n_sites, n_states=n_states, width=width)
+        check_range("n_layers", n_layers, low=1, integer=True)
+        self.embed = _SiteEmbedding(n_sites, n_states, width)
+        self.mix = nn.Parameter(
+            torch.randn(n_layers, n_sites, n_sites) / math.sqrt(n_sites)
+        )
+        self.shift = nn.Parameter(torch.zeros(n_layers, n_sites, width))
+        self.time = TimeFeatures(n_layers * width)
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site that do not depend on its own state."""
+        matrices = self.mix - torch.diag_embed(torch.diagonal(self.mix, 0, 1, 2))
+        mixed = torch.einsum("kij,bjw->bkiw", matrices, self.embed(x, t))
+        shift = self.time(t).unflatten(1, (len(self.mix), 1, self.width))
+        return silu(mixed + self.shift + shift).sum(1)
+
+
+class HollowAttention(HollowNetwork):
+    """leAttn: one attention over all other sites, of scores k(x_s) . q(x_s).
+
+    The score of a site depends on that site alone, as in the paper's Appendix
+    B.2, so that all sites share one set of weights but for their own.
+
+    Parameters
+    ----------
+    n_sites, n_states, width
+        As in `HollowNetwork`.
+    n_heads
+        Sets of weights; divides the width.
+    """
+
+    def __init__(
+        self, n_sites: int, *, n_states: int = 2, width: int = 64, n_heads: int = 4
+    ) -> None:
+        super().__init__(n_sites, n_states=n_states, width=width)
+        check_range("n_heads", n_heads, low=1, high=width, integer=True)
+        check_range("width % n_heads", width % n_heads, low=0, high=0)
+        self.n_heads = n_heads
+        self.embed = _SiteEmbedding(n_sites, n_states, width)
+        self.keys_queries_values = nn.Linear(width, 3 * width)
+        self.after = nn.Linear(width, width)
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site that do not depend on its own state."""
+        parts = self.keys_queries_values(self.embed(x, t))
+        k, q, v = parts.unflatten(2, (3, self.n_heads, -1)).unbind(2)
+        scores = (k * q).sum(-1) / math.sqrt(k.shape[-1])
+        scores = scores.transpose(1, 2)[:, :, None].expand(-1, -1, self.n_sites, -1)
+        own = torch.eye(self.n_sites, dtype=torch.bool, device=x.device)
+        if self.n_sites == 1:
+            weights = torch.zeros_like(scores)
+        else:
+            weights = scores.masked_fill(own, -math.inf).softmax(-1)
+        mixed = torch.einsum("bhis,bshw->bihw", weights, v).flatten(2)
+        after: Tensor = self.after(mixed)
+        return after
+
+
+class HollowConvolution(HollowNetwork):
+    """leConv: a window without its centre, the same everywhere on a lattice.
+
+    After it come layers that act on every site by itself, which keep it hollow.
+
+    Parameters
+    ----------
+    side
+        Sites a side of the periodic lattice, at least 3.
+    n_states, width
+        As in `HollowNetwork`.
+    window
+        Sites a side of the window; None is the whole lattice.
+    n_layers
+        Layers after the window.
+    """
+
+    def __init__(
+        self,
+        side: int,
+        *,
+        n_states: int = 2,
+        width: int = 32,
+        window: int | None = None,
+        n_layers: int = 2,
+    ) -> None:
+        super().__init__(side * side, n_states=n_states, width=width)
+        check_range("n_layers", n_layers, low=0, integer=True)
+        index = window_offsets(side, window)
+        self.index: Tensor
+        self.register_buffer("index", index, persistent=False)
+        n_inputs = index.shape[1] * (n_states - 1)
+        self.first = nn.Linear(n_inputs, width)
+        self.time = TimeFeatures(width)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_layers))
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site that do not depend on its own state."""
+        if self.n_states == 2:
+            inputs = (2 * x - 1)[:, self.index]
+        else:
+            tokens = nn.functional.one_hot(x.long(), self.n_states)[..., 1:]
+            inputs = tokens.to(x)[:, self.index].flatten(2)
+        hidden = silu(self.first(inputs) + self.time(t)[:, None])
+        for layer in self.layers:
+            hidden = hidden + silu(layer(hidden))
+        return hidden
+
+
+def window_offsets(side: int, window: int | None = None) -> Tensor:
+    """Sites of the window around every site of a periodic lattice, less itself.
+
+    Parameters
+    ----------
+    side
+        Sites a side of the lattice, at least 3.
+    window
+        Sites a side of the window, 2 to `side`; None is the whole lattice.
+
+    Returns
+    -------
+    Tensor
+        Sites, int64, shape (side**2, window**2 - 1); column k stands at the
+        same place relative to every site.
+
+    Raises
+    ------
+    InputError
+        If a size is out of range.
+    """
+    check_range("side of a periodic lattice", side, low=3, integer=True)
+    window = side if window is None else window
+    check_range("window", window, low=2, high=side, integer=True)
+    step = torch.arange(window) - (window - 1) // 2
+    row, col = (v.flatten() for v in torch.meshgrid(step, step, indexing="ij"))
+    off_center = (row != 0) | (col != 0)
+    row, col = row[off_center], col[off_center]
+    site = torch.arange(side * side)[:, None]
+    return (site // side + row) % side * side + (site % side + col) % side

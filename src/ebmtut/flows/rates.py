@@ -1,0 +1,176 @@
+"""Rate matrices that carry one law of a path into the next.
+
+A locally equivariant network G is odd under the exchange of a state and its
+neighbour: G(x -> y) = -G(y -> x). One evaluation at x so gives the rates out
+of x and the rates back, of all neighbours at once.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ebmtut.checks import InputError, check_choice, check_range, check_shape
+from ebmtut.paths import AnnealingPath, Time
+
+__all__ = ["Flow", "FlowTerms", "one_way_rates", "reversible_rates"]
+
+
+class FlowTerms(NamedTuple):
+    """What one evaluation of a flow says about a batch of states.
+
+    Attributes
+    ----------
+    outward : Tensor
+        Rates R_t(y, x) to all neighbours y, shaped as the log-ratios.
+    inward : Tensor
+        Rates R_t(x, y) p_t(y) / p_t(x), with which the reversed process
+        leaves x for y; the same shape.
+    derivative : Tensor
+        Time derivative of the unnormalised log-law, ``(batch,)``.
+    n_clipped : int
+        Log-ratios that were cut.
+    max_log_ratio : float
+        The largest before the cut.
+    """
+
+    outward: Tensor
+    inward: Tensor
+    derivative: Tensor
+    n_clipped: int
+    max_log_ratio: float
+
+    @property
+    def xi(self) -> Float[Tensor, " batch"]:
+        """Density of the log-weight, xi_t(x) of Equation 8.
+
+        The time derivative plus what flows out less what flows in; where the
+        flow is perfect it is the time derivative of log Z_t at every state.
+        """
+        flow = (self.outward - self.inward).flatten(1).sum(1)
+        return self.derivative + flow
+
+
+def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
+    """Rates relu(G) of the paper (Ou, Zhang and Li 2025, Equation 10).
+
+    Parameters
+    ----------
+    equivariant
+        G(x -> y) of all neighbours.
+    log_ratios
+        log p(y) - log p(x), of the same shape.
+
+    Returns
+    -------
+    tuple of Tensor
+        R(y, x) = relu(G), and R(x, y) p(y) / p(x) = relu(-G) p(y) / p(x).
+    """
+    return equivariant.relu(), (-equivariant).relu() * log_ratios.exp()
+
+
+def reversible_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
+    """Rates of Gibbs sampling times relu(G): R(y, x) = r / (1 + r) relu(G).
+
+    With r = p(y) / p(x) what flows out less what flows in is r / (1 + r) G:
+    linear in G, and bounded however large a ratio is.
+
+    Parameters
+    ----------
+    equivariant, log_ratios
+        As in `one_way_rates`.
+
+    Returns
+    -------
+    tuple of Tensor
+        As `one_way_rates` returns.
+    """
+    gibbs = log_ratios.sigmoid()
+    return gibbs * equivariant.relu(), gibbs * (-equivariant).relu()
+
+
+_RATES = {"one_way": one_way_rates, "reversible": reversible_rates}
+
+
+class Flow:
+    """A continuous-time Markov chain of single-site jumps along a path.
+
+    Parameters
+    ----------
+    path
+        The laws to follow.
+    network
+        Locally equivariant: ``network(x, t)`` with times ``(batch,)`` gives
+        G of every neighbour, shaped as the path's log-ratios; for more than
+        two states it is zero at the current state.
+    rates
+        "one_way" is relu(G), the paper's; "reversible" multiplies it by the
+        rate of Gibbs sampling.
+    max_log_ratio
+        Log-ratios above it are cut, as the paper does at 5 in training; None
+        cuts nothing. A cut biases weights: they ask for none.
+
+    Raises
+    ------
+    InputError
+        If the network is one of other sites or states, there are no such
+        rates, or the bound is no positive number.
+    """
+
+    def __init__(
+        self,
+        path: AnnealingPath,
+        network: nn.Module,
+        *,
+        rates: str = "reversible",
+        max_log_ratio: float | None = None,
+    ) -> None:
+        check_choice("rates", rates, _RATES)
+        if max_log_ratio is not None:
+            check_range("max_log_ratio", max_log_ratio, low=0, include_low=False)
+        for name in ("n_sites", "n_states"):
+            theirs, ours = getattr(network, name, None), getattr(path, name)
+            if theirs is not None and theirs != ours:
+                raise InputError(f"network must have {name}={ours}, got {theirs}")
+        self.path = path
+        self.network = network
+        self.rates = rates
+        self.max_log_ratio = max_log_ratio
+
+    def with_network(self, network: nn.Module) -> "Flow":
+        """Return the same flow with another network, such as averaged weights."""
+        return Flow(
+            self.path, network, rates=self.rates, max_log_ratio=self.max_log_ratio
+        )
+
+    def terms(self, x: Float[Tensor, "batch n_sites"], t: Time) -> FlowTerms:
+        """Rates of all neighbours and the path's derivative at a batch of states.
+
+        Gradients reach the network alone.
+
+        Parameters
+        ----------
+        x
+            States.
+        t
+            Times in [0, 1].
+
+        Raises
+        ------
+        InputError
+            If a time is outside or shapes do not fit.
+        """
+        times = t if isinstance(t, Tensor) else x.new_full((len(x),), t)
+        with torch.no_grad():
+            derivative = self.path.time_derivative(x).detach()
+            log_ratios = self.path.log_ratios(x, times).detach()
+            largest = float(log_ratios.max()) if log_ratios.numel() else 0.0
+            n_clipped = 0
+            if self.max_log_ratio is not None and not largest <= self.max_log_ratio:
+                n_clipped = int((log_ratios > self.max_log_ratio).sum())
+                log_ratios = log_ratios.clamp(max=self.max_log_ratio)
+        equivariant = self.network(x, times)
+        check_shape("network(x, t)", equivariant, log_ratios.shape)
+        outward, inward = _RATES[self.rates](equivariant, log_ratios)
+        return FlowTerms(outward, inward, derivative, n_clipped, largest)

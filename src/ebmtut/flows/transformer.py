@@ -1,0 +1,118 @@
+"""leTF: the locally equivariant transformer, over a hollow one.
+
+Two streams read the sites from left to right and from right to left. Inputs
+are shifted by one, a start token first, so that causal attention may look at
+its own place without seeing the site's state; a last attention reads both
+streams, masked in the same way by minus infinity before the softmax.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from ebmtut.checks import check_range
+from ebmtut.flows.networks import HollowNetwork, TimeFeatures
+
+__all__ = ["HollowTransformer"]
+
+
+class _Block(nn.Module):
+    """Causal self-attention and a feed-forward layer, each after a norm."""
+
+    def __init__(self, width: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.norm_attention = nn.LayerNorm(width)
+        self.norm_feed = nn.LayerNorm(width)
+        self.queries_keys_values = nn.Linear(width, 3 * width)
+        self.merge = nn.Linear(width, width)
+        self.widen = nn.Linear(width, 4 * width)
+        self.narrow = nn.Linear(4 * width, width)
+
+    def forward(self, h: Tensor) -> Tensor:
+        parts = self.queries_keys_values(self.norm_attention(h))
+        q, k, v = parts.unflatten(2, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = scaled_dot_product_attention(q, k, v, is_causal=True)
+        h = h + self.merge(mixed.transpose(1, 2).flatten(2))
+        fed: Tensor = self.narrow(gelu(self.widen(self.norm_feed(h))))
+        return h + fed
+
+
+class HollowTransformer(HollowNetwork):
+    """leTF of Ou, Zhang and Li (2025, Appendix B.3).
+
+    Both streams share their weights and run as one batch; a direction's own
+    embedding tells them apart.
+
+    Parameters
+    ----------
+    n_sites, n_states, width
+        As in `HollowNetwork`.
+    n_layers
+        Causal layers, before the readout.
+    n_heads
+        Heads of every attention; divides the width.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    def __init__(
+        self,
+        n_sites: int,
+        *,
+        n_states: int = 2,
+        width: int = 64,
+        n_layers: int = 3,
+        n_heads: int = 4,
+    ) -> None:
+        super().__init__(n_sites, n_states=n_states, width=width)
+        check_range("n_layers", n_layers, low=1, integer=True)
+        check_range("n_heads", n_heads, low=1, high=width, integer=True)
+        check_range("width % n_heads", width % n_heads, low=0, high=0)
+        self.n_heads = n_heads
+        self.token = nn.Embedding(n_states + 1, width)  # the last is the start
+        self.place = nn.Parameter(torch.randn(n_sites, width) * 0.5)
+        self.direction = nn.Parameter(torch.randn(2, 1, 1, width) * 0.5)
+        self.time = TimeFeatures(width)
+        self.blocks = nn.ModuleList(_Block(width, n_heads) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(width)
+        self.queries_keys_values = nn.Linear(width, 3 * width)
+        self.merge = nn.Linear(width, width)
+        earlier = torch.ones(n_sites, n_sites, dtype=torch.bool).tril()
+        self.seen: Tensor
+        self.register_buffer(
+            "seen", torch.cat([earlier, earlier.T], dim=1), persistent=False
+        )
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site that do not depend on its own state."""
+        tokens = x.long()
+        start = torch.full_like(tokens[:, :1], self.n_states)
+        rightward = self.token(torch.cat([start, tokens[:, :-1]], 1)) + self.place
+        leftward = self.token(torch.cat([tokens[:, 1:], start], 1)) + self.place
+        both = torch.stack([rightward, leftward.flip(1)]) + self.direction
+        h = (both + self.time(t)[:, None]).flatten(0, 1)
+        for block in self.blocks:
+            h = block(h)
+        parts = self.queries_keys_values(self.norm(h)).unflatten(0, (2, -1))
+        # Both streams in the order of the sites again, one after the other.
+        right, left = parts[0], parts[1].flip(1)
+        heads = (3, self.n_heads, self.width // self.n_heads)
+        q_right, k_right, v_right = right.unflatten(2, heads).permute(2, 0, 3, 1, 4)
+        q_left, k_left, v_left = left.unflatten(2, heads).permute(2, 0, 3, 1, 4)
+        read = scaled_dot_product_attention(
+            (q_right + q_left) / math.sqrt(2),
+            torch.cat([k_right, k_left], dim=2),
+            torch.cat([v_right, v_left], dim=2),
+            attn_mask=self.seen,
+        )
+        merged: Tensor = self.merge(read.transpose(1, 2).flatten(2))
+        return merged

@@ -1,0 +1,158 @@
+"""What importance weights say: effective samples, log Z, bounds, exact samples."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.random import check_generator
+
+__all__ = [
+    "LogPartition",
+    "effective_sample_size",
+    "independence_metropolis",
+    "log_partition",
+    "weighted_mean",
+]
+
+
+class LogPartition(NamedTuple):
+    """What :func:`log_partition` returns, in nats.
+
+    Attributes
+    ----------
+    estimate : float
+        log Z_0 plus the log of the mean weight.
+    standard_error : float
+        Of the estimate, by the delta method.
+    lower_bound : float
+        log Z_0 plus the mean log-weight: below log Z in expectation.
+    """
+
+    estimate: float
+    standard_error: float
+    lower_bound: float
+
+
+def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
+    """Share of the samples that equal weights would be worth, in (0, 1].
+
+    (sum w)^2 / (n sum w^2), the paper's Equation 38. It cannot see what no
+    sample has met: beside it belong the error of log Z and an observable.
+
+    Parameters
+    ----------
+    log_weights
+        Unnormalised, at least one finite.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If there are none, one is NaN or plus infinity, or all weights vanish.
+    """
+    w = _relative(log_weights)
+    return float(w.sum() ** 2 / (w * w).sum() / len(w))
+
+
+def log_partition(
+    log_weights: Float[Tensor, " n"], log_partition_start: float = 0.0
+) -> LogPartition:
+    """Estimate log Z_1 from weights whose mean is Z_1 / Z_0.
+
+    Parameters
+    ----------
+    log_weights
+        Unnormalised.
+    log_partition_start
+        log Z_0.
+
+    Returns
+    -------
+    LogPartition
+        The paper's bound, the weighted mean of the unnormalised log-law, is
+        lower by the whole entropy of the target: see `weighted_mean`.
+    """
+    check_range("log_partition_start", log_partition_start)
+    w = _relative(log_weights)
+    mean = w.mean()
+    spread = float(w.std() / mean / math.sqrt(len(w))) if len(w) > 1 else math.inf
+    top = log_partition_start + float(log_weights.double().max())
+    lower = log_partition_start + float(log_weights.double().mean())
+    return LogPartition(top + math.log(float(mean)), spread, lower)
+
+
+def weighted_mean(
+    log_weights: Float[Tensor, " n"], values: Float[Tensor, "n ..."]
+) -> Tensor:
+    """Self-normalised mean of values under the target.
+
+    Parameters
+    ----------
+    log_weights
+        Unnormalised.
+    values
+        One a sample.
+
+    Returns
+    -------
+    Tensor
+        Float64, shape of one value.
+    """
+    w = _relative(log_weights)
+    check_shape("values", values, (len(w), *values.shape[1:]))
+    return torch.tensordot(w / w.sum(), values.double(), dims=1)
+
+
+def independence_metropolis(
+    log_weights: Float[Tensor, " n"], *, generator: torch.Generator
+) -> Tensor:
+    """Metropolis-Hastings whose proposals are the samples in their order.
+
+    A proposal is taken with probability min(1, w' / w) (Hastings 1970). With
+    weights of mean Z_1 / Z_0 on the paths, of the discrete chain or of the
+    exact simulation, the target is the stationary law of the last states: the
+    correction that the paper leaves to the future.
+
+    Parameters
+    ----------
+    log_weights
+        Of independent samples; the first starts the chain.
+    generator
+        Source of all randomness.
+
+    Returns
+    -------
+    Tensor
+        Index of the sample that the chain holds after each step, int64.
+    """
+    _relative(log_weights)
+    check_generator(generator, log_weights.device)
+    u = torch.rand(len(log_weights), generator=generator, device=log_weights.device)
+    held, current = 0, -math.inf
+    chain = []
+    for k, (value, log_u) in enumerate(
+        zip(log_weights.tolist(), u.double().log().tolist(), strict=True)
+    ):
+        # A state of weight 0 is left at once.
+        if current == -math.inf or value - current >= log_u:
+            held, current = k, value
+        chain.append(held)
+    return torch.tensor(chain, device=log_weights.device)
+
+
+def _relative(log_weights: Tensor) -> Tensor:
+    """Weights over the largest, in float64."""
+    check_shape("log_weights", log_weights, (None,))
+    top = log_weights.double().max() if len(log_weights) else torch.tensor(math.nan)
+    if not math.isfinite(float(top)):
+        raise InputError(
+            f"log_weights must have a finite largest value, got {float(top)}"
+        )
+    return (log_weights.double() - top).exp()

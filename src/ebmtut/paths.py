@@ -1,0 +1,234 @@
+"""Annealing paths: from laws that are easy to draw to the law that is wanted.
+
+A path takes a time t in [0, 1] to an energy. It is no schedule, which takes a
+step to a number: a path knows its derivative in time and its start.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_choice, check_range, check_shape, check_type
+from ebmtut.energies import Energy, EnergyFunction, energies_of
+from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
+
+__all__ = ["AnnealingPath", "PathEnergy"]
+
+#: A time: one for all states, or one a state.
+Time = float | Float[Tensor, " batch"]
+
+
+class PathEnergy:
+    """The energy at one time of a path, as any sampler takes it.
+
+    Parameters
+    ----------
+    target
+        Energy at the path's end.
+    strength
+        What it is multiplied by, the time on a linear path.
+    """
+
+    def __init__(self, target: EnergyFunction, strength: float) -> None:
+        self.target = target
+        self.strength = strength
+        if hasattr(target, "flip_log_ratios"):
+            self.flip_log_ratios = self._flip_log_ratios
+
+    def __call__(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of a batch of states."""
+        return self.strength * self.target(x)
+
+    def _flip_log_ratios(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        ratios: Tensor = self.target.flip_log_ratios(x)  # type: ignore[attr-defined]
+        return self.strength * ratios
+
+
+class AnnealingPath:
+    """Geometric path from the uniform law: p_t proportional to exp(-t E).
+
+    The linear schedule of Ou, Zhang and Li (2025, Section 3): the unnormalised
+    law is exp((1 - t) log eta + t log rho) with a uniform eta, whose constant
+    is dropped. So log Z_0 = n_sites log n_states, and the time derivative of
+    the unnormalised log-law is -E, at every time.
+
+    Parameters
+    ----------
+    target
+        Energy at t = 1.
+    n_sites
+        Sites of a state; None takes it from the energy.
+    n_states
+        States of a site, at least 2.
+    ratios
+        "exact" log-ratios of neighbours, or for bits "taylor": of first order,
+        by one gradient of the energy (the paper's Equation 29).
+
+    Raises
+    ------
+    InputError
+        If the number of sites is unknown, a number is out of range, or there
+        are no such ratios.
+
+    See Also
+    --------
+    ebmtut.flows.Flow : a continuous-time Markov chain that follows the path.
+    """
+
+    def __init__(
+        self,
+        target: EnergyFunction,
+        n_sites: int | None = None,
+        *,
+        n_states: int = 2,
+        ratios: str = "exact",
+    ) -> None:
+        if n_sites is None:
+            if not isinstance(target, Energy):
+                raise InputError("n_sites must be given where target is no Energy")
+            n_sites = target.n_sites
+        elif isinstance(target, Energy) and n_sites != target.n_sites:
+            raise InputError(f"n_sites must be {target.n_sites}, got {n_sites}")
+        check_range("n_sites", n_sites, low=1, integer=True)
+        check_range("n_states", n_states, low=2, integer=True)
+        self.target = target
+        self.n_sites = n_sites
+        self.n_states = n_states
+        check_choice("ratios", ratios, ("exact", "taylor"))
+        if ratios == "taylor" and n_states != 2:
+            raise InputError(f"n_states must be 2 for Taylor ratios, got {n_states}")
+        self.ratios = ratios
+
+    @property
+    def log_partition_start(self) -> float:
+        """log Z_0, of the uniform law with energy 0."""
+        return self.n_sites * math.log(self.n_states)
+
+    def at(self, t: float) -> PathEnergy:
+        """Energy at one time, for samplers.
+
+        Parameters
+        ----------
+        t
+            In [0, 1].
+
+        Returns
+        -------
+        PathEnergy
+            Callable; with closed-form ratios where the target has them.
+
+        Raises
+        ------
+        InputError
+            If the time is outside.
+        """
+        check_range("t", t, low=0, high=1)
+        return PathEnergy(self.target, float(t))
+
+    def log_density(
+        self, x: Float[Tensor, "batch n_sites"], t: Time
+    ) -> Float[Tensor, " batch"]:
+        """Unnormalised log-probability -t E(x).
+
+        Parameters
+        ----------
+        x
+            States 0, ..., n_states - 1.
+        t
+            Times in [0, 1].
+
+        Raises
+        ------
+        InputError
+            If a time is outside or the states have other sites.
+        """
+        check_time(t)
+        return t * self.time_derivative(x)
+
+    def time_derivative(
+        self, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, " batch"]:
+        """Derivative of the unnormalised log-probability in t: -E(x)."""
+        check_shape("x", x, (None, self.n_sites))
+        return -energies_of(self.target, x)
+
+    def target_log_ratios(self, x: Float[Tensor, "batch n_sites"]) -> Tensor:
+        """Log-ratios of all one-site neighbours at t = 1.
+
+        Returns
+        -------
+        Tensor
+            As `neighbor_log_ratios`: (batch, n_sites) for bits, else
+            (batch, n_sites, n_states).
+        """
+        check_shape("x", x, (None, self.n_sites))
+        if self.ratios == "taylor":
+            return taylor_log_ratios(self.target, x)
+        return neighbor_log_ratios(self.target, x, n_states=self.n_states)
+
+    def log_ratios(self, x: Float[Tensor, "batch n_sites"], t: Time) -> Tensor:
+        """Log p_t(y) - log p_t(x) of all one-site neighbours y.
+
+        Parameters
+        ----------
+        x
+            States 0, ..., n_states - 1.
+        t
+            Times in [0, 1].
+
+        Returns
+        -------
+        Tensor
+            (batch, n_sites) for bits, else (batch, n_sites, n_states).
+
+        Raises
+        ------
+        InputError
+            If a time is outside or the states have other sites.
+        """
+        check_time(t)
+        ratios = self.target_log_ratios(x)
+        if isinstance(t, Tensor):
+            t = t.reshape(-1, *[1] * (ratios.ndim - 1))
+        return t * ratios
+
+    def sample_start(
+        self,
+        n: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> Float[Tensor, "n n_sites"]:
+        """Draw from p_0, the uniform law.
+
+        Parameters
+        ----------
+        n
+            Number of states.
+        generator
+            Source of all randomness; the states lie on its device.
+        dtype
+            Floating dtype of the states.
+        """
+        check_range("n", n, low=0, integer=True)
+        check_type("generator", generator, torch.Generator)
+        return torch.randint(
+            self.n_states,
+            (n, self.n_sites),
+            generator=generator,
+            device=generator.device,
+        ).to(dtype)
+
+
+def check_time(t: Time) -> None:
+    """Refuse a time outside [0, 1], or none."""
+    if isinstance(t, Tensor):
+        low, high = (float(v) for v in t.aminmax()) if t.numel() else (0.0, 1.0)
+        if not (low >= 0 and high <= 1):
+            raise InputError(f"t must lie in [0, 1], got [{low:g}, {high:g}]")
+    else:
+        check_range("t", t, low=0, high=1)

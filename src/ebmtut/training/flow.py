@@ -1,0 +1,302 @@
+"""How a flow learns: rollouts, a replay buffer, and the house's training loop.
+
+Algorithm 1 of Ou, Zhang and Li (2025): the flow as it is draws trajectories
+into a buffer; for a number of inner steps batches from the buffer are fitted;
+then it draws again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
+from ebmtut.losses.kolmogorov import (
+    kolmogorov_residual,
+    kolmogorov_variance_loss,
+    log_partition_slope,
+)
+from ebmtut.paths import Time
+from ebmtut.training.loop import TrainConfig, train
+
+__all__ = ["FlowConfig", "FlowTraining", "train_flow"]
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """How the rollouts and the loss of a flow's training are made.
+
+    Parameters
+    ----------
+    objective
+        Where c_t comes from. "batch": the mean of xi_t over a batch's states
+        of one time. "stein": the mean over a rollout when it was drawn, the
+        paper's coordinate descent. "plain": the same without the control
+        variate. "learned": a small network of t, LEAPS' objective.
+    n_time_steps
+        Steps of a rollout.
+    n_trajectories
+        Chains of a rollout.
+    n_rollouts
+        Rollouts that the buffer holds.
+    inner_steps
+        Optimiser steps from one rollout to the next.
+    n_times
+        Distinct times in a batch, for "batch" alone; divides the batch.
+    method
+        Simulation of the rollouts, as in `ebmtut.flows.simulate`.
+    """
+
+    objective: str = "batch"
+    n_time_steps: int = 64
+    n_trajectories: int = 128
+    n_rollouts: int = 4
+    inner_steps: int = 100
+    n_times: int = 16
+    method: str = "tau_leaping"
+
+    def __post_init__(self) -> None:
+        check_choice(
+            "objective", self.objective, ("batch", "stein", "plain", "learned")
+        )
+        check_choice("method", self.method, ("euler", "tau_leaping"))
+        for name in ("n_time_steps", "n_rollouts", "inner_steps", "n_times"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_trajectories", self.n_trajectories, low=2, integer=True)
+
+
+@dataclass
+class FlowTraining:
+    """What training a flow leaves behind.
+
+    Attributes
+    ----------
+    flow
+        The flow with averaged weights.
+    losses
+        Loss of every step, float32.
+    slope_spread
+        Mean over times of the standard deviation of xi_t among the
+        trajectories of each rollout, and of the time derivative alone: the
+        two estimators of c_t before division by sqrt(n_trajectories);
+        (n_drawn, 2).
+    n_clipped
+        Log-ratios that were cut in all batches.
+    max_log_ratio
+        The largest one met.
+    """
+
+    flow: Flow
+    losses: np.ndarray
+    slope_spread: np.ndarray
+    n_clipped: int
+    max_log_ratio: float
+
+
+class _Learner(nn.Module):
+    """The network, and the slope that LEAPS learns beside it."""
+
+    def __init__(self, network: nn.Module, learned: bool) -> None:
+        super().__init__()
+        self.network = network
+        self.slope: nn.Module | None = None
+        if learned:
+            self.slope = nn.Sequential(TimeFeatures(32), nn.SiLU(), nn.Linear(32, 1))
+
+
+class _Buffer:
+    """Trajectories of the last rollouts, in tensors that a checkpoint keeps."""
+
+    def __init__(self, flow: Flow, config: FlowConfig, n_draws: int) -> None:
+        n_times = config.n_time_steps + 1
+        shape = (config.n_rollouts, n_times, config.n_trajectories, flow.path.n_sites)
+        self.config = config
+        self.tensors = {
+            "states": torch.zeros(shape, dtype=torch.uint8),
+            "slopes": torch.zeros(config.n_rollouts, n_times),
+            "spread": torch.zeros(n_draws, 2),
+            "step": torch.zeros((), dtype=torch.long),
+            "n_clipped": torch.zeros((), dtype=torch.long),
+            "max_log_ratio": torch.tensor(-torch.inf),
+        }
+
+    def refill(
+        self, flow: Flow, refine: Kernel | None, generator: torch.Generator
+    ) -> None:
+        """Draw one rollout in the place of the oldest."""
+        config = self.config
+        drawn = simulate(
+            flow,
+            config.n_trajectories,
+            config.n_time_steps,
+            generator=generator,
+            method=config.method,
+            refine=refine,
+            keep_states=True,
+        )
+        assert drawn.states is not None and drawn.xi is not None
+        derivative = torch.stack([flow.path.time_derivative(x) for x in drawn.states])
+        count = int(self.tensors["step"]) // config.inner_steps
+        place = count % config.n_rollouts
+        plain = derivative if config.objective == "plain" else None
+        self.tensors["states"][place] = drawn.states.to(torch.uint8)
+        self.tensors["slopes"][place] = log_partition_slope(drawn.xi, plain)
+        spread = torch.stack([v.std(1).mean() for v in (drawn.xi, derivative)])
+        self.tensors["spread"][count] = spread
+
+    def draw(self, n: int, generator: torch.Generator) -> Tensor:
+        """Rollout, time and trajectory of the states of one batch, (n, 3)."""
+        config = self.config
+        held = 1 + int(self.tensors["step"]) // config.inner_steps
+
+        def index(high: int, size: int) -> Tensor:
+            return torch.randint(high, (size,), generator=generator)
+
+        n_times = config.n_times if config.objective == "batch" else n
+        time = index(config.n_time_steps + 1, n_times).repeat_interleave(n // n_times)
+        rollout = index(min(held, config.n_rollouts), n)
+        return torch.stack([rollout, time, index(config.n_trajectories, n)], 1)
+
+    def seen(self, n_clipped: int, max_log_ratio: float) -> None:
+        """Count what a batch's ratios were."""
+        self.tensors["n_clipped"] += n_clipped
+        self.tensors["max_log_ratio"].clamp_(min=max_log_ratio)
+
+
+def train_flow(
+    flow: Flow,
+    config: FlowConfig,
+    optimizer: TrainConfig,
+    *,
+    generator: torch.Generator,
+    refine: Kernel | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1000,
+    identity: Mapping[str, Any] | None = None,
+    on_step: Callable[[int, Flow], None] | None = None,
+    progress: bool = False,
+) -> FlowTraining:
+    """Let a flow learn to carry its path.
+
+    Parameters
+    ----------
+    flow
+        Its network is trained in place.
+    config
+        Rollouts and loss.
+    optimizer
+        As in `ebmtut.training.train`.
+    generator
+        Source of all randomness.
+    refine
+        Kernel applied after every step of the rollouts, such as a Gibbs
+        sweep: training then sees the path's law however poor the flow is.
+    checkpoint, checkpoint_every, identity, progress
+        As in `ebmtut.training.train`.
+    on_step
+        Called with (step, flow of averaged weights) after every step.
+
+    Returns
+    -------
+    FlowTraining
+
+    Raises
+    ------
+    DivergenceError
+        If the loss is not finite; names the step and the largest ratio.
+    InputError
+        If the batch cannot be divided into its times, or as in `train`.
+    """
+    n_times = config.n_times
+    if config.objective == "batch" and (
+        optimizer.batch_size % n_times or optimizer.batch_size < 2 * n_times
+    ):
+        raise InputError(
+            "batch_size must be at least twice n_times and divided by it, got "
+            f"{optimizer.batch_size} and {n_times}"
+        )
+    learner = _Learner(flow.network, config.objective == "learned")
+    buffer = _Buffer(flow, config, -(-optimizer.n_steps // config.inner_steps))
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        if int(buffer.tensors["step"]) % config.inner_steps == 0:
+            buffer.refill(flow, refine, generator)
+        index = buffer.draw(n, generator)
+        buffer.tensors["step"] += 1
+        return index
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        rollout, time, row = x.unbind(1)
+        x = buffer.tensors["states"][rollout, time, row].float()
+        t = time / config.n_time_steps
+        counted = _Counted(flow, buffer)
+        if config.objective == "batch":
+            x = x.unflatten(0, (n_times, -1))
+            return kolmogorov_variance_loss(
+                counted, x, t.unflatten(0, x.shape[:2])[:, 0]
+            )
+        if learner.slope is None:
+            slope = buffer.tensors["slopes"][rollout, time]
+        else:
+            slope = learner.slope(t).squeeze(1)
+        return kolmogorov_residual(counted, x, t, slope).square().mean()
+
+    def after(step: int, averaged: nn.Module) -> None:
+        if on_step is not None:
+            on_step(step, flow.with_network(_network_of(averaged)))
+
+    try:
+        result = train(
+            learner,
+            loss,
+            sample,
+            optimizer,
+            generator=generator,
+            buffers=buffer.tensors,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            identity=None if identity is None else {**identity, **asdict(config)},
+            on_step=after,
+            progress=progress,
+            label="flow",
+        )
+    except DivergenceError as error:
+        largest = float(buffer.tensors["max_log_ratio"])
+        raise DivergenceError(
+            f"flow diverged at step {error.step}: its largest log-ratio was "
+            f"{largest:.3g}; try a smaller learning_rate ({optimizer.learning_rate})",
+            error.step,
+        ) from error
+    return FlowTraining(
+        flow.with_network(_network_of(result.energy)),
+        result.losses,
+        buffer.tensors["spread"].numpy(),
+        int(buffer.tensors["n_clipped"]),
+        float(buffer.tensors["max_log_ratio"]),
+    )
+
+
+def _network_of(learner: nn.Module) -> nn.Module:
+    assert isinstance(learner, _Learner)
+    return learner.network
+
+
+class _Counted(Flow):
+    """A flow whose cut ratios are counted."""
+
+    def __init__(self, flow: Flow, buffer: _Buffer) -> None:
+        self.__dict__.update(flow.__dict__)
+        self._buffer = buffer
+
+    def terms(self, x: Tensor, t: Time) -> FlowTerms:
+        """Count what the flow's own terms tell."""
+        terms = super().terms(x, t)
+        self._buffer.seen(terms.n_clipped, terms.max_log_ratio)
+        return terms

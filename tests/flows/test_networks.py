@@ -1,0 +1,161 @@
+"""Locally equivariant networks: odd under one exchange, hollow, and refusals."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.flows import (
+    HollowMLP,
+    HollowTransformer,
+    OddLatticeNetwork,
+    window_offsets,
+)
+from tests.flows.systems import networks
+
+BINARY = networks()
+POTTS = networks(n_states=3)
+
+
+def exchange_error(network, n=16, seed=0):
+    """Largest |G(x -> y) + G(y -> x)| over all neighbours of random states."""
+    generator = torch.Generator().manual_seed(seed)
+    n_sites, n_states = network.n_sites, network.n_states
+    x = torch.randint(n_states, (n, n_sites), generator=generator).double()
+    t = torch.rand(n, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        g = network(x, t)
+        worst = 0.0
+        for i in range(n_sites):
+            for shift in range(1, n_states):
+                y = x.clone()
+                y[:, i] = (y[:, i] + shift) % n_states
+                back = network(y, t)
+                if n_states == 2:
+                    error = g[:, i] + back[:, i]
+                else:
+                    here, there = x[:, i].long(), y[:, i].long()
+                    rows = torch.arange(n)
+                    error = g[rows, i, there] + back[rows, i, here]
+                worst = max(worst, float(error.abs().max()))
+    return worst
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_networks_are_odd_under_a_flip(name):
+    torch.manual_seed(0)
+    network = BINARY[name]
+    assert exchange_error(network) < 1e-12
+    x = torch.randint(2, (4, network.n_sites)).double()
+    assert network(x, torch.rand(4).double()).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", POTTS)
+def test_networks_are_odd_under_the_exchange_of_three_states(name):
+    network = POTTS[name]
+    assert exchange_error(network) < 1e-12
+    x = torch.randint(3, (4, network.n_sites)).double()
+    g = network(x, torch.rand(4).double()).detach()
+    assert float(g.gather(2, x.long()[..., None]).abs().max()) == 0
+
+
+class Leaky(HollowTransformer):
+    """A readout without its mask: every site sees both streams whole."""
+
+    def hollow(self, x, t):
+        self.seen = torch.ones_like(self.seen)
+        return super().hollow(x, t)
+
+
+class Unshifted(HollowMLP):
+    """A diagonal that is not taken out."""
+
+    def hollow(self, x, t):
+        return torch.einsum("kij,bjw->biw", self.mix, self.embed(x, t))
+
+
+@pytest.mark.parametrize("leaky", [Leaky, Unshifted])
+def test_a_leaky_network_is_caught(leaky):
+    network = leaky(5, width=8).double()
+    assert exchange_error(network) > 1e-3
+
+
+def test_convolution_is_hollow_by_its_jacobian():
+    """Bits enter it as numbers: the derivative by a site's own is exactly zero."""
+    network = BINARY["leConv"]
+    x, t = torch.rand(1, 9).double(), torch.tensor([0.3]).double()
+    jacobian = torch.autograd.functional.jacobian(
+        lambda v: network.hollow(v, t)[0].sum(1), x
+    )[:, 0]
+    assert float(torch.diagonal(jacobian).abs().max()) == 0
+    assert float((jacobian + torch.eye(9)).abs().min()) > 0
+
+
+@pytest.mark.parametrize("name", ["leMLP", "leAttn", "leConv", "leTF"])
+@pytest.mark.parametrize("nets", [BINARY, POTTS], ids=["2 states", "3 states"])
+def test_embedded_sites_are_hollow(nets, name):
+    """The Jacobian in differences, one site at a time: block i, i vanishes."""
+    network = nets[name]
+    x = torch.randint(network.n_states, (6, network.n_sites)).double()
+    t = torch.rand(6).double()
+    here = network.hollow(x, t)
+    for i in range(network.n_sites):
+        y = x.clone()
+        y[:, i] = (y[:, i] + 1) % network.n_states
+        moved = (network.hollow(y, t) - here).abs().amax(dim=(0, 2))
+        assert float(moved[i]) == pytest.approx(0, abs=1e-12)
+        others = torch.cat([moved[:i], moved[i + 1 :]])
+        assert float(others.min()) > 1e-6
+
+
+def test_odd_lattice_network_is_even_under_the_flip_of_all():
+    network = BINARY["odd"]
+    x = torch.randint(2, (8, 9)).double()
+    t = torch.rand(8).double()
+    torch.testing.assert_close(network(x, t), network(1 - x, t), rtol=0, atol=1e-12)
+
+
+def test_odd_lattice_network_is_the_sum_over_its_window():
+    """The matrix of all windows against a loop over sites and offsets."""
+    network = BINARY["odd, window 2"]
+    x = torch.randint(2, (3, 16)).double()
+    t = torch.rand(3).double()
+    s = 2 * x - 1
+    index = window_offsets(4, 3)
+    u = s[..., None] * torch.stack([s[:, row] @ network.kernel for row in index], 1)
+    hidden = torch.nn.functional.silu(network.squares(u * u) + network.time(t)[:, None])
+    want = (u * network.gate(hidden)).sum(-1)
+    torch.testing.assert_close(network(x, t), want, rtol=0, atol=1e-12)
+
+
+def test_windows_hold_every_neighbor_once_and_never_the_site():
+    index = window_offsets(5)
+    assert index.shape == (25, 24)
+    for site, row in enumerate(index.tolist()):
+        assert sorted([*row, site]) == list(range(25))
+    assert window_offsets(5, 3)[12].tolist() == [6, 7, 8, 11, 13, 16, 17, 18]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HollowMLP(0), "n_sites must be an integer >= 1, got 0"),
+        (lambda: HollowMLP(4, n_states=1), "n_states must be an integer >= 2, got 1"),
+        (lambda: OddLatticeNetwork(2), "side of a periodic lattice"),
+        (lambda: OddLatticeNetwork(4, window=5), "window must be an integer"),
+        (lambda: HollowTransformer(4, width=6, n_heads=4), "width % n_heads"),
+        (lambda: HollowMLP(4)(torch.ones(2, 5), torch.ones(2)), "x must have shape"),
+    ],
+)
+def test_bad_sizes_are_refused_in_one_line(make, message):
+    with pytest.raises(InputError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_masked_readout_sees_only_other_sites():
+    network = HollowTransformer(4, width=8, n_heads=2)
+    seen = network.seen.unflatten(1, (2, 4))
+    assert math.prod(seen.shape) == 32
+    assert seen[1].tolist() == [[True, True, False, False], [False, True, True, True]]

@@ -1,0 +1,347 @@
+"""Simulators against matrices, and weights against enumeration."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from ebmtut.checks import InputError
+from ebmtut.energies import LatticeIsing, lattice_coloring
+from ebmtut.flows import (
+    Flow,
+    OddLatticeNetwork,
+    dmala_kernel,
+    effective_sample_size,
+    gibbs_kernel,
+    independence_metropolis,
+    log_partition,
+    reverse_elbo,
+    simulate,
+    simulate_exact,
+    weighted_mean,
+)
+from ebmtut.flows.simulation import _STEPS
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+from tests.flows.systems import SolvedNetwork, laws, random_energy, rate_matrix
+from tests.flows.test_rates import random_flow
+
+N = 20000
+P_VALUE = 1e-4
+methods = pytest.mark.parametrize("method", ["euler", "tau_leaping"])
+sizes = pytest.mark.parametrize("n_states", [2, 3])
+
+
+def check_law(x, p, n_states=2):
+    """The states' frequencies against a law, by Pearson's test."""
+    counts = torch.bincount(states_to_index(x, n_states), minlength=len(p))
+    assert chisquare(counts.numpy(), (p / p.sum() * len(x)).numpy()).pvalue > P_VALUE
+
+
+def step_matrix(method, flow, t, dt, part):
+    """Probabilities of a step from every state (column) to every state (row)."""
+    x = enumerate_states(flow.path.n_sites, flow.path.n_states)
+    rates = getattr(flow.terms(x, t), part)
+    n = len(x)
+    here, there = x.repeat_interleave(n, 0), x.repeat(n, 1)
+    log_p = _STEPS[method][1](here, there, rates.repeat_interleave(n, 0), dt)
+    return log_p.exp().reshape(n, n).T
+
+
+@methods
+@sizes
+@pytest.mark.parametrize("part", ["outward", "inward"])
+@pytest.mark.parametrize("dt", [0.05, 0.8])
+def test_probabilities_of_a_step_sum_to_one(method, n_states, part, dt):
+    flow = random_flow("one_way", n_states=n_states)
+    matrix = step_matrix(method, flow, 0.5, dt, part)
+    torch.testing.assert_close(matrix.sum(0), torch.ones(len(matrix)).double())
+
+
+@methods
+@sizes
+def test_steps_have_the_law_of_their_matrices(method, n_states):
+    flow = random_flow("reversible", n_states=n_states)
+    n_steps = 4
+    p = torch.full((n_states**3,), n_states**-3.0).double()
+    for k in range(n_steps):
+        p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
+    x = simulate(flow, N, n_steps, method=method, generator=make_generator(0)).x
+    check_law(x, p, n_states)
+
+
+@methods
+def test_small_steps_tend_to_the_matrix_exponential(method):
+    """The error of the law falls at least by 1.8 when steps are halved."""
+    flow = random_flow("one_way")
+    start = torch.full((8,), 1 / 8).double()
+    want = end_law(flow)
+    errors = []
+    for n_steps in (64, 128):
+        p = start
+        for k in range(n_steps):
+            p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
+        errors.append(float((p - want).abs().sum()))
+    assert errors[0] / errors[1] > 1.8
+
+
+def end_law(flow, fine=400):
+    """Law of the chain in continuous time at t = 1, by matrix exponentials."""
+    n = flow.path.n_states**flow.path.n_sites
+    p = torch.full((n,), 1 / n).double()
+    for k in range(fine):
+        p = torch.linalg.matrix_exp(rate_matrix(flow, (k + 0.5) / fine) / fine) @ p
+    return p
+
+
+@sizes
+def test_exact_simulation_has_the_law_of_the_matrix_exponential(n_states):
+    flow = random_flow("one_way", n_states=n_states, scale=0.5)
+    found = simulate_exact(flow, N, bound=60.0, generator=make_generator(3))
+    assert found.n_exceeded == 0
+    check_law(found.x, end_law(flow), n_states)
+    assert found.n_candidates == pytest.approx(60, abs=5 * math.sqrt(60 / N))
+
+
+def mean_error(log_weights, want):
+    """Standard errors between the mean weight and what it must be."""
+    w = (log_weights.double() - want).exp()
+    return float((w.mean() - 1) / (w.std() / math.sqrt(len(w))))
+
+
+@sizes
+@pytest.mark.parametrize("rates", ["one_way", "reversible"])
+def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
+    """Of twelve Euler steps, and of the exact simulation."""
+    flow = random_flow(rates, n_states=n_states, seed=4, scale=0.5)
+    _, log_z = laws(flow.path, [0.0, 1.0])
+    want = float(log_z[1] - log_z[0])
+    generator = make_generator(5)
+    found = simulate(
+        flow, N, 12, method="euler", chain_weights=True, generator=generator
+    )
+    assert found.n_overflows == 0
+    assert abs(mean_error(found.chain_log_weights, want)) < 5
+    exact = simulate_exact(flow, N, bound=60.0, generator=generator)
+    assert exact.n_exceeded == 0
+    assert abs(mean_error(exact.log_weights, want)) < 5
+
+
+@methods
+def test_chain_weights_carry_over_every_state(method):
+    """Enumerated: the sum over paths of p_0 F w to each end is p~_1 / Z_0.
+
+    Where the reversed chain can do what the forward one cannot, it is less.
+    """
+    flow = random_flow("reversible", n_sites=2, seed=7)
+    x = enumerate_states(2)
+    want = flow.path.log_density(x, 1.0).exp() / 4
+    lost = []
+    for n_steps in (32, 64):
+        total = torch.full((4,), 0.25).double()
+        for k in range(n_steps):
+            t, dt = k / n_steps, 1 / n_steps
+            forward = step_matrix(method, flow, t, dt, "outward")
+            backward = step_matrix(method, flow, t, dt, "inward").T
+            log_p = [flow.path.log_density(x, v) for v in (t, t + dt)]
+            weight = (log_p[1][:, None] - log_p[0][None]).exp() * backward
+            total = torch.where(forward > 0, weight, 0.0) @ total
+        lost.append(float((want - total).sum() / want.sum()))
+        assert bool((total < want + 1e-12).all())
+    if method == "euler":
+        assert max(lost) < 1e-12
+    else:
+        assert lost[0] > 1.8 * lost[1] > 0
+
+
+def test_kernels_keep_the_mean_of_the_weights():
+    path = AnnealingPath(LatticeIsing(3, 0.2))
+    torch.manual_seed(1)
+    flow = Flow(path, OddLatticeNetwork(3, width=4))
+    _, log_z = laws(path, [0.0, 1.0])
+    for kernel in (
+        gibbs_kernel(path, lattice_coloring(3)),
+        dmala_kernel(path, 0.2, n_steps=2),
+    ):
+        found = simulate(
+            flow,
+            N // 4,
+            16,
+            method="euler",
+            refine=kernel,
+            chain_weights=True,
+            generator=make_generator(2),
+        )
+        assert found.n_overflows == 0
+        error = mean_error(found.chain_log_weights, float(log_z[1] - log_z[0]))
+        assert abs(error) < 5
+
+
+@pytest.mark.parametrize("kind", ["gibbs", "dmala"])
+def test_kernels_leave_the_law_of_their_time(kind):
+    path = AnnealingPath(LatticeIsing(3, 0.25))
+    if kind == "gibbs":
+        kernel = gibbs_kernel(path, lattice_coloring(3))
+    else:
+        kernel = dmala_kernel(path, 0.3, n_steps=3)
+    p, _ = laws(path, [0.6])
+    generator = make_generator(9)
+    start = torch.multinomial(p[0], N, replacement=True, generator=generator)
+    x = enumerate_states(9, dtype=torch.float32)[start]
+    y = kernel(x, 0.6, generator=generator)
+    assert float((x != y).float().mean()) > 0.1
+    energy = path.target
+    mean, after = (
+        (p[0] * energy(enumerate_states(9))).sum(),
+        energy(y).double(),
+    )
+    assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
+
+
+def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
+    """Trapezoid: error of second order. Left: -(E_1 - E_0 of -E) / (2 K)."""
+    path = AnnealingPath(random_energy(3, scale=0.7))
+    flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
+    p, log_z = laws(path, [0.0, 1.0])
+    want = float(log_z[1] - log_z[0])
+    slopes = (p * path.time_derivative(enumerate_states(3))).sum(1)
+    found = {
+        rule: simulate(
+            flow, 50, 20, quadrature=rule, generator=make_generator(0)
+        ).log_weights
+        for rule in ("trapezoid", "left")
+    }
+    for log_weights in found.values():
+        assert effective_sample_size(log_weights) == pytest.approx(1, abs=1e-9)
+    bias = -float(slopes[1] - slopes[0]) / 40
+    assert float(found["trapezoid"][0]) == pytest.approx(want, abs=abs(bias) / 20)
+    assert float(found["left"][0]) - want == pytest.approx(bias, rel=0.05)
+
+
+def test_reverse_bound_is_below_the_law_of_the_flow():
+    """Its mean is below log q; the mean of its exponential is q itself."""
+    flow = random_flow("reversible", seed=4)
+    q = end_law(flow)
+    n = 2000
+    x = enumerate_states(3).repeat_interleave(n, 0)
+    draws = reverse_elbo(flow, x, bound=40.0, generator=make_generator(1))
+    draws = draws.reshape(8, n) - q.log()[:, None]
+    above = draws.mean(1) / (draws.std(1) / math.sqrt(n))
+    assert float(above.max()) < 5
+    assert float(above.min()) < -5
+    ratio = draws.exp()
+    error = (ratio.mean(1) - 1) / (ratio.std(1) / math.sqrt(n))
+    assert float(error.abs().max()) < 5
+    with pytest.raises(InputError, match="bound must be above every total rate"):
+        reverse_elbo(flow, x[:50], bound=0.5, generator=make_generator(1))
+
+
+def path_laws():
+    """Log-probability of all 64 paths of two steps, forward and backward."""
+    flow = random_flow("reversible", n_sites=2, seed=7)
+    x = enumerate_states(2)
+    steps = [
+        [step_matrix("euler", flow, t, 0.5, part) for t in (0.0, 0.5)]
+        for part in ("outward", "inward")
+    ]
+    (f0, f1), (b0, b1) = steps
+    forward = 0.25 * f1[:, :, None] * f0[None]  # end, middle, start
+    target = flow.path.log_density(x, 1.0).softmax(0)
+    backward = target[:, None, None] * b1.T[:, :, None] * b0.T[None]
+    return forward, backward, target
+
+
+def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
+    forward, backward, target = path_laws()
+    q, pi = forward.flatten(), backward.flatten()
+    q, pi = q[q > 0], pi[q > 0]
+    w = pi / q
+    accept = (w[None, :] / w[:, None]).clamp(max=1).nan_to_num(nan=1.0, posinf=1.0)
+    matrix = q[None, :] * accept
+    matrix.diagonal().add_(1 - matrix.sum(1))
+    assert float((pi @ matrix - pi).abs().max()) < 1e-14
+    # The ends of the paths then have the target's law, which q's have not.
+    ends = backward.flatten(1).sum(1)
+    torch.testing.assert_close(ends, target)
+    assert float((forward.flatten(1).sum(1) - target).abs().max()) > 0.01
+
+
+def test_metropolis_hastings_corrects_the_samples():
+    flow = random_flow("reversible", n_sites=2, seed=7)
+    found = simulate(
+        flow,
+        40000,
+        8,
+        method="euler",
+        chain_weights=True,
+        generator=make_generator(0),
+    )
+    assert found.n_overflows == 0
+    index = independence_metropolis(
+        found.chain_log_weights, generator=make_generator(1)
+    )
+    target, _ = laws(flow.path, [1.0])
+    kept = states_to_index(found.x[index])[100::20]
+    counts = torch.bincount(kept, minlength=4)
+    expected = target[0] * len(kept)
+    assert chisquare(counts.numpy(), expected.numpy()).pvalue > P_VALUE
+    raw = torch.bincount(states_to_index(found.x)[100::20], minlength=4)
+    assert chisquare(raw.numpy(), expected.numpy()).pvalue < 1e-6
+
+
+def test_weights_of_one_level():
+    log_w = torch.tensor([0.0, math.log(3.0), -math.inf, 0.0]).double()
+    assert effective_sample_size(log_w) == pytest.approx(25 / 11 / 4)
+    assert effective_sample_size(log_w + 700) == pytest.approx(25 / 11 / 4)
+    found = log_partition(torch.tensor([0.0, math.log(3.0)]), 5.0)
+    assert found.estimate == pytest.approx(5 + math.log(2))
+    assert found.lower_bound == pytest.approx(5 + math.log(3) / 2)
+    assert found.lower_bound < found.estimate
+    values = torch.tensor([1.0, 2.0, 9.0, 3.0])
+    assert float(weighted_mean(log_w, values)) == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    "log_w",
+    [
+        torch.zeros(0),
+        torch.tensor([math.nan, 0.0]),
+        torch.tensor([math.inf, 0.0]),
+        torch.full((3,), -math.inf),
+        torch.zeros(2, 2),
+    ],
+)
+def test_weights_that_say_nothing_are_refused(log_w):
+    with pytest.raises(InputError, match="log_weights must have"):
+        effective_sample_size(log_w)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_steps": 0}, "n_steps must be"),
+        ({"n": 0}, "n must be"),
+        ({"method": "exact"}, "method"),
+        ({"quadrature": "right"}, "quadrature"),
+        ({"generator": None}, "generator"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(options, message):
+    given = {"n": 2, "n_steps": 2, "generator": make_generator(0), **options}
+    flow = random_flow("reversible")
+    with pytest.raises(InputError, match=message):
+        simulate(flow, given.pop("n"), given.pop("n_steps"), **given)
+
+
+def test_exact_simulation_refuses_a_flow_that_cuts_ratios():
+    flow = random_flow("one_way", max_log_ratio=5.0)
+    with pytest.raises(InputError, match="max_log_ratio"):
+        simulate_exact(flow, 2, bound=10.0, generator=make_generator(0))
+
+
+def test_a_bound_that_is_too_low_is_told():
+    flow = random_flow("one_way")
+    found = simulate_exact(flow, 200, bound=0.5, generator=make_generator(0))
+    assert found.n_exceeded > 0

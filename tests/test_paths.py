@@ -1,0 +1,97 @@
+"""Annealing paths: their laws, derivatives and ratios; times outside refused."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import LatticeIsing, MLPEnergy
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.samplers import dmala, run_chain
+from ebmtut.states import enumerate_states
+from tests.flows.systems import random_energy
+
+PATH = AnnealingPath(LatticeIsing(3, 0.2))
+
+
+def test_derivative_is_that_of_the_log_density():
+    x = enumerate_states(9)[::7]
+    step = 1e-4
+    rise = PATH.log_density(x, 0.5 + step) - PATH.log_density(x, 0.5 - step)
+    torch.testing.assert_close(rise / (2 * step), PATH.time_derivative(x))
+
+
+def test_the_path_starts_uniform_and_ends_at_the_target():
+    x = enumerate_states(9)
+    assert float(PATH.log_density(x, 0.0).logsumexp(0)) == pytest.approx(
+        PATH.log_partition_start
+    )
+    torch.testing.assert_close(PATH.log_density(x, 1.0), -PATH.target(x))
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_ratios_are_differences_of_the_log_density(n_states):
+    path = AnnealingPath(random_energy(3, n_states), n_states=n_states)
+    x = enumerate_states(3, n_states)
+    t = torch.linspace(0, 1, len(x), dtype=torch.float64)
+    got = path.log_ratios(x, t)
+    for row in range(len(x)):
+        energy = path.at(float(t[row]))
+        want = neighbor_log_ratios(energy, x[row : row + 1], n_states=n_states)
+        torch.testing.assert_close(got[row : row + 1], want)
+
+
+def test_taylor_ratios_are_exact_for_a_quadratic_energy_alone():
+    x = torch.randint(2, (5, 9)).double()
+    taylor = AnnealingPath(LatticeIsing(3, 0.2), ratios="taylor")
+    torch.testing.assert_close(taylor.log_ratios(x, 0.5), PATH.log_ratios(x, 0.5))
+    deep = MLPEnergy(9, 8, 2).double()
+    apart = AnnealingPath(deep, ratios="taylor").log_ratios(x, 1.0)
+    apart = apart - AnnealingPath(deep).log_ratios(x, 1.0)
+    assert float(apart.abs().max()) > 1e-4
+
+
+def test_samplers_take_the_energy_of_a_time():
+    """At t = 0 the law is uniform: a Langevin step of any size is accepted."""
+    x = torch.randint(2, (50, 9)).double()
+    found = run_chain(dmala(PATH.at(0.0), 0.3), x, 3, generator=make_generator(0))
+    assert found.info["acceptance"] == pytest.approx(1)
+    assert hasattr(PATH.at(0.5), "flip_log_ratios")
+    assert not hasattr(AnnealingPath(random_energy(3)).at(0.5), "flip_log_ratios")
+
+
+def test_start_is_uniform():
+    n = 20000
+    path = AnnealingPath(random_energy(2, 3), n_states=3)
+    x = path.sample_start(n, generator=make_generator(1))
+    share = torch.stack([(x == k).double().mean(0) for k in range(3)])
+    assert float((share - 1 / 3).abs().max()) < 5 * (2 / 9 / n) ** 0.5
+
+
+@pytest.mark.parametrize("t", [-0.1, 1.1, float("nan"), torch.tensor([0.2, 1.5])])
+def test_a_time_outside_is_refused(t):
+    x = torch.ones(2, 9)
+    for call in (PATH.log_density, PATH.log_ratios):
+        with pytest.raises(InputError, match=r"^t must"):
+            call(x, t)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AnnealingPath(lambda x: x.sum(1)), "n_sites must be given"),
+        (lambda: AnnealingPath(LatticeIsing(3, 0.1), 8), "n_sites must be 9, got 8"),
+        (lambda: AnnealingPath(lambda x: x.sum(1), 3, n_states=1), "n_states must be"),
+        (lambda: AnnealingPath(lambda x: x, 3, ratios="best"), "ratios"),
+        (
+            lambda: AnnealingPath(lambda x: x, 3, n_states=3, ratios="taylor"),
+            "n_states must be 2 for Taylor ratios",
+        ),
+        (lambda: PATH.time_derivative(torch.ones(2, 8)), "x must have shape"),
+        (lambda: PATH.at(2.0), "t must be a number in"),
+    ],
+)
+def test_bad_paths_are_refused_in_one_line(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

@@ -1,0 +1,128 @@
+"""Training a flow: it learns, goes on after a kill, counts cuts, stops at NaN."""
+
+import pytest
+import torch
+
+from ebmtut.checks import DivergenceError, InputError
+from ebmtut.energies import LatticeIsing, lattice_coloring
+from ebmtut.exact import lattice_log_partition
+from ebmtut.flows import (
+    Flow,
+    HollowMLP,
+    OddLatticeNetwork,
+    effective_sample_size,
+    gibbs_kernel,
+    log_partition,
+    simulate,
+)
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
+
+PATH = AnnealingPath(LatticeIsing(3, 0.2))
+SMALL = FlowConfig(n_time_steps=8, n_trajectories=32, inner_steps=20, n_times=4)
+STEPS = TrainConfig(n_steps=60, batch_size=32, n_warmup=5, precision="float32")
+
+
+def new_flow(**options):
+    torch.manual_seed(0)
+    return Flow(PATH, OddLatticeNetwork(3, width=8, n_hidden=16), **options)
+
+
+def quality(flow):
+    found = simulate(flow, 2000, 64, generator=make_generator(1))
+    z = log_partition(found.log_weights, PATH.log_partition_start)
+    return effective_sample_size(found.log_weights), z
+
+
+@pytest.mark.parametrize("objective", ["batch", "stein", "plain", "learned"])
+def test_a_flow_learns_by_every_objective(objective):
+    before, _ = quality(new_flow())
+    found = train_flow(
+        new_flow(),
+        FlowConfig(objective=objective, n_time_steps=16, n_trajectories=64),
+        TrainConfig(n_steps=400, learning_rate=5e-3, n_warmup=20, precision="float32"),
+        generator=make_generator(2),
+        refine=gibbs_kernel(PATH, lattice_coloring(3)),
+    )
+    after, z = quality(found.flow)
+    assert after > 0.9 > 0.8 > before
+    # Five standard errors, and the trapezoid's own error at 64 steps.
+    exact = lattice_log_partition(3, 0.2)
+    assert abs(z.estimate - exact) < 5 * z.standard_error + 0.01
+
+
+def test_the_control_variate_lowers_the_spread():
+    found = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(2))
+    assert found.slope_spread.shape == (3, 2)
+    assert (found.slope_spread[-1, 0] < found.slope_spread[-1, 1]).all()
+
+
+def test_a_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path):
+    whole = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(3))
+
+    class Killed(Exception):
+        pass
+
+    def kill(step, flow):
+        if step == 45:
+            raise Killed
+
+    options = {
+        "checkpoint": tmp_path / "flow.safetensors",
+        "checkpoint_every": 20,
+        "identity": {"seed": 3},
+    }
+    with pytest.raises(Killed):
+        train_flow(
+            new_flow(),
+            SMALL,
+            STEPS,
+            generator=make_generator(3),
+            on_step=kill,
+            **options,
+        )
+    again = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(9), **options)
+    torch.testing.assert_close(
+        torch.from_numpy(again.losses), torch.from_numpy(whole.losses), rtol=0, atol=0
+    )
+    assert (again.slope_spread == whole.slope_spread).all()
+    for a, b in zip(
+        again.flow.network.parameters(), whole.flow.network.parameters(), strict=True
+    ):
+        assert torch.equal(a, b)
+
+
+def test_cut_ratios_are_counted():
+    cut = train_flow(
+        new_flow(rates="one_way", max_log_ratio=0.3),
+        SMALL,
+        STEPS,
+        generator=make_generator(0),
+    )
+    assert cut.n_clipped > 0
+    assert cut.max_log_ratio > 0.3
+
+
+def test_divergence_names_the_step_and_the_largest_ratio():
+    flow = new_flow()
+    with torch.no_grad():
+        flow.network.kernel[0, 0] = float("inf")
+    with pytest.raises(DivergenceError, match=r"step 0: its largest log-ratio was"):
+        train_flow(flow, SMALL, STEPS, generator=make_generator(0))
+
+
+@pytest.mark.parametrize("n_times", [5, 32])
+def test_a_batch_must_hold_its_times(n_times):
+    with pytest.raises(InputError, match="batch_size must be at least twice n_times"):
+        train_flow(
+            Flow(PATH, HollowMLP(9)),
+            FlowConfig(n_times=n_times),
+            STEPS,
+            generator=make_generator(0),
+        )
+
+
+def test_an_unknown_objective_is_refused():
+    with pytest.raises(InputError, match="objective"):
+        FlowConfig(objective="best")
