@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range, check_shape, check_type
+from ebmtut.checks import InputError, check_choice, check_range, check_type
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["AnnealingPath", "PathEnergy"]
 

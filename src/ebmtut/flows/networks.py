@@ -15,7 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range
+from ebmtut.tensor_checks import check_shape
 
 __all__ = [
     "HollowAttention",

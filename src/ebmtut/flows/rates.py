@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_choice, check_range, check_shape
+from ebmtut.checks import InputError, check_choice, check_range
 from ebmtut.paths import AnnealingPath, Time
+from ebmtut.tensor_checks import check_shape
 
 __all__ = ["Flow", "FlowTerms", "one_way_rates", "reversible_rates"]
 

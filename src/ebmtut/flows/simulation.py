@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range, check_shape
+from ebmtut.checks import InputError, check_choice, check_range
 from ebmtut.flows.rates import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, categorical, check_generator
 from ebmtut.samplers import dmala, run_chain
+from ebmtut.tensor_checks import check_shape
 
 __all__ = [
     "ExactRollout",

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_shape
+from ebmtut.checks import InputError, check_range
 from ebmtut.random import check_generator
+from ebmtut.tensor_checks import check_shape
 
 __all__ = [
     "LogPartition",

@@ -4,9 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_shape
+from ebmtut.checks import check_range
 from ebmtut.flows import Flow
 from ebmtut.paths import Time
+from ebmtut.tensor_checks import check_shape
 
 __all__ = [
     "kolmogorov_residual",
