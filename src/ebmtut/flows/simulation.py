@@ -11,7 +11,7 @@ step. Those of the *exact simulation* have the mean Z_1 / Z_0.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Kernel(Protocol):
     """A Markov kernel that leaves p_t as it is, at any time of a path."""
 

@@ -51,6 +51,8 @@ COLORS: dict[str, str] = {
     "B-ADMM": OKABE_ITO["green"],
     "smoothed W-NMF": OKABE_ITO["orange"],
     "NMF": OKABE_ITO["purple"],
+    "DNFS": OKABE_ITO["blue"],
+    "LEAPS": OKABE_ITO["purple"],
 }
 
 

@@ -1,5 +1,6 @@
 """Samplers of p(x) ∝ exp(-E(x)) on bits, and the loop that runs them."""
 
+from ebmtut.samplers.ais import AnnealedSamples, annealed_importance_sampling
 from ebmtut.samplers.block_gibbs import block_gibbs
 from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
@@ -29,6 +30,7 @@ from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
 from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
 
 __all__ = [
+    "AnnealedSamples",
     "ChainResult",
     "ColorGibbsState",
     "DulaState",
@@ -38,6 +40,7 @@ __all__ = [
     "Step",
     "StepInfo",
     "anneal",
+    "annealed_importance_sampling",
     "balancing_function",
     "block_gibbs",
     "boltzmann_gibbs",

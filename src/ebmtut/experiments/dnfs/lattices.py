@@ -1,0 +1,354 @@
+"""How a flow learns a lattice Ising model, and how it is judged beside its nulls.
+
+Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import LatticeIsing, lattice_coloring
+from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.flows import (
+    Flow,
+    HollowAttention,
+    HollowConvolution,
+    HollowMLP,
+    HollowTransformer,
+    OddLatticeNetwork,
+    effective_sample_size,
+    gibbs_kernel,
+    log_partition,
+    simulate,
+    simulate_exact,
+    weighted_mean,
+)
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
+
+__all__ = [
+    "CRITICAL",
+    "LEARNED",
+    "NULLS",
+    "LatticeConfig",
+    "cells",
+    "column_name",
+    "exact_answers",
+    "lattice_job",
+    "new_network",
+    "seeds_of",
+    "train_lattice_flow",
+]
+
+#: Coupling at which the infinite lattice is critical, ln(1 + sqrt 2) / 4.
+CRITICAL = math.log(1 + math.sqrt(2)) / 4
+
+#: Our recipe; the paper's (rates relu(G), rollouts of the flow alone, c_t of
+#: coordinate descent, ratios cut at 5) with two networks; that of LEAPS.
+LEARNED = ("ours", "paper, leConv", "paper, leTF", "LEAPS, leConv")
+#: The untrained network, and annealing with Gibbs sweeps along the same path.
+NULLS = ("untrained", "AIS", "SMC")
+
+
+@dataclass(frozen=True)
+class LatticeConfig:
+    """Which lattices, which methods, and what each may spend.
+
+    Parameters
+    ----------
+    problems
+        Triples (side, sigma, n_steps): the lattice, and optimiser steps.
+    methods
+        Some of `LEARNED` and `NULLS`.
+    n_seeds
+        Independent runs of our recipe; of the others there is one.
+    n_samples
+        Samples by which a method is judged.
+    n_chain_samples
+        Samples for the weights of the discrete chain and of the exact
+        simulation, which cost more.
+    n_time_steps
+        Steps of time; also sweeps of AIS and SMC, whose fields of all sites
+        are then computed as often as the flow's.
+    width, n_hidden
+        Size of our network; leConv and leTF have the same width.
+    learning_rate, n_warmup
+        Of Adam.
+    """
+
+    problems: tuple[tuple[int, float, int], ...]
+    methods: tuple[str, ...] = ("ours", "untrained", "AIS", "SMC")
+    n_seeds: int = 4
+    n_samples: int = 2000
+    n_chain_samples: int = 500
+    n_time_steps: int = 64
+    width: int = 32
+    n_hidden: int = 32
+    learning_rate: float = 2e-3
+    n_warmup: int = 200
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            check_choice("methods", method, (*LEARNED, *NULLS))
+        for name in ("n_seeds", "n_samples", "n_chain_samples", "n_time_steps"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+
+
+def column_name(side: int, sigma: float) -> str:
+    """Name a lattice, as ``10x10, 0.1`` or ``10x10, critical``."""
+    critical = abs(sigma - CRITICAL) < 1e-5
+    return f"{side}x{side}, {'critical' if critical else f'{sigma:g}'}"
+
+
+def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method and lattice."""
+    alone = replace(config, problems=(), methods=(), n_seeds=1)
+    return {
+        (method, column_name(side, sigma)): {
+            "method": method,
+            "side": side,
+            "sigma": sigma,
+            "n_steps": n_steps,
+            "config": alone,
+        }
+        for side, sigma, n_steps in config.problems
+        for method in config.methods
+    }
+
+
+def seeds_of(config: LatticeConfig, names: Names) -> int:
+    """As many seeds as configured for our recipe, one for the others."""
+    return config.n_seeds if names[0] == "ours" else 1
+
+
+def new_network(
+    method: str, side: int, config: LatticeConfig, *, seed: int
+) -> nn.Module:
+    """Make the network of a method with weights of one seed."""
+    with torch.random.fork_rng(devices=[]):
+        # Layers of torch draw their weights from the global stream alone.
+        torch.manual_seed(seed)
+        if method in ("ours", "untrained"):
+            return OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
+        kind = method.rsplit(" ", 1)[-1]
+        if kind == "leConv":
+            return HollowConvolution(side, width=config.width)
+        if kind == "leTF":
+            return HollowTransformer(side * side, width=config.width)
+        if kind == "leMLP":
+            return HollowMLP(side * side, width=config.width)
+        return HollowAttention(side * side, width=config.width)
+
+
+def train_lattice_flow(
+    method: str,
+    path: AnnealingPath,
+    n_steps: int,
+    config: LatticeConfig,
+    *,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
+    """Train one flow by one recipe.
+
+    Returns
+    -------
+    tuple
+        The flow, without a cut of its ratios; scalars; arrays.
+    """
+    assert isinstance(path.target, LatticeIsing)
+    side = path.target.side
+    network = new_network(method, side, config, seed=seed)
+    ours = method == "ours"
+    flow = Flow(
+        path,
+        network,
+        rates="reversible" if ours else "one_way",
+        max_log_ratio=None if ours else 5.0,
+    )
+    objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
+    refine = gibbs_kernel(path, lattice_coloring(side)) if ours else None
+    began = time.process_time()
+    found = train_flow(
+        flow,
+        FlowConfig(objective=objective, n_time_steps=config.n_time_steps),
+        TrainConfig(
+            n_steps=n_steps,
+            learning_rate=config.learning_rate,
+            n_warmup=config.n_warmup,
+            clip_norm=1.0,
+            precision="float32",
+        ),
+        generator=make_generator(seed),
+        refine=refine,
+        checkpoint=checkpoint,
+        checkpoint_every=250,
+        identity={"method": method, "sigma": path.target.sigma, "seed": seed},
+    )
+    trained = Flow(path, found.flow.network, rates=flow.rates)
+    scalars = {
+        "train cpu s": time.process_time() - began,
+        "loss": float(found.losses[-100:].mean()),
+        "clipped": found.n_clipped,
+    }
+    return trained, scalars, {"losses": found.losses, "spread": found.slope_spread}
+
+
+def lattice_job(
+    method: str,
+    side: int,
+    sigma: float,
+    n_steps: int,
+    config: LatticeConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Train one method on one lattice and judge it, or judge a null.
+
+    Returns
+    -------
+    Outcome
+        Errors of log Z and of the mean energy, ESS by each kind of weights
+        and CPU seconds; energies and log-weights, losses and weights of the
+        network.
+    """
+    path = AnnealingPath(LatticeIsing(side, sigma))
+    exact = torus_log_partition(side, side, 2 * sigma)
+    generator = make_generator(seed + 1_000_000)
+    if method in ("AIS", "SMC"):
+        sweep = _fast_gibbs(side, sigma)
+        # Compiled before the clock starts.
+        sweep(path.sample_start(1, generator=generator), 1.0, generator=generator)
+        began = time.process_time()
+        x, log_weights, _ = annealed_importance_sampling(
+            path,
+            sweep,
+            config.n_samples,
+            config.n_time_steps,
+            generator=generator,
+            resample_below=0.5 if method == "SMC" else 0.0,
+        )
+        seconds = time.process_time() - began
+        return _judged(path, exact, x, log_weights, seconds)
+    scalars: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    flow = Flow(path, new_network(method, side, config, seed=seed))
+    if method != "untrained":
+        flow, scalars, arrays = train_lattice_flow(
+            method, path, n_steps, config, seed=seed, checkpoint=checkpoint
+        )
+    began = time.process_time()
+    drawn = simulate(flow, config.n_samples, config.n_time_steps, generator=generator)
+    seconds = time.process_time() - began
+    outcome = _judged(path, exact, drawn.x, drawn.log_weights, seconds)
+    scalars |= {"jumps": drawn.n_jumps}
+    scalars |= _other_weights(flow, exact, config, side, generator)
+    weights = {f"net.{k}": v.numpy() for k, v in flow.network.state_dict().items()}
+    return Outcome(outcome.scalars | scalars, outcome.arrays | arrays | weights)
+
+
+def _judged(
+    path: AnnealingPath, exact: float, x: Tensor, log_weights: Tensor, seconds: float
+) -> Outcome:
+    """ESS, and beside it what ESS cannot see."""
+    found = log_partition(log_weights, path.log_partition_start)
+    energy = path.target(x)
+    return Outcome(
+        {
+            "ESS": effective_sample_size(log_weights),
+            "log Z error": found.estimate - exact,
+            "log Z stderr": found.standard_error,
+            "log Z bound error": found.lower_bound - exact,
+            "energy": float(energy.mean()),
+            "weighted energy": float(weighted_mean(log_weights, energy)),
+            "sample cpu ms": 1000 * seconds / len(x),
+        },
+        {
+            "energies": energy.numpy().astype("float32"),
+            "log_weights": log_weights.numpy().astype("float32"),
+        },
+    )
+
+
+def _other_weights(
+    flow: Flow,
+    exact: float,
+    config: LatticeConfig,
+    side: int,
+    generator: torch.Generator,
+) -> dict[str, Any]:
+    """ESS and log Z by the other kinds of weights, and with Gibbs sweeps."""
+    n, start = config.n_chain_samples, flow.path.log_partition_start
+    chain = simulate(
+        flow, n, config.n_time_steps, chain_weights=True, generator=generator
+    )
+    refine = gibbs_kernel(flow.path, lattice_coloring(side))
+    swept = simulate(flow, n, config.n_time_steps, refine=refine, generator=generator)
+    # Twice the largest total rate that a few chains meet on a grid of times.
+    pilot = simulate(
+        flow, 64, config.n_time_steps, keep_states=True, generator=generator
+    )
+    assert pilot.states is not None
+    met = [flow.terms(x, k / config.n_time_steps) for k, x in enumerate(pilot.states)]
+    largest = max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
+    thinned = simulate_exact(flow, n, bound=2 * largest, generator=generator)
+    assert chain.chain_log_weights is not None
+    kinds = {
+        "chain": chain.chain_log_weights,
+        "swept": swept.log_weights,
+        "exact": thinned.log_weights,
+    }
+    found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": 2 * largest}
+    found["candidates"] = thinned.n_candidates
+    for kind, log_weights in kinds.items():
+        finite = bool(torch.isfinite(log_weights).any())
+        found[f"ESS {kind}"] = effective_sample_size(log_weights) if finite else 0.0
+        value = log_partition(log_weights, start).estimate if finite else -math.inf
+        found[f"log Z error {kind}"] = value - exact
+    return found
+
+
+def _fast_gibbs(side: int, sigma: float) -> Any:
+    """One compiled Gibbs sweep at time t."""
+
+    def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        return ising_gibbs(LatticeIsing(side, t * sigma), x, 1, generator=generator)
+
+    return kernel
+
+
+def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
+    """Exact log Z and mean energy, and energies of long Gibbs chains.
+
+    The mean energy is the derivative of log Z, by central differences of the
+    closed form.
+    """
+    table = {}
+    arrays = {}
+    for side, sigma, _ in config.problems:
+        column = column_name(side, sigma)
+        step = 1e-4 * sigma
+        rise = [torus_log_partition(side, side, 2 * (sigma + s)) for s in (step, -step)]
+        table[column] = {
+            "log Z": torus_log_partition(side, side, 2 * sigma),
+            "energy": -sigma * (rise[0] - rise[1]) / (2 * step),
+        }
+        energy = LatticeIsing(side, sigma)
+        generator = make_generator(seed + 2_000_000)
+        x = AnnealingPath(energy).sample_start(4096, generator=generator)
+        x = ising_gibbs(energy, x, 2000, generator=generator)
+        arrays[f"long Gibbs/{column}"] = energy(x).numpy().astype("float32")
+    return Outcome({"exact": table}, arrays)

@@ -1,0 +1,93 @@
+"""Annealed importance sampling, and sequential Monte Carlo along the same path."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.paths import AnnealingPath
+
+__all__ = ["AnnealedSamples", "annealed_importance_sampling"]
+
+
+class AnnealedSamples(NamedTuple):
+    """What :func:`annealed_importance_sampling` returns.
+
+    Attributes
+    ----------
+    x : Tensor
+        Last states, ``(n, n_sites)``.
+    log_weights : Tensor
+        Their log-weights, of mean weight Z_1 / Z_0, ``(n,)``.
+    n_resampled : int
+        How often states were drawn anew by their weights.
+    """
+
+    x: Tensor
+    log_weights: Tensor
+    n_resampled: int
+
+
+@torch.no_grad()
+def annealed_importance_sampling(
+    path: AnnealingPath,
+    kernel: Callable[..., Tensor],
+    n: int,
+    n_steps: int,
+    *,
+    generator: torch.Generator,
+    resample_below: float = 0.0,
+    start: Float[Tensor, "n n_sites"] | None = None,
+) -> AnnealedSamples:
+    """Walk a path by Markov kernels and weigh what they lag behind (Neal 2001).
+
+    Parameters
+    ----------
+    path
+        From the uniform law to the target.
+    kernel
+        ``kernel(x, t, generator=generator)`` leaves p_t as it is.
+    n
+        Number of chains.
+    n_steps
+        Times after the start; one call of the kernel at each.
+    generator
+        Source of all randomness.
+    resample_below
+        Share of effective samples below which states are drawn anew
+        (systematic resampling), which makes it sequential Monte Carlo: the
+        states are then no longer independent. 0 never does.
+    start
+        States at t = 0 instead of draws from p_0.
+
+    Returns
+    -------
+    AnnealedSamples
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    check_range("n", n, low=1, integer=True)
+    check_range("n_steps", n_steps, low=1, integer=True)
+    check_range("resample_below", resample_below, low=0, high=1)
+    x = path.sample_start(n, generator=generator) if start is None else start
+    log_weights = torch.zeros(n, dtype=torch.float64, device=x.device)
+    n_resampled = 0
+    for k in range(1, n_steps + 1):
+        log_weights += path.time_derivative(x).double() / n_steps
+        share = log_weights.softmax(0)
+        if 1 / float(n * (share * share).sum()) < resample_below:
+            place = torch.rand((), generator=generator, device=x.device)
+            marks = (torch.arange(n, device=x.device) + place) / n
+            chosen = torch.searchsorted(share.cumsum(0), marks.double())
+            x = x[chosen.clamp(max=n - 1)]
+            log_weights.fill_(float(log_weights.logsumexp(0)) - math.log(n))
+            n_resampled += 1
+        x = kernel(x, k / n_steps, generator=generator)
+    return AnnealedSamples(x, log_weights, n_resampled)
