@@ -7,27 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.architecture import FLOORS, draw_floors
 from tools.paths import ROOT
 
-# Lowest first. On one floor, a module may use those that stand to its left, so the
-# whole list is one order and no cycle is possible.
-FLOORS = (
-    (
-        "_compiled",
-        "checks",
-        "tensor_checks",
-        "deadlines",
-        "random",
-        "states",
-        "schedules",
-    ),
-    ("energies", "neighbors", "paths"),
-    ("exact", "samplers", "message_passing", "transport", "flows"),
-    ("losses", "metrics"),
-    ("data", "results", "plotting", "training", "widgets"),
-    ("experiments", "ledger", "cli"),
-)
-ORDER = {name: place for place, name in enumerate(sum(FLOORS, ()))}
+ORDER = {part: n for n, part in enumerate(p for f in FLOORS for p in f.parts)}
 # The package's own door and `python -m ebmtut` look at everything.
 ROOF = {"__init__", "__main__"}
 
@@ -74,6 +57,15 @@ def violations(package: Path) -> list[str]:
             if other not in ORDER or ORDER[other] > ORDER[part]:
                 wrong.append(f"{path.relative_to(package)} imports {other}")
     return wrong
+
+
+def test_the_picture_shows_every_part() -> None:
+    parts = {path.stem for path in PACKAGE.iterdir() if path.stem[0] != "_"}
+    parts -= {"py"}  # py.typed
+    shown = draw_floors({path.stem for path in PACKAGE.iterdir()})
+    for part in parts:
+        assert f'href="api/{part}.html"' in shown
+    assert "flows" not in draw_floors({"energies"})
 
 
 def test_every_import_goes_down() -> None:

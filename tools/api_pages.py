@@ -2,7 +2,7 @@
 
 The pages follow the code and are made anew in the staged copy of the book, so that
 none can be forgotten. Every name of an ``__all__`` appears once, under the shortest
-path from which it can be imported, with links to the book's pages that use it.
+path from which it can be imported, with links to the sections whose code uses it.
 
     python -m tools.api_pages _build/api            # write the pages
     python -m tools.api_pages --check _build/html   # is every public name there?
@@ -13,16 +13,17 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.backlinks import PACKAGE, used_names
-from tools.paths import BOOK, HTML
+from tools.paths import HTML
 
-__all__ = ["ApiError", "Page", "collect", "links", "undocumented", "write_pages"]
+__all__ = ["ApiError", "Page", "collect", "undocumented", "write_pages"]
+
+PACKAGE = "ebmtut"
 
 
 class ApiError(RuntimeError):
@@ -67,46 +68,13 @@ def collect() -> list[Page]:
     return pages
 
 
-def links(pages: Sequence[Page], book: Path = BOOK) -> dict[str, list[str]]:
-    """Find the pages of the book that use what is documented.
-
-    Parameters
-    ----------
-    pages
-        From `collect`.
-    book
-        The folder of the book's pages.
-
-    Returns
-    -------
-    dict of str to list of str
-        Documents by full name, of a module or of a name that is documented in it;
-        whatever path a page takes to a name counts for the one of its entry.
-    """
-    entries: dict[tuple[str, int], str] = {}
-    for page in pages:
-        for module, names in page.modules.items():
-            home = importlib.import_module(module)
-            entries[module.rpartition(".")[2], id(home)] = module
-            for name in names:
-                entries[name, id(getattr(home, name))] = f"{module}.{name}"
-    found: dict[str, list[str]] = {}
-    for document, dotted in used_names(book).items():
-        used = {entry for name in dotted for entry in _entries_of(name, entries)}
-        for entry in used:
-            found.setdefault(entry, []).append(document)
-    return found
-
-
-def write_pages(folder: Path, book: Path = BOOK) -> list[Path]:
+def write_pages(folder: Path) -> list[Path]:
     """Write one MyST page for each `Page`.
 
     Parameters
     ----------
     folder
         Where to write; made if need be.
-    book
-        The folder of the book's pages, to which the entries link back.
 
     Returns
     -------
@@ -115,14 +83,12 @@ def write_pages(folder: Path, book: Path = BOOK) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    pages = collect()
-    used_in = links(pages, book)
-    for page in pages:
+    for page in collect():
         parts = [f"(api-{page.name})=\n# {PACKAGE}.{page.name}\n"]
         for module, names in page.modules.items():
             if module != f"{PACKAGE}.{page.name}":
                 parts.append(f"## {module}\n")
-            parts.append(f"```{{eval-rst}}\n{_directives(module, names, used_in)}```\n")
+            parts.append(f"```{{eval-rst}}\n{_directives(module, names)}```\n")
         file = folder / f"{page.name}.md"
         file.write_text("\n".join(parts), "utf-8")
         files.append(file)
@@ -183,41 +149,13 @@ def _public(module: ModuleType) -> list[str]:
     return list(module.__all__)
 
 
-def _entries_of(name: str, entries: Mapping[tuple[str, int], str]) -> Iterator[str]:
-    """Yield the entry of a dotted name, or else of what holds it."""
-    parts = name.split(".")
-    for end in range(len(parts), 1, -1):
-        try:
-            value = _resolve(parts[:end])
-        except ImportError:
-            continue
-        if entry := entries.get((parts[end - 1], id(value))):
-            yield entry
-            return
-
-
-def _resolve(parts: Sequence[str]) -> Any:
-    """Return what a dotted name stands for: a function before a module of its name."""
-    value: Any = importlib.import_module(parts[0])
-    for end, part in enumerate(parts[1:], start=2):
-        if hasattr(value, part):
-            value = getattr(value, part)
-        else:
-            value = importlib.import_module(".".join(parts[:end]))
-    return value
-
-
-def _directives(
-    module: str, names: Sequence[str], used_in: Mapping[str, Sequence[str]]
-) -> str:
+def _directives(module: str, names: Sequence[str]) -> str:
     """Return the reStructuredText of one module: docstring, table, entries."""
     lines = [f".. automodule:: {module}"]
     parent, _, last = module.rpartition(".")
     if last in getattr(importlib.import_module(parent), "__all__", ()):
         lines.append("   :no-index:")  # its package has a function of the same name
     lines += ["", f".. currentmodule:: {module}", ""]
-    if module in used_in:
-        lines += [_used_in(used_in[module]), ""]
     home = importlib.import_module(module)
     # A constant has no docstring; the table would quote that of its type.
     if listed := [name for name in names if not _is_constant(getattr(home, name))]:
@@ -225,15 +163,13 @@ def _directives(
         lines += [f"   {name}" for name in listed]
         lines.append("")
     for name in names:
-        lines += _entry(module, name)
-        if documents := used_in.get(f"{module}.{name}"):
-            lines += [f"   {_used_in(documents)}", ""]
+        lines += [*_entry(module, name), f"   {_used_in(f'{module}.{name}')}", ""]
     return "\n".join(lines)
 
 
-def _used_in(documents: Sequence[str]) -> str:
-    """Return the line that links to pages, by their titles."""
-    return "Used in: " + ", ".join(f":doc:`{document}`" for document in documents) + "."
+def _used_in(name: str) -> str:
+    """Return the directive that lists the sections whose code uses a name."""
+    return f".. autolink-examples:: {name}\n      :collapse:"
 
 
 def _entry(module: str, name: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Render executed notebooks and the book's other pages to HTML.
 
 The renderer executes nothing: it works on a staged copy of the book in which every
-notebook has been replaced by its executed copy, and to which the API pages have been
-added. A warning is an error, and so are a
+notebook has been replaced by its executed copy, and to which the API pages and the
+pictures of the architecture have been added. A warning is an error, and so are a
 page of the table of contents that did not come out and an empty output folder.
 
     python -m tools.render                     # _build/executed -> _build/html
@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from tools.api_pages import ApiError, write_pages
+from tools.architecture import write_pictures
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
 
 __all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
@@ -89,7 +90,8 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         if not executed.is_file():
             raise RenderError(f"{relative} has no executed copy in {executed_dir}")
         shutil.copy2(executed, staged / relative)
-    write_pages(staged / "book" / "api", staged / "book")
+    write_pages(staged / "book" / "api")
+    write_pictures(staged / "book" / "_drawn")
     return staged
 
 

@@ -145,6 +145,20 @@ def _link_pictures(
             picture.setdefault("width", "auto")
 
 
+def _box_untitled_sections(
+    app: Sphinx, doctree: nodes.document
+) -> None:
+    """Make boxes of sections without a title.
+
+    sphinx-exercise wraps an exercise into one, and sphinx-codeautolink
+    counts sections by their titles.
+    """
+    for node in list(doctree.findall(nodes.section)):
+        if not any(isinstance(c, nodes.title) for c in node.children):
+            box = nodes.container("", *node.children, **node.attributes)
+            node.replace_self(box)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
     # A summary is a first sentence, which "Eq. 2" does not end.
@@ -153,6 +167,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
     app.connect("autodoc-process-signature", _name_aliases)
+    app.connect("doctree-read", _box_untitled_sections, priority=100)
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)
