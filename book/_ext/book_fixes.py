@@ -1,6 +1,8 @@
 """Small repairs of what reaches the pages: docstrings, scripts."""
 
 import re
+from importlib import import_module
+from types import GenericAlias
 from typing import Any
 
 from docutils import nodes
@@ -92,6 +94,27 @@ def _name_aliases(
     return signature, returns
 
 
+def _repair_types(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    lines: list[str],
+) -> None:
+    """Let the star of a shape mean itself where napoleon puts types."""
+    lines[:] = [
+        plain_signs([line])[0] if line.startswith(":vartype") else line
+        for line in lines
+    ]
+
+
+def _alias_at_home(app: Sphinx, module: str, name: str) -> str | None:
+    """List an alias where it is named: a tuple[str] is no builtin."""
+    value = getattr(import_module(module), name, None)
+    return module if isinstance(value, GenericAlias) else None
+
+
 def _is_thebe(item: Any) -> bool:
     """Whether a script or style is thebe's, by its name or text."""
     body = getattr(item, "attributes", {}).get("body") or ""
@@ -167,6 +190,10 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
     app.connect("autodoc-process-signature", _name_aliases)
+    app.connect(
+        "autodoc-process-docstring", _repair_types, priority=900
+    )
+    app.connect("viewcode-follow-imported", _alias_at_home)
     app.connect("doctree-read", _box_untitled_sections, priority=100)
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)

@@ -10,24 +10,21 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.got.bands import BandsConfig, look_at, run_bands
-from ebmtut.experiments.got.coulomb import EXPERIMENT as COULOMB
 from ebmtut.experiments.got.coulomb import CoulombConfig, describe
-from ebmtut.experiments.got.couplings import (
+from ebmtut.experiments.got.coupling_1d import (
     CouplingConfig,
     as_bytes,
     distance,
-    entropic_duals,
+    entropic_dual,
     judge,
-    run_coupling,
 )
+from ebmtut.experiments.got.gibbs_bands import BandsConfig, look_at
 from ebmtut.experiments.got.lines import bumps, points, two_modes, uniform_coulomb
-from ebmtut.experiments.got.martingale import tails
 from ebmtut.experiments.got.stopping import first_stop, stopping_table
 from ebmtut.experiments.got.temperature_bound import (
     TemperatureBoundConfig,
     bounds_along,
-    run_temperature_bound,
+    tails,
 )
 from ebmtut.random import make_generator
 from ebmtut.transport import (
@@ -40,6 +37,10 @@ from ebmtut.transport import (
     sinkhorn,
 )
 
+BANDS, COUPLING, COULOMB, BOUND = (
+    get_experiment(f"got/{row}")
+    for row in ("gibbs-bands", "coupling-1d", "coulomb", "temperature-bound")
+)
 SMALL = CouplingConfig(n_points=16, budgets=(1, 30, 1000), n_seeds=2, temperatures=())
 SMALL_BOUND = TemperatureBoundConfig(
     n_points=16,
@@ -118,9 +119,9 @@ def test_entropic_potentials_are_those_of_the_projections() -> None:
     plan = sinkhorn(p, q, cost, epsilon, 7)
     # All entries are positive here: potentials can be read off the coupling.
     g = epsilon * plan[:, 0].log() + cost[:, 0]
-    found = entropic_duals(problem, epsilon, (2, 7))
-    assert found[7] == pytest.approx(dual_value(p, q, cost, g=g).item(), abs=1e-9)
-    assert found[2] <= exact_ot(p, q, cost).value
+    found = entropic_dual(problem, epsilon, 7)
+    assert found == pytest.approx(dual_value(p, q, cost, g=g).item(), abs=1e-9)
+    assert entropic_dual(problem, epsilon, 2) <= exact_ot(p, q, cost).value
 
 
 # ------------------------------------------------------------------ bands
@@ -128,13 +129,13 @@ def test_entropic_potentials_are_those_of_the_projections() -> None:
 
 def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
     config = BandsConfig(n_points=64, n_seeds=10)
-    result = run_bands(config, seed=3)
+    result = BANDS.run(config, seed=3)
     table = result.scalars["table"]
     inside = np.mean([cell["inside"] for cell in table.values()])
     n = 2 * 64 * 10 * 3
     assert abs(inside - 0.95) < 5 * math.sqrt(0.95 * 0.05 / n)
     assert max(table["60"]["dual"]) <= 1e-12
-    check = get_experiment("got/gibbs-bands").check
+    check = BANDS.check
     assert [v.verdict for v in check(result)] == ["match"] * 3
     table["60"]["gap"] = table["20"]["gap"]
     table["60"]["range"] = [100.0] * 10
@@ -157,8 +158,8 @@ def test_a_snapshot_tells_what_it_sees() -> None:
 
 
 def test_splitting_a_run_at_snapshots_changes_nothing() -> None:
-    one = run_bands(BandsConfig(n_points=16, snapshots=(60,)), seed=1)
-    three = run_bands(BandsConfig(n_points=16), seed=1)
+    one = BANDS.run(BandsConfig(n_points=16, snapshots=(60,)), seed=1)
+    three = BANDS.run(BandsConfig(n_points=16), seed=1)
     assert np.array_equal(one.arrays["60/U"], three.arrays["60/U"])
 
 
@@ -188,7 +189,7 @@ def test_paper_s_rule_stops_before_the_dual_value_has_settled() -> None:
 
 
 def test_coupling_table_has_what_the_check_needs() -> None:
-    result = run_coupling(SMALL, seed=0)
+    result = COUPLING.run(SMALL, seed=0)
     table = result.scalars["table"]
     assert list(table)[:4] == ["IBP, 0.1/N", "IBP, 0.5/N", "IBP, 2/N", "B-ADMM"]
     cell = table["Gibbs-OT, power 2"]["1000"]
@@ -196,17 +197,17 @@ def test_coupling_table_has_what_the_check_needs() -> None:
     assert min(cell["dual"]) > -1e-12
     assert len(cell["l1"]) == 2
     assert len(table["B-ADMM"]["30"]["l1"]) == 1
-    verdicts = get_experiment("got/coupling-1d").check(result)
+    verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["match"] * 3
     table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
-    verdicts = get_experiment("got/coupling-1d").check(result)
+    verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["miss", "match", "miss"]
 
 
 def test_same_seed_same_couplings() -> None:
     config = replace(SMALL, n_seeds=1, epsilons=(), budgets=(30,))
-    a, b, c = (run_coupling(config, seed=s) for s in (1, 1, 2))
+    a, b, c = (COUPLING.run(config, seed=s) for s in (1, 1, 2))
     name = "Gibbs-OT, power 2/30"
     assert np.array_equal(a.arrays[name], b.arrays[name])
     assert not np.array_equal(a.arrays[name], c.arrays[name])
@@ -256,8 +257,8 @@ def test_tails_count_what_they_say() -> None:
 
 
 def test_martingale_keeps_its_mean_and_its_bounds() -> None:
-    result = run_temperature_bound(SMALL_BOUND, seed=0)
-    check = get_experiment("got/temperature-bound").check
+    result = BOUND.run(SMALL_BOUND, seed=0)
+    check = BOUND.check
     # A run's mean bound over T has a standard deviation of 0.02.
     assert [v.verdict for v in check(result)] == ["match"] * 4
     z = result.arrays
@@ -274,13 +275,13 @@ def test_martingale_keeps_its_mean_and_its_bounds() -> None:
 @pytest.mark.parametrize(
     ("id", "result"),
     [
-        ("got/gibbs-bands", lambda: run_bands(BandsConfig(n_points=16))),
-        ("got/coupling-1d", lambda: run_coupling(replace(SMALL, budgets=(1, 10)))),
+        ("got/gibbs-bands", lambda: BANDS.run(BandsConfig(n_points=16))),
+        ("got/coupling-1d", lambda: COUPLING.run(replace(SMALL, budgets=(1, 10)))),
         (
             "got/coulomb",
             lambda: COULOMB.run(CoulombConfig(n_points=16, budgets=(1, 10))),
         ),
-        ("got/temperature-bound", lambda: run_temperature_bound(SMALL_BOUND)),
+        ("got/temperature-bound", lambda: BOUND.run(SMALL_BOUND)),
     ],
 )
 def test_figures_can_be_drawn(id: str, result) -> None:

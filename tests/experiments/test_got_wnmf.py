@@ -9,8 +9,9 @@ pytest.importorskip("sklearn")
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.got.timing import grid_sinkhorn, run_timing
-from ebmtut.experiments.got.wasserstein_nmf import run_factors
+from ebmtut.experiments.got import wnmf
+from ebmtut.experiments.got.timing import grid_sinkhorn
+from ebmtut.experiments.got.wnmf import METHODS
 from ebmtut.experiments.got.wnmf_measures import (
     ImagesConfig,
     dual_bounds,
@@ -19,7 +20,6 @@ from ebmtut.experiments.got.wnmf_measures import (
     load_measures,
     sharpness,
 )
-from ebmtut.experiments.got.wnmf_methods import METHODS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import WNMFConfig, grid_cost
@@ -106,7 +106,7 @@ def test_grid_sinkhorn_is_sinkhorn():
 
 
 def test_a_run_has_what_its_figure_and_check_need(tmp_path):
-    result = run_factors(TINY, seed=1, checkpoints=tmp_path)
+    result = get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
     assert set(result.scalars["methods"]) == set(METHODS)
     for method in METHODS:
         row = result.scalars["methods"][method]
@@ -118,7 +118,7 @@ def test_a_run_has_what_its_figure_and_check_need(tmp_path):
     experiment = get_experiment("got/wnmf-digits")
     assert experiment.figure(result).axes
     assert len(experiment.check(result)) == 4
-    again = run_factors(TINY, seed=1)
+    again = get_experiment("got/wnmf-digits").run(TINY, seed=1)
     for name, array in again.arrays.items():
         if name != "looks":  # holds seconds
             assert np.array_equal(array, result.arrays[name])
@@ -163,10 +163,8 @@ def test_the_check_of_the_factors_can_say_no(change, wrong):
 
 
 def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
-    from ebmtut.experiments.got import wnmf_methods
-
-    whole = run_factors(TINY, seed=1)
-    step, calls = wnmf_methods.wnmf_epoch, []
+    whole = get_experiment("got/wnmf-digits").run(TINY, seed=1)
+    step, calls = wnmf.wnmf_epoch, []
 
     def failing(*args, **kwargs):
         calls.append(1)
@@ -174,10 +172,10 @@ def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         step(*args, **kwargs)
 
-    monkeypatch.setattr(wnmf_methods, "wnmf_epoch", failing)
+    monkeypatch.setattr(wnmf, "wnmf_epoch", failing)
     with pytest.raises(KeyboardInterrupt):
-        run_factors(TINY, seed=1, checkpoints=tmp_path)
-    result = run_factors(TINY, seed=1, checkpoints=tmp_path)
+        get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
+    result = get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
     assert len(calls) == 28 + 5  # from the checkpoint after 25 epochs
     assert np.array_equal(result.arrays["Gibbs-OT"], whole.arrays["Gibbs-OT"])
 
@@ -189,7 +187,8 @@ def test_timing_lists_every_oracle_and_budget():
         budgets=(1, 10, 200),
         n_warm=50,
     )
-    result = run_timing(config, seed=0)
+    experiment = get_experiment("got/timing")
+    result = experiment.run(config, seed=0)
     rows = result.scalars["rows"]
     assert len(rows) == 3 * (4 + 2 * 2) + 1
     assert all(row["seconds"] >= 0 and row["error"] > -1e-6 for row in rows)
@@ -199,7 +198,6 @@ def test_timing_lists_every_oracle_and_budget():
         if r["method"] == "Gibbs-OT" and r["start"] == "cold, cooled"
     }
     assert cold[200] < cold[10] < cold[1]
-    experiment = get_experiment("got/timing")
     assert experiment.figure(result).axes
 
 

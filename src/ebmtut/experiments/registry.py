@@ -126,22 +126,6 @@ LOCATIONS: Mapping[str, Location] = {
     "pmp/deconvolution": Location(
         "pmp.deconvolution", "DECONVOLUTION", "pmp/deconvolution.ipynb"
     ),
-    "got/gibbs-bands": Location(
-        "got.one_dimensional", "BANDS", "got/one_dimensional.ipynb"
-    ),
-    "got/coupling-1d": Location(
-        "got.one_dimensional", "COUPLING", "got/one_dimensional.ipynb"
-    ),
-    "got/temperature-bound": Location(
-        "got.temperature_bound", "TEMPERATURE_BOUND", "got/one_dimensional.ipynb"
-    ),
-    "got/wnmf-digits": Location(
-        "got.wasserstein_nmf", "DIGITS", "got/wasserstein_nmf.ipynb"
-    ),
-    "got/wnmf-faces": Location(
-        "got.wasserstein_nmf", "FACES", "got/wasserstein_nmf.ipynb"
-    ),
-    "got/timing": Location("got.timing", "TIMING", "got/wasserstein_nmf.ipynb"),
 }
 
 

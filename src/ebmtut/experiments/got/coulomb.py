@@ -15,13 +15,15 @@ from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.couplings import anneal, as_bytes, distance
-from ebmtut.experiments.got.lines import uniform_coulomb
-from ebmtut.experiments.got.one_dimensional_reports import (
+from ebmtut.experiments.got.coupling_1d import (
     DUAL_ERROR,
+    anneal,
+    as_bytes,
     color_of,
+    distance,
     draw_plan,
 )
+from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import TEXT_WIDTH

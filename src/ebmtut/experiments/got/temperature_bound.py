@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.experiments.got.couplings import Scalars, note
+from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
-from ebmtut.experiments.got.martingale import K_LARGEST, tails
-from ebmtut.experiments.got.temperature_bound_reports import (
-    check_temperature_bound,
-    draw_temperature_bound,
-)
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import (
     BoundedRun,
+    Martingale,
     bounded_gibbs_ot,
     constant_temperatures,
     dual_value,
@@ -31,11 +34,15 @@ from ebmtut.transport import (
 )
 
 __all__ = [
-    "TEMPERATURE_BOUND",
+    "EXPERIMENT",
     "TemperatureBoundConfig",
+    "bound_job",
     "bounds_along",
-    "run_temperature_bound",
+    "tails",
+    "tails_table",
 ]
+
+K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,75 @@ class TemperatureBoundConfig:
     epsilon: float = 0.01
 
 
+def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every way of cooling and every budget."""
+    ways: dict[str, float | None] = {f"followed, {f:g}": f for f in config.fractions}
+    ways["geometric"] = None
+    alone = replace(config, budgets=(), fractions=(), n_seeds=1)
+    return {
+        (name, str(n)): {"fraction": fraction, "budget": n, "config": alone}
+        for name, fraction in ways.items()
+        for n in config.budgets
+    }
+
+
+def bound_job(
+    fraction: float | None, budget: int, config: TemperatureBoundConfig, seed: int
+) -> Outcome:
+    """Return what the dual value lacks after a run that follows its bound, or cools."""
+    problem = two_modes(config.n_points)
+    _, p, q, cost = problem
+    if fraction is None:
+        schedule, generator = cooling(budget, config), make_generator(seed)
+        result = gibbs_ot(p, q, cost, schedule, generator=generator)
+    else:
+        result = follow(problem, config, budget, fraction, seed).result
+    value = float(dual_value(p, q, cost, g=result.U))
+    return Outcome({"dual": 1 - value / exact_ot(p, q, cost).value})
+
+
+def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
+    """Follow the bound along three kinds of run, and simulate the theorem.
+
+    Returns
+    -------
+    Outcome
+        ``equilibrium``, the mean bound over T in long runs at constant T; ``drift``,
+        the mean of r^n - r^1 in standard errors, the largest over n; ``spread``, the
+        deviation of r^2N - r^1 over the scale of its bound. Temperatures and bounds
+        of the runs, forty paths ``r``, and what `tails` returns.
+    """
+    problem = two_modes(config.n_points)
+    hot = config.start / config.n_points
+    n, every = config.n_iterations, config.every
+    schedules = {
+        "constant": constant_temperatures(hot, n),
+        "geometric": cooling(n, config),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    for name, schedule in schedules.items():
+        runs = [
+            bounds_along(
+                problem, schedule, every=every, generator=make_generator(seed + k)
+            )
+            for k in range(config.n_seeds)
+        ]
+        arrays[f"{name}/bound"] = torch.stack(runs).numpy()
+        arrays[f"{name}/temperature"] = schedule[2 * every - 1 :: 2 * every].numpy()
+    followed = follow(problem, config, n, config.fractions[0], seed)
+    arrays["followed/bound"] = followed.bounds.numpy()[None]
+    arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
+    moves, simulated = simulate(config, seed)
+    arrays |= simulated
+    error = moves.std(0) / config.n_chains**0.5
+    scalars = {
+        "equilibrium": equilibrium(problem, hot, config, seed),
+        "drift": float((moves.mean(0) / error).abs().max()),
+        "spread": float(moves[:, -1].std()) / float(arrays["K"][-1] / K_LARGEST),
+    }
+    return Outcome(scalars, arrays)
+
+
 def bounds_along(
     problem: LineProblem, schedule: Tensor, *, every: int, generator: torch.Generator
 ) -> Tensor:
@@ -111,58 +187,6 @@ def bounds_along(
             temperature_bound(p, q, cost, result.U, result.L, float(part[-1]))
         )
     return torch.stack(bounds)
-
-
-def run_temperature_bound(
-    config: TemperatureBoundConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-) -> Result:
-    """Follow the bound, let the temperature follow it, simulate the theorem.
-
-    Returns
-    -------
-    Result
-        ``scalars["table"][cooling][budget]`` lists over the seeds what the
-        dual value lacks; ``scalars["equilibrium"]`` the mean bound over T in
-        long runs at constant T; ``scalars["drift"]`` the mean
-        of r^n - r^1 in standard errors, the largest over n;
-        ``scalars["spread"]`` the deviation of r^2N - r^1 over the scale of
-        its bound. Arrays: temperatures and bounds of three kinds of run,
-        forty paths ``r``, and what `tails` returns.
-    """
-    problem = two_modes(config.n_points)
-    hot = config.start / config.n_points
-    n, every = config.n_iterations, config.every
-    schedules = {
-        "constant": constant_temperatures(hot, n),
-        "geometric": cooling(n, config),
-    }
-    arrays: dict[str, np.ndarray] = {}
-    for name, schedule in schedules.items():
-        runs = [
-            bounds_along(
-                problem, schedule, every=every, generator=make_generator(seed + k)
-            )
-            for k in range(config.n_seeds)
-        ]
-        arrays[f"{name}/bound"] = torch.stack(runs).numpy()
-        arrays[f"{name}/temperature"] = schedule[2 * every - 1 :: 2 * every].numpy()
-    followed = follow(problem, config, n, config.fractions[0], seed)
-    arrays["followed/bound"] = followed.bounds.numpy()[None]
-    arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
-    moves, simulated = simulate(config, seed)
-    arrays |= simulated
-    error = moves.std(0) / config.n_chains**0.5
-    scalars = {
-        "table": judged(problem, config, seed),
-        "equilibrium": equilibrium(problem, hot, config, seed),
-        "drift": float((moves.mean(0) / error).abs().max()),
-        "spread": float(moves[:, -1].std()) / float(arrays["K"][-1] / K_LARGEST),
-    }
-    return Result("got/temperature-bound", "quick", asdict(config), scalars, arrays)
 
 
 def equilibrium(
@@ -201,29 +225,6 @@ def follow(
     )
 
 
-def judged(
-    problem: LineProblem, config: TemperatureBoundConfig, seed: int
-) -> dict[str, dict[str, Scalars]]:
-    """Return what the dual value lacks, by cooling and budget."""
-    _, p, q, cost = problem
-    optimum = exact_ot(p, q, cost).value
-    table: dict[str, dict[str, Scalars]] = {}
-    for n in config.budgets:
-        for k in range(config.n_seeds):
-            runs = {
-                f"followed, {f:g}": follow(problem, config, n, f, seed + k).result
-                for f in config.fractions
-            }
-            generator = make_generator(seed + k)
-            geometric = cooling(n, config)
-            runs["geometric"] = gibbs_ot(p, q, cost, geometric, generator=generator)
-            for name, result in runs.items():
-                cell = table.setdefault(name, {}).setdefault(str(n), {})
-                value = float(dual_value(p, q, cost, g=result.U))
-                note(cell, {"dual": 1 - value / optimum})
-    return table
-
-
 def simulate(
     config: TemperatureBoundConfig, seed: int
 ) -> tuple[Tensor, dict[str, np.ndarray]]:
@@ -243,14 +244,158 @@ def simulate(
     return martingale.r[:, 1:] - martingale.r[:, :1], arrays
 
 
-TEMPERATURE_BOUND = Experiment(
+def tails(
+    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
+) -> dict[str, np.ndarray]:
+    """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
+
+    The theorem takes its a_n as fixed beforehand. Ours are the largest
+    C^n T^(n) of all simulated chains, the smallest that (25) allows.
+
+    Parameters
+    ----------
+    martingale
+        Simulated chains.
+    schedule
+        Their temperatures.
+    n_largest
+        max(m1, m2).
+    epsilon
+        Of Eq. 26.
+
+    Returns
+    -------
+    dict of str to array
+        ``K``; ``below`` and ``below_bound``, Pr(r^2N < r^1 - K) and its
+        bound; ``above`` and ``above_bound``, Pr(r^2N > r^1 + gamma K) and its
+        bound; ``gamma``.
+    """
+    steps = schedule[:-1]
+    a = (martingale.c[:, :-1] * steps).amax(0)
+    log_term = math.log(len(schedule) * n_largest / epsilon)
+    gamma = float(((log_term * steps + martingale.d[:, :-1]).amax(0) / a).max())
+    move = martingale.r[:, -1] - martingale.r[:, 0]
+    scale = float(a.square().sum().sqrt())
+    K = torch.linspace(0, K_LARGEST, 61, dtype=a.dtype) * scale
+    bound = torch.exp(-((K / scale) ** 2) / 2)
+    return {
+        "K": K.numpy(),
+        "below": (move < -K[:, None]).double().mean(1).numpy(),
+        "below_bound": bound.numpy(),
+        "above": (move > gamma * K[:, None]).double().mean(1).numpy(),
+        "above_bound": (bound + epsilon).numpy(),
+        "gamma": np.array(gamma),
+    }
+
+
+_SIDES = {"below": "Eq. 25", "above": "Eq. 26"}
+_TITLES = {
+    "constant": "constant T",
+    "geometric": "geometric cooling",
+    "followed": "T follows the bound",
+}
+
+
+def draw_temperature_bound(result: Result) -> Figure:
+    """Draw T and its bound along three runs, and the tails of the martingale."""
+    z = result.arrays
+    figure = plt.figure(figsize=(TEXT_WIDTH, 4.6))
+    grid = figure.add_gridspec(2, 6)
+    first = None
+    for k, (name, title) in enumerate(_TITLES.items()):
+        ax = figure.add_subplot(grid[0, 2 * k : 2 * k + 2], sharey=first)
+        first = first or ax
+        temperature, bounds = z[f"{name}/temperature"], z[f"{name}/bound"][0]
+        n = result.config["every"] * np.arange(1, len(temperature) + 1)
+        ax.plot(n, temperature, color=COLORS["exact"], label="T")
+        seen = np.where(bounds > 0, bounds, np.nan)
+        ax.plot(n, seen, ".", ms=3, color=COLORS["Gibbs-OT"], label="bound")
+        ax.set(title=title, yscale="log", xlabel="iteration")
+        if k:
+            ax.tick_params(labelleft=False)
+        else:
+            ax.set_ylabel("temperature")
+            ax.legend(markerscale=3, loc="lower left")
+    paths = figure.add_subplot(grid[1, :3])
+    r = z["r"] - z["r"][:, :1]
+    paths.plot(np.arange(1, r.shape[1] + 1), r.T, color=COLORS["Gibbs-OT"], lw=0.5)
+    paths.axhline(0, color=COLORS["exact"], lw=1)
+    paths.set(xlabel="half step n", ylabel="$r^n - r^1$", title="forty martingales")
+    ax = figure.add_subplot(grid[1, 3:])
+    for side, color in (("below", "Gibbs-OT"), ("above", "Sinkhorn")):
+        label = _SIDES[side]
+        chance = np.where(z[side] > 0, z[side], np.nan)
+        ax.plot(z["K"], chance, color=COLORS[color], label=f"{label}, simulated")
+        bound = z[f"{side}_bound"]
+        ax.plot(z["K"], bound, "--", color=COLORS[color], label=f"{label}, bound")
+    ax.set(yscale="log", xlabel="K", ylabel="probability", title="tails")
+    ax.legend(fontsize=7)
+    return figure
+
+
+def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> str:
+    """Write both tails beside their bounds.
+
+    Parameters
+    ----------
+    result
+        A run.
+    at
+        K, in units of the root of the sum of a_n^2, the scale of the bounds.
+    """
+    z = result.arrays
+    steps = (len(z["K"]) - 1) / K_LARGEST
+    lines = [f"K, scaled   falls by K, bound   rises by {z['gamma']:.1f} K, bound"]
+    for k in at:
+        n = round(k * steps)
+        below, above = (f"{z[s][n]:.4f}, {z[s + '_bound'][n]:.3f}" for s in _SIDES)
+        scaled = K_LARGEST * z["K"][n] / z["K"][-1]
+        lines.append(f"{scaled:9.2f}   {below:17}   {above}")
+    spread = result.scalars["spread"]
+    lines.append(f"standard deviation of r, scaled {spread:.2f}")
+    return "\n".join(lines)
+
+
+def check_temperature_bound(result: Result) -> list[Verdict]:
+    """At equilibrium the bound is T; r is a martingale; tails lie below bounds."""
+    z, scalars = result.arrays, result.scalars
+    n_chains = result.config["n_chains"]
+    equilibrium = scalars["equilibrium"]
+    verdicts = [
+        claim(
+            "bound over T at constant T, off one",
+            abs(float(np.mean(equilibrium)) - 1),
+            "at most",
+            0.1,
+            n_seeds=len(equilibrium),
+        ),
+        claim(
+            "mean of r^n - r^1, in standard errors, the largest over n",
+            scalars["drift"],
+            "at most",
+            5,
+            n_seeds=n_chains,
+        ),
+    ]
+    for side, equation in _SIDES.items():
+        # At K = 0 every tail is about a half and its bound one.
+        ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
+        name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
+        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
     id="got/temperature-bound",
     title="The bound on the temperature",
     presets={
         "quick": TemperatureBoundConfig(),
         "full": TemperatureBoundConfig(n_seeds=20, n_chains=20_000),
     },
-    run=run_temperature_bound,
+    cells=cells,
+    job=bound_job,
+    extras=bounds_and_tails,
     figure=draw_temperature_bound,
     check=check_temperature_bound,
+    parallel=False,  # seconds of work
 )

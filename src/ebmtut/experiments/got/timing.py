@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
-from tqdm import tqdm
 
 from ebmtut.checks import check_range
-from ebmtut.experiments.got.timing_reports import (
-    GIBBS,
-    SINKHORN,
-    check_timing,
-    draw_timing,
-)
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.wnmf_measures import (
     ImagesConfig,
     exact_problems,
@@ -28,7 +24,9 @@ from ebmtut.experiments.got.wnmf_measures import (
     solved,
     three_decades,
 )
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.transport import (
@@ -41,7 +39,10 @@ from ebmtut.transport import (
     wnmf_temperature,
 )
 
-__all__ = ["TIMING", "TimingConfig", "grid_sinkhorn", "run_timing"]
+__all__ = ["EXPERIMENT", "TimingConfig", "grid_sinkhorn", "timing_job", "timing_table"]
+
+GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
+_LINES = {"warm": "-", "warm, cooled": "--", "cold": ":", "cold, cooled": "-."}
 
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
 
@@ -112,13 +113,7 @@ def grid_sinkhorn(
     return smoothing * u.clamp(min=tiny).log()
 
 
-def run_timing(
-    config: TimingConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-) -> Result:
+def timing_job(config: TimingConfig, seed: int) -> Outcome:
     """Learn for a while, then give each oracle each budget, warm and cold.
 
     Gibbs-OT starts warm, from the last epoch's potentials, or cold, from zero;
@@ -127,11 +122,11 @@ def run_timing(
 
     Returns
     -------
-    Result
-        ``scalars["rows"]`` lists method, start, smoothing, budget, CPU
+    Outcome
+        ``rows`` lists method, start, smoothing, budget, CPU
         seconds for all problems and the relative error of the mean feasible
         dual; a warm start's budget of 0 is what the last epoch's potentials
-        are worth as they stand. ``scalars["epoch"]`` has the median seconds of
+        are worth as they stand. ``epoch`` has the median seconds of
         an epoch with its updates, and of exact solutions of the problems that
         it leaves, one call of ``ot.emd2`` each on the pixels that carry mass.
     """
@@ -182,7 +177,7 @@ def run_timing(
         for smoothing in config.smoothings
     }
     note(GIBBS, "warm", 0, 0.0, (0.0, warm))
-    for budget in tqdm(config.budgets, desc="got/timing", disable=not progress):
+    for budget in config.budgets:
         constant = [temperature] * budget
         starts = {
             "cold": (cold, constant),
@@ -208,7 +203,7 @@ def run_timing(
             "n_problems": len(data),
         },
     }
-    return Result("got/timing", "quick", asdict(config), scalars)
+    return Outcome(scalars)
 
 
 def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[float, Any]:
@@ -218,7 +213,92 @@ def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[floa
     return time.process_time() - before, value
 
 
-TIMING = Experiment(
+def draw_timing(result: Result) -> Figure:
+    """Draw error against time, warm and cold, with the exact solver's time."""
+    figure, ax = plt.subplots(figsize=figure_size("full"))
+    rows = [row for row in result.scalars["rows"] if row["budget"]]
+    markers = ("o", "s", "^", "v")
+    smoothings = sorted({row["smoothing"] for row in rows})
+    for marker, smoothing in zip(markers, smoothings, strict=False):
+        for start, line in _LINES.items():
+            of = [
+                r for r in rows if r["smoothing"] == smoothing and r["start"] == start
+            ]
+            if not of:
+                continue
+            method = of[0]["method"]
+            name = method if method == GIBBS else f"{method}, ε = {smoothing:g}"
+            ax.plot(
+                [1e3 * r["seconds"] for r in of],
+                [r["error"] for r in of],
+                line + marker,
+                color=COLORS[method],
+                label=f"{name}, {start}",
+                alpha=1.0 if smoothing == smoothings[-1] or not smoothing else 0.5,
+            )
+    exact = 1e3 * result.scalars["epoch"]["exact_seconds"]
+    ax.axvline(exact, color=COLORS["exact"], label="network simplex, error 0")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel=f"CPU time for {result.scalars['epoch']['n_problems']} problems, ms",
+        ylabel="1 − feasible dual / exact",
+    )
+    ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def timing_table(result: Result, budgets: tuple[int, ...]) -> str:
+    """Write time and error of some budgets, and of an epoch with its updates."""
+    epoch = result.scalars["epoch"]
+    lines = [f"CPU ms and error for {epoch['n_problems']} problems"]
+    for row in result.scalars["rows"]:
+        if row["budget"] in budgets:
+            smoothing = f" {row['smoothing']:g}" if row["smoothing"] else ""
+            lines.append(
+                f"{row['method'] + smoothing + ', ' + row['start']:24}"
+                f"{row['budget']:4} iterations {1e3 * row['seconds']:7.0f} ms"
+                f" {row['error']:.3f}"
+            )
+    ratio = epoch["exact_seconds"] / epoch["seconds"]
+    lines.append(
+        f"epoch with its updates {1e3 * epoch['seconds']:.0f} ms, exact solutions "
+        f"{1e3 * epoch['exact_seconds']:.0f} ms: {ratio:.0f} times"
+    )
+    return "\n".join(lines)
+
+
+def check_timing(result: Result) -> list[Verdict]:
+    """An epoch against exact solutions, and a warm start against cold ones."""
+    epoch = result.scalars["epoch"]
+    error = {
+        (r["start"], r["budget"]): r["error"]
+        for r in result.scalars["rows"]
+        if r["method"] == GIBBS
+    }
+    budget = max(b for _, b in error if b <= 20)
+    verdicts = [
+        claim(
+            f"error of {budget} iterations: warm over {start}",
+            error["warm", budget] / error[start, budget],
+            "at most",
+            1.0,
+        )
+        for start in ("cold", "cold, cooled")
+    ]
+    if result.scale != "quick":
+        verdicts.append(
+            claim(
+                "exact solutions' time over an epoch's",
+                epoch["exact_seconds"] / epoch["seconds"],
+                "at least",
+                50.0,
+            )
+        )
+    return verdicts
+
+
+EXPERIMENT = Experiment(
     id="got/timing",
     title="Time and error of an epoch's oracle",
     presets={
@@ -235,7 +315,9 @@ TIMING = Experiment(
         ),
         "full": TimingConfig(),
     },
-    run=run_timing,
+    # Times are only fair side by side: one job, whose outcome is no table.
+    job=timing_job,
     figure=draw_timing,
     check=check_timing,
+    parallel=False,
 )

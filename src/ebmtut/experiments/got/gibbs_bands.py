@@ -1,0 +1,196 @@
+"""Row got/gibbs-bands (Figure 1): how wide the conditional laws are, cooling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.experiments.experiment import Experiment, Runs
+from ebmtut.experiments.got.lines import two_modes
+from ebmtut.experiments.jobs import Outcome, scalars_of
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.transport import (
+    ExactOT,
+    GibbsOTResult,
+    chain_value,
+    dual_value,
+    exact_ot,
+    gibbs_ot,
+    paper_cooling,
+)
+
+__all__ = ["EXPERIMENT", "BandsConfig", "chain_job", "look_at"]
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class BandsConfig:
+    """When to look at the chain.
+
+    Parameters
+    ----------
+    n_points
+        N, points of the line.
+    snapshots
+        Iterations after which the chain is kept, rising; it cools from the
+        first to the last.
+    power
+        It cools from 2 / N to 2 / (N l^power), l being the last snapshot.
+    n_seeds
+        Chains; the first is drawn.
+    """
+
+    n_points: int = 128
+    snapshots: tuple[int, ...] = (20, 40, 60)
+    power: float = 2.0
+    n_seeds: int = 1
+
+
+def chain_job(config: BandsConfig, seed: int) -> Outcome:
+    """Cool one chain of a Coulomb problem and keep it along the way.
+
+    Returns
+    -------
+    Outcome
+        By snapshot, what `look_at` sees; arrays ``n/g``, ``n/h``, ``n/U``, ``n/L``.
+    """
+    _, p, q, cost = two_modes(config.n_points, "coulomb")
+    exact = exact_ot(p, q, cost)
+    schedule = paper_cooling(config.snapshots[-1], config.n_points, power=config.power)
+    generator = make_generator(seed)
+    seen, state, done = Outcome(), None, 0
+    for n in config.snapshots:
+        part = schedule[2 * done : 2 * n]
+        result = gibbs_ot(p, q, cost, part, state=state, generator=generator)
+        state, done = result.state, n
+        seen.scalars[str(n)] = look_at(result, p, q, cost, exact, float(part[-1]))
+        parts = {"g": state.g, "h": state.h, "U": result.U, "L": result.L}
+        seen.arrays |= {f"{n}/{name}": z.numpy() for name, z in parts.items()}
+    return seen
+
+
+def look_at(
+    result: GibbsOTResult,
+    p: Tensor,
+    q: Tensor,
+    cost: Tensor,
+    exact: ExactOT,
+    temperature: float,
+) -> dict[str, float]:
+    """Return what a snapshot shows; the bands hold 95 percent of each law."""
+    gaps = torch.cat([result.U - result.state.g, result.state.h - result.L])
+    reach = -math.log(1 - LEVEL) * temperature / torch.cat([p, q])
+    V = float(chain_value(p, q, result.U, result.L))
+    return {
+        "temperature": temperature,
+        "inside": float((gaps <= reach).double().mean()),
+        "gap": float(gaps.quantile(LEVEL)),
+        "V": V / exact.value - 1,
+        "dual": float(dual_value(p, q, cost, g=result.U)) / exact.value - 1,
+        "range": float(torch.cat([result.U, result.L]).abs().max()),
+    }
+
+
+def by_snapshot(config: BandsConfig, runs: Runs) -> Outcome:
+    """List each snapshot's numbers over the chains; keep the arrays of the first."""
+    chains = runs[("chain",)]
+    table = {
+        str(n): scalars_of([Outcome(chain.scalars[str(n)]) for chain in chains])
+        for n in config.snapshots
+    }
+    return Outcome({"table": table}, chains[0].arrays)
+
+
+def the_problem(config: BandsConfig, seed: int) -> Outcome:
+    """Return points and masses, and the exact cost."""
+    x, p, q, cost = two_modes(config.n_points, "coulomb")
+    arrays = {"x": x.numpy(), "p": p.numpy(), "q": q.numpy()}
+    return Outcome({"exact": exact_ot(p, q, cost).value, "level": LEVEL}, arrays)
+
+
+def draw_bands(result: Result) -> Figure:
+    """Draw g, h, U, L and the bands of the conditionals at each snapshot."""
+    z, table = result.arrays, result.scalars["table"]
+    level = result.scalars["level"]
+    figure, axes = plt.subplots(
+        2, len(table), figsize=(TEXT_WIDTH, 4.2), sharex=True, squeeze=False
+    )
+    tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
+    low, high = min(map(np.min, tops)), max(map(np.max, tops))
+    margin = 0.3 * (high - low)
+    for (upper, lower), (n, cell) in zip(axes.T, table.items(), strict=True):
+        reach = -math.log(1 - level) * cell["temperature"][0]
+        upper.set_title(f"{n} iterations\nT = {cell['temperature'][0]:.1e}")
+        for ax, name, edge, sign, mass in (
+            (upper, "g", "U", -1, "p"),
+            (lower, "h", "L", 1, "q"),
+        ):
+            limit, value = z[f"{n}/{edge}"], z[f"{n}/{name}"]
+            far = limit + sign * reach / z[mass]
+            ax.fill_between(z["x"], limit, far, color="#CCCCCC", lw=0)
+            ax.plot(z["x"], limit, color=COLORS["exact"], lw=1, label=edge)
+            ax.plot(z["x"], value, ".", ms=2, color=COLORS["Gibbs-OT"], label=name)
+            ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
+        lower.set_xlabel("x")
+    for ax in axes[:, 0]:
+        ax.legend(loc="best", markerscale=3)
+        ax.set_ylabel("potential")
+    for ax in axes[:, 1:].flat:
+        ax.set_yticklabels([])
+    return figure
+
+
+def check_bands(result: Result) -> list[Verdict]:
+    """Bands hold what they should, and get thinner; U and L stay bounded."""
+    table = result.scalars["table"]
+    first, *_, last = table.values()
+    n_seeds = len(last["inside"])
+    inside = float(np.mean([cell["inside"] for cell in table.values()]))
+    n_draws = 2 * result.config["n_points"] * n_seeds * len(table)
+    level = result.scalars["level"]
+    error = math.sqrt(level * (1 - level) / n_draws)
+    name = "draws inside the 95 percent bands: standard errors off"
+    shrunk = float(np.mean(last["gap"]) / np.mean(first["gap"]))
+    return [
+        claim(name, abs(inside - level) / error, "at most", 5, n_seeds=n_seeds),
+        claim(
+            "gap that 95 percent of the draws keep, last to first snapshot",
+            shrunk,
+            "at most",
+            0.01,
+            n_seeds=n_seeds,
+        ),
+        claim(
+            "largest |U| or |L|, in units of the cost",
+            max(max(cell["range"]) for cell in table.values())
+            / result.scalars["exact"],
+            "at most",
+            10,
+            n_seeds=n_seeds,
+        ),
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="got/gibbs-bands",
+    title="Bands of the chain",
+    presets={"quick": BandsConfig(), "full": BandsConfig(n_seeds=20)},
+    # A job is a chain; the table has a row for each look at it.
+    cells=lambda config: {"chain": {"config": replace(config, n_seeds=1)}},
+    job=chain_job,
+    gather=by_snapshot,
+    extras=the_problem,
+    figure=draw_bands,
+    check=check_bands,
+    parallel=False,  # seconds of work
+)

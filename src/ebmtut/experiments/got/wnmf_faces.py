@@ -1,0 +1,59 @@
+"""Row got/wnmf-faces (Figure 5)."""
+
+from __future__ import annotations
+
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.got.wnmf import (
+    by_method,
+    cells,
+    check_factors,
+    draw_factors,
+    wnmf_job,
+)
+from ebmtut.experiments.got.wnmf_measures import ImagesConfig
+from ebmtut.transport import WNMFConfig
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = Experiment(
+    id="got/wnmf-faces",
+    title="Wasserstein NMF of faces",
+    presets={
+        "quick": ImagesConfig(
+            source="drawn faces",
+            n_images=80,
+            side=16,
+            wnmf=WNMFConfig(n_components=10, n_epochs=600, slowness=5, step_size=5.0),
+            n_rounds=5,
+            n_iterations=400,
+            n_exact=10,
+            n_looks=5,
+        ),
+        "full": ImagesConfig(
+            source="ORL",
+            n_images=400,
+            side=64,
+            wnmf=WNMFConfig(
+                n_epochs=1300,
+                n_hold=40,
+                slowness=2.2,
+                temperature=2.5e-7,
+                step_size=10.0,
+                membership_step_size=800.0,
+                n_average=560,
+            ),
+            n_rounds=3,
+            n_steps=12,
+            n_iterations=300,
+            n_exact=6,
+            n_bound_passes=40,
+            n_looks=1,
+        ),
+    },
+    cells=cells,
+    job=wnmf_job,
+    gather=by_method,
+    figure=draw_factors,
+    check=check_factors,
+    parallel=False,  # their times are part of the result
+)
