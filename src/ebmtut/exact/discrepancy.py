@@ -1,12 +1,13 @@
 """Energy discrepancy without sampling, and the channels of the paper.
 
-A channel is the matrix log q(y|x), shape (n_x, n_y), with the states x in the
-order of `enumerate_states` (Schröder et al. 2023, Section 2).
+A channel is the matrix log q(y|x), a row for each x and a column for each y, with
+the states x in the order of `enumerate_states` (Schröder et al. 2023, Section 2).
 """
 
 import math
 
 import torch
+from jaxtyping import Float, Float64, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
@@ -29,8 +30,10 @@ _MAX_CHANNEL_SITES = 12
 
 
 def exact_energy_discrepancy(
-    energy: EnergyFunction | Tensor, log_p_data: Tensor, log_q: Tensor
-) -> Tensor:
+    energy: EnergyFunction | Float[Tensor, " n_all"],
+    log_p_data: Float[Tensor, " n_all"],
+    log_q: Float[Tensor, "n_all n_channel"],
+) -> Float[Tensor, ""]:
     """Energy discrepancy of Definition 1 by summation.
 
     ED = E_p(x)[U(x)] - E_p(x) E_q(y|x)[U_q(y)] with the contrastive potential
@@ -38,21 +41,18 @@ def exact_energy_discrepancy(
 
     Parameters
     ----------
-    energy : Energy, callable or Tensor
-        U as a map from bits (batch, n_sites) to energies (batch,), or its
-        values at all states, shape (n_x,).
-    log_p_data : Tensor
-        Normalised log-probabilities of all states, shape (n_x,); -inf where
-        a state has none.
-    log_q : Tensor
-        The channel log q(y|x), shape (n_x, n_y); -inf where y is out of
-        reach.
+    energy
+        U as a function, or its values at all states.
+    log_p_data
+        Normalised log-probabilities of all states; -inf where a state has none.
+    log_q
+        The channel log q(y|x); -inf where y is out of reach.
 
     Returns
     -------
-    Tensor
-        A scalar, differentiable in the energy, of the dtype of `log_p_data`,
-        to which the channels of this module, float64, are converted.
+    discrepancy
+        Differentiable in the energy, of the dtype of `log_p_data`, to which
+        the channels of this module, float64, are converted.
 
     Raises
     ------
@@ -74,25 +74,27 @@ def exact_energy_discrepancy(
     return p @ values - (p @ log_q.exp()) @ contrastive_potential(values, log_q)
 
 
-def contrastive_potential(energies: Tensor, log_q: Tensor) -> Tensor:
+def contrastive_potential(
+    energies: Float[Tensor, " n_all"], log_q: Float[Tensor, "n_all n_channel"]
+) -> Float[Tensor, " n_channel"]:
     """Contrastive potential U_q(y) = -log sum_x q(y|x) exp(-U(x)), Eq. 1.
 
     Parameters
     ----------
-    energies : Tensor
-        U at all states, shape (n_x,).
-    log_q : Tensor
-        The channel log q(y|x), shape (n_x, n_y).
+    energies
+        U at all states.
+    log_q
+        The channel log q(y|x).
 
     Returns
     -------
-    Tensor
-        Shape (n_y,); +inf where no x reaches y.
+    potential
+        +inf where no x reaches y.
     """
     return -torch.logsumexp(log_q - energies[:, None], dim=0)
 
 
-def channel_classes(log_q: Tensor) -> Tensor:
+def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_all"]:
     """Classes of states between which energy discrepancy cannot weigh.
 
     Two states that reach a common y are in one class, and so on along chains.
@@ -103,34 +105,33 @@ def channel_classes(log_q: Tensor) -> Tensor:
 
     Parameters
     ----------
-    log_q : Tensor
-        The channel log q(y|x), shape (n_x, n_y).
+    log_q
+        The channel log q(y|x).
 
     Returns
     -------
-    Tensor
-        Labels 0, 1, ..., shape (n_x,), int64; all 0 where the minimiser is
-        unique up to a constant.
+    classes
+        Labels 0, 1, ...; all 0 where the minimiser is unique up to a constant.
     """
     reach = csr_array(torch.isfinite(log_q).cpu().numpy().astype(float))
     _, labels = connected_components(reach @ reach.T, directed=False)
     return torch.as_tensor(labels, dtype=torch.int64)
 
 
-def bernoulli_channel(n_sites: int, eps: float) -> Tensor:
+def bernoulli_channel(n_sites: int, eps: float) -> Float64[Tensor, "n_all n_all"]:
     """Channel that flips every bit independently with probability eps.
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites, at most 12.
-    eps : float
+    eps
         Inside (0, 1).
 
     Returns
     -------
-    Tensor
-        log q(y|x), float64, shape (2**n_sites, 2**n_sites).
+    log_q
+        log q(y|x).
 
     Raises
     ------
@@ -142,18 +143,18 @@ def bernoulli_channel(n_sites: int, eps: float) -> Tensor:
     return distance * math.log(eps) + (n_sites - distance) * math.log1p(-eps)
 
 
-def grid_channel(n_sites: int) -> Tensor:
+def grid_channel(n_sites: int) -> Float64[Tensor, "n_all n_all"]:
     """Channel that flips one bit, chosen uniformly (Appendix C.3).
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites, at most 12.
 
     Returns
     -------
-    Tensor
-        log q(y|x), float64, shape (2**n_sites, 2**n_sites).
+    log_q
+        log q(y|x).
 
     Raises
     ------
@@ -165,7 +166,7 @@ def grid_channel(n_sites: int) -> Tensor:
     return log_q.masked_fill(distance == 1, -math.log(n_sites))
 
 
-def pooling_channel(n_sites: int, window: int) -> Tensor:
+def pooling_channel(n_sites: int, window: int) -> Float64[Tensor, "n_all n_channel"]:
     """Channel that keeps only the sum of each block of `window` bits.
 
     The mean pooling of Appendix C.2 in one dimension: deterministic, with
@@ -173,16 +174,16 @@ def pooling_channel(n_sites: int, window: int) -> Tensor:
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites, at most 12.
-    window : int
+    window
         Length of a block, a divisor of `n_sites`.
 
     Returns
     -------
-    Tensor
-        log q(y|x), float64, shape (2**n_sites, (window + 1)**n_blocks); y in
-        the order of the tuples of block sums.
+    log_q
+        log q(y|x), with ``(window + 1)**n_blocks`` values of y, in the order of
+        the tuples of block sums.
 
     Raises
     ------
@@ -202,13 +203,13 @@ def pooling_channel(n_sites: int, window: int) -> Tensor:
     return log_q
 
 
-def _hamming_distances(n_sites: int) -> Tensor:
+def _hamming_distances(n_sites: int) -> Float64[Tensor, "n_all n_all"]:
     check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
     x = enumerate_states(n_sites)
     return x @ (1 - x).T + (1 - x) @ x.T
 
 
-def _states(log_p: Tensor) -> Tensor:
+def _states(log_p: Float[Tensor, " n_all"]) -> Float[Tensor, "n_all n_sites"]:
     n_sites = (len(log_p) - 1).bit_length()
     if len(log_p) != 2**n_sites or n_sites < 1:
         raise InputError(
@@ -218,7 +219,7 @@ def _states(log_p: Tensor) -> Tensor:
     return enumerate_states(n_sites, dtype=log_p.dtype).to(log_p.device)
 
 
-def _check_normalized(name: str, log_p: Tensor) -> None:
+def _check_normalized(name: str, log_p: Float[Tensor, "*shape n_all"]) -> None:
     error = float(torch.logsumexp(log_p, dim=-1).abs().max())
     if not error < 1e-5:
         raise InputError(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import torch
+from jaxtyping import Float, Float64, Num
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -26,25 +27,24 @@ def exact_probabilities(
     *,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float64[Tensor, " n_all"]:
     """Log-probabilities of all states, in the order of `enumerate_states`.
 
     Parameters
     ----------
-    energy : Energy or callable
-        Maps bits (batch, n_sites) to energies (batch,).
-    n_sites : int
+    energy
+        Any energy.
+    n_sites
         Number of sites, at most 24.
-    dtype : torch.dtype
+    dtype
         Dtype of the states that the energy is given.
-    device : str or torch.device
+    device
         Device of the states.
 
     Returns
     -------
-    Tensor
-        Normalised log p, shape (2**n_sites,), differentiable; its `exp()`
-        sums to 1.
+    log_p
+        Normalised, differentiable; its `exp()` sums to 1.
 
     Raises
     ------
@@ -63,20 +63,20 @@ def exact_log_partition(
     *,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float64[Tensor, ""]:
     """Log partition function, log of the sum of exp(-E(x)) over all bits.
 
     Parameters
     ----------
     energy, dtype, device
         As in `exact_probabilities`.
-    n_sites : int
+    n_sites
         Number of sites, at most 30; states are listed in blocks.
 
     Returns
     -------
-    Tensor
-        A scalar, differentiable.
+    log_partition
+        In nats, differentiable.
 
     Raises
     ------
@@ -93,27 +93,27 @@ def exact_log_partition(
 
 def exact_mean(
     energy: EnergyFunction,
-    f: Callable[[Tensor], Tensor],
+    f: Callable[[Float[Tensor, "batch n_sites"]], Num[Tensor, "batch ..."]],
     *,
     n_sites: int | None = None,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "cpu",
-) -> Tensor:
+) -> Float64[Tensor, "..."]:
     """Expectation of a function of the state under p(x).
 
     Parameters
     ----------
     energy, dtype, device
         As in `exact_probabilities`.
-    f : callable
-        Maps bits (batch, n_sites) to values (batch, ...).
-    n_sites : int, optional
+    f
+        Maps bits to values, the first dimension being that of the states.
+    n_sites
         Number of sites, at most 30; None takes it from the energy.
 
     Returns
     -------
-    Tensor
-        Shape of one value, differentiable.
+    mean
+        Of the shape of one value, differentiable.
 
     Raises
     ------
@@ -137,28 +137,29 @@ def exact_mean(
 
 
 def kernel_matrix(
-    row_probabilities: Callable[[Tensor], Tensor],
+    row_probabilities: Callable[
+        [Float[Tensor, "batch n_sites"]], Float[Tensor, "batch n_all"]
+    ],
     n_sites: int,
     *,
     dtype: torch.dtype = torch.float64,
-) -> Tensor:
+) -> Float[Tensor, "n_all n_all"]:
     """Transition matrix of a Markov kernel on bits.
 
     Parameters
     ----------
-    row_probabilities : callable
-        Maps states (batch, n_sites) to the probabilities of moving to each
-        of all states, shape (batch, 2**n_sites), in the order of
-        `enumerate_states`.
-    n_sites : int
+    row_probabilities
+        Maps states to the probabilities of moving to each of all states, in the
+        order of `enumerate_states`.
+    n_sites
         Number of sites, at most 12.
-    dtype : torch.dtype
+    dtype
         Dtype of the states.
 
     Returns
     -------
-    Tensor
-        P[i, j], the probability of moving from state i to state j.
+    kernel
+        Of i and j the probability of moving from state i to state j.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def _stream(
     dtype: torch.dtype,
     device: str | torch.device,
     block: int = 2**14,
-) -> Iterator[tuple[Tensor, Tensor]]:
+) -> Iterator[tuple[Float[Tensor, "batch n_sites"], Float64[Tensor, " batch"]]]:
     check_floating("dtype", dtype)
     # States are made block by block, so that memory holds only one.
     for start in range(0, 2**n_sites, block):

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 from scipy.integrate import quad
 from torch import Tensor
 
@@ -35,16 +36,16 @@ def lattice_log_partition(side: int, sigma: float, bias: float = 0.0) -> float:
 
     Parameters
     ----------
-    side : int
+    side
         Sites a side, 3 to 16; about a second at 12.
-    sigma : float
+    sigma
         Coupling, each edge counted twice.
-    bias : float
+    bias
         Field on every site.
 
     Returns
     -------
-    float
+    log_partition
         log Z in nats.
 
     Raises
@@ -68,18 +69,18 @@ def transfer_log_partition(
 
     Parameters
     ----------
-    rows : int
+    rows
         At least 3.
-    cols : int
+    cols
         3 to 16; time and memory grow as 4**cols / cols and 2**cols.
-    edge_coupling : float
+    edge_coupling
         K in exp(K s s') for every edge, counted once.
-    field : float
+    field
         b in exp(b s) for every site.
 
     Returns
     -------
-    float
+    log_partition
         log Z in nats.
 
     Raises
@@ -122,8 +123,10 @@ def transfer_log_partition(
 
 
 def _apply_transfer(
-    rows: Tensor, within: Tensor, edge_coupling: float
-) -> tuple[Tensor, Tensor]:
+    rows: Float64[Tensor, "batch n_all"],
+    within: Float64[Tensor, " n_all"],
+    edge_coupling: float,
+) -> tuple[Float64[Tensor, "batch n_all"], Float64[Tensor, " batch"]]:
     # rows @ T for non-negative row vectors, rescaled to a largest entry of 1.
     n_vectors, n_states = rows.shape
     half = torch.exp((within - within.max()) / 2)
@@ -156,14 +159,14 @@ def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
 
     Parameters
     ----------
-    rows, cols : int
+    rows, cols
         At least 3; both even where the coupling is negative.
-    edge_coupling : float
+    edge_coupling
         K in exp(K s s') for every edge, counted once; at most 100 in size.
 
     Returns
     -------
-    float
+    log_partition
         log Z in nats.
 
     Raises
@@ -208,13 +211,13 @@ def onsager_free_energy(sigma: float) -> float:
 
     Parameters
     ----------
-    sigma : float
+    sigma
         Coupling, each edge counted twice, at most 50 in size; its sign does
         not matter.
 
     Returns
     -------
-    float
+    free_energy
         f = -lim log Z / n_sites, in nats (units of kT).
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_type
@@ -15,8 +16,12 @@ __all__ = ["block_gibbs"]
 
 @torch.no_grad()
 def block_gibbs(
-    model: RBM, v: Tensor, n_sweeps: int, *, generator: torch.Generator
-) -> Tensor:
+    model: RBM,
+    v: Float[Tensor, "n_chains n_visible"],
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "n_chains n_visible+n_hidden"]:
     """Draw all hidden units given the visible ones, then all visible ones, again.
 
     Given one layer the units of the other are independent, so that a sweep is
@@ -24,20 +29,20 @@ def block_gibbs(
 
     Parameters
     ----------
-    model : RBM
+    model
         The model.
-    v : Tensor
-        Visible units to start from, bits, shape (n_chains, n_visible). Unchanged.
-    n_sweeps : int
+    v
+        Visible units to start from, bits. Unchanged.
+    n_sweeps
         At least 1; a sweep draws every unit once.
-    generator : torch.Generator
+    generator
         On the device of ``v``.
 
     Returns
     -------
-    Tensor
+    units
         The last visible units and the hidden units that they were drawn from,
-        bits, shape (n_chains, n_visible + n_hidden), like ``v``.
+        bits, like ``v``.
 
     Raises
     ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
@@ -21,24 +22,28 @@ __all__ = ["boltzmann_gibbs", "boltzmann_gwg"]
 
 
 def boltzmann_gibbs(
-    model: BoltzmannMachine, x: Tensor, n_sweeps: int, *, generator: torch.Generator
-) -> Tensor:
+    model: BoltzmannMachine,
+    x: Float[Tensor, "n_chains n_sites"],
+    n_sweeps: int,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "n_chains n_sites"]:
     """Run Gibbs sweeps, by `ising_gibbs` on the same model in spins.
 
     Parameters
     ----------
-    model : BoltzmannMachine
+    model
         The model.
-    x : Tensor
-        Start, bits, shape (n_chains, n_sites). Unchanged.
-    n_sweeps : int
+    x
+        Start, bits. Unchanged.
+    n_sweeps
         Updates of every site.
-    generator : torch.Generator
+    generator
         Source of randomness.
 
     Returns
     -------
-    Tensor
+    x_final
         The chains' last bits, like ``x``.
 
     Raises
@@ -54,8 +59,12 @@ def boltzmann_gibbs(
 
 
 def boltzmann_gwg(
-    model: BoltzmannMachine, x: Tensor, n_steps: int, *, generator: torch.Generator
-) -> Tensor:
+    model: BoltzmannMachine,
+    x: Float[Tensor, "n_chains n_sites"],
+    n_steps: int,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "n_chains n_sites"]:
     """Make Gibbs-with-gradients moves, by compiled code where ``x`` is on the CPU.
 
     In single precision, chains spread over ``torch.get_num_threads()`` threads;
@@ -63,18 +72,18 @@ def boltzmann_gwg(
 
     Parameters
     ----------
-    model : BoltzmannMachine
+    model
         The model.
-    x : Tensor
-        Start, bits, shape (n_chains, n_sites). Unchanged.
-    n_steps : int
+    x
+        Start, bits. Unchanged.
+    n_steps
         Moves of a single site each: a sweep is n_sites of them.
-    generator : torch.Generator
+    generator
         Source of randomness.
 
     Returns
     -------
-    Tensor
+    x_final
         The chains' last bits, like ``x``.
 
     Raises

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float, Real
 from torch import Tensor
 from tqdm import tqdm
 
@@ -27,15 +28,15 @@ class StepInfo(NamedTuple):
 
     Attributes
     ----------
-    acceptance : Tensor
-        Probability of accepting the proposal, ``(batch,)``; 1 for kernels
-        that have no acceptance test.
-    n_changed : Tensor
-        Number of bits that differ from the state before, ``(batch,)``.
+    acceptance
+        Probability of accepting the proposal; 1 for kernels that have no
+        acceptance test.
+    n_changed
+        Number of bits that differ from the state before.
     """
 
-    acceptance: Tensor
-    n_changed: Tensor
+    acceptance: Float[Tensor, " batch"]
+    n_changed: Real[Tensor, " batch"]
 
 
 @runtime_checkable
@@ -53,13 +54,13 @@ class Sampler(NamedTuple):
 
     Attributes
     ----------
-    init : callable
-        Bits ``(batch, n_sites)`` to a state, a named tuple with a field ``x``.
-    step : callable
+    init
+        Bits to a state, a named tuple with a field ``x``.
+    step
         ``step(state, *, generator) -> (state, StepInfo)``.
     """
 
-    init: Callable[[Tensor], Any]
+    init: Callable[[Float[Tensor, "batch n_sites"]], Any]
     step: Step
 
 
@@ -68,23 +69,23 @@ class ChainResult(NamedTuple):
 
     Attributes
     ----------
-    x_final : Tensor
-        The chains' last bits, ``(batch, n_sites)``.
-    kept : Tensor
-        The states that thinning kept, ``(n_kept, batch, n_sites)``.
-    info : dict of str to float
+    x_final
+        The chains' last bits.
+    kept
+        The states that thinning kept.
+    info
         Each field of :class:`StepInfo`, averaged over chains and over the
         steps after burn-in; empty if there was no such step or no chain.
     """
 
-    x_final: Tensor
-    kept: Tensor
+    x_final: Float[Tensor, "batch n_sites"]
+    kept: Float[Tensor, "n_kept batch n_sites"]
     info: dict[str, float]
 
 
 def run_chain(
     sampler: Sampler,
-    x: Tensor,
+    x: Float[Tensor, "batch n_sites"],
     n_steps: int,
     *,
     generator: torch.Generator,
@@ -96,25 +97,21 @@ def run_chain(
 
     Parameters
     ----------
-    sampler : Sampler
+    sampler
         The kernel.
-    x : Tensor
-        Start, ``(batch, n_sites)``, floating, each entry 0 or 1. Unchanged.
-    n_steps : int
+    x
+        Start, each entry 0 or 1. Unchanged.
+    n_steps
         Number of steps after burn-in.
-    generator : torch.Generator
+    generator
         Source of all randomness.
-    keep_every : int, optional
+    keep_every
         Keep the state after every ``keep_every``-th step past burn-in; by
         default none but the last.
-    n_burn : int
+    n_burn
         Steps made first, neither kept nor counted.
-    progress : bool
+    progress
         Show a progress bar.
-
-    Returns
-    -------
-    ChainResult
 
     Raises
     ------
@@ -154,7 +151,9 @@ def run_chain(
     )
 
 
-def start_energy(energy: EnergyFunction, x: Tensor) -> Tensor:
+def start_energy(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, " batch"]:
     """Energies of the chains' start, refused unless bits, one a chain and finite."""
     check_bits("x", x)
     with torch.no_grad():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
@@ -16,16 +17,19 @@ __all__ = ["deconvolution_gibbs"]
 
 
 def deconvolution_gibbs(
-    images: Tensor,
-    locations: Tensor,
-    features: Tensor,
+    images: Float[Tensor, "n_images height width"],
+    locations: Float[Tensor, "n_images n_features rows columns"],
+    features: Float[Tensor, "n_features feature_rows feature_columns"],
     n_sweeps: int,
     *,
     generator: torch.Generator,
     location_prior: float = 0.01,
     feature_prior: float = 0.25,
     evidence: float = 5.0,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[
+    Float[Tensor, "n_images n_features rows columns"],
+    Float[Tensor, "n_features feature_rows feature_columns"],
+]:
     """Run Gibbs sweeps on locations and features, given images.
 
     p(S, W | X) is proportional to the Bernoulli priors times
@@ -35,25 +39,26 @@ def deconvolution_gibbs(
 
     Parameters
     ----------
-    images : Tensor
-        X, bits of shape (n_images, height, width), floating.
-    locations, features : Tensor
-        Where to start: bits of shape (n_images, n_features, height -
-        feature_rows + 1, width - feature_columns + 1) and (n_features,
-        feature_rows, feature_columns). Unchanged.
-    n_sweeps : int
+    images
+        X, bits.
+    locations, features
+        Where to start: bits, with a location wherever a feature fits into an
+        image, ``rows = height - feature_rows + 1``. Unchanged.
+    n_sweeps
         Updates of every bit.
-    generator : torch.Generator
+    generator
         Source of randomness, on the CPU.
-    location_prior, feature_prior : float
+    location_prior, feature_prior
         Probabilities of a 1 in S and in W, in (0, 1).
-    evidence : float
+    evidence
         Log-odds of an observed pixel, finite.
 
     Returns
     -------
-    locations, features : Tensor
-        The chain's last state, like the first.
+    locations
+        The chain's last S, like the first.
+    features
+        Its last W.
 
     Raises
     ------

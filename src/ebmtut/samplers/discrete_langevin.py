@@ -9,6 +9,7 @@ which is faster and biased.
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -36,28 +37,33 @@ __all__ = [
 class DulaState(NamedTuple):
     """State of :func:`dula`: the bits."""
 
-    x: Tensor
+    x: Float[Tensor, "batch n_sites"]
 
 
-def langevin_flip_logits(log_ratios: Tensor, step_size: float) -> Tensor:
-    """Log-odds of flipping each bit, ``(batch, n_sites)``.
+def langevin_flip_logits(
+    log_ratios: Float[Tensor, "batch n_sites"], step_size: float
+) -> Float[Tensor, "batch n_sites"]:
+    """Log-odds of flipping each bit.
 
     Zhang et al. (2022): softmax over the two values y_i of
     grad_i (y_i - x_i) / 2 - (y_i - x_i)^2 / (2 alpha).
 
     Parameters
     ----------
-    log_ratios : Tensor
-        log p(flip_i x) - log p(x), to first order or exact,
-        ``(batch, n_sites)``.
-    step_size : float
+    log_ratios
+        log p(flip_i x) - log p(x), to first order or exact.
+    step_size
         alpha > 0. Infinite steps would leave half the log-ratio.
     """
     return log_ratios / 2 - 1 / (2 * step_size)
 
 
-def langevin_log_proposal(x: Tensor, y: Tensor, flip_logits: Tensor) -> Tensor:
-    """log q(y | x) of independent flips with given log-odds at x, ``(batch,)``."""
+def langevin_log_proposal(
+    x: Float[Tensor, "batch n_sites"],
+    y: Float[Tensor, "batch n_sites"],
+    flip_logits: Float[Tensor, "batch n_sites"],
+) -> Float[Tensor, " batch"]:
+    """log q(y | x) of independent flips with given log-odds at x."""
     return logsigmoid(torch.where(x == y, -flip_logits, flip_logits)).sum(-1)
 
 
@@ -66,18 +72,13 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
 
     Parameters
     ----------
-    energy : callable
-        Bits ``(batch, n_sites)`` to energies ``(batch,)``; differentiable
-        where ``ratios="taylor"``.
-    step_size : float
+    energy
+        Differentiable where ``ratios="taylor"``.
+    step_size
         alpha of Zhang et al. (2022), positive: larger flips more bits.
-    ratios : {"taylor", "exact"}
-        First-order log-ratios as in the paper, or exact ones. The kernel is
-        reversible with either.
-
-    Returns
-    -------
-    Sampler
+    ratios
+        ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``. The
+        kernel is reversible with either.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
     ratio_function(ratios)
 
     @torch.no_grad()
-    def init(x: Tensor) -> InformedState:
+    def init(x: Float[Tensor, "batch n_sites"]) -> InformedState:
         start_energy(energy, x)
         return informed_state(energy, x, ratios)
 
@@ -121,18 +122,13 @@ def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sa
 
     Parameters
     ----------
-    energy : callable
-        Bits ``(batch, n_sites)`` to energies ``(batch,)``; differentiable
-        where ``ratios="taylor"``.
-    step_size : float
+    energy
+        Differentiable where ``ratios="taylor"``.
+    step_size
         alpha of Zhang et al. (2022), positive: larger flips more bits and
         biases more.
-    ratios : {"taylor", "exact"}
-        First-order log-ratios as in the paper, or exact ones.
-
-    Returns
-    -------
-    Sampler
+    ratios
+        ``"taylor"``, first-order log-ratios as in the paper, or ``"exact"``.
 
     Raises
     ------
@@ -143,7 +139,7 @@ def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sa
     check_range("step_size", step_size, low=0, include_low=False)
     log_ratios = ratio_function(ratios)
 
-    def init(x: Tensor) -> DulaState:
+    def init(x: Float[Tensor, "batch n_sites"]) -> DulaState:
         start_energy(energy, x)
         return DulaState(x)
 

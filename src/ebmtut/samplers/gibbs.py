@@ -7,6 +7,7 @@ sigmoid(log p(flip_i x) - log p(x)) (Geman and Geman, 1984).
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_choice
@@ -22,26 +23,28 @@ __all__ = ["ColorGibbsState", "GibbsState", "color_gibbs", "flip_sites", "gibbs"
 class GibbsState(NamedTuple):
     """State of :func:`gibbs`: bits, their energy, the scan's next site."""
 
-    x: Tensor
-    energy: Tensor
+    x: Float[Tensor, "batch n_sites"]
+    energy: Float[Tensor, " batch"]
     site: int
 
 
 class ColorGibbsState(NamedTuple):
     """State of :func:`color_gibbs`: the bits."""
 
-    x: Tensor
+    x: Float[Tensor, "batch n_sites"]
 
 
-def flip_sites(x: Tensor, site: Tensor) -> Tensor:
+def flip_sites(
+    x: Float[Tensor, "batch n_sites"], site: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch n_sites"]:
     """Copy of ``x`` with one bit a row flipped.
 
     Parameters
     ----------
-    x : Tensor
-        Bits, ``(batch, n_sites)``.
-    site : Tensor
-        Which bit, int64, ``(batch,)``.
+    x
+        Bits.
+    site
+        Which bit.
     """
     column = site[:, None]
     return x.scatter(1, column, 1 - x.gather(1, column))
@@ -52,15 +55,16 @@ def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
 
     Parameters
     ----------
-    energy : callable
-        Bits ``(batch, n_sites)`` to energies ``(batch,)``.
-    order : {"random", "systematic"}
-        Each chain draws its site uniformly (reversible), or all visit the
-        sites in turn (leaves p unchanged, but is not reversible).
+    energy
+        Any energy.
+    order
+        ``"random"``: each chain draws its site uniformly (reversible);
+        ``"systematic"``: all visit the sites in turn (leaves p unchanged, but is
+        not reversible).
 
     Returns
     -------
-    Sampler
+    sampler
         A step costs one evaluation of the energy; ``n_sites`` steps are a
         sweep.
 
@@ -71,7 +75,7 @@ def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
     """
     check_choice("order", order, ("random", "systematic"))
 
-    def init(x: Tensor) -> GibbsState:
+    def init(x: Float[Tensor, "batch n_sites"]) -> GibbsState:
         return GibbsState(x, start_energy(energy, x), 0)
 
     @torch.no_grad()
@@ -100,7 +104,7 @@ def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
     return Sampler(init, step)
 
 
-def color_gibbs(energy: EnergyFunction, colors: Tensor) -> Sampler:
+def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> Sampler:
     """Gibbs sampling by colour class; one step is one sweep over all sites.
 
     Sites of one colour must not interact: given the others they are then
@@ -108,15 +112,15 @@ def color_gibbs(energy: EnergyFunction, colors: Tensor) -> Sampler:
 
     Parameters
     ----------
-    energy : callable
-        Bits ``(batch, n_sites)`` to energies ``(batch,)``.
-    colors : Tensor
-        Integer colour of each site, ``(n_sites,)``; classes are updated in
-        increasing order. See :func:`ebmtut.energies.lattice_coloring`.
+    energy
+        Any energy.
+    colors
+        Colour of each site; classes are updated in increasing order. See
+        :func:`ebmtut.energies.lattice_coloring`.
 
     Returns
     -------
-    Sampler
+    sampler
         Each colour's update is reversible; the sweep leaves p unchanged.
 
     Raises
@@ -131,7 +135,7 @@ def color_gibbs(energy: EnergyFunction, colors: Tensor) -> Sampler:
         raise InputError(f"colors must hold integers, got dtype {colors.dtype}")
     classes = [colors == color for color in torch.unique(colors)]
 
-    def init(x: Tensor) -> ColorGibbsState:
+    def init(x: Float[Tensor, "batch n_sites"]) -> ColorGibbsState:
         current = start_energy(energy, x)
         check_shape("colors", colors, (x.shape[1],))
         with torch.no_grad():
@@ -156,7 +160,11 @@ def color_gibbs(energy: EnergyFunction, colors: Tensor) -> Sampler:
 
 
 def _check_independent(
-    energy: EnergyFunction, x: Tensor, current: Tensor, ratios: Tensor, sites: Tensor
+    energy: EnergyFunction,
+    x: Float[Tensor, "batch n_sites"],
+    current: Float[Tensor, " batch"],
+    ratios: Float[Tensor, "batch n_sites"],
+    sites: Bool[Tensor, " n_sites"],
 ) -> None:
     """Refuse a class whose joint flip is not the product of its single flips."""
     joint = current - energy(torch.where(sites, 1 - x, x))

@@ -10,6 +10,7 @@ one gradient.
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -28,7 +29,9 @@ from ebmtut.samplers.metropolis import (
 
 __all__ = ["balancing_function", "gwg", "gwg_log_proposal"]
 
-_BALANCING: dict[str, Callable[[Tensor], Tensor]] = {
+_Balancing = Callable[[Float[Tensor, "*shape"]], Float[Tensor, "*shape"]]
+
+_BALANCING: dict[str, _Balancing] = {
     "sqrt": lambda log_t: log_t / 2,
     "barker": logsigmoid,
     "min": lambda log_t: log_t.clamp(max=0),
@@ -36,13 +39,14 @@ _BALANCING: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def balancing_function(name: str) -> Callable[[Tensor], Tensor]:
+def balancing_function(name: str) -> _Balancing:
     """Return log t -> log g(t) of a function with g(t) = t g(1/t).
 
     Parameters
     ----------
-    name : {"sqrt", "barker", "min", "max"}
-        g(t) = sqrt(t), t / (1 + t), min(1, t) or max(1, t).
+    name
+        ``"sqrt"``, ``"barker"``, ``"min"`` or ``"max"``: g(t) = sqrt(t),
+        t / (1 + t), min(1, t) or max(1, t).
 
     Raises
     ------
@@ -58,15 +62,16 @@ def balancing_function(name: str) -> Callable[[Tensor], Tensor]:
     return _BALANCING[name]
 
 
-def gwg_log_proposal(log_ratios: Tensor, balancing: str = "sqrt") -> Tensor:
-    """Log-probability of proposing to flip each site, ``(batch, n_sites)``.
+def gwg_log_proposal(
+    log_ratios: Float[Tensor, "batch n_sites"], balancing: str = "sqrt"
+) -> Float[Tensor, "batch n_sites"]:
+    """Log-probability of proposing to flip each site.
 
     Parameters
     ----------
-    log_ratios : Tensor
-        log p(flip_i x) - log p(x), exact or to first order,
-        ``(batch, n_sites)``.
-    balancing : str
+    log_ratios
+        log p(flip_i x) - log p(x), exact or to first order.
+    balancing
         A name that :func:`balancing_function` knows.
     """
     return torch.log_softmax(balancing_function(balancing)(log_ratios), dim=-1)
@@ -79,18 +84,13 @@ def gwg(
 
     Parameters
     ----------
-    energy : callable
-        Bits ``(batch, n_sites)`` to energies ``(batch,)``; differentiable
-        where ``ratios="taylor"``.
-    balancing : {"sqrt", "barker", "min", "max"}
-        The balancing function; the paper's is the square root.
-    ratios : {"taylor", "exact"}
-        First-order log-ratios as in Grathwohl et al. (2021), or exact ones.
-        The kernel is reversible with either.
-
-    Returns
-    -------
-    Sampler
+    energy
+        Differentiable where ``ratios="taylor"``.
+    balancing
+        A name that :func:`balancing_function` knows; the paper's is ``"sqrt"``.
+    ratios
+        ``"taylor"``, first-order log-ratios as in Grathwohl et al. (2021), or
+        ``"exact"``. The kernel is reversible with either.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def gwg(
     ratio_function(ratios)
 
     @torch.no_grad()
-    def init(x: Tensor) -> InformedState:
+    def init(x: Float[Tensor, "batch n_sites"]) -> InformedState:
         start_energy(energy, x)
         return informed_state(energy, x, ratios)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,11 +23,11 @@ __all__ = ["ising_gibbs", "ising_gibbs_reference"]
 
 def ising_gibbs(
     energy: Ising | LatticeIsing,
-    x: Tensor,
+    x: Float[Tensor, "batch n_sites"],
     n_sweeps: int,
     *,
     generator: torch.Generator,
-) -> Tensor:
+) -> Float[Tensor, "batch n_sites"]:
     """Run Gibbs sweeps by compiled code where the tensor lies on the CPU.
 
     The lattice is swept by colour class (two colours for even sides, three
@@ -36,18 +37,18 @@ def ising_gibbs(
 
     Parameters
     ----------
-    energy : Ising or LatticeIsing
+    energy
         The model.
-    x : Tensor
-        Start, ``(batch, n_sites)``, floating, each entry 0 or 1. Unchanged.
-    n_sweeps : int
+    x
+        Start, each entry 0 or 1. Unchanged.
+    n_sweeps
         Updates of every site.
-    generator : torch.Generator
+    generator
         Seeds the kernels' own streams.
 
     Returns
     -------
-    Tensor
+    x_final
         The chains' last bits, like ``x``.
 
     Raises
@@ -75,11 +76,11 @@ def ising_gibbs(
 
 def ising_gibbs_reference(
     energy: Ising | LatticeIsing,
-    x: Tensor,
+    x: Float[Tensor, "batch n_sites"],
     n_sweeps: int,
     *,
     generator: torch.Generator,
-) -> Tensor:
+) -> Float[Tensor, "batch n_sites"]:
     """Run the sweeps of :func:`ising_gibbs` in plain torch.
 
     Takes and returns what :func:`ising_gibbs` does, which has the same law
@@ -99,13 +100,17 @@ def ising_gibbs_reference(
     return spins_to_bits(spins).to(x.dtype)
 
 
-def _check(energy: Ising | LatticeIsing, x: Tensor, n_sweeps: int) -> None:
+def _check(
+    energy: Ising | LatticeIsing, x: Float[Tensor, "batch n_sites"], n_sweeps: int
+) -> None:
     check_type("energy", energy, Ising, LatticeIsing)
     check_bits("x", x, energy.n_sites)
     check_range("n_sweeps", n_sweeps, low=0, integer=True)
 
 
-def _logit_parts(energy: Ising, x: Tensor) -> tuple[Tensor, Tensor]:
+def _logit_parts(
+    energy: Ising, x: Float[Tensor, "batch n_sites"]
+) -> tuple[Float[Tensor, "n_sites n_sites"], Float[Tensor, " n_sites"]]:
     """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), where x lies."""
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     coupling = 4 * energy.symmetric_coupling.detach().to(x.device, dtype)

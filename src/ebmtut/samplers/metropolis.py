@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_choice
@@ -14,7 +15,11 @@ from ebmtut.samplers.chain import StepInfo
 
 __all__ = ["InformedState", "metropolis_log_acceptance"]
 
-_RATIOS: dict[str, Callable[[EnergyFunction, Tensor], Tensor]] = {
+_Ratios = Callable[
+    [EnergyFunction, Float[Tensor, "batch n_sites"]], Float[Tensor, "batch n_sites"]
+]
+
+_RATIOS: dict[str, _Ratios] = {
     "taylor": taylor_log_ratios,
     "exact": neighbor_log_ratios,
 }
@@ -23,24 +28,26 @@ _RATIOS: dict[str, Callable[[EnergyFunction, Tensor], Tensor]] = {
 class InformedState(NamedTuple):
     """Bits, their energy, and log p(flip_i x) - log p(x) for every site i."""
 
-    x: Tensor
-    energy: Tensor
-    log_ratios: Tensor
+    x: Float[Tensor, "batch n_sites"]
+    energy: Float[Tensor, " batch"]
+    log_ratios: Float[Tensor, "batch n_sites"]
 
 
-def ratio_function(ratios: str) -> Callable[[EnergyFunction, Tensor], Tensor]:
+def ratio_function(ratios: str) -> _Ratios:
     """First-order log-ratios, from one gradient, or exact ones, by name."""
     check_choice("ratios", ratios, tuple(_RATIOS))
     return _RATIOS[ratios]
 
 
-def informed_state(energy: EnergyFunction, x: Tensor, ratios: str) -> InformedState:
+def informed_state(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"], ratios: str
+) -> InformedState:
     """Attach energies and log-ratios to bits."""
     if ratios == "exact":
         return InformedState(x, energy(x), neighbor_log_ratios(energy, x))
     seen: list[Tensor] = []
 
-    def remember(y: Tensor) -> Tensor:
+    def remember(y: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         seen.append(energy(y))
         return seen[-1]
 
@@ -50,20 +57,22 @@ def informed_state(energy: EnergyFunction, x: Tensor, ratios: str) -> InformedSt
 
 
 def metropolis_log_acceptance(
-    log_ratio: Tensor, log_forward: Tensor, log_backward: Tensor
-) -> Tensor:
-    """Log-probability of accepting a proposal y made at x, ``(batch,)``.
+    log_ratio: Float[Tensor, " batch"],
+    log_forward: Float[Tensor, " batch"],
+    log_backward: Float[Tensor, " batch"],
+) -> Float[Tensor, " batch"]:
+    """Log-probability of accepting a proposal y made at x.
 
     Parameters
     ----------
-    log_ratio : Tensor
+    log_ratio
         log p(y) - log p(x), exact.
-    log_forward, log_backward : Tensor
+    log_forward, log_backward
         log q(y | x) and log q(x | y).
 
     Returns
     -------
-    Tensor
+    log_acceptance
         min(0, log_ratio + log_backward - log_forward).
     """
     return (log_ratio + log_backward - log_forward).clamp(max=0)
@@ -72,7 +81,7 @@ def metropolis_log_acceptance(
 def accept_or_stay(
     state: InformedState,
     proposal: InformedState,
-    log_acceptance: Tensor,
+    log_acceptance: Float[Tensor, " batch"],
     *,
     generator: torch.Generator,
 ) -> tuple[InformedState, StepInfo]:
