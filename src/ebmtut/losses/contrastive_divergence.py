@@ -5,13 +5,12 @@ Source: Hinton (2002); Tieleman (2008).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
-from ebmtut.energies import energies_of
+from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.samplers import Sampler, run_chain
 from ebmtut.tensor_checks import check_bits
@@ -20,8 +19,10 @@ __all__ = ["PersistentChains", "contrastive_divergence_loss"]
 
 
 def contrastive_divergence_loss(
-    energy: Callable[[Tensor], Tensor], x: Tensor, x_model: Tensor
-) -> Tensor:
+    energy: EnergyFunction,
+    x: Float[Tensor, "batch n_sites"],
+    x_model: Float[Tensor, "n_samples n_sites"],
+) -> Float[Tensor, ""]:
     """Mean energy of data minus mean energy of model samples.
 
     Its gradient is the (approximate) gradient of the negative
@@ -30,18 +31,13 @@ def contrastive_divergence_loss(
     Parameters
     ----------
     energy
-        Maps states (n, n_sites) to energies (n,).
+        Any energy.
     x
-        Data, shape (batch, n_sites).
+        Data.
     x_model
-        Samples of the model, shape (any, n_sites): k steps of a chain from
-        ``x`` give CD-k, chains kept between updates give PCD
-        (`PersistentChains`).
+        Samples of the model: k steps of a chain from ``x`` give CD-k, chains kept
+        between updates give PCD (`PersistentChains`).
 
-    Returns
-    -------
-    Tensor
-        Scalar loss.
 
     Raises
     ------
@@ -63,7 +59,7 @@ class PersistentChains:
     Parameters
     ----------
     x
-        Starting states, shape (n_chains, n_sites).
+        Starting states.
     n_steps
         Steps of the sampler an update.
     restart_probability
@@ -72,7 +68,11 @@ class PersistentChains:
     """
 
     def __init__(
-        self, x: Tensor, *, n_steps: int, restart_probability: float = 0.0
+        self,
+        x: Float[Tensor, "n_chains n_sites"],
+        *,
+        n_steps: int,
+        restart_probability: float = 0.0,
     ) -> None:
         check_bits("x", x)
         check_range("n_steps", n_steps, low=1, integer=True)
@@ -82,8 +82,12 @@ class PersistentChains:
         self.restart_probability = restart_probability
 
     def advance(
-        self, sampler: Sampler, data: Tensor, *, generator: torch.Generator
-    ) -> Tensor:
+        self,
+        sampler: Sampler,
+        data: Float[Tensor, "batch n_sites"],
+        *,
+        generator: torch.Generator,
+    ) -> Float[Tensor, "n_chains n_sites"]:
         """Move every chain ``n_steps``, in place, and return the new states.
 
         Raises

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -29,17 +30,17 @@ class DirectedNeighborhood:
     Parameters
     ----------
     states
-        All states, shape (n_states, n_sites).
+        All states.
     neighbors
         ``neighbors[i]`` lists the indices of the neighbours of state ``i``;
         none may be empty.
     index
-        Maps states (batch, n_sites) to their row in ``states``.
+        Maps states to their rows in ``states``.
     """
 
-    states: Tensor
+    states: Float[Tensor, "n_all n_sites"]
     neighbors: tuple[tuple[int, ...], ...]
-    index: Callable[[Tensor], Tensor]
+    index: Callable[[Float[Tensor, "batch n_sites"]], Int[Tensor, " batch"]]
 
     def __post_init__(self) -> None:
         if len(self.neighbors) != len(self.states):
@@ -56,8 +57,8 @@ class DirectedNeighborhood:
                 high = len(self.states) - 1
                 check_range(f"neighbors[{i}]", j, low=0, high=high, integer=True)
 
-    def adjacency(self) -> Tensor:
-        """Return A with A[x, y] = 1 where y is in N(x), (n_states, n_states)."""
+    def adjacency(self) -> Float[Tensor, "n_all n_all"]:
+        """Return A with A[x, y] = 1 where y is in N(x)."""
         n = len(self.states)
         adjacency = self.states.new_zeros(n, n)
         for i, near in enumerate(self.neighbors):
@@ -65,7 +66,11 @@ class DirectedNeighborhood:
         return adjacency
 
     def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+        self,
+        x: Float[Tensor, "batch n_sites"],
+        n_negatives: int,
+        *,
+        generator: torch.Generator,
     ) -> Negatives:
         """Draw y from N(x) and x' from N^-1(y), with log-weights."""
         check_draw(x, n_negatives, generator)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -20,13 +21,15 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["bit_moments", "match_moments"]
 
 
-def bit_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Means E[x_i], (n_sites,), and E[x_i x_j], (n_sites, n_sites), of bits.
+def bit_moments(
+    x: Float[Tensor, "batch n_sites"],
+) -> tuple[Float[Tensor, " n_sites"], Float[Tensor, "n_sites n_sites"]]:
+    """Means E[x_i] and E[x_i x_j] of bits.
 
     Parameters
     ----------
-    x : Tensor
-        Bits, shape (n, n_sites), n at least 1.
+    x
+        Bits, at least one row.
 
     Raises
     ------
@@ -38,13 +41,15 @@ def bit_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return _moments(x)
 
 
-def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+def _moments(
+    x: Float[Tensor, "batch n_sites"],
+) -> tuple[Float[Tensor, " n_sites"], Float[Tensor, "n_sites n_sites"]]:
     return x.mean(0), x.T @ x / len(x)
 
 
 def match_moments(
-    x: Tensor,
-    sample: Callable[[BoltzmannMachine], Tensor],
+    x: Float[Tensor, "batch n_sites"],
+    sample: Callable[[BoltzmannMachine], Float[Tensor, "n_chains n_sites"]],
     *,
     n_steps: int,
     learning_rate: float = 1e-3,
@@ -57,23 +62,19 @@ def match_moments(
 
     Parameters
     ----------
-    x : Tensor
-        All data, bits, shape (n_data, n_sites); its exact moments are matched.
-    sample : callable
-        ``sample(model) -> bits (n, n_sites)``, called once a step: a sampler,
-        which may remember its last state.
-    n_steps, learning_rate : int, float
+    x
+        All data, bits; its exact moments are matched.
+    sample
+        Gives bits of the model, called once a step: a sampler, which may remember
+        its last state.
+    n_steps, learning_rate
         Of Adam.
-    penalty : float
+    penalty
         Weight of the l1 penalty on the weights.
-    on_step : callable, optional
+    on_step
         Called with (step, model) after every step.
-    progress : bool
+    progress
         Whether to show a progress bar, named ``label``.
-
-    Returns
-    -------
-    BoltzmannMachine
 
     Raises
     ------

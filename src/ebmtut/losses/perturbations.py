@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -42,14 +43,14 @@ class Negatives(NamedTuple):
     Attributes
     ----------
     x
-        Negative samples, shape (batch, n_negatives, n_sites).
+        Negative samples.
     log_weight
-        Logarithms of the weights inside the expectation of Eq. 5, shape
-        (batch, n_negatives); None where every weight is 1.
+        Logarithms of the weights inside the expectation of Eq. 5; None where every
+        weight is 1.
     """
 
-    x: Tensor
-    log_weight: Tensor | None = None
+    x: Float[Tensor, "batch n_negatives n_sites"]
+    log_weight: Float[Tensor, "batch n_negatives"] | None = None
 
 
 @runtime_checkable
@@ -57,9 +58,13 @@ class Perturbation(Protocol):
     """Anything that turns data into negative samples."""
 
     def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+        self,
+        x: Float[Tensor, "batch n_sites"],
+        n_negatives: int,
+        *,
+        generator: torch.Generator,
     ) -> Negatives:
-        """Perturb ``x`` of shape (batch, n_sites) and draw the way back.
+        """Perturb ``x`` and draw the way back.
 
         Raises
         ------
@@ -70,7 +75,9 @@ class Perturbation(Protocol):
         ...
 
 
-def check_draw(x: Tensor, n_negatives: int, generator: torch.Generator) -> None:
+def check_draw(
+    x: Float[Tensor, "batch n_sites"], n_negatives: int, generator: torch.Generator
+) -> None:
     """Require floating states, a number of negatives and a generator beside them.
 
     What `Perturbation.negatives` has to refuse; that the states are bits is
@@ -81,7 +88,9 @@ def check_draw(x: Tensor, n_negatives: int, generator: torch.Generator) -> None:
     check_generator(generator, x.device)
 
 
-def _flip_one(x: Tensor, site: Tensor) -> Tensor:
+def _flip_one(
+    x: Float[Tensor, "*shape n_sites"], site: Int[Tensor, "*shape"]
+) -> Float[Tensor, "*shape n_sites"]:
     """Flip bit ``site`` of the last dimension of ``x``."""
     value = x.gather(-1, site.unsqueeze(-1))
     return x.scatter(-1, site.unsqueeze(-1), 1 - value)
@@ -91,7 +100,9 @@ def _flip_one(x: Tensor, site: Tensor) -> Tensor:
 _RARE = 0.02
 
 
-def _flip_each(x: Tensor, eps: float, generator: torch.Generator) -> Tensor:
+def _flip_each(
+    x: Float[Tensor, "*shape"], eps: float, generator: torch.Generator
+) -> Float[Tensor, "*shape"]:
     """Flip every bit of ``x`` with probability ``eps``."""
     if _RARE < eps < 1 - _RARE:
         return (
@@ -128,7 +139,11 @@ class Bernoulli:
         )
 
     def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+        self,
+        x: Float[Tensor, "batch n_sites"],
+        n_negatives: int,
+        *,
+        generator: torch.Generator,
     ) -> Negatives:
         """Draw y = x + noise and x' = y + noise (mod 2); see `Perturbation`."""
         check_draw(x, n_negatives, generator)
@@ -152,13 +167,17 @@ class Grid:
     exact: bool | None = None
 
     def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+        self,
+        x: Float[Tensor, "batch n_sites"],
+        n_negatives: int,
+        *,
+        generator: torch.Generator,
     ) -> Negatives:
         """Draw y from N(x), then all or some of N(y); see `Perturbation`."""
         check_draw(x, n_negatives, generator)
         batch, n_sites = x.shape
 
-        def sites(*shape: int) -> Tensor:
+        def sites(*shape: int) -> Int[Tensor, ...]:
             return torch.randint(n_sites, shape, generator=generator, device=x.device)
 
         y = _flip_one(x, sites(batch)).unsqueeze(1)
@@ -207,8 +226,8 @@ class Pool:
         if math.prod(window) < 2:
             raise InputError(f"window must hold two sites or more, got {self.window}")
 
-    def blocks(self, n_sites: int) -> Tensor:
-        """Site indices of each window, int64 (n_windows, window_size).
+    def blocks(self, n_sites: int) -> Int[Tensor, "n_windows window_size"]:
+        """Site indices of each window.
 
         Raises
         ------
@@ -238,7 +257,11 @@ class Pool:
         return torch.arange(n_sites).view(-1, self.window)
 
     def negatives(
-        self, x: Tensor, n_negatives: int, *, generator: torch.Generator
+        self,
+        x: Float[Tensor, "batch n_sites"],
+        n_negatives: int,
+        *,
+        generator: torch.Generator,
     ) -> Negatives:
         """Permute the bits within each window; see `Perturbation`."""
         check_draw(x, n_negatives, generator)
@@ -254,7 +277,9 @@ class Pool:
         return Negatives(negatives)
 
 
-def _shuffle_bits(bits: Tensor, *, generator: torch.Generator) -> Tensor:
+def _shuffle_bits(
+    bits: Float[Tensor, "*shape"], *, generator: torch.Generator
+) -> Float[Tensor, "*shape"]:
     """Permute the last dimension uniformly, each row on its own.
 
     Random keys are sorted that carry the bits as their lowest digit, so that

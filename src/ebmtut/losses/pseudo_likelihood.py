@@ -5,6 +5,7 @@ Source: Besag (1975), "Statistical Analysis of Non-Lattice Data".
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -16,7 +17,9 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["pseudo_likelihood_loss"]
 
 
-def pseudo_likelihood_loss(energy: EnergyFunction, x: Tensor) -> Tensor:
+def pseudo_likelihood_loss(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, ""]:
     """Mean over the data of -sum_i log p(x_i | all other sites).
 
     The conditional law of a bit needs no normaliser,
@@ -26,16 +29,15 @@ def pseudo_likelihood_loss(energy: EnergyFunction, x: Tensor) -> Tensor:
     Parameters
     ----------
     energy
-        Maps bits (n, n_sites) to energies (n,). One with a closed form of
-        its ratios (`Ising`) costs a matrix product, any other n_sites + 1
-        evaluations a data point.
+        One with a closed form of its ratios (`Ising`) costs a matrix product, any
+        other n_sites + 1 evaluations a data point.
     x
-        Data, shape (batch, n_sites).
+        Data.
 
     Returns
     -------
-    Tensor
-        Scalar loss in nats.
+    loss
+        In nats.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from jaxtyping import Real
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -12,18 +13,18 @@ __all__ = ["negative_log_rmse", "rmse"]
 
 
 @torch.no_grad()
-def rmse(estimate: Tensor, truth: Tensor) -> float:
+def rmse(estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]) -> float:
     """Root of the mean squared error over all entries.
 
     Parameters
     ----------
     estimate, truth
-        Tensors of one shape; for couplings (d, d), all d**2 entries count,
-        the diagonal and both triangles, as in the literature.
+        Of couplings all entries count, the diagonal and both triangles, as in the
+        literature.
 
     Returns
     -------
-    float
+    error
         In float64.
 
     Raises
@@ -37,7 +38,9 @@ def rmse(estimate: Tensor, truth: Tensor) -> float:
     return float(error.square().mean().sqrt())
 
 
-def negative_log_rmse(estimate: Tensor, truth: Tensor) -> float:
+def negative_log_rmse(
+    estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]
+) -> float:
     """Negative natural logarithm of :func:`rmse`; infinite where they agree.
 
     NaN where an entry is NaN, and minus infinity where one is infinite.

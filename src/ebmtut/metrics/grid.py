@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -51,7 +52,7 @@ def grid_log_partition(
     Parameters
     ----------
     energy
-        Maps bits (n, 2 * bits_per_coordinate) to energies (n,).
+        Any energy.
     generator
         Source of randomness.
     n_samples
@@ -61,7 +62,7 @@ def grid_log_partition(
 
     Returns
     -------
-    GridPartition
+    fit
         The estimate with its standard error, the effective sample size as a
         fraction, and the fitted proposal.
     """
@@ -90,7 +91,7 @@ def sample_by_proposal(
     min_draws: int = 65536,
     max_draws: int = 20_000_000,
     dtype: torch.dtype = torch.float32,
-) -> Tensor:
+) -> Float[Tensor, "n_samples n_sites"]:
     """Independent samples of a model by rejection from a proposal.
 
     A draw of weight w is kept with probability w / bound.  The bound is the
@@ -102,7 +103,7 @@ def sample_by_proposal(
     Parameters
     ----------
     energy
-        Maps bits (n, n_sites) to energies (n,).
+        Any energy.
     proposal
         Where to draw from; the closer to the model, the fewer draws.
     n_samples
@@ -117,11 +118,6 @@ def sample_by_proposal(
         Draws after which to give up.
     dtype
         Dtype of the states handed to the energy and returned.
-
-    Returns
-    -------
-    Tensor
-        Shape (n_samples, n_sites).
 
     Raises
     ------

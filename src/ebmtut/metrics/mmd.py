@@ -12,6 +12,7 @@ Every function here returns the *squared* discrepancy.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
@@ -23,15 +24,17 @@ KERNELS = ("exponential_hamming", "average_hamming")
 STATISTICS = ("u", "v")
 
 
-def hamming_distances(x: Tensor, y: Tensor) -> Tensor:
-    """Numbers of differing sites, shape (len(x), len(y)), by two matrix products.
+def hamming_distances(
+    x: Float[Tensor, "n_x n_sites"], y: Float[Tensor, "n_y n_sites"]
+) -> Float[Tensor, "n_x n_y"]:
+    """Numbers of differing sites of all pairs of rows, by two matrix products.
 
     Exact, in float32 or more, since the counts are small integers.
 
     Parameters
     ----------
     x, y
-        Bits, shapes (n, n_sites) and (m, n_sites).
+        Bits.
 
     Raises
     ------
@@ -40,6 +43,12 @@ def hamming_distances(x: Tensor, y: Tensor) -> Tensor:
     """
     check_bits("x", x)
     check_bits("y", y, x.shape[1])
+    return _distances(x, y)
+
+
+def _distances(
+    x: Float[Tensor, "n_x n_sites"], y: Float[Tensor, "n_y n_sites"]
+) -> Float[Tensor, "n_x n_y"]:
     # Half precision has too few digits for counts beyond some hundreds.
     dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     x, y = x.to(dtype), y.to(dtype)
@@ -48,14 +57,18 @@ def hamming_distances(x: Tensor, y: Tensor) -> Tensor:
 
 @torch.no_grad()
 def hamming_kernel_mean(
-    x: Tensor, y: Tensor, rate: float, *, block: int = 2048
+    x: Float[Tensor, "n_x n_sites"],
+    y: Float[Tensor, "n_y n_sites"],
+    rate: float,
+    *,
+    block: int = 2048,
 ) -> float:
     """Mean of ``exp(-rate * Hamming distance)`` over all pairs of rows.
 
     Parameters
     ----------
     x, y
-        Bits, shapes (n, n_sites) and (m, n_sites).
+        Bits.
     rate
         Decay of the kernel a differing site.
     block
@@ -64,7 +77,7 @@ def hamming_kernel_mean(
 
     Returns
     -------
-    float
+    mean
         Summed in float64.
 
     Raises
@@ -74,19 +87,30 @@ def hamming_kernel_mean(
         ``block`` is less than 1.
     """
     check_range("block", block, low=1, integer=True)
+    check_bits("x", x)
+    check_bits("y", y, x.shape[1])
     check_range("len(x)", len(x), low=1, integer=True)
     check_range("len(y)", len(y), low=1, integer=True)
+    return _kernel_mean(x, y, rate, block)
+
+
+def _kernel_mean(
+    x: Float[Tensor, "n_x n_sites"],
+    y: Float[Tensor, "n_y n_sites"],
+    rate: float,
+    block: int,
+) -> float:
     total = 0.0
     for part in x.split(block):
         for other in y.split(block):
-            kernel = (-rate * hamming_distances(part, other)).exp()
+            kernel = (-rate * _distances(part, other)).exp()
             total += float(kernel.sum(dtype=torch.float64))
     return total / (len(x) * len(y))
 
 
 def mmd(
-    x: Tensor,
-    y: Tensor,
+    x: Float[Tensor, "n_x n_sites"],
+    y: Float[Tensor, "n_y n_sites"],
     kernel: str = "exponential_hamming",
     bandwidth: float = 0.1,
     statistic: str = "u",
@@ -98,7 +122,7 @@ def mmd(
     Parameters
     ----------
     x, y
-        Bits, shapes (n, n_sites) and (m, n_sites), n and m at least 2.
+        Bits, at least two rows each.
     kernel
         ``"exponential_hamming"``: exp(-bandwidth * Hamming distance);
         ``"average_hamming"``: exp(-Hamming distance / n_sites).
@@ -107,14 +131,14 @@ def mmd(
     statistic
         ``"u"`` leaves the pairs of a row with itself out: unbiased, and below
         zero about half the time for samples of one law.  ``"v"`` keeps them:
-        never negative, biased upwards by about (1 - mean kernel) (1/n + 1/m).
+        never negative, biased upwards by about (1 - mean kernel) (1/n_x + 1/n_y).
     block
         Rows held against each other at a time.
 
     Returns
     -------
-    float
-        The squared discrepancy; no gradient flows through it.
+    squared
+        No gradient flows through it.
 
     Raises
     ------
@@ -123,23 +147,27 @@ def mmd(
         than 2 rows, or an option is unknown.
     """
     check_choice("statistic", statistic, STATISTICS)
+    check_range("block", block, low=1, integer=True)
     rate = _rate(x, kernel, bandwidth)
     check_bits("y", y, n_sites=x.shape[1])
     for name, sample in (("len(x)", x), ("len(y)", y)):
         check_range(name, len(sample), low=2, integer=True)
     y = y.to(x.dtype)
 
-    def within(sample: Tensor) -> float:
-        mean, n = hamming_kernel_mean(sample, sample, rate, block=block), len(sample)
+    def within(sample: Float[Tensor, "n n_sites"]) -> float:
+        mean, n = _kernel_mean(sample, sample, rate, block), len(sample)
         # The diagonal's kernel values are exactly 1.
         return (mean * n - 1.0) / (n - 1.0) if statistic == "u" else mean
 
-    between = hamming_kernel_mean(x, y, rate, block=block)
+    between = _kernel_mean(x, y, rate, block)
     return within(x) + within(y) - 2.0 * between
 
 
 def mmd_of_fresh_sample(
-    x: Tensor, n: int, kernel: str = "exponential_hamming", bandwidth: float = 0.1
+    x: Float[Tensor, "n_data n_sites"],
+    n: int,
+    kernel: str = "exponential_hamming",
+    bandwidth: float = 0.1,
 ) -> float:
     """Squared discrepancy, a V-statistic, that a perfect sampler can expect.
 
@@ -150,15 +178,11 @@ def mmd_of_fresh_sample(
     Parameters
     ----------
     x
-        Data, bits of shape (m, n_sites), from which the mean kernel is estimated.
+        Data, bits, from which the mean kernel is estimated.
     n
         Size of the sample that would be held against them.
     kernel, bandwidth
         As for `mmd`.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -170,11 +194,11 @@ def mmd_of_fresh_sample(
     rate = _rate(x, kernel, bandwidth)
     m = len(x)
     # Without the pairs of a row with itself, whose kernel is exactly 1.
-    mean = (hamming_kernel_mean(x, x, rate) * m - 1.0) / (m - 1.0)
+    mean = (_kernel_mean(x, x, rate, 2048) * m - 1.0) / (m - 1.0)
     return (1.0 - mean) * (1.0 / n + 1.0 / m)
 
 
-def _rate(x: Tensor, kernel: str, bandwidth: float) -> float:
+def _rate(x: Float[Tensor, "n_x n_sites"], kernel: str, bandwidth: float) -> float:
     """Check bits and a kernel's choice, and return its decay a differing site."""
     check_choice("kernel", kernel, KERNELS)
     check_range("bandwidth", bandwidth, low=0.0, include_low=False)

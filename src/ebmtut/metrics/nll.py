@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -42,10 +43,10 @@ class Estimate(NamedTuple):
         return f"{self.value:.4f} ± {self.stderr:.4f}"
 
 
-def effective_sample_size(log_weights: Tensor) -> float:
+def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
     r"""Effective sample size of importance weights, as a fraction in (0, 1].
 
-    :math:`(\sum w)^2 / (n \sum w^2)`, from log weights of shape (n,).
+    :math:`(\sum w)^2 / (n \sum w^2)`, from log weights.
 
     Raises
     ------
@@ -58,17 +59,17 @@ def effective_sample_size(log_weights: Tensor) -> float:
     return math.exp(float(log_ess)) / len(w)
 
 
-def estimate_log_mean_exp(log_weights: Tensor) -> Estimate:
+def estimate_log_mean_exp(log_weights: Float[Tensor, " n_samples"]) -> Estimate:
     """Log of the mean weight, with its standard error by the delta method.
 
     Parameters
     ----------
     log_weights
-        Log weights of independent draws, shape (n,), n at least 2.
+        Log weights of independent draws, at least 2.
 
     Returns
     -------
-    Estimate
+    estimate
         In float64.  The standard error is the weights' standard deviation
         over their mean and root n; it is itself too small where few draws
         carry the sum, which the effective sample size shows.
@@ -89,13 +90,13 @@ def log_weights(
     generator: torch.Generator,
     batch: int = 16384,
     dtype: torch.dtype = torch.float32,
-) -> Tensor:
+) -> Float64[Tensor, " n_samples"]:
     """Log importance weights -E(z) - log q(z) of draws z from a proposal.
 
     Parameters
     ----------
     energy
-        Maps bits (n, n_sites) to energies (n,).
+        Any energy.
     proposal
         Where to draw from.
     n_samples
@@ -107,10 +108,6 @@ def log_weights(
     dtype
         Dtype of the states handed to the energy.
 
-    Returns
-    -------
-    Tensor
-        Shape (n_samples,), float64.
 
     Raises
     ------
@@ -148,10 +145,6 @@ def log_partition_importance(
     energy, proposal, n_samples, generator, batch, dtype
         As for :func:`log_weights`.
 
-    Returns
-    -------
-    Estimate
-        Value and standard error.
     """
     return estimate_log_mean_exp(
         log_weights(
@@ -177,16 +170,12 @@ def log_partition_uniform(
     Parameters
     ----------
     energy
-        Maps bits (n, n_sites) to energies (n,).
+        Any energy.
     n_sites
         Number of bits of a state, at least 1.
     n_samples, generator, batch, dtype
         As for :func:`log_weights`.
 
-    Returns
-    -------
-    Estimate
-        Value and standard error.
     """
     check_type("generator", generator, torch.Generator)
     check_range("n_sites", n_sites, low=1, integer=True)
@@ -199,7 +188,7 @@ def log_partition_uniform(
 @torch.no_grad()
 def nll(
     energy: EnergyFunction,
-    x: Tensor,
+    x: Float[Tensor, "n_data n_sites"],
     log_partition: float | Estimate,
     *,
     batch: int = 16384,
@@ -209,9 +198,9 @@ def nll(
     Parameters
     ----------
     energy
-        Maps bits (n, n_sites) to energies (n,).
+        Any energy.
     x
-        Held-out states, shape (n, n_sites), n at least 2.
+        Held-out states, at least 2.
     log_partition
         Log partition function, exact or estimated; an estimate's standard
         error enters the result's.
@@ -220,7 +209,7 @@ def nll(
 
     Returns
     -------
-    Estimate
+    estimate
         Mean of E(x) + log Z, and its standard error.
 
     Raises

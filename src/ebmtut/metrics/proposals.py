@@ -4,6 +4,7 @@ import math
 from typing import Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -20,11 +21,13 @@ class Proposal(Protocol):
 
     n_sites: int
 
-    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
-        """Draw n states, shape (n, n_sites), float64."""
+    def sample(
+        self, n: int, *, generator: torch.Generator
+    ) -> Float64[Tensor, "n n_sites"]:
+        """Draw n states."""
 
-    def log_prob(self, x: Tensor) -> Tensor:
-        """Log probabilities of states, shape (n,), float64."""
+    def log_prob(self, x: Float[Tensor, "batch n_sites"]) -> Float64[Tensor, " batch"]:
+        """Log probabilities of states."""
 
 
 class BernoulliProposal:
@@ -33,11 +36,10 @@ class BernoulliProposal:
     Parameters
     ----------
     probs
-        Probability of a one at each site, strictly inside (0, 1), shape
-        (n_sites,).
+        Probability of a one at each site, strictly inside (0, 1).
     """
 
-    def __init__(self, probs: Tensor) -> None:
+    def __init__(self, probs: Float[Tensor, " n_sites"]) -> None:
         self.probs = probs.double()
         if not bool(((self.probs > 0.0) & (self.probs < 1.0)).all()):
             low, high = float(probs.min()), float(probs.max())
@@ -52,17 +54,19 @@ class BernoulliProposal:
         return cls(torch.full((n_sites,), 0.5, dtype=torch.float64, device=device))
 
     @classmethod
-    def fit(cls, x: Tensor) -> "BernoulliProposal":
-        """Frequencies of ones in states (n, n_sites), one pseudo-count a side."""
+    def fit(cls, x: Float[Tensor, "batch n_sites"]) -> "BernoulliProposal":
+        """Frequencies of ones in states, one pseudo-count a side."""
         check_bits("x", x)
         return cls((x.double().sum(dim=0) + 1.0) / (len(x) + 2.0))
 
-    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
-        """Draw n states, shape (n, n_sites), float64."""
+    def sample(
+        self, n: int, *, generator: torch.Generator
+    ) -> Float64[Tensor, "n n_sites"]:
+        """Draw n states."""
         return bernoulli(self.probs.expand(n, -1), generator=generator)
 
-    def log_prob(self, x: Tensor) -> Tensor:
-        """Log probabilities of states, shape (n,), float64."""
+    def log_prob(self, x: Float[Tensor, "batch n_sites"]) -> Float64[Tensor, " batch"]:
+        """Log probabilities of states."""
         check_bits("x", x, self.n_sites)
         x = x.double()
         return x @ self.probs.log() + (1.0 - x) @ (-self.probs).log1p()
@@ -79,9 +83,9 @@ class HistogramProposal:
     Parameters
     ----------
     masses
-        Probabilities of the cells, shape (2**coarse_bits, 2**coarse_bits),
-        floating, up to a factor that makes their sum 1; indexed by the leading
-        bits of the first and the second coordinate read as binary numbers.
+        Probabilities of the cells, ``2**coarse_bits`` a side, up to a factor that
+        makes their sum 1; indexed by the leading bits of the first and the second
+        coordinate read as binary numbers.
     bits_per_coordinate
         Bits of one coordinate, at least the ``coarse_bits`` of ``masses``.
 
@@ -92,7 +96,11 @@ class HistogramProposal:
         finite and >= 0, or all 0, or there are too few bits.
     """
 
-    def __init__(self, masses: Tensor, bits_per_coordinate: int = 16) -> None:
+    def __init__(
+        self,
+        masses: Float[Tensor, "n_cells n_cells"],
+        bits_per_coordinate: int = 16,
+    ) -> None:
         side = len(masses)
         coarse_bits = side.bit_length() - 1
         if masses.shape != (side, side) or side != 2**coarse_bits or coarse_bits < 1:
@@ -132,7 +140,7 @@ class HistogramProposal:
         Parameters
         ----------
         energy
-            Maps bits (n, 2 * bits_per_coordinate) to energies (n,).
+            Any energy.
         generator
             Source of randomness.
         bits_per_coordinate
@@ -146,10 +154,6 @@ class HistogramProposal:
             exp(-E) / q, and so their variance, wherever the fit misses.
         dtype
             Dtype of the states handed to the energy.
-
-        Returns
-        -------
-        HistogramProposal
 
         Raises
         ------
@@ -178,23 +182,27 @@ class HistogramProposal:
             (1.0 - uniform) * fitted + uniform * flat.masses, bits_per_coordinate
         )
 
-    def sample(self, n: int, *, generator: torch.Generator) -> Tensor:
-        """Draw n states, shape (n, n_sites), float64."""
+    def sample(
+        self, n: int, *, generator: torch.Generator
+    ) -> Float64[Tensor, "n n_sites"]:
+        """Draw n states."""
         check_generator(generator, self.masses.device)
         cell = torch.multinomial(
             self.masses.flatten(), n, replacement=True, generator=generator
         )
         return self._fill(cell, generator=generator)
 
-    def log_prob(self, x: Tensor) -> Tensor:
-        """Log probabilities of states, shape (n,), float64."""
+    def log_prob(self, x: Float[Tensor, "batch n_sites"]) -> Float64[Tensor, " batch"]:
+        """Log probabilities of states."""
         check_bits("x", x, self.n_sites)
         halves = x.view(len(x), 2, -1)[:, :, : self.coarse_bits]
         row, column = (halves.long() * self._place).sum(dim=2).unbind(1)
         n_fair = self.n_sites - 2 * self.coarse_bits
         return self.masses[row, column].log() - n_fair * math.log(2.0)
 
-    def _fill(self, cell: Tensor, *, generator: torch.Generator) -> Tensor:
+    def _fill(
+        self, cell: Int[Tensor, " batch"], *, generator: torch.Generator
+    ) -> Float64[Tensor, "batch n_sites"]:
         """Uniform draws from given cells, each named by its flat index."""
         side = len(self.masses)
         coordinate = torch.stack([cell // side, cell % side], dim=1)

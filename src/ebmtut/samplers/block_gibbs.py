@@ -21,7 +21,7 @@ def block_gibbs(
     n_sweeps: int,
     *,
     generator: torch.Generator,
-) -> Float[Tensor, "n_chains n_visible+n_hidden"]:
+) -> Float[Tensor, "n_chains n_units"]:
     """Draw all hidden units given the visible ones, then all visible ones, again.
 
     Given one layer the units of the other are independent, so that a sweep is

@@ -59,11 +59,11 @@ def langevin_flip_logits(
 
 
 def langevin_log_proposal(
-    x: Float[Tensor, "batch n_sites"],
-    y: Float[Tensor, "batch n_sites"],
-    flip_logits: Float[Tensor, "batch n_sites"],
-) -> Float[Tensor, " batch"]:
-    """log q(y | x) of independent flips with given log-odds at x."""
+    x: Float[Tensor, "*#batch n_sites"],
+    y: Float[Tensor, "*#batch n_sites"],
+    flip_logits: Float[Tensor, "*#batch n_sites"],
+) -> Float[Tensor, "..."]:
+    """log q(y | x) of independent flips with given log-odds at x, broadcast."""
     return logsigmoid(torch.where(x == y, -flip_logits, flip_logits)).sum(-1)
 
 
