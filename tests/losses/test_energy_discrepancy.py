@@ -511,11 +511,6 @@ def test_the_device_is_kept(n_backward):
 # Bad input, refused before any work
 
 
-class Untouched:
-    def negatives(self, x, n_negatives, *, generator):
-        raise AssertionError("negatives were drawn")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -542,7 +537,7 @@ def test_bad_input_is_refused_before_any_work(arguments, message):
     arguments = {"x": torch.zeros(2, 2), **arguments}
     with pytest.raises(InputError, match=message):
         energy_discrepancy_loss(
-            energy, perturbation=Untouched(), generator=generator, **arguments
+            energy, perturbation=Bernoulli(0.1), generator=generator, **arguments
         )
     assert torch.equal(generator.get_state(), state)
 

@@ -57,10 +57,10 @@ def informed_state(
 
 
 def metropolis_log_acceptance(
-    log_ratio: Float[Tensor, " batch"],
-    log_forward: Float[Tensor, " batch"],
-    log_backward: Float[Tensor, " batch"],
-) -> Float[Tensor, " batch"]:
+    log_ratio: Float[Tensor, "*shape"],
+    log_forward: Float[Tensor, "*shape"],
+    log_backward: Float[Tensor, "*shape"],
+) -> Float[Tensor, "*shape"]:
     """Log-probability of accepting a proposal y made at x.
 
     Parameters
