@@ -16,14 +16,24 @@ SECTION = re.compile(
     re.MULTILINE,
 )
 NAME = r"\*{0,2}[A-Za-z_]\w*"
-# Still to be converted; a file that has nothing left to convert leaves the list.
+# Files and folders still to be converted; what has nothing left leaves the list.
 TO_CONVERT = {
     "data",
+    "energies/graphs.py",
+    "exact/maximum_cut.py",
+    "exact/optimum.py",
     "experiments",
+    "flows",
     "ledger",
+    "losses/kolmogorov.py",
     "message_passing",
+    "metrics/frechet.py",
+    "metrics/image_judge.py",
+    "paths.py",
     "plotting",
     "results",
+    "samplers/ais.py",
+    "samplers/graphs.py",
     "training",
     "transport",
     "widgets",
@@ -44,7 +54,7 @@ def typed_entries(text):
     found = []
     for _, section, body in SECTION.findall(text + "\n"):
         heads = [line for line in body.splitlines() if line.strip() and line[0] != " "]
-        several = section in ("Parameters", "Other Parameters")
+        several = section not in ("Returns", "Yields")
         allowed = rf"{NAME}(, {NAME})*" if several else NAME
         for head in heads:
             is_type = section in ("Returns", "Yields") and (
@@ -56,25 +66,24 @@ def typed_entries(text):
 
 
 def part(file):
-    return file.relative_to(SOURCE).parts[0]
+    """Return the entry of the list that a file is under, else its folder."""
+    path = file.relative_to(SOURCE).as_posix()
+    folder = path.partition("/")[0]
+    return path if path in TO_CONVERT else folder
 
 
-PARTS = sorted({part(file) for file in SOURCE.rglob("*.py")})
+PARTS = sorted({part(file) for file in SOURCE.rglob("*.py")} | TO_CONVERT)
 
 
-def faults_of(name):
-    return [
+@pytest.mark.parametrize("name", PARTS)
+def test_entries_are_untyped(name):
+    faults = [
         f"{file.relative_to(ROOT)}: {owner}: {entry}"
         for file in sorted(SOURCE.rglob("*.py"))
         if part(file) == name
         for owner, text in docstrings(file)
         for entry in typed_entries(text)
     ]
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_entries_are_untyped(name):
-    faults = faults_of(name)
     assert bool(faults) == (name in TO_CONVERT), "\n".join(faults) or "converted"
 
 
@@ -86,7 +95,8 @@ def test_entries_are_untyped(name):
         ("Parameters", "**options", False),
         ("Parameters", "x : Tensor, shape (n, d)", True),
         ("Parameters", "n: int", True),
-        ("Attributes", "first, second", True),  # napoleon would take one for a type
+        ("Attributes", "first, second", False),
+        ("Returns", "weight, bias", True),
         ("Returns", "log_ratios", False),
         ("Returns", "Tensor", True),
         ("Returns", "float", True),

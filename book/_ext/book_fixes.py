@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
-__all__ = ["plain_signs", "setup"]
+__all__ = ["plain_signs", "setup", "single_attributes"]
 
 _BACK_LINK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 # How autodoc writes the types that the code gives a name to.
@@ -18,6 +18,7 @@ _ALIASES = {
     "[~jaxtyping.Float[Tensor, 'batch n_sites']], "
     "~jaxtyping.Float[Tensor, 'batch']]": "EnergyFunction",
 }
+_LINES = re.MULTILINE | re.DOTALL
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
 
@@ -67,6 +68,42 @@ def plain_signs(lines: list[str]) -> list[str]:
     return result
 
 
+def single_attributes(lines: list[str]) -> list[str]:
+    """Give each attribute its own entry: napoleon reads no shared ones.
+
+    Parameters
+    ----------
+    lines
+        A docstring.
+
+    Returns
+    -------
+    lines
+        The same with the entry ``a, b`` of a section of attributes
+        written out for ``a`` and for ``b``.
+    """
+    text = "\n".join(lines)
+    section = re.search(
+        r"(?<=^Attributes\n-{10}\n).*?(?=^\S[^\n]*\n-{3,}$|\Z)",
+        text,
+        _LINES,
+    )
+    if section is None:
+        return lines
+    entries = re.sub(
+        r"^(\w+(?:, \w+)+)\n((?:    .*\n?|\n(?=    ))*)",
+        lambda entry: "".join(
+            f"{name}\n{entry[2].rstrip()}\n"
+            for name in entry[1].split(", ")
+        ),
+        section[0],
+        flags=re.MULTILINE,
+    )
+    return (
+        text[: section.start()] + entries + text[section.end() :]
+    ).split("\n")
+
+
 def _repair_docstring(
     app: Sphinx,
     what: str,
@@ -75,7 +112,7 @@ def _repair_docstring(
     options: Any,
     lines: list[str],
 ) -> None:
-    lines[:] = plain_signs(lines)
+    lines[:] = single_attributes(plain_signs(lines))
 
 
 def _name_aliases(
