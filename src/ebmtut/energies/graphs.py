@@ -210,6 +210,10 @@ class GraphEnergy(Energy):
         """Return the same problem at another inverse temperature."""
         return type(self)(self.graphs, inverse_temperature=inverse_temperature)
 
+    def of(self, graphs: GraphBatch) -> GraphEnergy:
+        """Return the same problem on other graphs."""
+        return type(self)(graphs, inverse_temperature=self.inverse_temperature)
+
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Return what is to be made large, in units of the problem."""
         raise NotImplementedError
@@ -267,6 +271,14 @@ class MaxIndependentSet(GraphEnergy):
         """Return the same problem at another inverse temperature."""
         return MaxIndependentSet(
             self.graphs, penalty=self.penalty, inverse_temperature=inverse_temperature
+        )
+
+    def of(self, graphs: GraphBatch) -> MaxIndependentSet:
+        """Return the same problem on other graphs."""
+        return MaxIndependentSet(
+            graphs,
+            penalty=self.penalty,
+            inverse_temperature=self.inverse_temperature,
         )
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:

@@ -1,0 +1,364 @@
+"""What rows dnfs/max-independent-set and dnfs/max-cut share: one flow, many graphs.
+
+A flow is trained on random graphs of one size and judged on others, of which the
+optimum is known, beside chains that make as many evaluations of the energy's
+ratios and learn nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data import GRAPH_SIZES, random_graphs
+from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
+from ebmtut.exact import maximum_cuts, maximum_independent_sets
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.flows import dmala_kernel, simulate
+from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.samplers import (
+    anneal,
+    dmala,
+    greedy_independent_set,
+    repair_independent_set,
+    vertex_gibbs,
+)
+from ebmtut.training import TrainConfig
+from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
+
+__all__ = [
+    "GraphProblemConfig",
+    "cells",
+    "check_shares",
+    "draw_shares",
+    "graph_job",
+    "optima",
+    "shares",
+]
+
+#: Graph family of each problem.
+FAMILIES = {
+    "max-independent-set": "erdos-renyi",
+    "max-cut": "barabasi-albert",
+}
+# Test graphs are the same for all seeds: the seeds are those of learning and chance.
+_TEST_SEED = 2025
+
+
+@dataclass(frozen=True)
+class GraphProblemConfig:
+    """How the flow is trained, and how it is judged.
+
+    Parameters
+    ----------
+    problem
+        "max-independent-set" or "max-cut".
+    sizes
+        Some of `ebmtut.data.GRAPH_SIZES`.
+    n_train, n_test
+        Graphs.
+    n_copies
+        States drawn for each test graph.
+    inverse_temperature
+        1/T at the path's end.
+    n_time_steps
+        Steps of the flow and temperatures of the annealing.
+    refinements
+        DMALA steps after each step of the flow.
+    step_size
+        DMALA's.
+    width
+        Hidden units of the network.
+    rollout, train
+        Training.
+    n_seeds
+        Runs of each size.
+    """
+
+    problem: str = "max-independent-set"
+    sizes: tuple[str, ...] = tuple(GRAPH_SIZES)
+    n_train: int = 1000
+    n_test: int = 100
+    n_copies: int = 8
+    inverse_temperature: float = 5.0
+    n_time_steps: int = 64
+    refinements: tuple[int, ...] = (0, 1, 3, 5)
+    step_size: float = 0.3
+    width: int = 32
+    rollout: GraphFlowConfig = field(default_factory=GraphFlowConfig)
+    train: TrainConfig = field(
+        default_factory=lambda: TrainConfig(
+            n_steps=1000,
+            learning_rate=3e-3,
+            clip_norm=1.0,
+            ema_decay=0.98,
+            precision="float32",
+        )
+    )
+    n_seeds: int = 2
+
+    def __post_init__(self) -> None:
+        check_choice("problem", self.problem, FAMILIES)
+        for size in self.sizes:
+            check_choice("sizes", size, GRAPH_SIZES)
+        for name in ("n_train", "n_test", "n_copies", "n_time_steps", "n_seeds"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        for steps in self.refinements:
+            check_range("refinements", steps, low=0, integer=True)
+
+
+def cells(config: GraphProblemConfig) -> Mapping[str, Mapping[str, Any]]:
+    """Name a cell for every size."""
+    alone = replace(config, sizes=(), n_seeds=1)
+    return {size: {"size": size, "config": alone} for size in config.sizes}
+
+
+def problem_on(config: GraphProblemConfig, graphs: GraphBatch) -> GraphEnergy:
+    """Return the problem's energy at the path's end."""
+    beta = config.inverse_temperature
+    if config.problem == "max-cut":
+        return MaxCut(graphs, inverse_temperature=beta)
+    return MaxIndependentSet(graphs, inverse_temperature=beta)
+
+
+def graphs_of(config: GraphProblemConfig, size: str, n: int, seed: int) -> GraphBatch:
+    """Draw graphs of one size."""
+    low, high = GRAPH_SIZES[size]
+    generator = make_generator(seed)
+    return random_graphs(FAMILIES[config.problem], n, low, high, generator=generator)
+
+
+def graph_job(
+    size: str, config: GraphProblemConfig, seed: int, checkpoint: Path | None = None
+) -> Outcome:
+    """Train on graphs of one size, and judge every method on others."""
+    generator = make_generator(seed)
+    train_graphs = graphs_of(config, size, config.n_train, 1_000_000 + seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        untrained = GraphFlowNetwork(width=config.width)
+        network = GraphFlowNetwork(width=config.width)
+    network.load_state_dict(untrained.state_dict())
+    start = time.thread_time()
+    trained, losses = train_graph_flow(
+        network,
+        problem_on(config, train_graphs),
+        config.rollout,
+        config.train,
+        generator=generator,
+        checkpoint=checkpoint,
+        identity={"size": size, "seed": seed, "width": config.width},
+    )
+    judged = Judge(config, graphs_of(config, size, config.n_test, _TEST_SEED), seed)
+    judged.scalars["training: CPU seconds"] = time.thread_time() - start
+    judged.flow("untrained DNFS", untrained, 0)
+    judged.greedy()
+    for steps in config.refinements:
+        name = f"DNFS + DMALA {steps}" if steps else "DNFS"
+        judged.flow(name, trained, steps)
+        judged.chain(f"DMALA {steps}", steps, langevin=True)
+        judged.chain(f"Gibbs {steps}", steps, langevin=False)
+    return Outcome(judged.scalars, {"losses": losses})
+
+
+class Judge:
+    """Scores of methods on the test graphs, one state or the best of each."""
+
+    def __init__(self, config: GraphProblemConfig, graphs: GraphBatch, seed: int):
+        self.config = config
+        self.graphs = graphs
+        self.problem = problem_on(config, graphs)
+        self.generator = make_generator(seed + 1)
+        self.scalars: dict[str, float] = {}
+
+    def record(self, name: str, draw: Callable[[], Tensor]) -> None:
+        """Draw states and keep their score, the best one's, and CPU seconds."""
+        start = time.thread_time()
+        x = draw()
+        if isinstance(self.problem, MaxIndependentSet):
+            x = repair_independent_set(self.graphs, x)
+        seconds = time.thread_time() - start
+        score = self.problem.score(x).unflatten(0, (len(self.graphs), -1))
+        self.scalars[name] = float(score.mean())
+        self.scalars[f"{name}: best"] = float(score.amax(1).mean())
+        self.scalars[f"{name}: CPU seconds"] = seconds
+
+    @property
+    def n_states(self) -> int:
+        """States of all graphs."""
+        return len(self.graphs) * self.config.n_copies
+
+    def flow(self, name: str, weights: GraphFlowNetwork, n_refine: int) -> None:
+        """Follow the flow, with DMALA steps after each of its steps."""
+        flow = flow_on(weights, self.problem)
+        kernel = None
+        if n_refine:
+            kernel = dmala_kernel(flow.path, self.config.step_size, n_refine)
+
+        def draw() -> Tensor:
+            return simulate(
+                flow,
+                self.n_states,
+                self.config.n_time_steps,
+                generator=self.generator,
+                refine=kernel,
+            ).x
+
+        self.record(name, draw)
+
+    def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
+        """Anneal chains with as many evaluations of the ratios as the flow makes.
+
+        A flow makes 1 at each time, and its refinement 1 and 1 for each step. So do
+        the chains: half as many temperatures where there is no refinement.
+        """
+        n_times = self.config.n_time_steps // (1 if n_refine else 2)
+
+        def kernel(beta: float) -> Any:
+            energy = self.problem.at(beta)
+            if langevin:
+                return dmala(energy, self.config.step_size, "exact")
+            return vertex_gibbs(energy)
+
+        def draw() -> Tensor:
+            shape = self.n_states, self.graphs.n_sites
+            x = torch.randint(2, shape, generator=self.generator).float()
+            top = self.config.inverse_temperature
+            betas = [top * (k + 1) / n_times for k in range(n_times)]
+            return anneal(
+                kernel, x, betas, generator=self.generator, n_steps=n_refine + 1
+            )
+
+        self.record(name, draw)
+
+    def greedy(self) -> None:
+        """Add vertices in random order; for cuts, one sweep that only improves."""
+
+        def draw() -> Tensor:
+            n = self.config.n_copies
+            if isinstance(self.problem, MaxIndependentSet):
+                return greedy_independent_set(self.graphs, n, generator=self.generator)
+            shape = self.n_states, self.graphs.n_sites
+            x = torch.randint(2, shape, generator=self.generator).float()
+            frozen = vertex_gibbs(self.problem.at(1e6))
+            return anneal(lambda _: frozen, x, [0.0], generator=self.generator)
+
+        self.record("greedy", draw)
+
+
+def optima(config: GraphProblemConfig, seed: int) -> Outcome:
+    """Solve every test graph exactly."""
+    solve = maximum_cuts if config.problem == "max-cut" else maximum_independent_sets
+    found = {}
+    for size in config.sizes:
+        graphs = graphs_of(config, size, config.n_test, _TEST_SEED)
+        found[size] = float(solve(graphs, time_limit=3600).value.mean())
+    return Outcome({"optimum": found})
+
+
+def shares(result: Result, size: str, metric: str) -> list[float]:
+    """Mean score over the mean optimum, a seed at a time."""
+    optimum = result.scalars["optimum"][size]
+    return [value / optimum for value in result.scalars["table"][size][metric]]
+
+
+_LINES = {
+    "DNFS + DMALA {}": ("DNFS", "o", "flow + DMALA"),
+    "DMALA {}": ("DMALA", "s", "annealed DMALA"),
+    "Gibbs {}": ("Gibbs", "^", "annealed Gibbs"),
+}
+
+
+def draw_shares(result: Result) -> Figure:
+    """Draw the share of the optimum over the steps of refinement, size by size."""
+    sizes = list(result.scalars["table"])
+    steps = [n for n in result.config["refinements"] if n]
+    figure, axes = plt.subplots(
+        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=1.0), squeeze=False
+    )
+    for ax, size in zip(axes[0], sizes, strict=True):
+        for name, (color, marker, label) in _LINES.items():
+            for kind, style in (("", "-"), (": best", "--")):
+                values = [shares(result, size, name.format(n) + kind) for n in steps]
+                ax.plot(
+                    steps,
+                    np.mean(values, 1),
+                    marker + style,
+                    color=COLORS[color],
+                    ms=4,
+                    lw=1,
+                    label=None if kind else label,
+                )
+        alone = float(np.mean(shares(result, size, "DNFS")))
+        ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
+        ax.axhline(1, color=COLORS["exact"], lw=1)
+        ax.set(title=f"{size} vertices", xlabel="DMALA steps a time step")
+        ax.set_xticks(steps)
+    axes[0, 0].set_ylabel("share of the optimum")
+    axes[0, -1].legend(fontsize=7, loc="lower right")
+    return figure
+
+
+def check_shares(result: Result, prefix: str, table: str) -> list[Verdict]:
+    """Set sizes beside the paper's, and shares of the optimum to our bounds."""
+    config = result.config
+    most = max(config["refinements"])
+    excuse = (
+        "other graphs of the same kind, whose optimum differs: compare the shares "
+        "of the optimum"
+    )
+    if result.scale == "quick":
+        excuse = "a reduced setting: fewer graphs, shorter training"
+    rows = {
+        "untrained DNFS": "untrained DNFS",
+        "DNFS": "DNFS",
+        "DMALA": f"DMALA {most}",
+        "DNFS + DMALA": f"DNFS + DMALA {most}",
+    }
+    verdicts = []
+    for size, metrics in result.scalars["table"].items():
+        for row, metric in rows.items():
+            mean, stderr = mean_and_stderr(metrics[metric])
+            where = (config_id(config), table, row, prefix + size)
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(metrics[metric])}
+            verdicts.append(compare(*where, mean, excuse=excuse, **of))
+        gap = np.subtract(
+            shares(result, size, "DNFS"), shares(result, size, "untrained DNFS")
+        )
+        mean, stderr = mean_and_stderr(list(gap))
+        of = {"stderr": stderr, "n_seeds": len(gap)}
+        name = f"{prefix}{size}: share that training adds"
+        verdicts.append(claim(name, mean, "at least", 0.05, **of))
+        best = shares(result, size, f"DNFS + DMALA {most}: best")
+        mean, stderr = mean_and_stderr(best)
+        of = {"stderr": stderr, "n_seeds": len(best)}
+        target = TARGETS[config["problem"]][size]
+        name = f"{prefix}{size}: share of the optimum, best of the states"
+        verdicts.append(claim(name, mean, "at least", target, **of))
+    return verdicts
+
+
+def config_id(config: Mapping[str, Any]) -> str:
+    """Row of a problem."""
+    return f"dnfs/{config['problem']}"
+
+
+#: Shares that the paper reports for its flow with DMALA.
+TARGETS = {
+    "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},
+    "max-cut": {"16-20": 0.998, "32-40": 0.999, "64-75": 0.991},
+}

@@ -1,0 +1,143 @@
+"""One flow for many graphs: a locally equivariant network that passes messages.
+
+Ou et al. (2025, Appendix D.4) condition a transformer on the graph. This network
+is lighter. A vertex is told by each of its neighbours what the neighbour is and how
+crowded its own neighbourhood is, *without the vertex itself*; so nothing it hears
+depends on its own state, which two ordinary rounds of messages would break.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from ebmtut.checks import check_range
+from ebmtut.energies import GraphBatch
+from ebmtut.flows.networks import TimeFeatures
+from ebmtut.tensor_checks import check_shape
+
+__all__ = ["GraphFlowNetwork", "NetworkOnGraphs"]
+
+
+class GraphFlowNetwork(nn.Module):
+    """Weights that serve every graph; `on` gives the network of a batch of graphs.
+
+    Parameters
+    ----------
+    width
+        Hidden features of a vertex and of a message.
+    n_rounds
+        Rounds in which vertices learn about the graph itself, not its states.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+
+    def __init__(self, *, width: int = 32, n_rounds: int = 3) -> None:
+        super().__init__()
+        check_range("width", width, low=1, integer=True)
+        check_range("n_rounds", n_rounds, low=0, integer=True)
+        self.width = width
+        self.first = nn.Linear(2, width)
+        self.rounds = nn.ModuleList(
+            nn.Linear(3 * width, width) for _ in range(n_rounds)
+        )
+        self.time = TimeFeatures(width)
+        self.sender = nn.Linear(width, width, bias=False)
+        self.receiver = nn.Linear(width, width)
+        self.said = nn.Linear(3, width, bias=False)
+        self.heard = nn.Linear(width + 1, width)
+        self.after = nn.Linear(width, width)
+        self.readout = nn.Linear(width, 1)
+
+    def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
+        """Return the network of some graphs.
+
+        Parameters
+        ----------
+        graphs
+            They must hold the states' order (`GraphBatch.by_graph`).
+        """
+        return NetworkOnGraphs(self, graphs)
+
+    def places(
+        self, adjacency: Float[Tensor, "n_graphs n_sites n_sites"]
+    ) -> Float[Tensor, "n_graphs n_sites width"]:
+        """Features of every vertex that depend on the graph alone."""
+        degree = adjacency.sum(2, keepdim=True)
+        share = degree / degree.sum(1, keepdim=True).clamp(min=1)
+        hidden = silu(self.first(torch.cat([degree.add(1).log(), share], 2)))
+        for layer in self.rounds:
+            total = adjacency @ hidden
+            mean = total / degree.clamp(min=1)
+            inputs = torch.cat([hidden, mean, total / 8], 2)
+            hidden = hidden + silu(layer(inputs))
+        return hidden
+
+
+class NetworkOnGraphs(nn.Module):
+    """G of every vertex's flip, zero at padded sites; see `GraphFlowNetwork.on`.
+
+    Parameters
+    ----------
+    weights
+        Shared by all graphs.
+    graphs
+        The graphs.
+    """
+
+    def __init__(self, weights: GraphFlowNetwork, graphs: GraphBatch) -> None:
+        super().__init__()
+        self.weights = weights
+        self.graphs = graphs
+        self.n_sites = graphs.n_sites
+        self.n_states = 2
+        graph, tail, head = graphs.adjacency.nonzero(as_tuple=True)
+        self.tail = graph * graphs.n_sites + tail
+        self.head = graph * graphs.n_sites + head
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "copies n_vertices width"]:
+        """Features of every site of every graph that its own state is no part of."""
+        w, graphs = self.weights, self.graphs
+        place = w.places(graphs.adjacency.to(x)).flatten(0, 1)
+        # All graphs' sites in one row, so that an edge is a pair of columns.
+        s = (2 * x - 1) * graphs.of_rows(graphs.is_vertex.to(x), len(x))
+        field = graphs.neighbor_sums(s)
+        s = graphs.by_graph(s).transpose(0, 1).flatten(1)
+        field = graphs.by_graph(field).transpose(0, 1).flatten(1)
+        time = w.time(t.unflatten(0, (len(graphs), -1))[:, 0])
+        time = time.repeat_interleave(graphs.n_sites, 0)
+        sender, receiver = w.sender(place), w.receiver(place + time)
+        spoken = s[:, self.tail]
+        others = field[:, self.tail] - s[:, self.head]
+        words = torch.stack([spoken, others / 4, spoken * others / 4], 2)
+        message = silu(w.said(words) + sender[self.tail] + receiver[self.head])
+        total = message.new_zeros(*s.shape, w.width)
+        total = total.index_add(1, self.head, message)
+        heard = torch.cat([total / 4, field[..., None] / 4], 2)
+        hidden: Tensor = silu(w.heard(heard) + place + time)
+        return hidden + silu(w.after(hidden))
+
+    def forward(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """G of every flip.
+
+        Parameters
+        ----------
+        x
+            Bits, graph by graph.
+        t
+            Times, the same for all states of a graph.
+        """
+        check_shape("x", x, (None, self.n_sites))
+        score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
+        score = score.unflatten(1, (len(self.graphs), -1)).transpose(0, 1).flatten(0, 1)
+        inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
+        return inside * (1 - 2 * x) * score

@@ -1,0 +1,185 @@
+"""How one flow learns the problems of many graphs.
+
+As `ebmtut.training.train_flow`, with a rollout of other graphs each time. The slope
+c_t belongs to a graph and a time, so a batch holds some graphs, one time for each,
+and all chains of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import check_range
+from ebmtut.energies import GraphEnergy
+from ebmtut.flows import Flow, Kernel, simulate
+from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
+from ebmtut.paths import AnnealingPath
+from ebmtut.samplers import run_chain, vertex_gibbs
+from ebmtut.training.loop import TrainConfig, train
+
+__all__ = ["GraphFlowConfig", "flow_on", "train_graph_flow"]
+
+
+@dataclass(frozen=True)
+class GraphFlowConfig:
+    """How the rollouts of a graph flow's training are made.
+
+    Parameters
+    ----------
+    n_graphs
+        Graphs of a rollout.
+    n_copies
+        Chains of each graph, at least 2; a batch is their product.
+    n_time_steps
+        Steps of a rollout.
+    n_rollouts
+        Rollouts that the buffer holds.
+    inner_steps
+        Optimiser steps from one rollout to the next.
+    """
+
+    n_graphs: int = 16
+    n_copies: int = 16
+    n_time_steps: int = 32
+    n_rollouts: int = 4
+    inner_steps: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("n_graphs", "n_time_steps", "n_rollouts", "inner_steps"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_copies", self.n_copies, low=2, integer=True)
+
+
+def flow_on(weights: GraphFlowNetwork, problem: GraphEnergy) -> Flow:
+    """Return the flow from coin tosses to a problem's law, on the problem's graphs.
+
+    Parameters
+    ----------
+    weights
+        Shared by all graphs.
+    problem
+        Energy at t = 1.
+    """
+    return Flow(AnnealingPath(problem), weights.on(problem.graphs))
+
+
+def train_graph_flow(
+    weights: GraphFlowNetwork,
+    problem: GraphEnergy,
+    config: GraphFlowConfig,
+    optimizer: TrainConfig,
+    *,
+    generator: torch.Generator,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 200,
+    identity: Mapping[str, Any] | None = None,
+) -> tuple[GraphFlowNetwork, np.ndarray]:
+    """Train shared weights on the graphs of a problem.
+
+    Rollouts are refined by a Gibbs sweep after each step, so that training sees
+    the path's law however poor the flow is.
+
+    Parameters
+    ----------
+    weights
+        Trained in place.
+    problem
+        Energy at t = 1 on all training graphs.
+    config
+        Rollouts; they set the size of a batch.
+    optimizer
+        As in `ebmtut.training.train`; its batch size is not used.
+    generator
+        Source of all randomness.
+    checkpoint, checkpoint_every, identity
+        As in `ebmtut.training.train`.
+
+    Returns
+    -------
+    tuple
+        Averaged weights, and the loss of every step.
+
+    Raises
+    ------
+    InputError
+        If there are fewer graphs than a rollout asks for.
+    DivergenceError
+        If the loss is not finite; names the step.
+    """
+    graphs = problem.graphs
+    check_range("n_graphs", config.n_graphs, low=1, high=len(graphs), integer=True)
+    n_states = config.n_graphs * config.n_copies
+    shape = config.n_rollouts, config.n_time_steps + 1, n_states, graphs.n_sites
+    buffers = {
+        "states": torch.zeros(shape, dtype=torch.uint8),
+        "graphs": torch.zeros(config.n_rollouts, config.n_graphs, dtype=torch.long),
+        "step": torch.zeros((), dtype=torch.long),
+    }
+
+    def refill(place: int) -> None:
+        chosen = torch.randperm(len(graphs), generator=generator)[: config.n_graphs]
+        part = problem.of(graphs.select(chosen))
+        drawn = simulate(
+            flow_on(weights, part),
+            n_states,
+            config.n_time_steps,
+            generator=generator,
+            refine=sweep_kernel(part),
+            keep_states=True,
+        )
+        assert drawn.states is not None
+        buffers["graphs"][place] = chosen
+        buffers["states"][place, ..., : part.n_sites] = drawn.states.to(torch.uint8)
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        count, inner = divmod(int(buffers["step"]), config.inner_steps)
+        if inner == 0:
+            refill(count % config.n_rollouts)
+        buffers["step"] += 1
+        held = min(count + 1, config.n_rollouts)
+        place = torch.randint(held, (1,), generator=generator)
+        n_times = config.n_time_steps + 1
+        time = torch.randint(n_times, (config.n_graphs,), generator=generator)
+        return torch.cat([place, time])
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        assert isinstance(energy, GraphFlowNetwork)
+        place, time = int(x[0]), x[1:]
+        part = problem.of(graphs.select(buffers["graphs"][place]))
+        states = buffers["states"][place].unflatten(1, (config.n_graphs, -1))
+        states = states[time, torch.arange(config.n_graphs), :, : part.n_sites]
+        t = time / config.n_time_steps
+        return kolmogorov_variance_loss(flow_on(energy, part), states.float(), t)
+
+    result = train(
+        weights,
+        loss,
+        sample,
+        optimizer,
+        generator=generator,
+        buffers=buffers,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        identity=None if identity is None else {**identity, **asdict(config)},
+        label="graph flow",
+    )
+    assert isinstance(result.energy, GraphFlowNetwork)
+    return result.energy, result.losses
+
+
+def sweep_kernel(problem: GraphEnergy, n_steps: int = 1) -> Kernel:
+    """Gibbs sweeps at time t of the path to a problem."""
+
+    def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        sampler = vertex_gibbs(problem.at(t * problem.inverse_temperature))
+        return run_chain(sampler, x, n_steps, generator=generator).x_final
+
+    return kernel
