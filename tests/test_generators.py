@@ -45,6 +45,7 @@ from ebmtut.flows.gflownet import (
     backward_trajectories,
     forward_trajectories,
 )
+from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.losses import (
     Bernoulli,
     DirectedNeighborhood,
@@ -97,6 +98,7 @@ from ebmtut.samplers import (
 )
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.training import TrainConfig, train
+from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.transport import (
     WarmChains,
     WNMFConfig,
@@ -288,6 +290,13 @@ CALLS = {
     "train": training,
     "train_image_judge": lambda g: train_image_judge(
         torch.zeros(4, 8, 8), torch.arange(4), generator=g, n_steps=2
+    ),
+    "train_graph_flow": lambda g: train_graph_flow(
+        GraphFlowNetwork(width=2),
+        MaxCut(PAIR),
+        GraphFlowConfig(n_graphs=1, n_copies=2, n_time_steps=1),
+        TrainConfig(1),
+        generator=g,
     ),
     "transport_explorer": lambda g: transport_explorer(generator=g),
     "wasserstein_nmf": lambda g: wasserstein_nmf(PICTURES, NMF, generator=g),

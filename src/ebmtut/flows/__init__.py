@@ -1,5 +1,14 @@
 """Flows of discrete laws: rate matrices, their networks, simulation, weights."""
 
+from ebmtut.flows.gflownet import (
+    BitsGFlowNet,
+    Trajectories,
+    backward_trajectories,
+    forward_trajectories,
+    terminal_law,
+    trajectory_balance_loss,
+)
+from ebmtut.flows.graphs import GraphFlowNetwork, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
 from ebmtut.flows.networks import (
     HollowAttention,
@@ -30,9 +39,11 @@ from ebmtut.flows.weights import (
 )
 
 __all__ = [
+    "BitsGFlowNet",
     "ExactRollout",
     "Flow",
     "FlowTerms",
+    "GraphFlowNetwork",
     "HollowAttention",
     "HollowConvolution",
     "HollowMLP",
@@ -40,11 +51,15 @@ __all__ = [
     "HollowTransformer",
     "Kernel",
     "LogPartition",
+    "NetworkOnGraphs",
     "OddLatticeNetwork",
     "Rollout",
     "TimeFeatures",
+    "Trajectories",
+    "backward_trajectories",
     "dmala_kernel",
     "effective_sample_size",
+    "forward_trajectories",
     "gibbs_kernel",
     "independence_metropolis",
     "log_partition",
@@ -53,6 +68,8 @@ __all__ = [
     "reversible_rates",
     "simulate",
     "simulate_exact",
+    "terminal_law",
+    "trajectory_balance_loss",
     "weighted_mean",
     "window_offsets",
 ]

@@ -1,6 +1,7 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
+from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 from ebmtut.training.loop import (
     Loss,
     TrainConfig,
@@ -13,11 +14,14 @@ from ebmtut.training.state import RunState
 __all__ = [
     "FlowConfig",
     "FlowTraining",
+    "GraphFlowConfig",
     "Loss",
     "RunState",
     "TrainConfig",
     "TrainResult",
     "bfloat16_is_fast",
+    "flow_on",
     "train",
     "train_flow",
+    "train_graph_flow",
 ]

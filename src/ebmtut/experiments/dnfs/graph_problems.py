@@ -172,7 +172,14 @@ def graph_job(
         config.train,
         generator=generator,
         checkpoint=checkpoint,
-        identity={"size": size, "seed": seed, "width": config.width},
+        identity={
+            "problem": config.problem,
+            "size": size,
+            "n_train": config.n_train,
+            "inverse_temperature": config.inverse_temperature,
+            "width": config.width,
+            "seed": seed,
+        },
     )
     judged = Judge(config, graphs_of(config, size, config.n_test, _TEST_SEED), seed)
     judged.scalars["training: CPU seconds"] = time.thread_time() - start
