@@ -31,6 +31,7 @@ from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
     ConvEnergy,
+    FourierEnergy,
     GraphBatch,
     Ising,
     LatticeIsing,
@@ -48,10 +49,13 @@ from ebmtut.flows.gflownet import (
 from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.losses import (
     Bernoulli,
+    DenoisingScoreMatching,
     DirectedNeighborhood,
     Grid,
     PersistentChains,
     Pool,
+    RecoveryLikelihood,
+    denoising_score_matching_loss,
     energy_discrepancy_loss,
 )
 from ebmtut.message_passing import (
@@ -73,6 +77,7 @@ from ebmtut.metrics import (
     sample_by_proposal,
     train_image_judge,
 )
+from ebmtut.noise import NoiseLevels
 from ebmtut.random import (
     bernoulli,
     bernoulli_indices,
@@ -81,9 +86,12 @@ from ebmtut.random import (
     gumbel,
     logistic,
     make_generator,
+    normal,
     spawn_seed,
 )
 from ebmtut.samplers import (
+    ConditionalChain,
+    adapt_step_size,
     anneal,
     block_gibbs,
     boltzmann_gibbs,
@@ -91,8 +99,11 @@ from ebmtut.samplers import (
     deconvolution_gibbs,
     gibbs,
     greedy_independent_set,
+    hmc,
+    inpaint,
     ising_gibbs,
     ising_gibbs_reference,
+    progressive_samples,
     run_chain,
     vertex_gibbs,
 )
@@ -140,6 +151,22 @@ LINE_COST = torch.ones(3, 3) - torch.eye(3)
 PROBLEM = (LINE[0], LINE[0], LINE_COST)
 NMF = WNMFConfig(n_components=2, n_epochs=1)
 MARTINGALE = {"temperatures": [0.1, 0.1], "n_chains": 2}
+
+
+LEVEL = torch.zeros(len(X), dtype=torch.long)
+NOISE = NoiseLevels((0.5,), 0.1)
+CHAIN = ConditionalChain(1)
+
+
+def parabola(x, level):
+    return (x**2).sum(1) / 2
+
+
+def adapted(g):
+    def make(step_size):
+        return hmc(lambda x: parabola(x, LEVEL), step_size)
+
+    adapt_step_size(make, X, 1.0, generator=g, low=0.01, high=0.99)
 
 
 def free(x):
@@ -190,6 +217,24 @@ CALLS = {
         X[:, :2], 3, generator=g
     ),
     "Grid.negatives": lambda g: Grid().negatives(X, 3, generator=g),
+    "DenoisingScoreMatching.__call__": lambda g: DenoisingScoreMatching(NOISE)(
+        parabola, X, generator=g
+    ),
+    "FourierEnergy": lambda g: FourierEnergy(2, 3, generator=g),
+    "NoiseLevels.perturb": lambda g: NOISE.perturb(X, LEVEL, generator=g),
+    "NoiseLevels.step": lambda g: NOISE.step(X, LEVEL, generator=g),
+    "RecoveryLikelihood.__call__": lambda g: RecoveryLikelihood(NOISE, CHAIN)(
+        parabola, X, generator=g
+    ),
+    "adapt_step_size": adapted,
+    "denoising_score_matching_loss": lambda g: denoising_score_matching_loss(
+        parabola, NOISE, X, LEVEL, generator=g
+    ),
+    "inpaint": lambda g: inpaint(parabola, NOISE, X, X, CHAIN, generator=g),
+    "normal": lambda g: normal(X, generator=g),
+    "progressive_samples": lambda g: progressive_samples(
+        parabola, NOISE, X, CHAIN, generator=g
+    ),
     "HistogramProposal.fit": lambda g: HistogramProposal.fit(free, generator=g, **GRID),
     "HistogramProposal.sample": lambda g: CELLS.sample(3, generator=g),
     "ConvEnergy": lambda g: ConvEnergy(4, (1.0,), 2, 1, generator=g),
@@ -311,6 +356,7 @@ OPTIONAL = {
     "WideResNetEnergy",
     "binarize",
 }
+OPTIONAL = {"FourierEnergy", "MLPEnergy", "binarize"}
 # No functions of their own: what others are to offer, what is inside of `train`,
 # and the check itself.
 OTHERS = {

@@ -42,6 +42,7 @@ FLOORS = (
             "random",
             "states",
             "schedules",
+            "noise",
         ),
     ),
     Floor("what p(x) ∝ exp(−E(x)) is made of", ("energies", "neighbors", "paths")),

@@ -3,7 +3,8 @@
 The package is layered; a module imports only from the floors below its own::
 
     0  checks, tensor_checks, deadlines,    plain helpers
-       random, states, schedules
+       random, states, schedules,
+       noise
     1  energies, neighbors                  what p(x) ~ exp(-E(x)) is made of
     2  exact, samplers                      answers by enumeration; Markov chains
        message_passing, transport           perturbed max-product; optimal transport

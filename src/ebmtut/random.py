@@ -20,6 +20,7 @@ __all__ = [
     "gumbel",
     "logistic",
     "make_generator",
+    "normal",
     "spawn_seed",
 ]
 
@@ -276,6 +277,26 @@ def logistic(
     u = _uniform(shape, generator, dtype, device)
     # u may be exactly 0, where the quantile function is infinite.
     return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2).to(dtype)
+
+
+def normal(like: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Draw from the standard normal law.
+
+    Parameters
+    ----------
+    like : Tensor
+        Whose shape, dtype and device the result has.
+    generator : torch.Generator
+        On that device.
+
+    Returns
+    -------
+    Tensor
+    """
+    check_generator(generator, like.device)
+    wide = _wide(like.dtype)
+    draw = torch.randn(like.shape, generator=generator, dtype=wide, device=like.device)
+    return draw.to(like.dtype)
 
 
 def _uniform(

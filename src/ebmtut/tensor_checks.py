@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, check_type
 
 __all__ = [
     "check_bits",
@@ -15,6 +15,7 @@ __all__ = [
     "check_floats",
     "check_shape",
     "check_states",
+    "check_vectors",
 ]
 
 
@@ -165,3 +166,29 @@ def check_bits(
     outside = x[(x != 0) & (x != 1)]
     if outside.numel():
         raise InputError(f"{name} must hold only 0 and 1, got {outside[0].item():g}")
+
+
+def check_vectors(name: str, x: object) -> None:
+    """Require a batch of real states, of any shape, at the cost of a look at each.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for the message.
+    x : Tensor
+        The states: rows of vectors, or of images.
+
+    Raises
+    ------
+    InputError
+        If `x` is no floating tensor of two dimensions at least, or not finite.
+    """
+    check_type(name, x, Tensor)
+    assert isinstance(x, Tensor)
+    if x.dim() < 2:
+        raise InputError(
+            f"{name} must have shape (batch, ...), a row a state, got {tuple(x.shape)}"
+        )
+    if not x.is_floating_point():
+        raise InputError(f"{name} must be a floating tensor, got {x.dtype}")
+    check_finite(name, x)

@@ -12,6 +12,12 @@ from ebmtut.energies.images import (
 )
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.energies.levels import (
+    FourierEnergy,
+    LevelEnergy,
+    at_level,
+    conditional_energy,
+)
 from ebmtut.energies.mlp import MLPEnergy
 from ebmtut.energies.pairwise import BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.energies.rbm import RBM
@@ -23,10 +29,12 @@ __all__ = [
     "ConvEnergy",
     "Energy",
     "EnergyFunction",
+    "FourierEnergy",
     "GraphBatch",
     "GraphEnergy",
     "Ising",
     "LatticeIsing",
+    "LevelEnergy",
     "MLPEnergy",
     "MaxCut",
     "MaxIndependentSet",
@@ -35,6 +43,8 @@ __all__ = [
     "PerceptronEnergy",
     "WideResNetConfig",
     "WideResNetEnergy",
+    "at_level",
+    "conditional_energy",
     "energies_of",
     "lattice_adjacency",
     "lattice_coloring",

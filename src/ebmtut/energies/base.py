@@ -33,7 +33,7 @@ class Energy(nn.Module, ABC):
         Parameters
         ----------
         x
-            Bits, floating.
+            Bits, floating; an energy of real vectors or images takes those.
 
         Returns
         -------

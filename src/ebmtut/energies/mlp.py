@@ -70,7 +70,7 @@ class MLPEnergy(Energy):
         check_type("generator", generator, torch.Generator)
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
-            layers += [_linear(n_in, n_out, generator), nn.SiLU()]
+            layers += [linear_layer(n_in, n_out, generator), nn.SiLU()]
         self.net = nn.Sequential(*layers[:-1])
         if base_probs is not None:
             check_shape("base_probs", base_probs, (n_sites,))
@@ -118,7 +118,8 @@ class MLPEnergy(Energy):
         return energy
 
 
-def _linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+def linear_layer(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+    """A layer with weights from a generator, uniform within +-1/sqrt(fan-in)."""
     # An ordinary nn.Linear would draw its weights from the global stream.
     layer = nn.utils.skip_init(nn.Linear, n_in, n_out, device=generator.device)
     bound = n_in**-0.5

@@ -12,6 +12,7 @@ from ebmtut.metrics.frechet import (
 )
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
 from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
+from ebmtut.metrics.level_partition import LevelPartition, log_partition_chain
 from ebmtut.metrics.mmd import (
     hamming_distances,
     hamming_kernel_mean,
@@ -27,6 +28,7 @@ from ebmtut.metrics.nll import (
     log_weights,
     nll,
 )
+from ebmtut.metrics.plane import PlaneGrid
 from ebmtut.metrics.proposals import BernoulliProposal, HistogramProposal, Proposal
 
 __all__ = [
@@ -35,7 +37,9 @@ __all__ = [
     "GridPartition",
     "HistogramProposal",
     "ImageJudge",
+    "LevelPartition",
     "Neighbors",
+    "PlaneGrid",
     "PrecisionRecall",
     "Proposal",
     "class_score",
@@ -46,6 +50,7 @@ __all__ = [
     "grid_log_partition",
     "hamming_distances",
     "hamming_kernel_mean",
+    "log_partition_chain",
     "log_partition_importance",
     "log_partition_uniform",
     "log_weights",

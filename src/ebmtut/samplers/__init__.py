@@ -1,4 +1,4 @@
-"""Samplers of p(x) ∝ exp(-E(x)) on bits, and the loop that runs them."""
+"""Samplers of p(x) ∝ exp(-E(x)) on bits and real vectors, and their loop."""
 
 from ebmtut.samplers.ais import AnnealedSamples, annealed_importance_sampling
 from ebmtut.samplers.block_gibbs import block_gibbs
@@ -25,20 +25,34 @@ from ebmtut.samplers.graphs import (
     repair_independent_set,
     vertex_gibbs,
 )
+from ebmtut.samplers.hmc import AdaptedStep, adapt_step_size, hmc
 from ebmtut.samplers.informed import balancing_function, gwg, gwg_log_proposal
 from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers.langevin import MoveInfo, VectorState, langevin, mala
 from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
+from ebmtut.samplers.progressive import (
+    ConditionalChain,
+    inpaint,
+    interpolate,
+    paper_step_sizes,
+    progressive_samples,
+)
 
 __all__ = [
+    "AdaptedStep",
     "AnnealedSamples",
     "ChainResult",
     "ColorGibbsState",
+    "ConditionalChain",
     "DulaState",
     "GibbsState",
     "InformedState",
+    "MoveInfo",
     "Sampler",
     "Step",
     "StepInfo",
+    "VectorState",
+    "adapt_step_size",
     "anneal",
     "annealed_importance_sampling",
     "balancing_function",
@@ -54,11 +68,18 @@ __all__ = [
     "greedy_independent_set",
     "gwg",
     "gwg_log_proposal",
+    "hmc",
+    "inpaint",
+    "interpolate",
     "ising_gibbs",
     "ising_gibbs_reference",
+    "langevin",
     "langevin_flip_logits",
     "langevin_log_proposal",
+    "mala",
     "metropolis_log_acceptance",
+    "paper_step_sizes",
+    "progressive_samples",
     "repair_independent_set",
     "run_chain",
     "vertex_gibbs",

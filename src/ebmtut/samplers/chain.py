@@ -1,8 +1,9 @@
 """What a sampler is, and the loop that runs one.
 
-A sampler is a pair of pure functions. ``init(x)`` turns a batch of bits
-into a state, ``step(state, generator=...)`` returns the next state and
-what happened on the way. Nothing is stored elsewhere: the same state and
+A sampler is a pair of pure functions. ``init(x)`` turns a batch of bits, or of
+real vectors, into a state, and refuses what its kernel cannot move;
+``step(state, generator=...)`` returns the next state and what happened on
+the way. Nothing is stored elsewhere: the same state and
 the same generator give the same step. A state keeps what the energy said
 about ``x``, so whoever changes the energy's parameters calls ``init`` again.
 """
@@ -15,7 +16,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -24,7 +25,7 @@ __all__ = ["ChainResult", "Sampler", "Step", "StepInfo", "run_chain"]
 
 
 class StepInfo(NamedTuple):
-    """What one step did, one number a chain.
+    """What one step on bits did, one number a chain.
 
     Attributes
     ----------
@@ -43,24 +44,24 @@ class StepInfo(NamedTuple):
 class Step(Protocol):
     """One transition of all chains."""
 
-    def __call__(
-        self, state: Any, *, generator: torch.Generator
-    ) -> tuple[Any, StepInfo]:
-        """Return the next state and what happened."""
+    def __call__(self, state: Any, *, generator: torch.Generator) -> tuple[Any, Any]:
+        """Return the next state and what happened: named numbers, one a chain."""
 
 
 class Sampler(NamedTuple):
-    """A Markov kernel on bits, as two pure functions.
+    """A Markov kernel on bits or real vectors, as two pure functions.
 
     Attributes
     ----------
     init
-        Bits to a state, a named tuple with a field ``x``.
+        States to a state of the chains, a named tuple with a field ``x``; raises
+        `InputError` on what is not of its kind.
     step
-        ``step(state, *, generator) -> (state, StepInfo)``.
+        ``step(state, *, generator) -> (state, info)``, the latter a named tuple
+        of one number a chain, such as `StepInfo`.
     """
 
-    init: Callable[[Float[Tensor, "batch n_sites"]], Any]
+    init: Callable[[Float[Tensor, "batch ..."]], Any]
     step: Step
 
 
@@ -70,22 +71,22 @@ class ChainResult(NamedTuple):
     Attributes
     ----------
     x_final
-        The chains' last bits.
+        The chains' last states.
     kept
         The states that thinning kept.
     info
-        Each field of :class:`StepInfo`, averaged over chains and over the
+        Each field of what the steps told, averaged over chains and over the
         steps after burn-in; empty if there was no such step or no chain.
     """
 
-    x_final: Float[Tensor, "batch n_sites"]
-    kept: Float[Tensor, "n_kept batch n_sites"]
+    x_final: Float[Tensor, "batch ..."]
+    kept: Float[Tensor, "n_kept batch ..."]
     info: dict[str, float]
 
 
 def run_chain(
     sampler: Sampler,
-    x: Float[Tensor, "batch n_sites"],
+    x: Float[Tensor, "batch ..."],
     n_steps: int,
     *,
     generator: torch.Generator,
@@ -100,7 +101,7 @@ def run_chain(
     sampler
         The kernel.
     x
-        Start, each entry 0 or 1. Unchanged.
+        Start, what the sampler takes. Unchanged.
     n_steps
         Number of steps after burn-in.
     generator
@@ -117,13 +118,13 @@ def run_chain(
     ------
     InputError
         If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
-        ``x`` is not a batch of bits, or there is no generator.
+        ``x`` is no batch of the sampler's states, or there is no generator.
     """
     check_range("n_steps", n_steps, low=0, integer=True)
     check_range("n_burn", n_burn, low=0, integer=True)
     if keep_every is not None:
         check_range("keep_every", keep_every, low=1, integer=True)
-    check_bits("x", x)
+    check_type("x", x, Tensor)
     check_generator(generator, x.device)
 
     # A copy: without a step the last state is the first.

@@ -183,7 +183,8 @@ def train(
     Raises
     ------
     DivergenceError
-        If the loss or the gradient is not finite; names the step.
+        If the loss or the gradient is not finite, or the loss itself says so;
+        names the step.
     OutOfTime
         If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
         which the state has been saved.
@@ -245,7 +246,11 @@ def train(
         with torch.autocast(
             device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
         ):
-            value = loss(energy, x, generator=generator)
+            try:
+                value = loss(energy, x, generator=generator)
+            except DivergenceError as error:
+                message = f"{label} stopped at step {step}: {error}"
+                raise DivergenceError(message, step) from error
         check_shape("loss(energy, x)", value, ())
         optimizer.zero_grad(set_to_none=True)
         value.backward()

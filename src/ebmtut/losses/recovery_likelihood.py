@@ -1,0 +1,280 @@
+r"""Recovery likelihood: learn to undo one step of noise at a time.
+
+The log-likelihood of :math:`x_t` given :math:`x_{t+1}` has the gradient of
+contrastive divergence, the mean energy of data less that of samples, but the
+samples are those of the conditional law, which short chains reach; the parabola
+that makes it easy has no parameter (Gao et al., "Learning energy-based models by
+diffusion recovery likelihood", ICLR 2021, Section 3).
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ebmtut.checks import DivergenceError, InputError, check_range
+from ebmtut.energies import LevelEnergy, energies_of
+from ebmtut.noise import NoiseLevels, check_levels
+from ebmtut.random import check_generator
+from ebmtut.samplers.langevin import normals
+from ebmtut.samplers.progressive import ConditionalChain, draw_conditional
+from ebmtut.tensor_checks import check_shape, check_vectors
+
+__all__ = [
+    "DenoisingScoreMatching",
+    "RecoveryLikelihood",
+    "denoising_score_matching_loss",
+    "recovery_likelihood_loss",
+]
+
+
+def recovery_likelihood_loss(
+    energy: LevelEnergy,
+    x: Float[Tensor, "batch ..."],
+    x_model: Float[Tensor, "batch ..."],
+    level: Int[Tensor, " batch"],
+    *,
+    weight: Float[Tensor, " batch"] | None = None,
+    regulariser: float = 0.0,
+    largest_gap: float | None = None,
+) -> Float[Tensor, ""]:
+    """Mean energy of data minus mean energy of samples of the conditional laws.
+
+    Its gradient is an unbiased estimate of that of the negative recovery
+    log-likelihood if the samples are exact; its value measures nothing.
+
+    Parameters
+    ----------
+    energy
+        Of all levels.
+    x
+        Data, at the levels of the rows.
+    x_model
+        Samples of the law of each row given the same state one level up.
+    level
+        Of each row.
+    weight
+        Of each row; None is 1. The paper's code has sigma_1 / sigma_{t+1}.
+    regulariser
+        Weight of the mean squared energy of data and samples, which holds the
+        energies' free constant and their size.
+    largest_gap
+        An alarm: the largest difference of the two mean energies of a level.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or there is no row.
+    DivergenceError
+        If the energies are not finite or their gap is too large; names the level
+        and the largest energy.
+    """
+    check_range("len(x)", len(x), low=1, integer=True)
+    check_shape("x_model", x_model, tuple(x.shape))
+    check_shape("level", level, (len(x),))
+    both = torch.cat([x, x_model])
+    values = energies_of(lambda z: energy(z, torch.cat([level, level])), both)
+    data, model = values.chunk(2)
+    gap = data - model
+    _check_gap(gap.detach(), values.detach(), level, largest_gap)
+    loss = (gap if weight is None else weight * gap).mean()
+    if regulariser:
+        loss = loss + regulariser * (values**2).mean()
+    return loss
+
+
+def _check_gap(
+    gap: Tensor, values: Tensor, level: Tensor, largest: float | None
+) -> None:
+    mean = float(gap.mean().abs())
+    if mean != mean or mean == float("inf"):
+        raise DivergenceError(_alarm("is not finite", gap, values, level), step=-1)
+    if largest is not None and mean > largest:
+        words = f"is {mean:.3g}, more than {largest:g}"
+        raise DivergenceError(_alarm(words, gap, values, level), step=-1)
+
+
+def _alarm(words: str, gap: Tensor, values: Tensor, level: Tensor) -> str:
+    at = int(level[gap.abs().nan_to_num(nan=float("inf")).argmax()])
+    return (
+        f"the energy gap between data and samples {words}; worst at level {at}, "
+        f"largest energy {float(values.abs().max()):.3g}: the chains no longer "
+        "follow the energy. Try a smaller learning rate, adjusted=True, more "
+        "steps or a larger regulariser"
+    )
+
+
+class RecoveryLikelihood:
+    r"""The training loss: noise, chains and `recovery_likelihood_loss` together.
+
+    Each row of a batch gets a level at random, the pair :math:`x_t, x_{t+1}` from
+    the forward chain, and a sample of the law of :math:`x_t` given
+    :math:`x_{t+1}` (Gao et al., 2021, Algorithm 1). With a single sigma of 1 it is
+    the marginal likelihood with short-run chains from white noise.
+
+    Parameters
+    ----------
+    noise
+        The forward chain.
+    chain
+        How to draw from the conditional laws.
+    regulariser, largest_gap
+        As for `recovery_likelihood_loss`.
+    weighted
+        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range.
+    """
+
+    def __init__(
+        self,
+        noise: NoiseLevels,
+        chain: ConditionalChain,
+        *,
+        regulariser: float = 0.0,
+        largest_gap: float | None = 1e4,
+        weighted: bool = False,
+    ) -> None:
+        check_range("regulariser", regulariser, low=0)
+        if largest_gap is not None:
+            check_range("largest_gap", largest_gap, low=0, include_low=False)
+        chain.step_sizes(noise)
+        if chain.n_steps == 0 and noise.sigmas[-1] == 1:
+            raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
+        self.noise, self.chain = noise, chain
+        self.regulariser, self.largest_gap = regulariser, largest_gap
+        self.weighted = weighted
+
+    def __call__(
+        self,
+        energy: LevelEnergy,
+        x: Float[Tensor, "batch ..."],
+        *,
+        generator: torch.Generator,
+    ) -> Float[Tensor, ""]:
+        """Return the loss of a batch of data.
+
+        Raises
+        ------
+        InputError
+            If the data are no finite floats, or there is no generator.
+        DivergenceError
+            If chains or energies are not finite, or the energy gap too large.
+        """
+        check_vectors("x", x)
+        check_generator(generator, x.device)
+        size = (len(x),)
+        level = torch.randint(
+            self.noise.n_levels, size, generator=generator, device=x.device
+        )
+        here = self.noise.perturb(x, level, generator=generator)
+        above = self.noise.step(here, level, generator=generator)
+        draw = normals(generator)
+        sample = draw_conditional(energy, self.noise, above, level, self.chain, draw)
+        weight = None
+        if self.weighted:
+            weight = self.noise.sigmas[0] / x.new_tensor(self.noise.sigmas)[level]
+        return recovery_likelihood_loss(
+            energy,
+            here,
+            sample.x,
+            level,
+            weight=weight,
+            regulariser=self.regulariser,
+            largest_gap=self.largest_gap,
+        )
+
+
+def denoising_score_matching_loss(
+    energy: LevelEnergy,
+    noise: NoiseLevels,
+    x: Float[Tensor, "batch ..."],
+    level: Int[Tensor, " batch"],
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, ""]:
+    r"""Squared error of the noise that the energy's gradient predicts.
+
+    The score of level t is minus the gradient of E(x, t); times minus the noise's
+    standard deviation it predicts the noise in :math:`x_t` (Vincent, 2011; Ho et
+    al., 2020). It is the objective of the normal approximation, up to terms of the
+    order of sigma squared (Gao et al., 2021, Section 3.4).
+
+    Parameters
+    ----------
+    energy
+        Of all levels, differentiable twice.
+    noise
+        The forward chain; its level 0 must be noisy where ``level`` has it.
+    x
+        Data without noise.
+    level
+        Of each row.
+    generator
+        Source of randomness.
+
+    Returns
+    -------
+    Tensor
+        Mean over rows of the sum over coordinates.
+
+    Raises
+    ------
+    InputError
+        If the data are no finite floats or a level is outside its range.
+    """
+    check_vectors("x", x)
+    check_generator(generator, x.device)
+    check_shape("level", level, (len(x),))
+    check_levels(level, noise.n_levels - 1)
+    shape = (-1, *[1] * (x.dim() - 1))
+    std = x.new_tensor(noise.noises)[level].reshape(shape)
+    signal = x.new_tensor(noise.signals)[level].reshape(shape)
+    epsilon = normals(generator)(x)
+    noisy = (signal * x + std * epsilon).requires_grad_()
+    value = energies_of(lambda z: energy(z, level), noisy)
+    (gradient,) = torch.autograd.grad(value.sum(), noisy, create_graph=True)
+    return ((std * gradient - epsilon) ** 2).flatten(1).sum(1).mean()
+
+
+class DenoisingScoreMatching:
+    """The training loss of `denoising_score_matching_loss` over all noisy levels.
+
+    Parameters
+    ----------
+    noise
+        The forward chain. Level 0 takes part where it carries noise.
+
+    Raises
+    ------
+    InputError
+        If no level below T is noisy.
+    """
+
+    def __init__(self, noise: NoiseLevels) -> None:
+        self.noise = noise
+        self.lowest = 0 if noise.noises[0] > 0 else 1
+        if self.lowest >= noise.n_levels:
+            raise InputError("noise must have a noisy level below T, got none")
+
+    def __call__(
+        self,
+        energy: LevelEnergy,
+        x: Float[Tensor, "batch ..."],
+        *,
+        generator: torch.Generator,
+    ) -> Float[Tensor, ""]:
+        """Return the loss of a batch of data."""
+        check_generator(generator, x.device)
+        level = torch.randint(
+            self.lowest,
+            self.noise.n_levels,
+            (len(x),),
+            generator=generator,
+            device=x.device,
+        )
+        return denoising_score_matching_loss(
+            energy, self.noise, x, level, generator=generator
+        )

@@ -1,0 +1,247 @@
+r"""A forward chain that turns data into white noise, level by level.
+
+Level 0 is data (perhaps with a little noise), and
+
+.. math:: x_{t+1} = \sqrt{1 - \sigma_{t+1}^2}\, x_t + \sigma_{t+1}\, \epsilon,
+   \qquad t = 0, \dots, T - 1,
+
+so that data of unit variance keeps it on all levels: a walk along a sphere from
+the data to the noise. Source: Gao et al., "Learning energy-based models by
+diffusion recovery likelihood", ICLR 2021, Section 3.5.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.random import normal
+from ebmtut.tensor_checks import check_vectors
+
+__all__ = ["NoiseLevels", "ddpm_noise", "geometric_noise", "linear_noise"]
+
+
+@dataclass(frozen=True)
+class NoiseLevels:
+    r"""The noise of every step of a forward chain.
+
+    Parameters
+    ----------
+    sigmas
+        :math:`\sigma_1, \dots, \sigma_T` in (0, 1], none below the one before. A
+        last one of exactly 1 forgets :math:`x_{T-1}`: the law of
+        :math:`x_{T-1}` given :math:`x_T` is then the marginal law, and a single
+        one of 1 makes recovery likelihood the marginal likelihood.
+    data_sigma
+        Noise on level 0, in [0, 1): :math:`x_0 = \sqrt{1 - s^2}\,
+        \mathrm{data} + s\,\epsilon`.
+
+    Raises
+    ------
+    InputError
+        If there is no sigma, or one is outside (0, 1] or below the one before.
+    """
+
+    sigmas: tuple[float, ...]
+    data_sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_range("number of sigmas", len(self.sigmas), low=1, integer=True)
+        check_range("data_sigma", self.data_sigma, low=0, high=1, include_high=False)
+        for t, sigma in enumerate(self.sigmas, 1):
+            check_range(f"sigma_{t}", sigma, low=0, high=1, include_low=False)
+        for t in range(1, self.n_levels):
+            if self.sigmas[t] < self.sigmas[t - 1]:
+                raise InputError(
+                    f"sigmas must not decrease, got {self.sigmas[t]:g} after "
+                    f"{self.sigmas[t - 1]:g} at step {t + 1}"
+                )
+
+    @property
+    def n_levels(self) -> int:
+        """T: how many levels below white noise have an energy."""
+        return len(self.sigmas)
+
+    @cached_property
+    def shrinkages(self) -> tuple[float, ...]:
+        r""":math:`a_t = \sqrt{1 - \sigma_t^2}` for t = 1, ..., T."""
+        return tuple(math.sqrt(1.0 - sigma**2) for sigma in self.sigmas)
+
+    @cached_property
+    def signals(self) -> tuple[float, ...]:
+        """How much of the data is left on levels 0, ..., T."""
+        left = [math.sqrt(1.0 - self.data_sigma**2)]
+        for shrinkage in self.shrinkages:
+            left.append(left[-1] * shrinkage)
+        return tuple(left)
+
+    @cached_property
+    def noises(self) -> tuple[float, ...]:
+        r""":math:`\bar\sigma_t`: how much noise is on levels 0, ..., T."""
+        return tuple(math.sqrt(1.0 - signal**2) for signal in self.signals)
+
+    def perturb(
+        self,
+        data: Float[Tensor, "batch ..."],
+        level: Int[Tensor, " batch"],
+        *,
+        generator: torch.Generator,
+    ) -> Float[Tensor, "batch ..."]:
+        """Draw states of given levels from data at once.
+
+        Parameters
+        ----------
+        data
+            Without noise.
+        level
+            0 to T, for each row.
+        generator
+            Source of randomness.
+
+        Raises
+        ------
+        InputError
+            If the data are no finite floats, or a level is outside its range.
+        """
+        check_vectors("data", data)
+        check_levels(level, self.n_levels)
+        signal = _rows(self.signals, level, data)
+        noise = _rows(self.noises, level, data)
+        return signal * data + noise * normal(data, generator=generator)
+
+    def step(
+        self,
+        x: Float[Tensor, "batch ..."],
+        level: Int[Tensor, " batch"],
+        *,
+        generator: torch.Generator,
+    ) -> Float[Tensor, "batch ..."]:
+        """Draw the state one level up.
+
+        Parameters
+        ----------
+        x
+            States of level t.
+        level
+            t, 0 to T - 1, for each row.
+        generator
+            Source of randomness.
+
+        Raises
+        ------
+        InputError
+            If the states are no finite floats, or a level is outside its range.
+        """
+        check_vectors("x", x)
+        check_levels(level, self.n_levels - 1)
+        shrinkage = _rows(self.shrinkages, level, x)
+        sigma = _rows(self.sigmas, level, x)
+        return shrinkage * x + sigma * normal(x, generator=generator)
+
+
+def linear_noise(
+    n_levels: int, first: float = 1e-4, last: float = 2e-2, data_sigma: float = 0.0
+) -> NoiseLevels:
+    r"""Let :math:`\sigma_t^2` grow by equal differences, as the paper's settings.
+
+    Parameters
+    ----------
+    n_levels
+        T.
+    first, last
+        :math:`\sigma_1^2` and :math:`\sigma_T^2`; the defaults are those of
+        denoising diffusion (Ho et al., 2020), meant for T = 1000.
+    data_sigma
+        As for `NoiseLevels`.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range.
+    """
+    check_range("n_levels", n_levels, low=1, integer=True)
+    check_range("first", first, low=0, high=1, include_low=False)
+    check_range("last", last, low=first, high=1)
+    rise = (last - first) / max(n_levels - 1, 1)
+    variances = [first + rise * t for t in range(n_levels - 1)] + [last]
+    return NoiseLevels(tuple(math.sqrt(v) for v in variances), data_sigma)
+
+
+def ddpm_noise(n_levels: int = 6) -> NoiseLevels:
+    r"""Cut the 1000 steps of denoising diffusion into few, as the paper's code does.
+
+    The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the
+    state after step ``1 + t * (1000 // (2 (T - 1)))`` of them, for T = 6 after
+    1, 101, ..., 501, and level T is pure noise: the code makes the last law
+    unconditional, which is a last sigma of 1.
+
+    Parameters
+    ----------
+    n_levels
+        T, at least 2.
+
+    Raises
+    ------
+    InputError
+        If ``n_levels`` is less than 2 or more than 500.
+    """
+    check_range("n_levels", n_levels, low=2, high=500, integer=True)
+    keep = torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64).neg().log1p().cumsum(0)
+    stride = 1000 // (2 * (n_levels - 1))
+    logs = keep[torch.arange(n_levels) * stride]
+    variances = -torch.expm1(logs.diff())
+    sigmas = tuple(variances.sqrt().tolist())
+    return NoiseLevels((*sigmas, 1.0), math.sqrt(-math.expm1(float(logs[0]))))
+
+
+def geometric_noise(
+    n_levels: int, first: float = 0.2, last: float = 10.0, *, noisy_data: bool = True
+) -> NoiseLevels:
+    r"""Let the ratio of noise to signal grow by equal factors from level to level.
+
+    Parameters
+    ----------
+    n_levels
+        T.
+    first, last
+        Ratios of the standard deviations of noise and signal: ``last`` on level
+        T, ``first`` on level 0, or on level 1 where the data carry no noise.
+    noisy_data
+        Whether level 0 carries noise.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range, or the noise of a step falls.
+    """
+    check_range("n_levels", n_levels, low=2, integer=True)
+    check_range("first", first, low=0, include_low=False)
+    check_range("last", last, low=first, include_low=False)
+    n_ratios = n_levels + 1 if noisy_data else n_levels
+    growth = (last / first) ** (1.0 / (n_ratios - 1))
+    ratios = [first * growth**k for k in range(n_ratios)]
+    # Noise over signal r leaves the signal 1 / (1 + r^2) of the variance.
+    left = [1.0 / (1.0 + ratio**2) for ratio in ratios]
+    if not noisy_data:
+        left = [1.0, *left]
+    sigmas = tuple(math.sqrt(1.0 - left[t + 1] / left[t]) for t in range(n_levels))
+    return NoiseLevels(sigmas, math.sqrt(1.0 - left[0]))
+
+
+def check_levels(level: Tensor, highest: int) -> None:
+    """Refuse levels that are no integers in 0, ..., highest."""
+    if level.is_floating_point() or level.dtype == torch.bool:
+        raise InputError(f"level must be integers, got {level.dtype}")
+    outside = level[(level < 0) | (level > highest)]
+    if outside.numel():
+        raise InputError(f"level must lie in [0, {highest}], got {int(outside[0])}")
+
+
+def _rows(values: tuple[float, ...], level: Tensor, like: Tensor) -> Tensor:
+    """Each row's value, shaped so that it multiplies ``like``."""
+    table = torch.tensor(values, dtype=like.dtype, device=like.device)
+    return table[level].reshape(-1, *[1] * (like.dim() - 1))

@@ -1,0 +1,155 @@
+"""Hamiltonian Monte Carlo with a step size that looks for its acceptance rate.
+
+Source: Neal, "MCMC using Hamiltonian dynamics" (2011). Gao et al. (2021, Section
+4.2) take two leapfrog steps a move and adapt the step size of every noise level
+until the mean acceptance rate lies in [0.6, 0.9].
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.energies import EnergyFunction
+from ebmtut.samplers.chain import Sampler, run_chain
+from ebmtut.samplers.langevin import (
+    MoveInfo,
+    VectorState,
+    check_step_size,
+    metropolis,
+    normals,
+    per_chain,
+    vector_state,
+)
+from ebmtut.tensor_checks import check_finite, check_vectors
+
+__all__ = ["AdaptedStep", "adapt_step_size", "hmc"]
+
+
+def hmc(
+    energy: EnergyFunction,
+    step_size: float | Float[Tensor, " batch"],
+    n_leapfrog: int = 2,
+) -> Sampler:
+    """Hamiltonian Monte Carlo with unit masses and fresh momenta every move.
+
+    Parameters
+    ----------
+    energy
+        Differentiable.
+    step_size
+        Of a leapfrog step, positive; a tensor has one for each chain.
+    n_leapfrog
+        Leapfrog steps a move; 1 is MALA.
+
+    Raises
+    ------
+    InputError
+        If a step size is not positive or ``n_leapfrog`` less than 1; by ``init``,
+        if the states or their energies are not finite.
+    """
+    check_step_size(step_size)
+    check_range("n_leapfrog", n_leapfrog, low=1, integer=True)
+
+    def init(x: Tensor) -> VectorState:
+        check_vectors("x", x)
+        state = vector_state(energy, x)
+        check_finite("energy(x)", state.energy)
+        return state
+
+    def step(
+        state: VectorState, *, generator: torch.Generator
+    ) -> tuple[VectorState, MoveInfo]:
+        draw = normals(generator)
+        delta = per_chain(step_size, state.x)
+        momentum = draw(state.x)
+        kinetic = 0.5 * (momentum**2).flatten(1).sum(1)
+        proposal = state
+        for _ in range(n_leapfrog):
+            momentum = momentum - 0.5 * delta * proposal.gradient
+            proposal = vector_state(energy, proposal.x + delta * momentum)
+            momentum = momentum - 0.5 * delta * proposal.gradient
+        log_ratio = state.energy - proposal.energy + kinetic
+        log_ratio = log_ratio - 0.5 * (momentum**2).flatten(1).sum(1)
+        return metropolis(state, proposal, log_ratio, draw)
+
+    return Sampler(init, step)
+
+
+class AdaptedStep(NamedTuple):
+    """What `adapt_step_size` found.
+
+    Attributes
+    ----------
+    step_size : float
+        The step size.
+    acceptance : float
+        Mean acceptance rate with it.
+    x : Tensor
+        Where the chains are.
+    """
+
+    step_size: float
+    acceptance: float
+    x: Tensor
+
+
+def adapt_step_size(
+    make: Callable[[float], Sampler],
+    x: Float[Tensor, "batch ..."],
+    step_size: float,
+    *,
+    generator: torch.Generator,
+    low: float = 0.6,
+    high: float = 0.9,
+    n_steps: int = 10,
+    n_rounds: int = 40,
+) -> AdaptedStep:
+    """Change a step size until the mean acceptance rate lies in a range.
+
+    Each round runs the chains on and multiplies the step size by a factor, which
+    nears 1 whenever the rate jumps across the range.
+
+    Parameters
+    ----------
+    make
+        A step size to a sampler, such as ``lambda s: hmc(energy, s)``.
+    x
+        Where the chains start.
+    step_size
+        To start from.
+    generator
+        Source of randomness.
+    low, high
+        The range, inside (0, 1).
+    n_steps
+        Moves a round.
+    n_rounds
+        Rounds at most.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range, or no step size is found.
+    """
+    check_range("high", high, low=0, high=1, include_low=False, include_high=False)
+    check_range("low", low, low=0, high=high, include_low=False, include_high=False)
+    check_range("n_steps", n_steps, low=1, integer=True)
+    check_range("n_rounds", n_rounds, low=1, integer=True)
+    factor, above = 2.0, None
+    for _ in range(n_rounds):
+        result = run_chain(make(step_size), x, n_steps, generator=generator)
+        x, rate = result.x_final, result.info["acceptance"]
+        if low <= rate <= high:
+            return AdaptedStep(step_size, rate, x)
+        if above is not None and (rate > high) != above:
+            factor = factor**0.5
+        above = rate > high
+        step_size = step_size * factor if above else step_size / factor
+    raise InputError(
+        f"n_rounds must be larger: after {n_rounds} the acceptance rate is "
+        f"{rate:.2f} at step size {step_size:g}, not in [{low}, {high}]"
+    )

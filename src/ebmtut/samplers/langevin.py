@@ -1,0 +1,202 @@
+"""Langevin dynamics on real vectors, with and without an acceptance test.
+
+A step of size delta moves every chain by half delta squared down the gradient of
+the energy and by noise of standard deviation delta (Gao et al., 2021, Equation 4).
+Unadjusted, it is biased by its step; the Metropolis test of MALA (Roberts and
+Tweedie, 1996) removes the bias, and keeps chains from running off where the
+energy is steep.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_range
+from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.energies.levels import ConditionalEnergy
+from ebmtut.random import normal
+from ebmtut.samplers.chain import Sampler
+from ebmtut.tensor_checks import check_finite, check_vectors
+
+__all__ = ["MoveInfo", "VectorState", "langevin", "mala"]
+
+#: Standard normals in the shape of a tensor: a generator's, or those between two.
+Draw = Callable[[Tensor], Tensor]
+
+
+class VectorState(NamedTuple):
+    """Real states, their energies, and the gradients of these.
+
+    Attributes
+    ----------
+    x : Tensor
+        (batch, ...).
+    energy : Tensor
+        (batch,).
+    gradient : Tensor
+        Like ``x``.
+    """
+
+    x: Tensor
+    energy: Tensor
+    gradient: Tensor
+
+
+class MoveInfo(NamedTuple):
+    """What one step on real vectors did, one number a chain.
+
+    Attributes
+    ----------
+    acceptance : Tensor
+        Probability of accepting the proposal; 1 without a test.
+    distance : Tensor
+        Euclidean length of the move that was made.
+    """
+
+    acceptance: Tensor
+    distance: Tensor
+
+
+def langevin(
+    energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]
+) -> Sampler:
+    """Unadjusted Langevin dynamics.
+
+    On a Gaussian of variance v a small step leaves the variance
+    v / (1 - delta^2 / (4 v)) instead, and diverges from delta = 2 sqrt(v) on.
+
+    Parameters
+    ----------
+    energy
+        Differentiable.
+    step_size
+        delta, positive; a tensor has one for each chain.
+
+    Raises
+    ------
+    InputError
+        If a step size is not positive; by ``init``, if the states or their
+        energies are not finite.
+    """
+    return _sampler(energy, step_size, adjusted=False)
+
+
+def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> Sampler:
+    """Metropolis-adjusted Langevin dynamics: exact at any step size.
+
+    Parameters
+    ----------
+    energy, step_size
+        As for `langevin`.
+
+    Raises
+    ------
+    InputError
+        As for `langevin`.
+    """
+    return _sampler(energy, step_size, adjusted=True)
+
+
+def _sampler(
+    energy: EnergyFunction, step_size: float | Tensor, *, adjusted: bool
+) -> Sampler:
+    check_step_size(step_size)
+
+    def init(x: Tensor) -> VectorState:
+        check_vectors("x", x)
+        state = vector_state(energy, x)
+        check_finite("energy(x)", state.energy)
+        return state
+
+    def step(
+        state: VectorState, *, generator: torch.Generator
+    ) -> tuple[VectorState, MoveInfo]:
+        draw = normals(generator)
+        return langevin_move(energy, state, step_size, draw, adjusted=adjusted)
+
+    return Sampler(init, step)
+
+
+def check_step_size(step_size: float | Tensor) -> None:
+    """Refuse step sizes that are not positive."""
+    if not isinstance(step_size, Tensor):
+        check_range("step_size", step_size, low=0, include_low=False)
+        return
+    wrong = step_size[~(step_size > 0) | step_size.isinf()]
+    if wrong.numel():
+        raise InputError(f"step_size must be a number > 0, got {wrong[0].item():g}")
+
+
+def normals(generator: torch.Generator) -> Draw:
+    """Standard normals of a generator."""
+    return lambda like: normal(like, generator=generator)
+
+
+def vector_state(energy: EnergyFunction, x: Tensor) -> VectorState:
+    """Attach energies and gradients to states; no graph is kept."""
+    if isinstance(energy, ConditionalEnergy):
+        return VectorState(x.detach(), *energy.energy_and_gradient(x.detach()))
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        value = energies_of(energy, x)
+        (gradient,) = torch.autograd.grad(value.sum(), x)
+    return VectorState(x.detach(), value.detach(), gradient)
+
+
+def langevin_move(
+    energy: EnergyFunction,
+    state: VectorState,
+    step_size: float | Tensor,
+    draw: Draw,
+    *,
+    adjusted: bool,
+    free: Tensor | None = None,
+) -> tuple[VectorState, MoveInfo]:
+    """Make one step of all chains; where ``free`` is 0 nothing moves."""
+    delta = per_chain(step_size, state.x)
+    noise = draw(state.x)
+    jump = delta * noise - 0.5 * delta**2 * state.gradient
+    if free is not None:
+        noise, jump = noise * free, jump * free
+    proposal = vector_state(energy, state.x + jump)
+    if not adjusted:
+        return proposal, MoveInfo(torch.ones_like(proposal.energy), _length(jump))
+    # The noise that would lead back.
+    back = 0.5 * delta * proposal.gradient - jump / delta
+    if free is not None:
+        back = back * free
+    log_forward = -0.5 * (noise**2).flatten(1).sum(1)
+    log_backward = -0.5 * (back**2).flatten(1).sum(1)
+    log_ratio = state.energy - proposal.energy + log_backward - log_forward
+    return metropolis(state, proposal, log_ratio, draw)
+
+
+def metropolis(
+    state: VectorState, proposal: VectorState, log_ratio: Tensor, draw: Draw
+) -> tuple[VectorState, MoveInfo]:
+    """Move each chain to its proposal with probability min(1, exp(log_ratio))."""
+    # Phi of a standard normal is uniform. A ratio that is NaN compares as False:
+    # the chain stays where it is.
+    accept = log_ratio > torch.special.log_ndtr(draw(log_ratio))
+    rows = accept.reshape(-1, *[1] * (state.x.dim() - 1))
+    new = VectorState(
+        torch.where(rows, proposal.x, state.x),
+        torch.where(accept, proposal.energy, state.energy),
+        torch.where(rows, proposal.gradient, state.gradient),
+    )
+    acceptance = log_ratio.clamp(max=0).exp().nan_to_num(nan=0.0)
+    return new, MoveInfo(acceptance, _length(new.x - state.x))
+
+
+def per_chain(value: float | Tensor, like: Tensor) -> float | Tensor:
+    """Shape one number a chain so that it multiplies states."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.reshape(-1, *[1] * (like.dim() - 1)) if value.dim() else value
+
+
+def _length(move: Tensor) -> Tensor:
+    return move.flatten(1).norm(dim=1)

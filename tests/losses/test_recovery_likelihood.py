@@ -1,0 +1,337 @@
+"""Recovery likelihood on a Gaussian family, where all of it is in closed form."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from ebmtut.checks import DivergenceError, InputError
+from ebmtut.energies import conditional_energy
+from ebmtut.losses import (
+    DenoisingScoreMatching,
+    RecoveryLikelihood,
+    denoising_score_matching_loss,
+    recovery_likelihood_loss,
+)
+from ebmtut.noise import NoiseLevels
+from ebmtut.random import make_generator
+from ebmtut.samplers import ConditionalChain
+from ebmtut.samplers.langevin import langevin_move, vector_state
+from ebmtut.training import TrainConfig, train
+
+# E(x) = theta x^2 / 2 on data N(0, V), one level of noise sigma.
+V, SIGMA = 0.7, 0.6
+A = math.sqrt(1 - SIGMA**2)
+NOISE = NoiseLevels((SIGMA,))
+
+
+class Parabola(nn.Module):
+    """One precision a level."""
+
+    def __init__(self, *theta):
+        super().__init__()
+        self.theta = nn.Parameter(torch.tensor(theta, dtype=torch.float64))
+
+    def forward(self, x, level):
+        return self.theta[level] * (x**2).flatten(1).sum(1) / 2
+
+
+def posterior(theta):
+    """Precision of x given the state above, and its mean over that state."""
+    precision = theta + A**2 / SIGMA**2
+    return precision, A / (SIGMA**2 * precision)
+
+
+def exact_gradient(theta):
+    """Derivative of the negative recovery log-likelihood, in expectation."""
+    precision, slope = posterior(theta)
+    return (V - slope**2 * (A**2 * V + SIGMA**2) - 1 / precision) / 2
+
+
+def pairs(n, seed=0):
+    generator = make_generator(seed)
+    x = math.sqrt(V) * torch.randn(n, 1, dtype=torch.float64, generator=generator)
+    level = torch.zeros(n, dtype=torch.long)
+    return x, NOISE.step(x, level, generator=generator), level
+
+
+def exact_samples(theta, above, seed=1):
+    precision, slope = posterior(theta)
+    noise = torch.randn(above.shape, dtype=above.dtype, generator=make_generator(seed))
+    return slope * above + noise / math.sqrt(precision)
+
+
+def gradient(loss, energy):
+    return float(torch.autograd.grad(loss, energy.theta)[0].sum())
+
+
+@pytest.mark.parametrize("theta", [0.5, 1 / V, 3.0])
+def test_the_gradient_is_that_of_the_recovery_likelihood(theta):
+    n = 100_000
+    x, above, level = pairs(n)
+    sample = exact_samples(theta, above)
+    energy = Parabola(theta)
+    ours = gradient(recovery_likelihood_loss(energy, x, sample, level), energy)
+    terms = (x**2 - sample**2) / 2
+    assert ours == pytest.approx(float(terms.mean()), abs=1e-12)
+    error = 5 * float(terms.std()) / math.sqrt(n)
+    assert abs(ours - exact_gradient(theta)) < error
+    if theta == 1 / V:
+        # Data and samples are exchangeable given the state above: the variance
+        # is V^2 - Cov(x, sample)^2, and the truth is where the gradient is zero.
+        assert exact_gradient(theta) == pytest.approx(0, abs=1e-12)
+        covariance = V - 1 / posterior(theta)[0]
+        predicted = V**2 - covariance**2
+        # Five standard errors of a variance, from the terms' own fourth moment.
+        squares = terms**2
+        spread = 5 * float(squares.std()) / math.sqrt(n)
+        assert abs(float(squares.mean()) - predicted) < spread
+
+
+def test_its_estimator_has_the_predicted_variance():
+    """1 / (n I) with I = E[Var(x^2 / 2 | above)], more than the MLE's 2 / (n V^2)."""
+    n, n_sets = 4000, 600
+    x, above, _ = pairs(n * n_sets, seed=3)
+    second = (x**2).reshape(n_sets, n).mean(1)
+    second_above = (above**2).reshape(n_sets, n).mean(1)
+    # Each set's likelihood equation, V -> mean x^2, solved by bisection.
+    low, high = torch.full((n_sets,), 0.2).double(), torch.full((n_sets,), 8.0).double()
+    for _ in range(60):
+        theta = (low + high) / 2
+        precision = theta + A**2 / SIGMA**2
+        slope = A / (SIGMA**2 * precision)
+        rises = second - slope**2 * second_above - 1 / precision < 0
+        low, high = torch.where(rises, theta, low), torch.where(rises, high, theta)
+    s = 1 / posterior(1 / V)[0]
+    information = s**2 / 2 + s * (V - s)
+    variance = float(theta.var()) * n * information
+    # Relative standard error of a variance over sets, and terms of order 1 / n.
+    assert abs(variance - 1) < 5 * math.sqrt(2 / n_sets) + 50 / n
+    assert information < V**2 / 2
+
+
+def test_one_langevin_step_has_the_gradient_of_the_normal_approximation():
+    """Appendix A.5, exact where the energy's theta-derivative is linear in x."""
+
+    class Slope(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.theta = nn.Parameter(torch.tensor([0.8], dtype=torch.float64))
+
+        def forward(self, x, level):
+            return self.theta[level] * x[:, 0]
+
+    energy = Slope()
+    x, above, level = pairs(50)
+    start = above / A
+    conditional = conditional_energy(energy, NOISE, above, level)
+    state = vector_state(conditional, start)
+    noise = torch.randn(50, 1, dtype=torch.float64, generator=make_generator(2))
+    # Both signs of the noise: their mean is the step's expectation.
+    ends = [
+        langevin_move(
+            conditional,
+            state,
+            math.sqrt(2) * SIGMA / A,
+            lambda like, sign=sign: sign * noise,
+            adjusted=False,
+        )[0].x
+        for sign in (1, -1)
+    ]
+    ours = sum(
+        gradient(recovery_likelihood_loss(energy, x, end, level), energy)
+        for end in ends
+    )
+    width = SIGMA / A
+    mean = start - width**2 * energy.theta
+    log_likelihood = -((x - mean) ** 2 / (2 * width**2)).mean()
+    assert ours / 2 == pytest.approx(gradient(-log_likelihood, energy), rel=1e-12)
+
+
+def test_the_normal_approximation_nears_the_conditional():
+    """Appendix A.3: its error in mean and variance falls like sigma^2 and faster."""
+    errors = []
+    for sigma in (0.2, 0.1, 0.05):
+        a = math.sqrt(1 - sigma**2)
+        theta, width2 = 2.0, sigma**2 / a**2
+        precision = theta + 1 / width2
+        errors.append(abs(1 / precision / width2 - 1))
+        # Mean, a unit of the state above over a, in widths.
+        mean = abs(1 / (width2 * precision) - (1 - width2 * theta)) / width2**0.5
+        assert mean < 2 * theta**2 * sigma**3
+    falls = [a / b for a, b in pairwise(errors)]
+    assert falls == pytest.approx([4, 4], rel=0.1)
+
+
+def test_scores_of_neighbouring_levels_differ_by_sigma_squared():
+    """Appendix A.4 on the Gaussian: x / V against x / (V + sigma^2)."""
+    differences = [1 / V - 1 / (V + sigma**2) for sigma in (0.1, 0.05)]
+    assert differences[0] / differences[1] == pytest.approx(4, rel=0.05)
+
+
+def test_a_single_sigma_of_one_is_the_marginal_likelihood():
+    """Long chains from white noise: the gradient is (V - 1 / theta) / 2."""
+    n, theta = 60_000, 2.0
+    x, _, _ = pairs(n)
+    energy = Parabola(theta)
+    loss = RecoveryLikelihood(NoiseLevels((1.0,)), ConditionalChain(25, 1.0))
+    ours = gradient(loss(energy, x, generator=make_generator(4)), energy)
+    spread = math.sqrt(V**2 / 2 + 1 / theta**2 / 2)
+    assert abs(ours - (V - 1 / theta) / 2) < 5 * spread / math.sqrt(n)
+
+
+def test_training_finds_every_level_of_a_gaussian():
+    """Two precisions by stochastic gradients; the tolerance is their last noise."""
+    noise = NoiseLevels((0.5, 1.0))
+    energy = Parabola(1.0, 1.0)
+
+    def sample(n, *, generator):
+        x = torch.randn(n, 1, dtype=torch.float64, generator=generator)
+        return math.sqrt(V) * x
+
+    loss = RecoveryLikelihood(noise, ConditionalChain(8, 0.9))
+    config = TrainConfig(600, 256, 0.02, ema_decay=0.98, precision="float32")
+    fitted = train(energy, loss, sample, config, generator=make_generator(0)).energy
+    truth = [1 / (noise.signals[t] ** 2 * V + noise.noises[t] ** 2) for t in (0, 1)]
+    # The learning rate falls to zero: what is left is the noise of about the last
+    # 100 batches of 128 rows a level, twice the error of as many data, times five.
+    error = 5 * 2 * math.sqrt(2 / (100 * 128))
+    assert fitted.theta.tolist() == pytest.approx(truth, rel=error)
+
+
+def test_denoising_score_matching_at_the_truth():
+    """The least loss, 1 - std^2 / variance a coordinate, and no gradient there."""
+    n = 50_000
+    noise = NoiseLevels((0.5, 0.8, 0.9))
+    x, _, _ = pairs(n)
+    level = 1 + torch.arange(n) % 2
+    variances = [noise.signals[t] ** 2 * V + noise.noises[t] ** 2 for t in range(3)]
+    energy = Parabola(*(1 / v for v in variances))
+    loss = denoising_score_matching_loss(
+        energy, noise, x, level, generator=make_generator(1)
+    )
+    least = [1 - noise.noises[t] ** 2 / variances[t] for t in (1, 2)]
+    # The residual is Gaussian: its square has a variance of twice the mean's.
+    error = 5 * math.sqrt(2 * sum(v**2 for v in least) / 2 / n)
+    assert abs(loss.item() - sum(least) / 2) < error
+    (slopes,) = torch.autograd.grad(loss, energy.theta)
+    # 2 std r x a row, residual r and x independent, half the rows a level.
+    for t in (1, 2):
+        per_row = 2 * noise.noises[t] * math.sqrt(least[t - 1] * variances[t])
+        assert abs(float(slopes[t])) < 5 * per_row * math.sqrt(0.5 / n)
+    assert slopes[0] == 0
+
+
+@pytest.mark.parametrize(("data_sigma", "lowest"), [(0.0, 1), (0.1, 0)])
+def test_score_matching_leaves_levels_without_noise_out(data_sigma, lowest):
+    energy = Parabola(1.0, 2.0, 3.0)
+    loss = DenoisingScoreMatching(NoiseLevels((0.3, 0.5, 0.8), data_sigma))
+    value = loss(energy, pairs(200)[0], generator=make_generator(0))
+    (slopes,) = torch.autograd.grad(value, energy.theta)
+    assert (slopes != 0).tolist() == [lowest == 0, True, True]
+
+
+def test_weights_are_those_of_the_papers_code():
+    noise = NoiseLevels((0.2, 0.4))
+    x = pairs(40)[0]
+    chain = ConditionalChain(2, 0.3)
+    plain, weighted = Parabola(1.0, 1.0), Parabola(1.0, 1.0)
+    slopes = [
+        torch.autograd.grad(
+            RecoveryLikelihood(noise, chain, weighted=flag)(
+                energy, x, generator=make_generator(3)
+            ),
+            energy.theta,
+        )[0]
+        for energy, flag in ((plain, False), (weighted, True))
+    ]
+    assert slopes[1] / slopes[0] == pytest.approx(torch.tensor([1.0, 0.5]).double())
+
+
+def test_the_regulariser_holds_the_energies():
+    energy = Parabola(2.0)
+    x = torch.tensor([[1.0], [3.0]], dtype=torch.float64)
+    level = torch.zeros(2, dtype=torch.long)
+    loss = recovery_likelihood_loss(energy, x, x, level, regulariser=0.1)
+    assert loss.item() == pytest.approx(0.1 * (1 + 81) / 2)
+
+
+def test_the_alarm_names_step_level_and_largest_energy():
+    class Collapsing(Parabola):
+        def forward(self, x, level):
+            return super().forward(x, level) * torch.where(level == 1, -1e6, 1.0)
+
+    loss = RecoveryLikelihood(
+        NoiseLevels((0.5, 0.6)), ConditionalChain(5, 0.4, adjusted=False)
+    )
+    match = r"stopped at step 0: the energy gap .* level 1, largest energy \d"
+    with pytest.raises(DivergenceError, match=match) as caught:
+        train(
+            Collapsing(1.0, 1.0),
+            RecoveryLikelihood(NoiseLevels((0.5, 0.6)), ConditionalChain(2, 0.001)),
+            lambda n, *, generator: (
+                30 * torch.randn(n, 1, generator=generator).double()
+            ),
+            TrainConfig(2, 16, precision="float32"),
+            generator=make_generator(0),
+        )
+    assert caught.value.step == 0
+    with pytest.raises(DivergenceError, match="chains diverged at level 1"):
+        loss(
+            lambda x, level: -1e9 * (x**4).sum(1) * level,
+            pairs(20)[0],
+            generator=make_generator(0),
+        )
+
+
+X, _, LEVEL = pairs(4)
+REFUSALS = {
+    "samples": (
+        lambda: recovery_likelihood_loss(Parabola(1.0), X, X[:2], LEVEL),
+        r"x_model must have shape \(4, 1\), got \(2, 1\)",
+    ),
+    "levels": (
+        lambda: recovery_likelihood_loss(Parabola(1.0), X, X, LEVEL[:2]),
+        r"level must have shape \(4,\)",
+    ),
+    "nothing": (
+        lambda: recovery_likelihood_loss(Parabola(1.0), X[:0], X[:0], LEVEL[:0]),
+        r"len\(x\) .*got 0",
+    ),
+    "regulariser": (
+        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), regulariser=-1),
+        "regulariser .*>= 0, got -1",
+    ),
+    "gap": (
+        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), largest_gap=0),
+        "largest_gap .*> 0, got 0",
+    ),
+    "no step": (
+        lambda: RecoveryLikelihood(NoiseLevels((1.0,)), ConditionalChain(0)),
+        "n_steps must be >= 1",
+    ),
+    "nan": (
+        lambda: RecoveryLikelihood(NOISE, ConditionalChain())(
+            Parabola(1.0), X * torch.nan, generator=make_generator(0)
+        ),
+        "x must be finite, got 4",
+    ),
+    "no noise": (
+        lambda: DenoisingScoreMatching(NOISE),
+        "noise must have a noisy level",
+    ),
+    "level outside": (
+        lambda: denoising_score_matching_loss(
+            Parabola(1.0), NOISE, X, LEVEL + 1, generator=make_generator(0)
+        ),
+        r"level must lie in \[0, 0\], got 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
+def test_refusals(call, words):
+    with pytest.raises(InputError, match=f"^{words}"):
+        call()

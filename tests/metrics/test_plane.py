@@ -1,0 +1,138 @@
+"""Grids of the plane against Gaussians, and log Z down the levels."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import at_level
+from ebmtut.metrics import PlaneGrid, log_partition_chain
+from ebmtut.random import make_generator
+
+GRID = PlaneGrid(9.0, 180)
+
+
+def gaussian(variance, mean=0.0):
+    def energy(x):
+        return ((x - mean) ** 2).sum(1) / (2 * variance)
+
+    return energy
+
+
+def on_grid(energy):
+    return GRID.energies(energy, torch.float64)
+
+
+def test_log_partition_of_a_gaussian():
+    """The midpoint rule is exact to rounding on what is smooth and decays."""
+    for variance in (0.3, 1.0):
+        value = GRID.log_partition(on_grid(gaussian(variance)))
+        assert value == pytest.approx(math.log(2 * math.pi * variance), abs=1e-12)
+
+
+def test_divergence_of_two_gaussians():
+    p, q = on_grid(gaussian(0.5)), on_grid(gaussian(1.0, 0.4))
+    exact = 0.5 - 1 + math.log(2) + 0.4**2
+    assert GRID.kl(-p, -q) == pytest.approx(exact, abs=1e-10)
+    assert GRID.kl(-p, -p) == pytest.approx(0, abs=1e-12)
+
+
+def test_total_variation_of_shifted_gaussians():
+    p, q = (
+        on_grid(gaussian(1.0)),
+        on_grid(lambda x: gaussian(1.0)(x - x.new_tensor([1, 0]))),
+    )
+    exact = math.erf(0.5 / math.sqrt(2))
+    # |p - q| has a kink: the midpoint rule errs by its step squared.
+    assert GRID.total_variation(-p, -q) == pytest.approx(exact, abs=0.1**2)
+
+
+def test_mass_in_a_half_plane():
+    q = GRID.log_density(on_grid(gaussian(1.0)))
+    right = (GRID.points[:, 0] > 0).reshape(180, 180)
+    assert GRID.mass(q, right) == pytest.approx(0.5, abs=1e-12)
+
+
+def test_points_and_histogram_agree_on_the_axes():
+    points = torch.tensor([[0.25, 8.95], [0.25, 8.95], [-20.0, 0.0], [0.0, -8.99]])
+    density = GRID.histogram(points)
+    row = int(density[:, 92].argmax())
+    assert (row, 92) == (179, 92)
+    at = GRID.points.reshape(180, 180, 2)[179, 92]
+    assert at.tolist() == pytest.approx([0.25, 8.95])
+    # One of four points is off the grid: three quarters of the mass are seen.
+    seen = density.exp().sum() * math.exp(GRID.log_cell)
+    assert float(seen) == pytest.approx(0.75)
+
+
+VARIANCES = (0.3, 0.6, 0.8)
+
+
+def levels(x, level):
+    table = x.new_tensor(VARIANCES)[level]
+    return (x**2).sum(1) / (2 * table)
+
+
+def exact_samples(n, seed):
+    generator = make_generator(seed)
+    widths = torch.tensor((*VARIANCES, 1.0), dtype=torch.float64).sqrt()
+    noise = torch.randn(4, n, 2, dtype=torch.float64, generator=generator)
+    return widths[:, None, None] * noise
+
+
+def test_the_chain_of_ratios_is_right_within_its_error_bar():
+    n = 40_000
+    found = log_partition_chain(levels, exact_samples(n, 0))
+    for t, estimate in enumerate(found.levels):
+        exact = GRID.log_partition(on_grid(at_level(levels, t)))
+        assert exact == pytest.approx(math.log(2 * math.pi * VARIANCES[t]), abs=1e-12)
+        assert 0 < estimate.stderr < 0.02
+        assert abs(estimate.value - exact) < 5 * estimate.stderr
+    # Ratios of Gaussians: the effective sample size in closed form.
+    for t, (v, above) in enumerate(zip(VARIANCES, (*VARIANCES[1:], 1.0), strict=True)):
+        ratio = v / above
+        assert found.effective[t] == pytest.approx(ratio * (2 - ratio), rel=0.05)
+
+
+def test_few_samples_err_downwards():
+    """Half the squared standard error, to first order: a stochastic lower bound."""
+    n, n_runs = 4, 2000
+    samples = exact_samples(n * n_runs, 1).reshape(4, n_runs, n, 2)
+    exact = math.log(2 * math.pi * VARIANCES[0])
+    errors = torch.tensor(
+        [
+            log_partition_chain(levels, samples[:, k]).levels[0].value - exact
+            for k in range(n_runs)
+        ]
+    )
+    stderr = float(errors.std()) / math.sqrt(n_runs)
+    assert float(errors.mean()) < -5 * stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: PlaneGrid(0.0), "extent .*> 0, got 0"),
+        (lambda: PlaneGrid(1.0, 1), "n must .*>= 2, got 1"),
+        (
+            lambda: GRID.kl(torch.zeros(2, 2), torch.zeros(2, 2)),
+            "log_p must have shape",
+        ),
+        (
+            lambda: GRID.kl(*[torch.full((180, 180), -math.inf)] * 2),
+            "log_p must have finite mass on the grid, got -inf",
+        ),
+        (
+            lambda: log_partition_chain(levels, exact_samples(1, 0)),
+            "samples of a level .*>= 2, got 1",
+        ),
+        (
+            lambda: log_partition_chain(levels, exact_samples(2, 0) * math.nan),
+            "samples must be finite",
+        ),
+    ],
+)
+def test_refusals(call, words):
+    with pytest.raises(InputError, match=f"^{words}"):
+        call()
