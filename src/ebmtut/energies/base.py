@@ -11,8 +11,9 @@ from ebmtut.tensor_checks import check_shape
 __all__ = ["Energy", "EnergyFunction", "energies_of"]
 
 #: What functions of an energy accept: an `Energy` or any callable from a batch of
-#: states, ``(batch, n_sites)``, to their energies, ``(batch,)``.
-EnergyFunction = Callable[[Float[Tensor, "batch n_sites"]], Float[Tensor, " batch"]]
+#: states, ``(batch, n_sites)`` or, of images, ``(batch, ...)``, to their energies,
+#: ``(batch,)``.
+EnergyFunction = Callable[[Float[Tensor, "batch ..."]], Float[Tensor, " batch"]]
 
 
 class Energy(nn.Module, ABC):
@@ -55,7 +56,7 @@ class Energy(nn.Module, ABC):
 
 
 def energies_of(
-    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+    energy: EnergyFunction, x: Float[Tensor, "batch ..."]
 ) -> Float[Tensor, " batch"]:
     """Energies of a batch, refused unless there is one a state.
 
