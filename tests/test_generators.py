@@ -142,6 +142,7 @@ DIRECTED = DirectedNeighborhood(
 CELLS = HistogramProposal(torch.ones(2, 2), 2)
 GRID = {"bits_per_coordinate": 2, "coarse_bits": 1}
 PAIR = GraphBatch.from_edges([(2, [(0, 1)])])
+GRAPH_FLOW = GraphFlowNetwork(width=2)
 POLICY = BitsGFlowNet(4, 2, generator=make_generator(0))
 PICTURES = torch.rand(3, 6, 6, generator=make_generator(0))
 MASSES = PICTURES / PICTURES.sum((1, 2), keepdim=True)
@@ -337,7 +338,7 @@ CALLS = {
         torch.zeros(4, 8, 8), torch.arange(4), generator=g, n_steps=2
     ),
     "train_graph_flow": lambda g: train_graph_flow(
-        GraphFlowNetwork(width=2),
+        GRAPH_FLOW,
         MaxCut(PAIR),
         GraphFlowConfig(n_graphs=1, n_copies=2, n_time_steps=1),
         TrainConfig(1),

@@ -35,7 +35,8 @@ def oddness(network, graphs=GRAPHS):
     for site in range(graphs.n_sites):
         y = x.clone()
         y[:, site] = 1 - y[:, site]
-        worst = max(worst, float((network(y, t) + here)[:, site].abs().max()))
+        off = (network(y, t) + here)[:, site].abs().max()
+        worst = max(worst, float(off.detach()))
     return worst
 
 

@@ -97,7 +97,8 @@ class BitsGFlowNet(nn.Module):
         widths = [2 * n_sites] + [hidden] * (n_layers - 1) + [3 * n_sites]
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
-            layer = nn.Linear(n_in, n_out)
+            # An ordinary nn.Linear would draw its weights from the global stream.
+            layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
             for weight in layer.parameters():
                 bound = n_in**-0.5
                 nn.init.uniform_(weight, -bound, bound, generator=generator)
