@@ -125,10 +125,11 @@ def test_a_run_has_what_its_figure_and_check_need(tmp_path):
 
 
 GOOD = {
-    "NMF": {"cost": 1.2, "support": 4.0, "variation": 2.0},
-    "smoothed W-NMF": {"cost": 2.0, "support": 9.0, "variation": 1.0},
+    "NMF": {"cost": 1.2, "stderr": 0.01, "support": 4.0, "variation": 2.0},
+    "smoothed W-NMF": {"cost": 2.0, "stderr": 0.01, "support": 9.0, "variation": 1.0},
     "Gibbs-OT": {
         "cost": 1.0,
+        "stderr": 0.01,
         "support": 8.0,
         "variation": 1.5,
         "epoch_seconds": 0.5,
@@ -136,6 +137,17 @@ GOOD = {
         "dual_error": 0.1,
     },
 }
+
+
+def test_a_lead_within_its_error_is_not_told_from_none():
+    """The exact costs are those of a few images."""
+    methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | {"stderr": 0.3}}
+    result = Result("got/wnmf-digits", "full", {}, {"methods": methods})
+    verdicts = get_experiment("got/wnmf-digits").verdicts(result)
+    assert [v.verdict for v in verdicts[:2]] == ["not told from null", "match"]
+    sure = Result("got/wnmf-digits", "full", {}, {"methods": GOOD})
+    verdicts = get_experiment("got/wnmf-digits").verdicts(sure)
+    assert [v.verdict for v in verdicts] == ["match"] * 6 + ["better"]
 
 
 @pytest.mark.parametrize(

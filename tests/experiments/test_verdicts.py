@@ -10,10 +10,12 @@ from ebmtut.checks import InputError
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import (
     RULES,
+    against_null,
     claim,
     compare,
     judge,
     judge_again,
+    null_keeps,
     to_json,
 )
 
@@ -197,3 +199,56 @@ def test_judging_again_changes_nothing_else() -> None:
         stored = json.loads(json.dumps(to_json(verdict)))
         assert judge_again("ed/densities-table", stored) == verdict
         assert dataclasses.asdict(verdict).keys() == stored.keys()
+
+
+# ------------------------------------------------------------------ the null
+
+
+@pytest.mark.parametrize(
+    ("ours", "null", "stderr", "word"),
+    [
+        (5.0, 3.9, 0.1, "better"),
+        (5.0, 4.9, 0.1, "not told from null"),
+        (4.0, 4.9, 0.1, "not told from null"),  # behind it
+        (5.0, 4.9, 0.01, "better"),
+        (5.0, math.nan, 0.1, "better"),
+    ],
+)
+def test_a_number_is_set_beside_the_null(
+    ours: float, null: float, stderr: float, word: str
+) -> None:
+    cell = ("ed/ising-rmse", "negative log-RMSE", "ED-Grid", "10x10, 0.1")
+    verdict = compare(*cell, ours, stderr=stderr, null=null, null_stderr=0.0)
+    assert verdict.verdict == word
+    assert judge_again(cell[0], to_json(verdict)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("ours", "null", "kept", "word"),
+    [
+        (2.0, 0.0, False, "match"),
+        (2.0, 1.0, False, "match"),  # the bound is the null
+        (1.1, 1.0, False, "not told from null"),  # within two standard errors of it
+        (2.0, 1.5, True, "not told from null"),  # the null keeps the claim
+        (0.5, 1.5, True, "miss"),
+    ],
+)
+def test_a_claim_that_the_null_keeps_is_none(
+    ours: float, null: float, kept: bool, word: str
+) -> None:
+    verdict = claim("x", ours, "at least", 1.0, stderr=0.1, null=null)
+    assert verdict.verdict == word
+    assert null_keeps(verdict) == kept
+    mirrored = claim("x", -ours, "at most", -1.0, stderr=0.1, null=-null)
+    assert (mirrored.verdict, null_keeps(mirrored)) == (word, kept)
+    guard = claim("x", 2.0, "at least", 1.0, null=null, sanity=True)
+    assert guard.verdict == "match"
+    assert not null_keeps(guard)
+
+
+def test_the_null_is_found_by_name() -> None:
+    found = [claim("a", 2.0, "at least", 1.0), claim("b", 2.0, "at least", 1.0)]
+    nulls = [claim("b", 1.5, "at least", 1.0), claim("c", 0.0, "at least", 1.0)]
+    first, second = against_null("ed/window", found, nulls)
+    assert (first.null, first.verdict) == (None, "match")
+    assert (second.null, second.verdict) == (1.5, "not told from null")

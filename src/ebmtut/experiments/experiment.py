@@ -18,7 +18,7 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
 from ebmtut.experiments.registry import SCALES
-from ebmtut.experiments.verdicts import Verdict
+from ebmtut.experiments.verdicts import Verdict, against_null
 from ebmtut.random import check_seed
 from ebmtut.results import Result, ResultNotFound, collect_provenance, load_result
 
@@ -82,6 +82,11 @@ class Experiment(Generic[C]):
         of `arrays`, where the result has another form.
     extras
         ``extras(config, seed) -> Outcome``: truth, null and exact rows.
+    null
+        ``null(result) -> Result``: what the same run would have given if nothing
+        had been learned (the model untrained, the bits independent, J = 0, one
+        method no different from another), with as much of the result as `check`
+        reads. A claim of ours must fail there, or be marked a sanity check.
     figure
         ``figure(result) -> Figure``, a pure function.
     check
@@ -105,6 +110,7 @@ class Experiment(Generic[C]):
     stack: bool = False
     gather: Callable[[C, Runs], Outcome] | None = None
     extras: Callable[[C, int], Outcome] = _nothing
+    null: Callable[[Result], Result] | None = None
     devices: tuple[str, ...] = ("cpu",)
     parallel: bool = True
 
@@ -308,6 +314,19 @@ class Experiment(Generic[C]):
             self.figure(result, **options)
             plt.show()
 
+    def verdicts(self, result: Result) -> list[Verdict]:
+        """Check a result, each number beside that of the row's null.
+
+        Parameters
+        ----------
+        result
+            Of this row.
+        """
+        found = self.check(result)
+        if self.null is None:
+            return found
+        return against_null(self.id, found, self.check(self.null(result)))
+
     def report(self, result: Result | None, *, every: bool = False) -> None:
         """Print the claims that a result does not keep, or what became of each.
 
@@ -320,7 +339,7 @@ class Experiment(Generic[C]):
         """
         if result is None:
             return
-        verdicts = self.check(result)
+        verdicts = self.verdicts(result)
         if every:
             for verdict in verdicts:
                 print(f"{verdict.verdict}: {verdict.name}\n  {verdict.reason}")

@@ -174,7 +174,7 @@ def redraw(
         If nothing is stored.
     """
     result = load_result(experiment.id, scale, root)
-    verdicts = experiment.check(result)
+    verdicts = experiment.verdicts(result)
     evidence = [to_json(verdict) for verdict in verdicts]
     judged = dataclasses.replace(
         result, scalars=result.scalars | {"verdicts": evidence}

@@ -5,11 +5,15 @@ bound that we set ourselves. A verdict carries its evidence, so that the ledger
 judges it again whenever it is read: a stored word is never believed. Published
 numbers are those of the facts; the bounds of our own are the stored ones, which
 a test holds to those that the experiments claim today.
+
+Part of the evidence is the *null*: the same number where nothing was learned, from
+the row's null result. What it cannot be told from shows nothing, and a claim that
+the null keeps, too, is none.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,15 +24,17 @@ __all__ = [
     "Rule",
     "Verdict",
     "Word",
+    "against_null",
     "claim",
     "compare",
     "judge",
     "judge_again",
     "mean_and_stderr",
+    "null_keeps",
     "to_json",
 ]
 
-Word = Literal["match", "better", "miss", "not comparable"]
+Word = Literal["match", "better", "miss", "not told from null", "not comparable"]
 Rule = Literal["published", "at least", "at most"]
 
 RULES: Mapping[Rule, str] = {
@@ -38,10 +44,15 @@ RULES: Mapping[Rule, str] = {
         "where it prints one). not comparable: the protocols differ, the paper's "
         "number is not available, or the difference is within what the paper's own "
         "protocol leaves open. Else better or miss, by the metric's direction; a "
-        "number that is not finite is a miss."
+        "number that is not finite is a miss. Before all that, not told from null: "
+        "ours is not ahead of the null's number by more than two standard errors."
     ),
-    "at least": "match: ours is finite and at least the target; else miss.",
-    "at most": "match: ours is finite and at most the target; else miss.",
+    "at least": (
+        "match: ours is finite and at least the target; else miss. Not told from "
+        "null: the null's number keeps the claim, too, or ours is not ahead of it by "
+        "more than two standard errors."
+    ),
+    "at most": "the same, with at most for at least.",
 }
 
 # Decimal fractions such as 4.65 - 4.6 miss their bound by a rounding error.
@@ -74,6 +85,11 @@ class Verdict:
         Table, method and column of the published number.
     excuse : str
         Why our protocol makes the numbers incomparable, if it does.
+    null, null_stderr : float or None
+        The number where nothing was learned, and its standard error.
+    sanity : bool
+        Whether this only guards against a broken computation: the null may keep it,
+        and it is not counted.
     """
 
     name: str
@@ -87,6 +103,9 @@ class Verdict:
     n_seeds: int | None = None
     cell: tuple[str, str, str] | None = None
     excuse: str = ""
+    null: float | None = None
+    null_stderr: float | None = None
+    sanity: bool = False
 
 
 def judge(
@@ -99,6 +118,8 @@ def judge(
     slack: float = 0.0,
     slack_reason: str = "",
     excuse: str = "",
+    null: float | None = None,
+    null_noise: float = 0.0,
 ) -> tuple[Word, str]:
     """Judge a number against a published one.
 
@@ -116,6 +137,8 @@ def judge(
         How far the paper's protocol leaves its number open, and why.
     excuse : str
         Why the protocols differ; "" if they do not.
+    null, null_noise : float or None, float
+        The null's number, and the standard error of our difference from it.
 
     Returns
     -------
@@ -128,6 +151,11 @@ def judge(
         return "not comparable", "the paper's number is not available"
     if ours is None or not math.isfinite(ours):
         return "miss", "our number is not finite"
+    if null is not None and math.isfinite(null):
+        gap = ours - null
+        ahead = {"higher": gap, "lower": -gap, "equal": abs(gap)}[better]
+        if ahead <= 2 * null_noise + _FUZZ:
+            return "not told from null", _beside(gap, null, null_noise)
     difference = ours - published
     noise = 2 * stderr if stderr is not None and math.isfinite(stderr) else 0.0
     margin = max(rounding, noise)
@@ -151,6 +179,8 @@ def compare(
     stderr: float | None = None,
     n_seeds: int | None = None,
     excuse: str = "",
+    null: float | None = None,
+    null_stderr: float | None = None,
 ) -> Verdict:
     """Set a number of ours beside the paper's.
 
@@ -166,6 +196,8 @@ def compare(
         Number of independent runs.
     excuse : str
         Why the two are not comparable, if they are not.
+    null, null_stderr : float, optional
+        The null's number and its standard error; `against_null` sets them.
 
     Returns
     -------
@@ -189,6 +221,8 @@ def compare(
         slack=printed.slack,
         slack_reason=printed.slack_reason,
         excuse=excuse,
+        null=null,
+        null_noise=math.hypot(stderr or 0.0, null_stderr or 0.0),
     )
     return Verdict(
         name=f"{table}: {method}, {column}",
@@ -202,6 +236,8 @@ def compare(
         n_seeds=n_seeds,
         cell=(table, method, column),
         excuse=excuse,
+        null=_finite(null),
+        null_stderr=_finite(null_stderr),
     )
 
 
@@ -213,6 +249,9 @@ def claim(
     *,
     stderr: float | None = None,
     n_seeds: int | None = None,
+    null: float | None = None,
+    null_stderr: float | None = None,
+    sanity: bool = False,
 ) -> Verdict:
     """Set a number of ours beside a bound of our own.
 
@@ -228,28 +267,87 @@ def claim(
         The bound.
     stderr, n_seeds : float, int, optional
         Standard error of `ours`, number of runs.
+    null, null_stderr : float, optional
+        The null's number and its standard error; `against_null` sets them.
+    sanity : bool
+        Whether this only guards against a broken computation.
 
     Returns
     -------
     Verdict
-        "match" if the claim holds, else "miss".
+        "match" if the claim holds, else "miss"; "not told from null" if it holds
+        and the null's number says as much.
     """
-    ours = _finite(ours)
+    ours, null = _finite(ours), _finite(null)
     holds = ours is not None and (
         ours >= target - _FUZZ if rule == "at least" else ours <= target + _FUZZ
     )
     shown = "not finite" if ours is None else f"{ours:.4g}"
+    word: Word = "match" if holds else "miss"
+    reason = f"{shown}, claimed {rule} {target:.4g}"
+    if ours is not None and null is not None and not sanity and holds:
+        noise = math.hypot(stderr or 0.0, null_stderr or 0.0)
+        gap = ours - null
+        ahead = gap if rule == "at least" else -gap
+        if _keeps(null, rule, target) or ahead <= 2 * noise + _FUZZ:
+            word = "not told from null"
+            reason += f"; {_beside(gap, null, noise)}"
     return Verdict(
         name=name,
         ours=ours,
         target=target,
         published=None,
-        verdict="match" if holds else "miss",
+        verdict=word,
         rule=rule,
-        reason=f"{shown}, claimed {rule} {target:.4g}",
+        reason=reason,
         stderr=_finite(stderr),
         n_seeds=n_seeds,
+        null=null,
+        null_stderr=_finite(null_stderr),
+        sanity=sanity,
     )
+
+
+def _keeps(null: float, rule: Rule, target: float) -> bool:
+    """Whether the null lies beyond a bound; a bound that is the null's is not kept."""
+    return null > target + _FUZZ if rule == "at least" else null < target - _FUZZ
+
+
+def _beside(gap: float, null: float, noise: float) -> str:
+    return f"{gap:+.4g} ± {noise:.2g} from the null's {null:.4g}"
+
+
+def null_keeps(verdict: Verdict) -> bool:
+    """Whether a claim of our own is inadmissible, as the null keeps it, too."""
+    if verdict.target is None or verdict.sanity:
+        return False
+    return verdict.null is not None and _keeps(
+        verdict.null, verdict.rule, verdict.target
+    )
+
+
+def against_null(
+    id: str, verdicts: Iterable[Verdict], nulls: Iterable[Verdict]
+) -> list[Verdict]:
+    """Judge verdicts beside those of the null result, matched by name.
+
+    Parameters
+    ----------
+    id : str
+        The row.
+    verdicts, nulls : iterable of Verdict
+        What the row's check says of a result, and of its null result.
+    """
+    known = {null.name: null for null in nulls}
+
+    def beside(verdict: Verdict) -> Verdict:
+        null = known.get(verdict.name)
+        if null is None or verdict.sanity:
+            return verdict
+        evidence = {"null": null.ours, "null_stderr": null.stderr}
+        return judge_again(id, to_json(verdict) | evidence)
+
+    return [beside(verdict) for verdict in verdicts]
 
 
 def mean_and_stderr(
@@ -297,15 +395,18 @@ def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
     InputError
         If the cell is no longer among the facts.
     """
-    evidence: dict[str, Any] = {
-        key: stored.get(key) for key in ("ours", "stderr", "n_seeds")
-    }
+    keys = ("ours", "stderr", "n_seeds", "null", "null_stderr")
+    evidence: dict[str, Any] = {key: stored.get(key) for key in keys}
     if stored["rule"] == "published":
         table, method, column = stored["cell"]
         excuse = stored["excuse"]
         return compare(id, table, method, column, **evidence, excuse=excuse)
     return claim(
-        stored["name"], rule=stored["rule"], target=stored["target"], **evidence
+        stored["name"],
+        rule=stored["rule"],
+        target=stored["target"],
+        sanity=stored.get("sanity", False),
+        **evidence,
     )
 
 

@@ -368,6 +368,7 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
             "at most",
             0.1,
             n_seeds=len(equilibrium),
+            sanity=True,  # an identity, which a chain that cools slowly keeps, too
         ),
         claim(
             "mean of r^n - r^1, in standard errors, the largest over n",
@@ -375,13 +376,15 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
             "at most",
             5,
             n_seeds=n_chains,
+            sanity=True,  # what is proved of r
         ),
     ]
     for side, equation in _SIDES.items():
         # At K = 0 every tail is about a half and its bound one.
         ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
         name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
-        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains))
+        # Proved, and far from sharp: a process that hardly moves keeps it, too.
+        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
     return verdicts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.wnmf import (
+    all_alike,
     by_method,
     cells,
     check_factors,
@@ -34,6 +35,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=wnmf_job,
     gather=by_method,
+    null=all_alike,
     figure=draw_factors,
     check=check_factors,
     parallel=False,  # their times are part of the result

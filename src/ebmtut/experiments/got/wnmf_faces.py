@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.wnmf import (
+    all_alike,
     by_method,
     cells,
     check_factors,
@@ -53,6 +54,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=wnmf_job,
     gather=by_method,
+    null=all_alike,
     figure=draw_factors,
     check=check_factors,
     parallel=False,  # their times are part of the result
