@@ -9,7 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
-__all__ = ["plain_signs", "setup", "single_attributes"]
+__all__ = ["fold_setup", "plain_signs", "setup", "single_attributes"]
 
 _BACK_LINK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 # How autodoc writes the types that the code gives a name to.
@@ -193,6 +193,48 @@ def _drop_back_links(
         context["body"] = _BACK_LINK.sub("", context["body"])
 
 
+def fold_setup(doctree: nodes.document) -> None:
+    """Fold what a notebook sets up into one line.
+
+    The cell of parameters and the hidden cells right before and
+    after it, imports and checks without output, become one toggle.
+
+    Parameters
+    ----------
+    doctree
+        Of a notebook, as it was read; changed in place.
+    """
+
+    def is_part(node: Any) -> bool:
+        kinds = ("tag_parameters", "tag_hide-input")
+        return (
+            isinstance(node, nodes.container)
+            and any(kind in node["classes"] for kind in kinds)
+            and len(node.children) == 1  # no output
+        )
+
+    for cell in list(doctree.findall(nodes.container)):
+        if "tag_parameters" not in cell["classes"]:
+            continue
+        around = cell.parent.children
+        first = last = around.index(cell)
+        while first > 0 and is_part(around[first - 1]):
+            first -= 1
+        while last + 1 < len(around) and is_part(around[last + 1]):
+            last += 1
+        whole, *others = around[first : last + 1]
+        for other in others:
+            other.parent.remove(other)
+            whole.extend(other.children)
+        whole["hide_mode"] = "all"
+        whole["prompt_show"] = "Imports and parameters of this page"
+        whole["prompt_hide"] = "Fold imports and parameters"
+
+
+def _fold_setup(app: Sphinx, doctree: nodes.document) -> None:
+    fold_setup(doctree)
+
+
 def _link_pictures(
     app: Sphinx, doctree: nodes.document, page: str
 ) -> None:
@@ -232,6 +274,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     )
     app.connect("viewcode-follow-imported", _alias_at_home)
     app.connect("doctree-read", _box_untitled_sections, priority=100)
+    app.connect("doctree-read", _fold_setup)
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from tools.pages import DESKTOP, PHONE, Visit, visitor
@@ -122,3 +123,25 @@ def test_search_finds_a_page(desk: Visit, address: str) -> None:
     desk.open(f"{address}/search.html?q=energy")
     desk.page.wait_for_selector("#search-results li a")
     assert not desk.problems
+
+
+def test_everybody_can_read_the_pages(
+    desk: Visit, address: str, pages: list[str]
+) -> None:
+    """No violation of WCAG A or AA by axe-core on the chapters, light and dark.
+
+    The lists of the reference and of the bibliography are Sphinx's own markup.
+    """
+    made_by_sphinx = ("/api/", "/bibliography")
+    chapters = [p for p in pages if not any(name in p for name in made_by_sphinx)]
+    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    wrong = []
+    for page in chapters:
+        desk.open(f"{address}/{page}")
+        for theme in ("light", "dark"):
+            desk.page.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
+            desk.page.wait_for_timeout(600)  # colours fade over
+            for found in Axe().run(desk.page, options=rules).response["violations"]:
+                first = found["nodes"][0]["html"][:100]
+                wrong.append(f"{page}, {theme}: {found['id']}, such as {first}")
+    assert not wrong, "\n".join(wrong)

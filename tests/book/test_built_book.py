@@ -110,3 +110,14 @@ def test_every_result_is_shown(
         if not page.startswith("book/ledger")
     )
     assert not [name for name in shown if name not in text]
+
+
+def test_a_page_opens_with_words(html: Path, pages: list[str]) -> None:
+    """Imports and parameters are one folded line, below the first paragraph."""
+    fold = "Imports and parameters of this page"
+    for page in pages:
+        text = (html / page).read_text("utf-8")
+        if "tag_parameters" in text or fold in text:
+            assert text.count(fold) == 1, page
+            assert "tag_parameters" not in text, page
+            assert 0 < text.find("<p>", text.find("<article")) < text.find(fold), page
