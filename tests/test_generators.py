@@ -56,7 +56,10 @@ from ebmtut.losses import (
     Pool,
     RecoveryLikelihood,
     denoising_score_matching_loss,
+    draw_rbm,
     energy_discrepancy_loss,
+    learn_rbm,
+    random_rbm,
 )
 from ebmtut.message_passing import (
     correlated_normals,
@@ -271,6 +274,7 @@ CALLS = {
     ),
     "digits_at_hand": lambda g: digits_at_hand("drawn", generator=g, n_glyphs=1),
     "drawn_faces": lambda g: drawn_faces(1, generator=g),
+    "draw_rbm": lambda g: draw_rbm("Gibbs-reset", PAIRS, 2, (1,), generator=g),
     "energy_discrepancy_loss": discrepancy(Grid()),
     "exponential": lambda g: exponential((3,), generator=g),
     "gibbs.step": gibbs_step,
@@ -294,6 +298,9 @@ CALLS = {
         LATTICE, SPINS, 1, generator=g
     ),
     "ising_samples": lambda g: ising_samples(3, 0.1, 2, n_sweeps=1, generator=g),
+    "learn_rbm": lambda g: learn_rbm(
+        X, "PMP", n_hidden=2, n_steps=1, n_sweeps=1, batch_size=2, generator=g
+    ),
     "load_digits": lambda g: load_digits(generator=g, n_glyphs=1, offline=True),
     "load_faces": lambda g: load_faces(generator=g, offline=True),
     "log_partition_importance": lambda g: log_partition_importance(
@@ -315,6 +322,7 @@ CALLS = {
         MACHINE, 2, 1, generator=g
     ),
     "random_graphs": lambda g: random_graphs("erdos-renyi", 2, 3, 4, generator=g),
+    "random_rbm": lambda g: random_rbm(2, 3, generator=g),
     "run_chain": lambda g: run_chain(gibbs(LATTICE), SPINS, 1, generator=g),
     "run_until_mixed": lambda g: run_until_mixed(
         torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import matplotlib.pyplot as plt
 import pytest
@@ -17,8 +18,9 @@ from ebmtut.experiments.pmp.chains import (
     SAMPLERS,
     draw,
     equal_sweeps,
-    learner,
-    persistent_chains,
+    start_samples,
+    sweep_samples,
+    update_samples,
     work,
 )
 from ebmtut.experiments.pmp.speeds import speeds_table
@@ -112,16 +114,17 @@ def test_unknown_samplers_are_named(method):
     with pytest.raises(InputError, match=rf"method must be .*{method}"):
         draw(method, model, 2, (1,), generator=make_generator(0))
     with pytest.raises(InputError, match=rf"method must be .*{method}"):
-        learner(method, 2, 1, generator=make_generator(0))
+        start_samples(method, 2, 3, generator=make_generator(0))
 
 
 def test_persistent_chains_go_on_and_reset_ones_do_not():
     """With couplings that freeze the chain, persistent samples stay put."""
     frozen = BoltzmannMachine(200 * torch.ones(4, 4), torch.full((4,), -300.0))
-    stay = learner("Gibbs", 20, 5, generator=make_generator(0))
-    assert torch.equal(stay(frozen), stay(frozen))
-    anew = learner("Gibbs-reset", 20, 5, generator=make_generator(0))
-    assert not torch.equal(anew(frozen), anew(frozen))
+    for method, stays in (("Gibbs", True), ("Gibbs-reset", False)):
+        generator = make_generator(0)
+        go_on = partial(sweep_samples, method=method, n_sweeps=5, generator=generator)
+        one = go_on(start_samples(method, 20, 4, generator=generator), frozen)
+        assert torch.equal(one.x, go_on(one, frozen).x) == stays
 
 
 def test_zeros_count_what_is_done_and_resume(tmp_path):
@@ -205,16 +208,17 @@ def test_single_updates_add_up_to_gibbs_sampling():
     """Many of them, in turn, have the law by enumeration."""
     generator = make_generator(0)
     model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
-    draw = persistent_chains("Gibbs", 20_000, 3, generator=generator)
+    go_on = partial(update_samples, method="Gibbs", n_updates=3, generator=generator)
+    state = start_samples("Gibbs", 20_000, 4, generator=generator)
     for _ in range(40):
-        x = draw(model)
-    found = torch.bincount(states_to_index(x), minlength=16).double()
+        state = go_on(state, model)
+    found = torch.bincount(states_to_index(state.x), minlength=16).double()
     law = exact_probabilities(model, 4).exp().double()
     assert chisquare(found.numpy(), (20_000 * law / law.sum()).numpy()).pvalue > 1e-3
     # The sites have their turn: one of the four is left out, each time another.
     for left_out in (3, 2, 1, 0):
-        before, x = x, draw(model)
-        assert (before == x).all(0).nonzero().tolist() == [[left_out]]
+        before, state = state, go_on(state, model)
+        assert (before.x == state.x).all(0).nonzero().tolist() == [[left_out]]
 
 
 def test_equal_sweeps_never_vanish():

@@ -13,11 +13,12 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.persistent import (
     PersistentConfig,
-    learner,
+    keep_noise,
     moment_error,
     run_persistent,
     sample_truth,
     spin_glass,
+    start_noise,
 )
 from ebmtut.experiments.pmp.persistent_reports import (
     persistent_table,
@@ -82,8 +83,11 @@ def test_moment_error_by_hand():
 @pytest.mark.parametrize("rho", [None, 0.0, 1.0])
 def test_frozen_noise_repeats_itself_and_fresh_noise_does_not(rho):
     fields = BoltzmannMachine(torch.zeros(8, 8), torch.zeros(8))
-    sample = learner(rho, 50, 2, generator=make_generator(0))
-    one, two = sample(fields), sample(fields)
+    generator = make_generator(0)
+    start = start_noise(rho, 50, 8, generator=generator)
+    first = keep_noise(start, fields, rho=rho, n_sweeps=2, generator=generator)
+    second = keep_noise(first, fields, rho=rho, n_sweeps=2, generator=generator)
+    one, two = first.x, second.x
     assert torch.equal(one, two) == (rho == 1.0)
     mean = float(bits_to_spins(torch.cat([one, two])).mean())
     assert abs(mean) < 5 / math.sqrt(400)

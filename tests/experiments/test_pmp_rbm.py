@@ -10,19 +10,14 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp import rbm_learning
 from ebmtut.experiments.pmp.rbm import rbm_job
 from ebmtut.experiments.pmp.rbm_data import RBMConfig, rbm_data
-from ebmtut.experiments.pmp.rbm_learning import (
-    METHODS,
-    draw_rbm,
-    learn_rbm,
-)
 from ebmtut.experiments.pmp.rbm_measures import (
     distances,
     reference,
 )
 from ebmtut.experiments.pmp.rbm_reports import rbm_table
+from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
 from ebmtut.random import bernoulli, make_generator
@@ -63,7 +58,7 @@ def test_clamped_perturb_and_map_is_an_exact_draw():
 
 
 @pytest.mark.parametrize("hidden", ["mean", "sample"])
-@pytest.mark.parametrize("method", [*METHODS, "PCD-7", "CD-20"])
+@pytest.mark.parametrize("method", [*RBM_METHODS, "PCD-7", "CD-20"])
 def test_every_method_learns_the_means(pairs, method, hidden):
     """The fixed point of learning has the data's means, whatever draws samples."""
     of_method = {
@@ -100,10 +95,10 @@ def test_the_same_seed_learns_the_same(pairs):
 
 
 def test_divergence_is_told(pairs, monkeypatch):
-    def not_a_number(method, model, n, sweeps, *, generator):
+    def not_a_number(method, model, n, sweeps, generator):
         return {sweeps[0]: torch.full((n, 10), float("nan"))}
 
-    monkeypatch.setattr(rbm_learning, "draw_rbm", not_a_number)
+    monkeypatch.setattr(rbm_learning, "_draw", not_a_number)
     learned = learn_rbm(pairs, "PMP", **SIZES, n_steps=5, generator=make_generator(0))
     assert learned.diverged
 

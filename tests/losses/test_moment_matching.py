@@ -1,9 +1,11 @@
+from typing import NamedTuple
+
 import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.exact import exact_probabilities
-from ebmtut.losses import bit_moments, match_moments
+from ebmtut.losses import bit_moments, match_moments, persistent_match_moments
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 
@@ -101,3 +103,21 @@ def test_moments_are_those_of_bits():
         bit_moments(torch.tensor([[1.0, -1.0]]))
     with pytest.raises(InputError, match=r"len\(x\) must be an integer >= 1, got 0"):
         bit_moments(torch.zeros(0, 2))
+
+
+def test_samples_go_on_from_where_they_were():
+    """The state is handed from step to step, and learning reads its bits alone."""
+
+    class Walk(NamedTuple):
+        x: torch.Tensor
+        n_moves: int
+
+    def advance(walk, model):
+        return Walk(walk.x.roll(1, 0), walk.n_moves + 1)
+
+    x = torch.tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    start = Walk(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), 0)
+    walked, end = persistent_match_moments(x, advance, start, n_steps=7)
+    assert end.n_moves == 7 and start.n_moves == 0
+    same = match_moments(x, lambda model: start.x, n_steps=7)
+    assert torch.equal(walked.weight, same.weight) and walked.weight[0, 1] > 0

@@ -14,7 +14,12 @@ from ebmtut.losses.kolmogorov import (
     kolmogorov_variance_loss,
     log_partition_slope,
 )
-from ebmtut.losses.moment_matching import bit_moments, match_moments
+from ebmtut.losses.moment_matching import (
+    Samples,
+    bit_moments,
+    match_moments,
+    persistent_match_moments,
+)
 from ebmtut.losses.perturbations import (
     Bernoulli,
     Grid,
@@ -23,6 +28,15 @@ from ebmtut.losses.perturbations import (
     Pool,
 )
 from ebmtut.losses.pseudo_likelihood import pseudo_likelihood_loss
+from ebmtut.losses.rbm_learning import (
+    RBM_METHODS,
+    LearnedRBM,
+    check_rbm_method,
+    draw_rbm,
+    learn_rbm,
+    random_rbm,
+    sweeps_of_chain,
+)
 from ebmtut.losses.recovery_likelihood import (
     DenoisingScoreMatching,
     RecoveryLikelihood,
@@ -31,24 +45,33 @@ from ebmtut.losses.recovery_likelihood import (
 )
 
 __all__ = [
+    "RBM_METHODS",
     "Bernoulli",
     "DenoisingScoreMatching",
     "DirectedNeighborhood",
     "Grid",
+    "LearnedRBM",
     "Negatives",
     "PersistentChains",
     "Perturbation",
     "Pool",
     "RecoveryLikelihood",
+    "Samples",
     "bit_moments",
+    "check_rbm_method",
     "contrastive_divergence_loss",
     "denoising_score_matching_loss",
+    "draw_rbm",
     "energy_discrepancy_loss",
     "kolmogorov_residual",
     "kolmogorov_variance_loss",
+    "learn_rbm",
     "log_partition_slope",
     "match_moments",
+    "persistent_match_moments",
     "pseudo_likelihood_loss",
+    "random_rbm",
     "recovery_likelihood_loss",
     "stabilized_log_mean_exp",
+    "sweeps_of_chain",
 ]

@@ -8,6 +8,7 @@ data's mean sufficient statistics and the model's, whatever sampler finds these.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -18,7 +19,25 @@ from ebmtut.checks import DivergenceError, check_range
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.tensor_checks import check_bits
 
-__all__ = ["bit_moments", "match_moments"]
+__all__ = ["Samples", "bit_moments", "match_moments", "persistent_match_moments"]
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """What learning reads of the samples' state."""
+
+    @property
+    def x(self) -> Tensor:
+        """Bits, (n, n_sites)."""
+
+
+State = TypeVar("State", bound=Samples)
+
+
+class _Drawn(NamedTuple):
+    """Samples that leave nothing to go on from."""
+
+    x: Tensor
 
 
 def bit_moments(
@@ -41,15 +60,13 @@ def bit_moments(
     return _moments(x)
 
 
-def _moments(
-    x: Float[Tensor, "batch n_sites"],
-) -> tuple[Float[Tensor, " n_sites"], Float[Tensor, "n_sites n_sites"]]:
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.mean(0), x.T @ x / len(x)
 
 
 def match_moments(
     x: Float[Tensor, "batch n_sites"],
-    sample: Callable[[BoltzmannMachine], Float[Tensor, "n_chains n_sites"]],
+    sample: Callable[[BoltzmannMachine], Tensor],
     *,
     n_steps: int,
     learning_rate: float = 1e-3,
@@ -58,15 +75,15 @@ def match_moments(
     progress: bool = False,
     label: str = "learning",
 ) -> BoltzmannMachine:
-    """Learn weights and biases from data, starting at zero.
+    """Learn weights and biases from data, starting at zero, with fresh samples.
 
     Parameters
     ----------
     x
         All data, bits; its exact moments are matched.
     sample
-        Gives bits of the model, called once a step: a sampler, which may remember
-        its last state.
+        ``sample(model) -> bits (n, n_sites)``, called once a step. Samples that
+        go on from step to step take :func:`persistent_match_moments`.
     n_steps, learning_rate
         Of Adam.
     penalty
@@ -75,6 +92,8 @@ def match_moments(
         Called with (step, model) after every step.
     progress
         Whether to show a progress bar, named ``label``.
+    label
+        What is learned, for the bar and for a message.
 
     Raises
     ------
@@ -82,6 +101,58 @@ def match_moments(
         If ``x`` is not made of bits or empty, or a number lies out of its range.
     DivergenceError
         As soon as the samples are not finite; the weights never become so.
+    """
+
+    def afresh(state: Samples, model: BoltzmannMachine) -> _Drawn:
+        return _Drawn(sample(model))
+
+    model, _ = persistent_match_moments(
+        x,
+        afresh,
+        _Drawn(x),
+        n_steps=n_steps,
+        learning_rate=learning_rate,
+        penalty=penalty,
+        on_step=on_step,
+        progress=progress,
+        label=label,
+    )
+    return model
+
+
+def persistent_match_moments(
+    x: Float[Tensor, "batch n_sites"],
+    advance: Callable[[State, BoltzmannMachine], State],
+    state: State,
+    *,
+    n_steps: int,
+    learning_rate: float = 1e-3,
+    penalty: float = 0.0,
+    on_step: Callable[[int, BoltzmannMachine], None] | None = None,
+    progress: bool = False,
+    label: str = "learning",
+) -> tuple[BoltzmannMachine, State]:
+    """Learn as :func:`match_moments` does, with samples that go on.
+
+    Parameters
+    ----------
+    x, n_steps, learning_rate, penalty, on_step, progress, label
+        As for :func:`match_moments`.
+    advance
+        ``advance(state, model) -> state``, called once a step: chains, or
+        :func:`~ebmtut.message_passing.persistent_perturb_and_max_product`.
+    state
+        Where the samples are before the first step; has the bits ``x``.
+
+    Returns
+    -------
+    tuple
+        The model, and the state that the samples have come to.
+
+    Raises
+    ------
+    InputError, DivergenceError
+        As :func:`match_moments`.
     """
     check_range("n_steps", n_steps, low=0, integer=True)
     check_range("learning_rate", learning_rate, low=0)
@@ -93,7 +164,8 @@ def match_moments(
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     for step in tqdm(range(n_steps), desc=label, disable=not progress):
-        sample_mean, sample_second = _moments(sample(model))
+        state = advance(state, model)
+        sample_mean, sample_second = _moments(state.x)
         # Its diagonal holds the means: one look sees all of them.
         if not sample_second.isfinite().all():
             raise DivergenceError(
@@ -108,4 +180,4 @@ def match_moments(
         optimizer.step()
         if on_step is not None:
             on_step(step, model)
-    return model
+    return model, state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,12 +17,14 @@ __all__ = [
     "CHAINS",
     "METHODS",
     "SAMPLERS",
+    "Chains",
     "Work",
     "draw",
     "equal_sweeps",
-    "learner",
-    "persistent_chains",
     "start_bits",
+    "start_samples",
+    "sweep_samples",
+    "update_samples",
     "work",
 ]
 
@@ -138,55 +139,65 @@ def draw(
     return seen
 
 
-def learner(
-    method: str, n_chains: int, n_sweeps: int, *, generator: torch.Generator
-) -> Callable[[BoltzmannMachine], Tensor]:
-    """Make the negative phase of learning: a function from models to samples."""
+class Chains(NamedTuple):
+    """Samples of learning, and the single-site updates that each has had.
+
+    Attributes
+    ----------
+    x
+        Bits, shape (n_chains, n_sites).
+    n_updates
+        Counted by `update_samples`, which visits sites in turn.
+    """
+
+    x: Tensor
+    n_updates: int = 0
+
+
+def start_samples(
+    method: str, n_chains: int, n_sites: int, *, generator: torch.Generator
+) -> Chains:
+    """Place chains that go on by coins; what is drawn afresh has no start."""
     check_choice("method", method, METHODS)
-    if method == "LP" or method.startswith("PMP") or method.endswith("-reset"):
-
-        def fresh(model: BoltzmannMachine) -> Tensor:
-            return draw(method, model, n_chains, (n_sweeps,), generator=generator)[
-                n_sweeps
-            ]
-
-        return fresh
-    chains: list[Tensor] = []
-
-    def persistent(model: BoltzmannMachine) -> Tensor:
-        if not chains:
-            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
-        chains[0] = advance(method, model, chains[0], n_sweeps, generator=generator)
-        return chains[0]
-
-    return persistent
+    if method in CHAINS:
+        return Chains(start_bits(n_chains, n_sites, generator=generator))
+    return Chains(torch.zeros(n_chains, n_sites))
 
 
-def persistent_chains(
-    method: str, n_chains: int, n_updates: int, *, generator: torch.Generator
-) -> Callable[[BoltzmannMachine], Tensor]:
-    """Make a negative phase whose chains go on by single-site updates.
+def sweep_samples(
+    state: Chains,
+    model: BoltzmannMachine,
+    *,
+    method: str,
+    n_sweeps: int,
+    generator: torch.Generator,
+) -> Chains:
+    """Take a negative phase of learning: by sweeps that go on, or afresh."""
+    if method in CHAINS:
+        return Chains(advance(method, model, state.x, n_sweeps, generator=generator))
+    n = len(state.x)
+    return Chains(draw(method, model, n, (n_sweeps,), generator=generator)[n_sweeps])
+
+
+def update_samples(
+    state: Chains,
+    model: BoltzmannMachine,
+    *,
+    method: str,
+    n_updates: int,
+    generator: torch.Generator,
+) -> Chains:
+    """Take a negative phase whose chains go on by single-site updates.
 
     "Gibbs" visits the sites in turn, "GWG" picks them.
     """
-    chains: list[Tensor] = []
-    n_done = 0
-
-    def go_on(model: BoltzmannMachine) -> Tensor:
-        nonlocal n_done
-        if not chains:
-            chains.append(start_bits(n_chains, model.n_sites, generator=generator))
-        x = chains[0]
-        if method == "GWG":
-            x = boltzmann_gwg(model, x, n_updates, generator=generator)
-        else:
-            sites = torch.arange(n_done, n_done + n_updates) % model.n_sites
-            x = redraw_bits(model, x, sites, generator=generator)
-        n_done += n_updates
-        chains[0] = x
-        return x
-
-    return go_on
+    done = state.n_updates + n_updates
+    if method == "GWG":
+        return Chains(
+            boltzmann_gwg(model, state.x, n_updates, generator=generator), done
+        )
+    sites = torch.arange(state.n_updates, done) % model.n_sites
+    return Chains(redraw_bits(model, state.x, sites, generator=generator), done)
 
 
 def redraw_bits(

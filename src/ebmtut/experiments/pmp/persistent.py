@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,18 @@ from ebmtut.experiments.jobs import (
     scalars_of,
     seeded_jobs,
 )
-from ebmtut.experiments.pmp import chains
+from ebmtut.experiments.pmp.chains import (
+    Chains,
+    start_bits,
+    start_samples,
+    sweep_samples,
+)
 from ebmtut.experiments.pmp.persistent_reports import (
     check_persistent,
     draw_persistent,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.losses import bit_moments, match_moments
+from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
     PersistentState,
     persistent_perturb_and_max_product,
@@ -50,11 +55,12 @@ from ebmtut.states import enumerate_states
 __all__ = [
     "PERSISTENT",
     "PersistentConfig",
-    "learner",
+    "keep_noise",
     "moment_error",
     "run_persistent",
     "sample_truth",
     "spin_glass",
+    "start_noise",
 ]
 
 # Up to this size the states are listed: data are exact draws, moments exact.
@@ -147,7 +153,7 @@ def sample_truth(
         drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
         moments = states.T @ (probs[:, None] * states)
         return states[drawn].float(), moments.float()
-    x = chains.start_bits(2 * n, n_sites, generator=generator)
+    x = start_bits(2 * n, n_sites, generator=generator)
     x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
     return x[:n], bit_moments(x[n:])[1]
 
@@ -158,23 +164,33 @@ def moment_error(second: Tensor, moments: Tensor) -> float:
     return float((second - moments)[i, j].square().mean().sqrt())
 
 
-def learner(
-    rho: float | None, n_chains: int, n_sweeps: int, *, generator: torch.Generator
-) -> Callable[[BoltzmannMachine], Tensor]:
-    """Make a sampler for learning: PMP if ``rho`` is None, else persistent PMP."""
+def start_noise(
+    rho: float | None, n_chains: int, n_sites: int, *, generator: torch.Generator
+) -> Chains | PersistentState:
+    """Start the samples of learning: PMP's if ``rho`` is None, else persistent."""
     if rho is None:
-        return chains.learner("PMP", n_chains, n_sweeps, generator=generator)
-    states: list[PersistentState] = []
+        return start_samples("PMP", n_chains, n_sites, generator=generator)
+    free = BoltzmannMachine(torch.zeros(n_sites, n_sites), torch.zeros(n_sites))
+    return start_persistent(free, n_chains, generator=generator)
 
-    def sample(model: BoltzmannMachine) -> Tensor:
-        if not states:
-            states.append(start_persistent(model, n_chains, generator=generator))
-        states[0] = persistent_perturb_and_max_product(
-            model, states[0], n_sweeps, rho=rho, generator=generator
+
+def keep_noise(
+    state: Chains | PersistentState,
+    model: BoltzmannMachine,
+    *,
+    rho: float | None,
+    n_sweeps: int,
+    generator: torch.Generator,
+) -> Chains | PersistentState:
+    """Take a negative phase: PMP if ``rho`` is None, else persistent PMP."""
+    if isinstance(state, Chains):
+        return sweep_samples(
+            state, model, method="PMP", n_sweeps=n_sweeps, generator=generator
         )
-        return states[0].x
-
-    return sample
+    assert rho is not None
+    return persistent_perturb_and_max_product(
+        model, state, n_sweeps, rho=rho, generator=generator
+    )
 
 
 def persistent_job(
@@ -193,24 +209,31 @@ def persistent_job(
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
     x, moments = sample_truth(truth, config.n_data, generator=generator)
-    sample = learner(rho, config.n_chains, n_sweeps, generator=generator)
+    advance = partial(keep_noise, rho=rho, n_sweeps=n_sweeps, generator=generator)
     start = time.perf_counter()
-    model = match_moments(
-        x, sample, n_steps=config.n_steps, learning_rate=config.learning_rate
+    model, state = persistent_match_moments(
+        x,
+        advance,
+        start_noise(rho, config.n_chains, n_sites, generator=generator),
+        n_steps=config.n_steps,
+        learning_rate=config.learning_rate,
     )
     seconds = time.perf_counter() - start
     fresh = perturb_and_max_product(
         model, config.n_judged, config.judged_sweeps, generator=generator
     )
     n_rounds = config.n_judged // config.n_chains
-    own = torch.cat([sample(model) for _ in range(n_rounds)])
+    own = []
+    for _ in range(n_rounds):
+        state = advance(state, model)
+        own.append(state.x)
     few = min(1000, len(fresh), len(x))
     squared = mmd(fresh[:few], x[:few], kernel="average_hamming", statistic="v")
     n_messages = n_sites * (n_sites - 1) * config.n_chains
     return Outcome(
         {
             "error": moment_error(bit_moments(fresh)[1], moments),
-            "own error": moment_error(bit_moments(own)[1], moments),
+            "own error": moment_error(bit_moments(torch.cat(own))[1], moments),
             "log MMD^2": math.log(squared),
             "updates": float(config.n_steps * n_sweeps * n_messages),
             "seconds": seconds,

@@ -19,11 +19,6 @@ from ebmtut.experiments.jobs import (
     seeded_jobs,
 )
 from ebmtut.experiments.pmp.rbm_data import RBMConfig, rbm_data
-from ebmtut.experiments.pmp.rbm_learning import (
-    draw_rbm,
-    learn_rbm,
-    random_rbm,
-)
 from ebmtut.experiments.pmp.rbm_measures import (
     distances,
     distances_of_data,
@@ -38,6 +33,7 @@ from ebmtut.experiments.pmp.rbm_reports import (
     draw_twos,
 )
 from ebmtut.experiments.registry import Experiment
+from ebmtut.losses import draw_rbm, learn_rbm, random_rbm
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 

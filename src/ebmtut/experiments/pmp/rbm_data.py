@@ -12,7 +12,7 @@ from torch.nn.functional import max_pool2d
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.pmp.rbm_learning import check_method
+from ebmtut.losses import check_rbm_method
 from ebmtut.random import make_generator
 
 __all__ = ["RBMConfig", "rbm_data"]
@@ -76,9 +76,9 @@ class RBMConfig:
 
     def __post_init__(self) -> None:
         for method in (*self.methods, *self.n_sweeps_of):
-            check_method("methods", method)
+            check_rbm_method("methods", method)
         for sampler in self.samplers:
-            check_method("samplers", sampler, "own")
+            check_rbm_method("samplers", sampler, "own")
         check_choice("source", self.source, SOURCES)
         check_choice("optimizer", self.optimizer, ("adam", "sgd"))
         check_choice("hidden", self.hidden, ("mean", "sample"))

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp.chains import Work, work
-from ebmtut.experiments.pmp.rbm_learning import sweeps_of_chain
 from ebmtut.experiments.verdicts import Verdict, claim, compare
+from ebmtut.losses import sweeps_of_chain
 from ebmtut.plotting import COLORS, figure_size, image_grid
 from ebmtut.results import Result
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,17 @@ from ebmtut.experiments.pmp.chains import (
     CHAINS,
     draw,
     equal_sweeps,
-    learner,
-    persistent_chains,
     start_bits,
+    start_samples,
+    sweep_samples,
+    update_samples,
 )
 from ebmtut.experiments.pmp.structured_reports import (
     check_structured,
     draw_structured,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.losses import match_moments
+from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -176,15 +177,16 @@ def structured_job(
         sweeps, n_chains = amount, config.n_chains
     else:
         sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
-    sample = (
-        persistent_chains(method, n_chains, amount, generator=generator)
+    advance = (
+        partial(update_samples, n_updates=amount)
         if method in CHAINS
-        else learner(method, n_chains, sweeps, generator=generator)
+        else partial(sweep_samples, n_sweeps=sweeps)
     )
     began = time.process_time()
-    model = match_moments(
+    model, _ = persistent_match_moments(
         x,
-        sample,
+        partial(advance, method=method, generator=generator),
+        start_samples(method, n_chains, n_sites, generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         penalty=config.penalty,

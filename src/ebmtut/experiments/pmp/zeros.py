@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -26,7 +27,8 @@ from ebmtut.experiments.pmp.chains import (
     METHODS,
     SAMPLERS,
     draw,
-    learner,
+    start_samples,
+    sweep_samples,
     work,
 )
 from ebmtut.experiments.pmp.zeros_reports import (
@@ -34,7 +36,7 @@ from ebmtut.experiments.pmp.zeros_reports import (
     draw_mmd,
 )
 from ebmtut.experiments.registry import Experiment
-from ebmtut.losses import match_moments
+from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -122,9 +124,15 @@ def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
     generator = make_generator(seed)
     n_chains = config.n_chains_of.get(method, config.n_chains)
     start = time.process_time()
-    model = match_moments(
+    model, _ = persistent_match_moments(
         x,
-        learner(method, n_chains, config.n_sweeps, generator=generator),
+        partial(
+            sweep_samples,
+            method=method,
+            n_sweeps=config.n_sweeps,
+            generator=generator,
+        ),
+        start_samples(method, n_chains, x.shape[1], generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         label=f"{method} zeros",

@@ -1,6 +1,7 @@
 """Learning restricted Boltzmann machines: Algorithm 1, and its rivals.
 
-They differ in one line, where samples of the current model come from.
+Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1 and Section 5.4. The
+methods differ in one line, where samples of the current model come from.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
@@ -25,9 +27,9 @@ from ebmtut.samplers import block_gibbs
 from ebmtut.tensor_checks import check_bits
 
 __all__ = [
-    "METHODS",
-    "Learned",
-    "check_method",
+    "RBM_METHODS",
+    "LearnedRBM",
+    "check_rbm_method",
     "draw_rbm",
     "learn_rbm",
     "random_rbm",
@@ -37,7 +39,7 @@ __all__ = [
 #: Where samples of the model come from, by the name that figures give it. Chains
 #: of "Gibbs-reset" start at random at each update, those of "CD-k" at the minibatch,
 #: those of "PCD-k" where they were; the latter two make k sweeps, any k from 1 on.
-METHODS = (
+RBM_METHODS = (
     "PMP",
     "Gibbs-reset",
     "PCD-1",
@@ -48,85 +50,15 @@ METHODS = (
 )
 
 
-class Learned(NamedTuple):
-    """A learned model, and whether learning ran to its end."""
+class LearnedRBM(NamedTuple):
+    """A learned model, and whether learning stopped before its end."""
 
     model: RBM
     diverged: bool
 
 
-def check_method(name: str, method: str, *others: str) -> None:
-    """Raise InputError unless it is one of `METHODS`, "PCD-k", "CD-k" or another."""
-    if sweeps_of_chain(method) is None:
-        check_choice(name, method, (*METHODS, *others))
-
-
-def sweeps_of_chain(method: str) -> int | None:
-    """Return the k of "PCD-k" and of "CD-k"."""
-    found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
-    return int(found[1]) if found else None
-
-
-def random_rbm(
-    n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
-) -> RBM:
-    """Draw a learnable model: weights N(0, scale^2), biases N(0, 1)."""
-    check_generator(generator)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    weight = scale * normal(n_hidden, n_visible)
-    return RBM(weight, normal(n_hidden), normal(n_visible), learnable=True)
-
-
-def draw_rbm(
-    method: str,
-    model: RBM,
-    n: int,
-    sweeps: Sequence[int],
-    *,
-    generator: torch.Generator,
-) -> dict[int, Tensor]:
-    """Draw samples from scratch, looking at them after each number of sweeps.
-
-    Returns
-    -------
-    dict of int to Tensor
-        Bits, visible units first, shape (n, n_visible + n_hidden), by number of
-        sweeps. A chain's are the same chains, later; those of the perturbed
-        methods are independent runs.
-
-    Raises
-    ------
-    InputError
-        If the method is none of `METHODS`, "PCD-k" and "CD-k", all of whose chains
-        start at random here.
-    """
-    check_method("method", method)
-    if method == "PMP":
-        return {
-            k: perturb_and_max_product(model, n, k, generator=generator) for k in sweeps
-        }
-    if method == "coordinate descent":
-        return {
-            k: perturb_and_coordinate_descent(model, n, k, generator=generator)
-            for k in sweeps
-        }
-    if method == "LP":
-        # The solver goes to the end, whatever the number of sweeps.
-        relaxed = perturb_and_map_lp(model, n, generator=generator)
-        return dict.fromkeys(sweeps, relaxed.x.float())
-    v = bernoulli(torch.full((n, model.n_visible), 0.5), generator=generator)
-    seen, done = {}, 0
-    for k in sorted(sweeps):
-        seen[k] = block_gibbs(model, v, k - done, generator=generator)
-        v, done = seen[k][:, : model.n_visible], k
-    return seen
-
-
 def learn_rbm(
-    x: Tensor,
+    x: Float[Tensor, "n_data n_visible"],
     method: str,
     *,
     n_hidden: int,
@@ -140,7 +72,7 @@ def learn_rbm(
     on_step: Callable[[int, RBM], None] | None = None,
     progress: bool = False,
     generator: torch.Generator,
-) -> Learned:
+) -> LearnedRBM:
     """Learn by the difference of two averages of h v': data's minus model's.
 
     Given v the hidden units are independent, so that perturb-and-MAP with the
@@ -148,32 +80,32 @@ def learn_rbm(
 
     Parameters
     ----------
-    x : Tensor
-        Data, bits, shape (n_data, n_visible). The model is of single precision.
-    method : str
-        One of `METHODS`, or "PCD-k" or "CD-k" for any k: what draws the samples
-        of the negative phase.
-    n_hidden, n_steps : int
+    x
+        Data, bits. The model is of single precision.
+    method
+        One of `RBM_METHODS`, or "PCD-k" or "CD-k" for any k: what draws the
+        samples of the negative phase.
+    n_hidden, n_steps
         Hidden units, and updates.
-    n_sweeps : int
+    n_sweeps
         Sweeps a sample takes; "PCD-k" and "CD-k" bring their own.
-    batch_size, n_chains : int
+    batch_size, n_chains
         Data and samples an update; "CD-k" has a sample for each datum instead.
     learning_rate, optimizer
         Of Adam or of plain gradient descent.
-    hidden : {"mean", "sample"}
+    hidden
         "sample": hidden units are what was drawn, as in Algorithm 1.
         "mean": their means given v, in both phases, as in the authors' program.
-    on_step : callable, optional
+    on_step
         Called with (step, model) after every update.
-    progress : bool
+    progress
         Whether to show a progress bar.
-    generator : torch.Generator
+    generator
         Source of the start, the minibatches and the samples.
 
     Returns
     -------
-    Learned
+    LearnedRBM
         Learning stops early, and says so, once a weight is not finite.
 
     Raises
@@ -182,7 +114,7 @@ def learn_rbm(
         If an argument is out of range.
     """
     check_bits("x", x)
-    check_method("method", method)
+    check_rbm_method("method", method)
     check_choice("optimizer", optimizer, ("adam", "sgd"))
     check_choice("hidden", hidden, ("mean", "sample"))
     for name, value in (
@@ -202,8 +134,7 @@ def learn_rbm(
     optim = steps(model.parameters(), lr=learning_rate)
     k = sweeps_of_chain(method)
     if method.startswith("PCD-"):
-        fair = torch.full((n_chains, x.shape[1]), 0.5)
-        chains = bernoulli(fair, generator=generator)
+        chains = _coins(n_chains, x.shape[1], generator)
     for step in tqdm(range(n_steps), desc=method, disable=not progress):
         pick = torch.randint(len(x), (batch_size,), generator=generator)
         with torch.no_grad():
@@ -212,10 +143,9 @@ def learn_rbm(
             if hidden == "sample":
                 h = bernoulli(h, generator=generator)
             if k is None:
-                drawn = draw_rbm(
-                    method, model, n_chains, (n_sweeps,), generator=generator
-                )
-                sampled = drawn[n_sweeps]
+                sampled = _draw(method, model, n_chains, (n_sweeps,), generator)[
+                    n_sweeps
+                ]
             else:
                 start = v if method.startswith("CD-") else chains
                 sampled = block_gibbs(model, start, k, generator=generator)
@@ -232,7 +162,131 @@ def learn_rbm(
             parameter.grad = gradient
         optim.step()
         if not model.weight.isfinite().all():
-            return Learned(model, diverged=True)
+            return LearnedRBM(model, diverged=True)
         if on_step is not None:
             on_step(step, model)
-    return Learned(model, diverged=False)
+    return LearnedRBM(model, diverged=False)
+
+
+def draw_rbm(
+    method: str,
+    model: RBM,
+    n: int,
+    sweeps: Sequence[int],
+    *,
+    generator: torch.Generator,
+) -> dict[int, Float[Tensor, "n n_units"]]:
+    """Draw samples from scratch, looking at them after each number of sweeps.
+
+    Parameters
+    ----------
+    method
+        One of `RBM_METHODS`, "PCD-k" or "CD-k"; all chains start at random here.
+    model
+        What to sample from.
+    n
+        Samples.
+    sweeps
+        When to look, 1 or more each.
+    generator
+        Source of noise and starts.
+
+    Returns
+    -------
+    dict
+        Bits, visible units first, by number of sweeps. A chain's are the same
+        chains, later; those of the perturbed methods are independent runs.
+
+    Raises
+    ------
+    InputError
+        If the method has another name.
+    """
+    check_rbm_method("method", method)
+    check_generator(generator)
+    return _draw(method, model, n, sweeps, generator)
+
+
+def _draw(
+    method: str, model: RBM, n: int, sweeps: Sequence[int], generator: torch.Generator
+) -> dict[int, Tensor]:
+    """Do what `draw_rbm` does."""
+    if method == "PMP":
+        return {
+            k: perturb_and_max_product(model, n, k, generator=generator) for k in sweeps
+        }
+    if method == "coordinate descent":
+        return {
+            k: perturb_and_coordinate_descent(model, n, k, generator=generator)
+            for k in sweeps
+        }
+    if method == "LP":
+        # The solver goes to the end, whatever the number of sweeps.
+        relaxed = perturb_and_map_lp(model, n, generator=generator)
+        return dict.fromkeys(sweeps, relaxed.x.float())
+    v, done = _coins(n, model.n_visible, generator), 0
+    seen = {}
+    for k in sorted(sweeps):
+        seen[k] = block_gibbs(model, v, k - done, generator=generator)
+        v, done = seen[k][:, : model.n_visible], k
+    return seen
+
+
+def random_rbm(
+    n_hidden: int, n_visible: int, *, scale: float = 0.01, generator: torch.Generator
+) -> RBM:
+    """Draw a learnable model: weights N(0, scale^2), biases N(0, 1).
+
+    Parameters
+    ----------
+    n_hidden, n_visible
+        Units of each layer.
+    scale
+        Standard deviation of the weights.
+    generator
+        Source of the normals, on the CPU.
+    """
+    check_generator(generator)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    weight = scale * normal(n_hidden, n_visible)
+    return RBM(weight, normal(n_hidden), normal(n_visible), learnable=True)
+
+
+def check_rbm_method(name: str, method: str, *others: str) -> None:
+    """Require one of `RBM_METHODS`, "PCD-k", "CD-k" or another that is named.
+
+    Parameters
+    ----------
+    name
+        Name of the argument, for the message.
+    method
+        What to check.
+    *others
+        Further names that are allowed.
+
+    Raises
+    ------
+    InputError
+        If it is none of them.
+    """
+    if sweeps_of_chain(method) is None:
+        check_choice(name, method, (*RBM_METHODS, *others))
+
+
+def sweeps_of_chain(method: str) -> int | None:
+    """Return the k of "PCD-k" and of "CD-k", None for others.
+
+    Parameters
+    ----------
+    method
+        Its name.
+    """
+    found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
+    return int(found[1]) if found else None
+
+
+def _coins(n: int, n_sites: int, generator: torch.Generator) -> Tensor:
+    return bernoulli(torch.full((n, n_sites), 0.5), generator=generator)
