@@ -79,6 +79,7 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
 _ABOUT = {"__annotations__", "__doc__", "__firstlineno__", "__module__", "__dict__"}
 _ABOUT |= {"__dataclass_fields__", "__dataclass_params__", "__match_args__"}
 _ABOUT |= {"__parameters__", "__orig_bases__", "__weakref__", "__static_attributes__"}
+_ABOUT |= {"__slotnames__"}  # left by the first copy of an instance
 
 
 def _unwrapped(value: Any) -> Any:
