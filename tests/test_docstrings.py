@@ -26,7 +26,6 @@ TO_CONVERT = {
     "flows",
     "ledger",
     "losses/kolmogorov.py",
-    "message_passing",
     "metrics/frechet.py",
     "metrics/image_judge.py",
     "paths.py",
@@ -35,7 +34,6 @@ TO_CONVERT = {
     "samplers/ais.py",
     "samplers/graphs.py",
     "training",
-    "transport",
     "widgets",
 }
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
@@ -30,43 +31,47 @@ class Deconvolution:
 
     Attributes
     ----------
-    locations : Tensor
-        S, bits of shape (n_images, n_features, rows, columns).
-    features : Tensor
-        W, bits of shape (n_features, feature_rows, feature_columns).
-    location_beliefs, feature_beliefs : Tensor
-        Log-odds of the same shapes; a bit is 1 where they are positive.
-    changes : Tensor
-        Largest change of a feature's belief in each sweep, shape (n_sweeps,).
+    locations
+        S, bits.
+    features
+        W, bits.
+    location_beliefs
+        Log-odds; a location is 1 where they are positive.
+    feature_beliefs
+        The same of the features.
+    changes
+        Largest change of a feature's belief in each sweep.
     """
 
-    locations: Tensor
-    features: Tensor
-    location_beliefs: Tensor
-    feature_beliefs: Tensor
-    changes: Tensor
+    locations: Float[Tensor, "n_images n_features rows columns"]
+    features: Float[Tensor, "n_features feature_rows feature_columns"]
+    location_beliefs: Float[Tensor, "n_images n_features rows columns"]
+    feature_beliefs: Float[Tensor, "n_features feature_rows feature_columns"]
+    changes: Float[Tensor, " n_sweeps"]
 
     @property
-    def images(self) -> Tensor:
-        """What the locations and features make, (n_images, height, width)."""
+    def images(self) -> Float[Tensor, "n_images height width"]:
+        """What the locations and features make."""
         return binary_convolution(self.locations, self.features)
 
 
-def binary_convolution(locations: Tensor, features: Tensor) -> Tensor:
+def binary_convolution(
+    locations: Float[Tensor, "n_images n_features rows columns"],
+    features: Float[Tensor, "n_features feature_rows feature_columns"],
+) -> Float[Tensor, "n_images height width"]:
     """Place features at locations; where any of them is black, the image is.
 
     Parameters
     ----------
-    locations : Tensor
-        Bits, shape (n_images, n_features, rows, columns), floating.
-    features : Tensor
-        Bits, shape (n_features, feature_rows, feature_columns).
+    locations
+        Bits.
+    features
+        Bits.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n_images, rows + feature_rows - 1,
-        columns + feature_columns - 1).
+    images
+        Bits; rows + feature_rows - 1 high, columns + feature_columns - 1 wide.
 
     Raises
     ------
@@ -79,7 +84,9 @@ def binary_convolution(locations: Tensor, features: Tensor) -> Tensor:
     return (counts[:, 0] > 0.5).to(locations)
 
 
-def check_images(images: Tensor, feature_shape: tuple[int, int]) -> None:
+def check_images(
+    images: Float[Tensor, "n_images height width"], feature_shape: tuple[int, int]
+) -> None:
     """Raise InputError unless images are bits, and no smaller than a feature."""
     check_shape("images", images, (None, None, None))
     if images.dtype not in (torch.float32, torch.float64):

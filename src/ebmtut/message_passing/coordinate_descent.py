@@ -5,6 +5,7 @@ to its best value given the rest, and stops at the first local optimum.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -21,8 +22,8 @@ def perturb_and_coordinate_descent(
     n_steps: int,
     *,
     generator: torch.Generator,
-    start: Tensor | None = None,
-) -> Tensor:
+    start: Float[Tensor, "n_samples _"] | None = None,
+) -> Float[Tensor, "n_samples n_units"]:
     """Sample by perturbing the biases and descending the perturbed energy.
 
     A step of an RBM sets all hidden units, then all visible ones; a step of a
@@ -32,23 +33,22 @@ def perturb_and_coordinate_descent(
 
     Parameters
     ----------
-    model : BoltzmannMachine or RBM
+    model
         The model.
-    n_samples : int
+    n_samples
         Number of samples, each with a perturbation of its own.
-    n_steps : int
+    n_steps
         Steps of descent.
-    generator : torch.Generator
+    generator
         Source of the logistic noise and of the start, on the model's device.
-    start : Tensor, optional
+    start
         Where to start: the sites of a Boltzmann machine, the visible units of
-        an RBM, bits of shape (n_samples, any); fair coins if not given.
+        an RBM, bits, a row a sample; fair coins if not given.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n_samples, n_sites); of an RBM the visible units and then
-        the hidden ones, (n_samples, n_visible + n_hidden).
+    x
+        Bits; of an RBM the visible units and then the hidden ones.
 
     Raises
     ------

@@ -4,6 +4,7 @@ The plain version here and the compiled one send the same messages.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
@@ -21,14 +22,14 @@ __all__ = ["deconvolve", "deconvolve_reference"]
 
 
 def deconvolve(
-    images: Tensor,
-    location_unaries: Tensor,
-    feature_unaries: Tensor,
+    images: Float[Tensor, "n_images height width"],
+    location_unaries: Float[Tensor, "n_images n_features rows columns"],
+    feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
     n_sweeps: int,
     *,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
-    start: Tensor | None = None,
+    start: Float[Tensor, "n_features feature_rows feature_columns"] | None = None,
 ) -> Deconvolution:
     """Find probable locations and features by parallel, damped max-product.
 
@@ -37,27 +38,22 @@ def deconvolve(
 
     Parameters
     ----------
-    images : Tensor
-        Bits, shape (n_images, height, width), float32 or float64.
-    location_unaries : Tensor
-        Log-odds of the locations, shape (n_images, n_features,
-        height - feature_rows + 1, width - feature_columns + 1).
-    feature_unaries : Tensor
-        Log-odds of the features' pixels, shape (n_features, feature_rows,
-        feature_columns).
-    n_sweeps : int
+    images
+        Bits, float32 or float64.
+    location_unaries
+        Log-odds of the locations: rows is height - feature_rows + 1, columns is
+        width - feature_columns + 1.
+    feature_unaries
+        Log-odds of the features' pixels.
+    n_sweeps
         Updates of all messages.
-    damping : float
+    damping
         Part of the old message that is kept, in [0, 1); the paper's alpha.
-    evidence : float
+    evidence
         Log-odds of an observed pixel, positive and finite.
-    start : Tensor, optional
-        Added to the features' beliefs in the first sweep only, of the shape
-        of ``feature_unaries``: another start of the same problem.
-
-    Returns
-    -------
-    Deconvolution
+    start
+        Added to the features' beliefs in the first sweep only: another start of
+        the same problem.
 
     Raises
     ------
@@ -105,14 +101,14 @@ def deconvolve(
 
 @torch.no_grad()
 def deconvolve_reference(
-    images: Tensor,
-    location_unaries: Tensor,
-    feature_unaries: Tensor,
+    images: Float[Tensor, "n_images height width"],
+    location_unaries: Float[Tensor, "n_images n_features rows columns"],
+    feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
     n_sweeps: int,
     *,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
-    start: Tensor | None = None,
+    start: Float[Tensor, "n_features feature_rows feature_columns"] | None = None,
 ) -> Deconvolution:
     """Do what :func:`deconvolve` does in plain torch, on any device.
 
@@ -171,13 +167,13 @@ def _decode(s_beliefs: Tensor, w_beliefs: Tensor, changes: Tensor) -> Deconvolut
 
 
 def _check(
-    images: Tensor,
-    location_unaries: Tensor,
-    feature_unaries: Tensor,
+    images: Float[Tensor, "n_images height width"],
+    location_unaries: Float[Tensor, "n_images n_features rows columns"],
+    feature_unaries: Float[Tensor, "n_features feature_rows feature_columns"],
     n_sweeps: int,
     damping: float,
     evidence: float,
-    start: Tensor | None,
+    start: Float[Tensor, "n_features feature_rows feature_columns"] | None,
 ) -> None:
     check_floats("feature_unaries", feature_unaries, (None, None, None))
     n_features, rows, columns = feature_unaries.shape

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -18,7 +19,7 @@ __all__ = ["sample_deconvolution"]
 
 
 def sample_deconvolution(
-    images: Tensor,
+    images: Float[Tensor, "n_images height width"],
     n_features: int,
     feature_shape: tuple[int, int],
     n_sweeps: int,
@@ -39,28 +40,24 @@ def sample_deconvolution(
 
     Parameters
     ----------
-    images : Tensor
-        Bits, shape (n_images, height, width), float32 or float64.
-    n_features, feature_shape : int, (int, int)
+    images
+        Bits, float32 or float64.
+    n_features, feature_shape
         Size of W.
-    n_sweeps : int
+    n_sweeps
         Updates of all messages.
-    generator : torch.Generator
+    generator
         Source of the perturbations.
-    location_prior, feature_prior : float
+    location_prior, feature_prior
         Probabilities of a 1 in S and in W, in (0, 1).
-    location_copies : int
+    location_copies
         How often the perturbed log-odds of a location count. 1 is the model;
         the authors' program adds them once for every pixel of a feature.
-    n_starts : int
+    n_starts
         Runs of max-product: one from the prior, the others with logistic
         noise as ``start``.
-    damping, evidence : float
+    damping, evidence
         As in :func:`deconvolve`.
-
-    Returns
-    -------
-    Deconvolution
 
     Raises
     ------

@@ -9,46 +9,50 @@ entry for every configuration of them.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 __all__ = ["and_to_bottom", "and_to_tops", "or_to_bottom", "or_to_tops"]
 
 
-def and_to_bottom(first: Tensor, second: Tensor) -> Tensor:
+def and_to_bottom(
+    first: Float[Tensor, "*shape"], second: Float[Tensor, "*shape"]
+) -> Float[Tensor, "*shape"]:
     """Message of an AND factor to its bottom variable.
 
     min(t_1 + t_2, t_1, t_2), written so that nothing cancels.
 
     Parameters
     ----------
-    first, second : Tensor
-        Messages of the two top variables to the factor, of one shape.
-
-    Returns
-    -------
-    Tensor
-        Same shape.
+    first, second
+        Messages of the two top variables to the factor.
     """
     larger = torch.maximum(first, second)
     return torch.minimum(first, second) + larger.clamp(max=0)
 
 
-def and_to_tops(first: Tensor, second: Tensor, bottom: Tensor) -> tuple[Tensor, Tensor]:
+def and_to_tops(
+    first: Float[Tensor, "*shape"],
+    second: Float[Tensor, "*shape"],
+    bottom: Float[Tensor, "*shape"],
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
     """Messages of an AND factor to its two top variables.
 
     The first hears max(0, t_2 + b) - max(0, t_2), the second the same of t_1.
 
     Parameters
     ----------
-    first, second : Tensor
+    first, second
         Messages of the two top variables to the factor.
-    bottom : Tensor
+    bottom
         Message of the bottom variable; infinite where it is observed.
 
     Returns
     -------
-    tuple of Tensor
-        Message to the first and to the second, of the same shape.
+    to_first
+        Message to the first.
+    to_second
+        Message to the second.
     """
     return _gate(second, bottom), _gate(first, bottom)
 
@@ -58,25 +62,22 @@ def _gate(top: Tensor, bottom: Tensor) -> Tensor:
     return torch.maximum(bottom + top.clamp(max=0), -top.clamp(min=0))
 
 
-def or_to_bottom(tops: Tensor) -> Tensor:
+def or_to_bottom(tops: Float[Tensor, "*shape n_tops"]) -> Float[Tensor, "*shape"]:
     """Message of an OR factor to its bottom variable.
 
     The sum of the positive messages; if there is none, the largest message.
 
     Parameters
     ----------
-    tops : Tensor
-        Messages of the top variables to the factor, ``(..., n_tops)``.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(...)``.
+    tops
+        Messages of the top variables to the factor.
     """
     return tops.clamp(min=0).sum(dim=-1) + tops.amax(dim=-1).clamp(max=0)
 
 
-def or_to_tops(tops: Tensor, bottom: Tensor) -> Tensor:
+def or_to_tops(
+    tops: Float[Tensor, "*shape n_tops"], bottom: Float[Tensor, "*shape"]
+) -> Float[Tensor, "*shape n_tops"]:
     """Messages of an OR factor to its top variables.
 
     Top variable i hears min(b + sum of max(0, t_j), max(0, -max t_j)), both
@@ -85,18 +86,12 @@ def or_to_tops(tops: Tensor, bottom: Tensor) -> Tensor:
 
     Parameters
     ----------
-    tops : Tensor
-        Messages of the top variables to the factor, ``(..., n_tops)``: finite,
+    tops
+        Messages of the top variables to the factor: finite,
         or -inf where a variable is off. The sender of inf, surely on, hears
         NaN, and with a bottom of -inf, which contradicts it, all variables do.
-    bottom : Tensor
-        Message of the bottom variable, ``(...)``; infinite where it is
-        observed.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(..., n_tops)``.
+    bottom
+        Message of the bottom variable; infinite where it is observed.
 
     Notes
     -----

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from torch import Tensor
@@ -33,28 +34,31 @@ class Relaxation:
 
     Attributes
     ----------
-    x : Tensor
-        Bits, shape (n_samples, n_sites): 1 where the relaxed value is above
+    x
+        Bits: 1 where the relaxed value is above
         one half, so that an undecided site is 0.
-    relaxed : Tensor
-        The solution p in [0, 1], shape (n_samples, n_sites).
-    bound : Tensor
-        Its value, an upper bound on the best score, shape (n_samples,).
+    relaxed
+        The solution p in [0, 1].
+    bound
+        Its value, an upper bound on the best score.
     """
 
-    x: Tensor
-    relaxed: Tensor
-    bound: Tensor
+    x: Float[Tensor, "n_samples n_sites"]
+    relaxed: Float[Tensor, "n_samples n_sites"]
+    bound: Float[Tensor, " n_samples"]
 
     @property
-    def fractional(self) -> Tensor:
-        """Part of the sites without an integral value, shape (n_samples,)."""
+    def fractional(self) -> Float[Tensor, " n_samples"]:
+        """Part of the sites without an integral value."""
         off = (self.relaxed - self.relaxed.round()).abs() > _INTEGRAL
         return off.double().mean(dim=1)
 
 
 def relax(
-    model: PairwiseModel, unaries: Tensor, *, form: str = "compact"
+    model: PairwiseModel,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    *,
+    form: str = "compact",
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 
@@ -67,17 +71,12 @@ def relax(
 
     Parameters
     ----------
-    model : BoltzmannMachine, RBM or PairwiseGraph
+    model
         Its weights are used, its biases are not.
-    unaries : Tensor
-        What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites), floating.
-    form : {"compact", "standard"}
-        Both have the same optima.
-
-    Returns
-    -------
-    Relaxation
+    unaries
+        What stands in for the biases, for example biases and noise.
+    form
+        "compact" or "standard"; both have the same optima.
 
     Raises
     ------
@@ -88,16 +87,22 @@ def relax(
         If the solver gives up.
     """
     terms = nonzero_pairs(model)
-    n_sites = len(terms.bias)
-    unaries = check_floats("unaries", unaries, (None, n_sites))
+    unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
     check_choice("form", form, ("compact", "standard"))
+    return _solve(terms, unaries, form)
+
+
+def _solve(
+    terms: PairTerms, unaries: Float[Tensor, "n_samples n_sites"], form: str
+) -> Relaxation:
+    """Solve one program a row of the unaries."""
     program = _compact(terms) if form == "compact" else _standard(terms)
     relaxed, bound = [], []
     for b in unaries.double().numpy(force=True):
         p, value = program(b)
         relaxed.append(p)
         bound.append(value)
-    p = torch.tensor(np.array(relaxed)).reshape(-1, n_sites).to(unaries)
+    p = torch.tensor(np.array(relaxed)).reshape(unaries.shape).to(unaries)
     x = (p > 0.5 + _INTEGRAL).to(unaries)
     return Relaxation(x, p, torch.tensor(bound).to(unaries))
 
@@ -109,16 +114,16 @@ def perturb_and_map_lp(
 
     Parameters
     ----------
-    model : BoltzmannMachine, RBM or PairwiseGraph
+    model
         A pairwise model.
-    n_samples : int
+    n_samples
         Number of perturbations; every one costs a linear program.
-    generator : torch.Generator
+    generator
         Source of the logistic noise.
 
     Returns
     -------
-    Relaxation
+    relaxation
         Samples in ``x``; see `Relaxation` for how fractions are rounded.
 
     Raises
@@ -127,9 +132,10 @@ def perturb_and_map_lp(
         As `relax`, and if ``n_samples`` is less than 1.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
-    bias = nonzero_pairs(model).bias
-    noise = logistic((n_samples, len(bias)), generator=generator, dtype=torch.float64)
-    return relax(model, bias + noise)
+    terms = nonzero_pairs(model)
+    shape = (n_samples, len(terms.bias))
+    noise = logistic(shape, generator=generator, dtype=torch.float64)
+    return _solve(terms, (terms.bias + noise).detach(), "compact")
 
 
 def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -22,21 +23,23 @@ class LogPartitionBound:
 
     Attributes
     ----------
-    value : float
+    value
         Mean of the perturbed scores.
-    stderr : float
+    stderr
         Its standard error; NaN for a single perturbation.
-    scores : Tensor
-        Perturbed scores, shape (n_samples,).
+    scores
+        Perturbed scores.
     """
 
     value: float
     stderr: float
-    scores: Tensor
+    scores: Float[Tensor, " n_samples"]
 
 
 def log_partition_bound(
-    energy: EnergyFunction, x: Tensor, noise: Tensor
+    energy: EnergyFunction,
+    x: Float[Tensor, "n_samples n_sites"],
+    noise: Float[Tensor, "n_samples n_sites"],
 ) -> LogPartitionBound:
     """Average the perturbed scores of perturbed maximisers.
 
@@ -49,18 +52,13 @@ def log_partition_bound(
 
     Parameters
     ----------
-    energy : Energy or callable
+    energy
         Maps bits (batch, n_sites) to energies (batch,).
-    x : Tensor
-        Bits that maximise -E(x) + noise . x, one row a perturbation, shape
-        (n_samples, n_sites). The mean of what worse bits score is below the
-        bound, and may be below log Z.
-    noise : Tensor
-        Standard logistic l, of the shape of ``x``.
-
-    Returns
-    -------
-    LogPartitionBound
+    x
+        Bits that maximise -E(x) + noise . x, one row a perturbation. The
+        mean of what worse bits score is below the bound, and may be below log Z.
+    noise
+        Standard logistic l.
 
     Raises
     ------
@@ -82,23 +80,23 @@ def log_partition_bound(
 
 
 def exact_perturb_and_map(
-    energy: EnergyFunction, n_sites: int, noise: Tensor
-) -> Tensor:
+    energy: EnergyFunction, n_sites: int, noise: Float[Tensor, "n_samples n_sites"]
+) -> Float[Tensor, "n_samples n_sites"]:
     """Maximise -E(x) + noise . x by trying every state.
 
     Parameters
     ----------
-    energy : Energy or callable
+    energy
         Maps bits (batch, n_sites) to energies (batch,).
-    n_sites : int
+    n_sites
         Number of sites, at most 20.
-    noise : Tensor
-        Shape (n_samples, n_sites), floating; the bits are of its dtype.
+    noise
+        What the score of each bit is changed by.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n_samples, n_sites).
+    x
+        Bits, of the noise's dtype.
 
     Raises
     ------

@@ -136,10 +136,7 @@ def max_product(
     See the chapter :doc:`/book/pmp/index`.
     """
     task = _checked(model, unaries, messages, n_sweeps, damping, init)
-    if unaries.device.type == "cpu":
-        return _decode(*compiled_sweeps(model, *task, return_messages))
-    beliefs, final = plain_sweeps(*task)
-    return _decode(beliefs, final if return_messages else None)
+    return decode(model, *task, keep_messages=return_messages)
 
 
 def max_product_reference(
@@ -158,10 +155,29 @@ def max_product_reference(
     """
     task = _checked(model, unaries, messages, n_sweeps, damping, init)
     beliefs, final = plain_sweeps(*task)
-    return _decode(beliefs, final if return_messages else None)
+    return _result(beliefs, final if return_messages else None)
 
 
-def _decode(beliefs: Tensor, messages: Tensor | None) -> MaxProductResult:
+def decode(
+    model: PairwiseModel,
+    terms: PairTerms,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    messages: Float[Tensor, "n_samples 2 n_pairs"] | None,
+    n_sweeps: int,
+    damping: float,
+    symmetric: bool,
+    *,
+    keep_messages: bool = False,
+) -> MaxProductResult:
+    """Do what `max_product` does, for callers that have checked."""
+    task = (terms, unaries, messages, n_sweeps, damping, symmetric)
+    if unaries.device.type == "cpu":
+        return _result(*compiled_sweeps(model, *task, keep_messages))
+    beliefs, final = plain_sweeps(*task)
+    return _result(beliefs, final if keep_messages else None)
+
+
+def _result(beliefs: Tensor, messages: Tensor | None) -> MaxProductResult:
     return MaxProductResult((beliefs > 0).to(beliefs), beliefs, messages)
 
 
@@ -176,10 +192,16 @@ def _checked(
     """All that sweeps take, the tensors without a gradient."""
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_range("n_sweeps", n_sweeps, low=0, integer=True)
-    check_range("damping", damping, low=0, high=1, include_high=False)
-    check_choice("init", init, STARTS)
+    settings = check_settings(n_sweeps, damping, init)
     if messages is not None:
         shape = (len(unaries), 2, len(terms.weight))
         messages = check_floats("messages", messages, shape)
-    return terms, unaries, messages, n_sweeps, damping, init == "symmetric"
+    return terms, unaries, messages, *settings
+
+
+def check_settings(n_sweeps: int, damping: float, init: str) -> tuple[int, float, bool]:
+    """Check how messages are sent; say whether they start symmetric."""
+    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_range("damping", damping, low=0, high=1, include_high=False)
+    check_choice("init", init, STARTS)
+    return n_sweeps, damping, init == "symmetric"

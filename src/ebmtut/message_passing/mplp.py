@@ -10,6 +10,7 @@ loose that is not much.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -27,30 +28,28 @@ class MPLP:
 
     Attributes
     ----------
-    x : Tensor
-        Bits, shape (n_samples, n_sites): 1 where the belief is positive.
-    beliefs : Tensor
-        Log-odds, shape (n_samples, n_sites). Zero, up to the tolerance, where
-        the bound does not decide.
-    bound : Tensor
-        Upper bound on the best score, shape (n_samples,).
-    n_sweeps : Tensor
-        Sweeps that each sample took, int64, shape (n_samples,).
-    converged : Tensor
-        Whether all messages changed by less than the tolerance, bool, shape
-        (n_samples,).
+    x
+        Bits: 1 where the belief is positive.
+    beliefs
+        Log-odds. Zero, up to the tolerance, where the bound does not decide.
+    bound
+        Upper bound on the best score.
+    n_sweeps
+        Sweeps that each sample took.
+    converged
+        Whether all messages changed by less than the tolerance.
     """
 
-    x: Tensor
-    beliefs: Tensor
-    bound: Tensor
-    n_sweeps: Tensor
-    converged: Tensor
+    x: Float[Tensor, "n_samples n_sites"]
+    beliefs: Float[Tensor, "n_samples n_sites"]
+    bound: Float[Tensor, " n_samples"]
+    n_sweeps: Int64[Tensor, " n_samples"]
+    converged: Bool[Tensor, " n_samples"]
 
 
 def mplp(
     model: PairwiseModel,
-    unaries: Tensor,
+    unaries: Float[Tensor, "n_samples n_sites"],
     *,
     tolerance: float = 1e-6,
     max_sweeps: int = 10_000,
@@ -65,19 +64,14 @@ def mplp(
 
     Parameters
     ----------
-    model : BoltzmannMachine, RBM or PairwiseGraph
+    model
         Its weights are used, its biases are not.
-    unaries : Tensor
-        What stands in for the biases, for example biases and noise, shape
-        (n_samples, n_sites), floating.
-    tolerance : float
+    unaries
+        What stands in for the biases, for example biases and noise.
+    tolerance
         A sample is done when a sweep changes no message by more.
-    max_sweeps : int
+    max_sweeps
         A sample is given up after so many.
-
-    Returns
-    -------
-    MPLP
 
     Raises
     ------
@@ -110,7 +104,7 @@ def mplp(
 
 def mplp_reference(
     model: PairwiseModel,
-    unaries: Tensor,
+    unaries: Float[Tensor, "n_samples n_sites"],
     *,
     tolerance: float = 1e-6,
     max_sweeps: int = 10_000,
@@ -161,7 +155,10 @@ def mplp_reference(
 
 
 def _checked(
-    model: PairwiseModel, unaries: Tensor, tolerance: float, max_sweeps: int
+    model: PairwiseModel,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    tolerance: float,
+    max_sweeps: int,
 ) -> tuple[PairTerms, Tensor]:
     """Pairs, and unaries without a gradient."""
     terms = nonzero_pairs(model)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_range
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing.max_product import STARTS, max_product
+from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_floats
 
@@ -32,54 +33,46 @@ class PersistentState(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
-        Bits, shape (n_samples, n_sites).
-    normals : Tensor
-        The noise before it is made logistic: standard normal, same shape.
-    messages : Tensor
-        As in `MaxProductResult`, (n_samples, 2, n_pairs).
+    x
+        Bits.
+    normals
+        The noise before it is made logistic: standard normal.
+    messages
+        As in `MaxProductResult`.
     """
 
-    x: Tensor
-    normals: Tensor
-    messages: Tensor
+    x: Float[Tensor, "n_samples n_sites"]
+    normals: Float[Tensor, "n_samples n_sites"]
+    messages: Float[Tensor, "n_samples 2 n_pairs"]
 
 
-def logistic_from_normal(z: Tensor) -> Tensor:
+def logistic_from_normal(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Map standard normals, monotonically, to standard logistics.
 
     The quantile transform log(Phi(z) / Phi(-z)), which keeps both tails.
 
     Parameters
     ----------
-    z : Tensor
-        Any shape, floating.
-
-    Returns
-    -------
-    Tensor
-        Like ``z``.
+    z
+        Any numbers.
     """
     return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
 
 
-def correlated_normals(z: Tensor, rho: float, *, generator: torch.Generator) -> Tensor:
+def correlated_normals(
+    z: Float[Tensor, "*shape"], rho: float, *, generator: torch.Generator
+) -> Float[Tensor, "*shape"]:
     """Step to sqrt(rho) z + sqrt(1 - rho) fresh, which leaves N(0, 1) as it is.
 
     Parameters
     ----------
-    z : Tensor
-        Standard normals, any shape.
-    rho : float
+    z
+        Standard normals.
+    rho
         In [0, 1]: 0 forgets ``z``, 1 keeps it. Two values t steps apart are
         correlated by rho^(t/2).
-    generator : torch.Generator
+    generator
         Where ``z`` lies. Advanced alike for every ``rho``.
-
-    Returns
-    -------
-    Tensor
-        Like ``z``.
 
     Raises
     ------
@@ -103,19 +96,15 @@ def start_persistent(
 
     Parameters
     ----------
-    model : BoltzmannMachine, PairwiseGraph or RBM
+    model
         The first model of the sequence.
-    n_samples : int
+    n_samples
         Number of samples. Their messages are kept, which takes
         2 n_samples n_pairs numbers.
-    init : {"zero", "symmetric"}
-        Where messages start, as for `max_product`.
-    generator : torch.Generator
+    init
+        "zero" or "symmetric": where messages start, as for `max_product`.
+    generator
         On the device of the model's parameters.
-
-    Returns
-    -------
-    PersistentState
 
     Raises
     ------
@@ -123,8 +112,8 @@ def start_persistent(
         If an argument is out of range or of another kind.
     """
     check_range("n_samples", n_samples, low=1, integer=True)
-    check_choice("init", init, STARTS)
     terms = pairs_of(model)
+    settings = check_settings(0, 0.0, init)
     check_generator(generator, terms.bias.device)
     normals = torch.randn(
         (n_samples, len(terms.bias)),
@@ -132,8 +121,8 @@ def start_persistent(
         dtype=terms.bias.dtype,
         device=terms.bias.device,
     )
-    unaries = terms.bias + logistic_from_normal(normals)
-    found = max_product(model, unaries, 0, init=init, return_messages=True)
+    unaries = terms.bias.detach() + logistic_from_normal(normals)
+    found = decode(model, terms, unaries, None, *settings, keep_messages=True)
     assert found.messages is not None
     return PersistentState(found.x, normals, found.messages)
 
@@ -156,20 +145,20 @@ def persistent_perturb_and_max_product(
 
     Parameters
     ----------
-    model : BoltzmannMachine, PairwiseGraph or RBM
+    model
         May differ from step to step, but for its pairs.
-    state : PersistentState
+    state
         From `start_persistent` or the step before. Unchanged.
     n_sweeps, damping
         As for `max_product`.
-    rho : float
+    rho
         In [0, 1]: how much of the noise is kept.
-    generator : torch.Generator
+    generator
         On the device of the model's parameters.
 
     Returns
     -------
-    PersistentState
+    state
         Its ``x`` are the new samples.
 
     Raises
@@ -177,16 +166,13 @@ def persistent_perturb_and_max_product(
     InputError
         If an argument is out of range or the state is another model's.
     """
-    bias = pairs_of(model).bias
-    before = check_floats("state.normals", state.normals, (None, len(bias)))
+    terms = pairs_of(model)
+    before = check_floats("state.normals", state.normals, (None, len(terms.bias)))
+    shape = (len(before), 2, len(terms.weight))
+    messages = check_floats("state.messages", state.messages, shape)
+    settings = check_settings(n_sweeps, damping, "zero")
     normals = correlated_normals(before, rho, generator=generator)
-    found = max_product(
-        model,
-        bias + logistic_from_normal(normals),
-        n_sweeps,
-        damping=damping,
-        messages=state.messages,
-        return_messages=True,
-    )
+    unaries = terms.bias.detach() + logistic_from_normal(normals)
+    found = decode(model, terms, unaries, messages, *settings, keep_messages=True)
     assert found.messages is not None
     return PersistentState(found.x, normals, found.messages)

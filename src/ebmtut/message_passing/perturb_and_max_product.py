@@ -6,11 +6,13 @@ Source: Lázaro-Gredilla, Dedieu and George (2021), Algorithm 1.
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
+from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing.max_product import max_product
+from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import logistic
 from ebmtut.tensor_checks import check_floats, check_shape
 
@@ -24,9 +26,9 @@ def perturb_and_max_product(
     *,
     damping: float = 0.5,
     init: str = "zero",
-    clamp: Tensor | None = None,
+    clamp: Float[Tensor, "n_samples n_sites"] | None = None,
     generator: torch.Generator,
-) -> Tensor:
+) -> Float[Tensor, "n_samples n_sites"]:
     """Draw samples: perturb the biases, then look for the most likely state.
 
     Every sample has its own noise. Two Gumbels a bit, one for each value,
@@ -36,23 +38,23 @@ def perturb_and_max_product(
 
     Parameters
     ----------
-    model : BoltzmannMachine, PairwiseGraph or RBM
+    model
         What to sample from; the sites of an RBM are its visible units, then
         its hidden ones.
-    n_samples : int
+    n_samples
         Number of samples.
     n_sweeps, damping, init
         As for `max_product`.
-    clamp : Tensor, optional
-        Values that sites are held at, shape (n_samples, n_sites): 0, 1, or
-        NaN where a site is free.
-    generator : torch.Generator
+    clamp
+        Values that sites are held at: 0, 1, or NaN
+        where a site is free.
+    generator
         On the device of the model's parameters.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n_samples, n_sites), of the dtype of the biases.
+    x
+        Bits, of the dtype of the biases.
 
     Raises
     ------
@@ -61,33 +63,34 @@ def perturb_and_max_product(
     """
     check_range("n_samples", n_samples, low=1, integer=True)
     terms = pairs_of(model)
+    settings = check_settings(n_sweeps, damping, init)
     shape = (n_samples, len(terms.bias))
     noise = logistic(
         shape, generator=generator, dtype=terms.bias.dtype, device=terms.bias.device
     )
-    unaries = terms.bias + noise
+    unaries = terms.bias.detach() + noise
     if clamp is not None:
-        unaries = clamp_unaries(model, unaries, clamp)
-    x = max_product(model, unaries, n_sweeps, damping=damping, init=init).x
+        check_clamp(clamp, unaries)
+        unaries = held(terms, unaries, clamp)
+    x = decode(model, terms, unaries, None, *settings).x
     return x if clamp is None else torch.where(clamp.isnan(), x, clamp.to(x))
 
 
-def clamp_unaries(model: PairwiseModel, unaries: Tensor, clamp: Tensor) -> Tensor:
+def clamp_unaries(
+    model: PairwiseModel,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    clamp: Float[Tensor, "n_samples n_sites"],
+) -> Float[Tensor, "n_samples n_sites"]:
     """Set the unaries of clamped sites so large that no message can sway them.
 
     Parameters
     ----------
-    model : BoltzmannMachine, PairwiseGraph or RBM
+    model
         Its weights say how large that is.
-    unaries : Tensor
-        Shape (n_samples, n_sites), floating.
-    clamp : Tensor
-        0, 1, or NaN where a site is free; same shape.
-
-    Returns
-    -------
-    Tensor
-        Like ``unaries``.
+    unaries
+        What stands in for the biases.
+    clamp
+        0, 1, or NaN where a site is free.
 
     Raises
     ------
@@ -97,12 +100,29 @@ def clamp_unaries(model: PairwiseModel, unaries: Tensor, clamp: Tensor) -> Tenso
     """
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
+    check_clamp(clamp, unaries)
+    return held(terms, unaries, clamp)
+
+
+def check_clamp(
+    clamp: Float[Tensor, "n_samples n_sites"],
+    unaries: Float[Tensor, "n_samples n_sites"],
+) -> None:
+    """Require 0, 1 or NaN for every site."""
     check_shape("clamp", clamp, unaries.shape)
     if not (clamp.isnan() | (clamp == 0) | (clamp == 1)).all():
         raise InputError("clamp must be 0, 1, or NaN for a free site")
+
+
+def held(
+    terms: PairTerms,
+    unaries: Float[Tensor, "n_samples n_sites"],
+    clamp: Float[Tensor, "n_samples n_sites"],
+) -> Tensor:
+    """Do what `clamp_unaries` does."""
     swing = terms.weight.new_zeros(len(terms.bias))
     swing.index_add_(0, terms.first, terms.weight.abs())
     swing.index_add_(0, terms.second, terms.weight.abs())
     # Twice what all neighbours together can say: the largest single weight, too.
-    held = (2 * clamp - 1).to(unaries) * (2 * swing + 1).to(unaries)
-    return torch.where(clamp.isnan(), unaries, held)
+    surely = (2 * clamp - 1).to(unaries) * (2 * swing + 1).to(unaries)
+    return torch.where(clamp.isnan(), unaries, surely)

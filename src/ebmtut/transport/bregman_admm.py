@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -12,8 +13,13 @@ __all__ = ["bregman_admm"]
 
 
 def bregman_admm(
-    p: Tensor, q: Tensor, cost: Tensor, n_steps: int, *, tau: float = 2.0
-) -> Tensor:
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    n_steps: int,
+    *,
+    tau: float = 2.0,
+) -> Float[Tensor, "m1 m2"]:
     """Split the coupling into one with right rows and one with right columns.
 
     With rho = tau times the mean size of the costs, each step is
@@ -27,19 +33,19 @@ def bregman_admm(
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``.
-    cost : Tensor
-        M, ``(m1, m2)``.
-    n_steps : int
+    p, q
+        Masses.
+    cost
+        M; +inf forbids a pair.
+    n_steps
         Steps.
-    tau : float
+    tau
         Penalty relative to the mean absolute value of the finite costs.
 
     Returns
     -------
-    Tensor
-        Z, ``(m1, m2)``, whose columns are right and whose rows become so.
+    coupling
+        Z, whose columns are right and whose rows become so.
 
     Raises
     ------

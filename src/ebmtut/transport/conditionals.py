@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError
@@ -23,8 +24,10 @@ __all__ = ["HalfStep", "half_step_law", "largest_of_exponentials"]
 
 
 def largest_of_exponentials(
-    z: Tensor, weights: Tensor, temperature: float | Tensor
-) -> tuple[Tensor, Tensor]:
+    z: Float[Tensor, "*batch n_points"],
+    weights: Float[Tensor, " n_points"],
+    temperature: float | Float[Tensor, ""],
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n_points"]]:
     """Law of max_k (z_k - theta_k T / w_k) with standard exponential theta.
 
     Its distribution function is the product of exp(-w_k (z_k - x)_+ / T),
@@ -33,19 +36,19 @@ def largest_of_exponentials(
 
     Parameters
     ----------
-    z : Tensor
-        ``(..., m)``; -inf leaves an entry out.
-    weights : Tensor
-        w, ``(m,)``, non-negative; zero leaves an entry out.
-    temperature : float or Tensor
-        T > 0, a scalar.
+    z
+        Where each exponential hangs; -inf leaves an entry out.
+    weights
+        w, non-negative; zero leaves an entry out.
+    temperature
+        T > 0.
 
     Returns
     -------
-    phi : Tensor
-        Shape ``(...)``.
-    probability : Tensor
-        That entry k is the largest, ``(..., m)``.
+    phi
+        By how many T the mean is below the largest z.
+    probability
+        That entry k is the largest.
     """
     z, order = z.masked_fill(weights == 0, -torch.inf).sort(dim=-1, descending=True)
     w = weights[order]
@@ -67,45 +70,41 @@ class HalfStep(NamedTuple):
 
     Attributes
     ----------
-    mean : Tensor
-        E[L | U], ``(..., m2)``, or E[U | L], ``(..., m1)``.
-    phi : Tensor
-        phi of Eq. 19 or psi of Eq. 20, of the mean's shape.
-    probability : Tensor
-        That j's maximum is at i, ``(..., m2, m1)``, or that i's minimum is at
-        j, ``(..., m1, m2)``.
+    mean
+        E[L | U] or E[U | L].
+    phi
+        phi of Eq. 19 or psi of Eq. 20.
+    probability
+        That j's maximum is at i, ``[..., j, i]``, or that i's minimum is at j,
+        ``[..., i, j]``.
     """
 
-    mean: Tensor
-    phi: Tensor
-    probability: Tensor
+    mean: Float[Tensor, "*batch n_points"]
+    phi: Float[Tensor, "*batch n_points"]
+    probability: Float[Tensor, "*batch n_points n_others"]
 
 
 def half_step_law(
-    cost: Tensor,
-    temperature: float | Tensor,
+    cost: Float[Tensor, "m1 m2"],
+    temperature: float | Float[Tensor, ""],
     *,
-    U: Tensor | None = None,
-    p: Tensor | None = None,
-    L: Tensor | None = None,
-    q: Tensor | None = None,
+    U: Float[Tensor, "*batch m1"] | None = None,
+    p: Float[Tensor, " m1"] | None = None,
+    L: Float[Tensor, "*batch m2"] | None = None,
+    q: Float[Tensor, " m2"] | None = None,
 ) -> HalfStep:
     """Law of the next L given U and p, or of the next U given L and q.
 
     Parameters
     ----------
-    cost : Tensor
-        M, ``(m1, m2)``.
-    temperature : float or Tensor
+    cost
+        M.
+    temperature
         T of the half step.
-    U, p : Tensor, optional
-        ``(..., m1)`` and ``(m1,)``, for L (Lemma A.1 i).
-    L, q : Tensor, optional
-        ``(..., m2)`` and ``(m2,)``, for U (Lemma A.1 ii).
-
-    Returns
-    -------
-    HalfStep
+    U, p
+        For L (Lemma A.1 i).
+    L, q
+        For U (Lemma A.1 ii).
 
     Raises
     ------
@@ -116,13 +115,27 @@ def half_step_law(
     check_temperature(temperature)
     if U is not None and p is not None:
         check_potential("U", U, p, leading=True)
-        z = U[..., None, :] - cost.T
-        phi, probability = largest_of_exponentials(z, p, temperature)
-        top = z.masked_fill(p == 0, -torch.inf).amax(-1)
-        return HalfStep(top - phi * temperature, phi, probability)
+        return law_of_L(cost, temperature, U, p)
     if L is None or q is None:
         raise InputError("half_step_law takes U and p, or L and q")
     check_potential("L", L, q, leading=True)
+    return law_of_U(cost, temperature, L, q)
+
+
+def law_of_L(
+    cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, U: Tensor, p: Tensor
+) -> HalfStep:
+    """Law of the next L given U (Lemma A.1 i)."""
+    z = U[..., None, :] - cost.T
+    phi, probability = largest_of_exponentials(z, p, temperature)
+    top = z.masked_fill(p == 0, -torch.inf).amax(-1)
+    return HalfStep(top - phi * temperature, phi, probability)
+
+
+def law_of_U(
+    cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, L: Tensor, q: Tensor
+) -> HalfStep:
+    """Law of the next U given L (Lemma A.1 ii)."""
     z = -(cost + L[..., None, :])
     psi, probability = largest_of_exponentials(z, q, temperature)
     top = z.masked_fill(q == 0, -torch.inf).amax(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -11,40 +12,44 @@ from ebmtut.schedules import Schedule
 __all__ = ["constant_temperatures", "paper_cooling", "temperatures_of"]
 
 
-def temperatures_of(schedule: Schedule, n_iterations: int) -> Tensor:
+def temperatures_of(
+    schedule: Schedule, n_iterations: int
+) -> Float64[Tensor, " n_half_steps"]:
     """Tabulate a schedule: both half steps of iteration n have its value at n.
 
     Parameters
     ----------
-    schedule : Schedule
+    schedule
         A function of the iteration 0, 1, ..., see :mod:`ebmtut.schedules`.
-    n_iterations : int
+    n_iterations
         N.
 
     Returns
     -------
-    Tensor
-        T^(1), ..., T^(2N), float64.
+    temperatures
+        T^(1), ..., T^(2N).
     """
     check_range("n_iterations", n_iterations, low=1, integer=True)
     values = [schedule(n) for n in range(n_iterations)]
     return torch.tensor(values, dtype=torch.float64).repeat_interleave(2)
 
 
-def constant_temperatures(temperature: float, n_iterations: int) -> Tensor:
+def constant_temperatures(
+    temperature: float, n_iterations: int
+) -> Float64[Tensor, " n_half_steps"]:
     """Keep one temperature for N iterations.
 
     Parameters
     ----------
-    temperature : float
+    temperature
         T > 0.
-    n_iterations : int
+    n_iterations
         N.
 
     Returns
     -------
-    Tensor
-        T^(1), ..., T^(2N), float64.
+    temperatures
+        T^(1), ..., T^(2N).
     """
     check_range("temperature", temperature, low=0, include_low=False)
     return temperatures_of(lambda n: temperature, n_iterations)
@@ -52,22 +57,22 @@ def constant_temperatures(temperature: float, n_iterations: int) -> Tensor:
 
 def paper_cooling(
     n_iterations: int, n_points: int, *, start: float = 2.0, power: float = 4.0
-) -> Tensor:
+) -> Float64[Tensor, " n_half_steps"]:
     """Cool geometrically as in Section 6.1, T = 2.0 (1 / l^4)^(n / l) / N.
 
     Parameters
     ----------
-    n_iterations : int
+    n_iterations
         l, the budget; the n-th iteration is n = 1, ..., l.
-    n_points : int
+    n_points
         N, the points of the grid.
-    start, power : float
+    start, power
         The 2.0 and the 4 of the formula.
 
     Returns
     -------
-    Tensor
-        Shape ``(2 l,)``, from about ``start / N`` down to
+    temperatures
+        2 l numbers, from about ``start / N`` down to
         ``start / (N l^power)``.
     """
     check_range("n_points", n_points, low=1, integer=True)

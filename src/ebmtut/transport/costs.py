@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_choice
@@ -11,22 +12,25 @@ from ebmtut.tensor_checks import check_finite
 __all__ = ["cost_matrix"]
 
 
-def cost_matrix(x: Tensor, y: Tensor, kind: str = "squared_euclidean") -> Tensor:
+def cost_matrix(
+    x: Float[Tensor, " m1 *d"],
+    y: Float[Tensor, " m2 *d"],
+    kind: str = "squared_euclidean",
+) -> Float[Tensor, "m1 m2"]:
     """Cost of every pair of points.
 
     Parameters
     ----------
-    x, y : Tensor
-        Points, ``(m1, d)`` and ``(m2, d)``; one-dimensional tensors are
-        points on a line.
-    kind : str
+    x, y
+        Points, a row each; one-dimensional tensors are points on a line.
+    kind
         ``"squared_euclidean"``, ``"euclidean"`` or ``"coulomb"``, which is
         1 / distance, +inf where two points coincide.
 
     Returns
     -------
-    Tensor
-        M, ``(m1, m2)``, of the points' dtype.
+    cost
+        M, of the points' dtype.
 
     Raises
     ------

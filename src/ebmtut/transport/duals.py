@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_shape
-from ebmtut.transport._problem import check_potential, check_problem, weighted_sum
-from ebmtut.transport.conditionals import half_step_law
+from ebmtut.transport._problem import (
+    check_potential,
+    check_problem,
+    check_temperature,
+    weighted_sum,
+)
+from ebmtut.transport.conditionals import law_of_L, law_of_U
 
 __all__ = [
     "FeasibleDuals",
@@ -26,22 +32,25 @@ __all__ = [
 
 
 def c_transform(
-    cost: Tensor, *, g: Tensor | None = None, h: Tensor | None = None
-) -> Tensor:
+    cost: Float[Tensor, "m1 m2"],
+    *,
+    g: Float[Tensor, " m1"] | None = None,
+    h: Float[Tensor, " m2"] | None = None,
+) -> Float[Tensor, " m1"] | Float[Tensor, " m2"]:
     """Best potential of one side, given that of the other (Eqs. 6 and 7).
 
     Parameters
     ----------
-    cost : Tensor
-        M, ``(m1, m2)``.
-    g : Tensor, optional
-        ``(m1,)``; then h_j = max_i (g_i - M_ij) is returned.
-    h : Tensor, optional
-        ``(m2,)``; then g_i = min_j (M_ij + h_j) is returned.
+    cost
+        M.
+    g
+        Then h_j = max_i (g_i - M_ij) is returned.
+    h
+        Then g_i = min_j (M_ij + h_j) is returned.
 
     Returns
     -------
-    Tensor
+    potential
         The other side's potential. A pair made so satisfies
         g_i - h_j <= M_ij.
 
@@ -72,7 +81,12 @@ def best_h(cost: Tensor, g: Tensor) -> Tensor:
     return (g[:, None] - cost).amax(0)
 
 
-def chain_value(p: Tensor, q: Tensor, U: Tensor, L: Tensor) -> Tensor:
+def chain_value(
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    U: Float[Tensor, "*batch m1"],
+    L: Float[Tensor, "*batch m2"],
+) -> Float[Tensor, "*batch"]:
     """V(z) = <p, U> - <q, L> of Remark 4.
 
     (U, L) is not dual feasible: V can lie above the transport cost, and at
@@ -80,15 +94,10 @@ def chain_value(p: Tensor, q: Tensor, U: Tensor, L: Tensor) -> Tensor:
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(..., m1)`` and ``(..., m2)``.
-    U, L : Tensor
-        Statistics of the chain, of the same shapes.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(...)``.
+    p, q
+        Masses.
+    U, L
+        Statistics of the chain.
     """
     return weighted_sum(p, U) - weighted_sum(q, L)
 
@@ -98,24 +107,26 @@ class FeasibleDuals(NamedTuple):
 
     Attributes
     ----------
-    g, h : Tensor
-        Potentials with g_i - h_j <= M_ij for all i and j.
-    value : Tensor
+    g
+        Potentials of the one side, g_i - h_j <= M_ij for all i and j.
+    h
+        Those of the other.
+    value
         <p, g> - <q, h>, a lower bound of the transport cost.
     """
 
-    g: Tensor
-    h: Tensor
-    value: Tensor
+    g: Float[Tensor, "*batch m1"]
+    h: Float[Tensor, "*batch m2"]
+    value: Float[Tensor, "*batch"]
 
 
 def feasible_duals(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
     *,
-    g: Tensor | None = None,
-    h: Tensor | None = None,
+    g: Float[Tensor, "*batch m1"] | None = None,
+    h: Float[Tensor, "*batch m2"] | None = None,
 ) -> FeasibleDuals:
     """Make a feasible pair of potentials by c-transforms.
 
@@ -125,17 +136,12 @@ def feasible_duals(
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)`` or ``(batch, m1)`` and ``(batch, m2)``;
-        what has none constrains nothing.
-    cost : Tensor
-        M, ``(m1, m2)``.
-    g, h : Tensor
-        Just one, any potential of the masses' shape: U or L of a chain, say.
-
-    Returns
-    -------
-    FeasibleDuals
+    p, q
+        Masses; what has none constrains nothing.
+    cost
+        M.
+    g, h
+        Just one, any potential: U or L of a chain, say.
 
     Raises
     ------
@@ -180,24 +186,19 @@ def feasible_duals_of(
 
 
 def dual_value(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
     *,
-    g: Tensor | None = None,
-    h: Tensor | None = None,
-) -> Tensor:
+    g: Float[Tensor, "*batch m1"] | None = None,
+    h: Float[Tensor, "*batch m2"] | None = None,
+) -> Float[Tensor, "*batch"]:
     """Lower bound of the transport cost from any potential.
 
     Parameters
     ----------
     p, q, cost, g, h
         As for :func:`feasible_duals`.
-
-    Returns
-    -------
-    Tensor
-        Of shape () or ``(batch,)``.
     """
     return feasible_duals(p, q, cost, g=g, h=h).value
 
@@ -207,22 +208,22 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    coupling : Tensor
-        Z, ``(m1, m2)``, non-negative, of total mass 1.
-    marginal_error : float
+    coupling
+        Z, non-negative, of total mass 1.
+    marginal_error
         Sum of the absolute errors of both marginals.
     """
 
-    coupling: Tensor
+    coupling: Float[Tensor, "m1 m2"]
     marginal_error: float
 
 
 def transport_plan(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    U: Tensor,
-    L: Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    U: Float[Tensor, " m1"],
+    L: Float[Tensor, " m2"],
     *,
     temperature: float | None = None,
 ) -> Plan:
@@ -244,18 +245,14 @@ def transport_plan(
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``.
-    cost : Tensor
-        M, ``(m1, m2)``.
-    U, L : Tensor
+    p, q
+        Masses.
+    cost
+        M.
+    U, L
         Statistics of the chain.
-    temperature : float, optional
+    temperature
         T at which the constraints are weighed; None takes the active ones.
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------
@@ -267,8 +264,9 @@ def transport_plan(
     check_potential("U", U, p)
     check_potential("L", L, q)
     if temperature is not None:
-        to = half_step_law(cost, temperature, L=L, q=q).probability
-        come_from = half_step_law(cost, temperature, U=U, p=p).probability
+        check_temperature(temperature)
+        to = law_of_U(cost, temperature, L, q).probability
+        come_from = law_of_L(cost, temperature, U, p).probability
         coupling = (p[:, None] * to + q * come_from.T) / 2
         return Plan(coupling, marginal_error(coupling, p, q))
     best_j = (cost + L.masked_fill(q == 0, torch.inf)).argmin(1)
@@ -279,7 +277,9 @@ def transport_plan(
     return Plan(coupling, marginal_error(coupling, p, q))
 
 
-def feasible_plan(coupling: Tensor, p: Tensor, q: Tensor) -> Tensor:
+def feasible_plan(
+    coupling: Float[Tensor, "m1 m2"], p: Float[Tensor, " m1"], q: Float[Tensor, " m2"]
+) -> Float[Tensor, "m1 m2"]:
     """Round a coupling to the exact marginals.
 
     Rows, then columns, are scaled down to their masses, and what is missing
@@ -289,15 +289,15 @@ def feasible_plan(coupling: Tensor, p: Tensor, q: Tensor) -> Tensor:
 
     Parameters
     ----------
-    coupling : Tensor
-        Non-negative, ``(m1, m2)``.
-    p, q : Tensor
+    coupling
+        Non-negative.
+    p, q
         Masses.
 
     Returns
     -------
-    Tensor
-        Non-negative, ``(m1, m2)``, with marginals p and q.
+    coupling
+        Non-negative, with marginals p and q.
     """
     tiny = torch.finfo(coupling.dtype).tiny
     z = coupling * (p / coupling.sum(1).clamp(min=tiny)).clamp(max=1)[:, None]
@@ -308,19 +308,21 @@ def feasible_plan(coupling: Tensor, p: Tensor, q: Tensor) -> Tensor:
     return z + missing_p[:, None] * (missing_q / total)
 
 
-def marginal_error(coupling: Tensor, p: Tensor, q: Tensor) -> float:
+def marginal_error(
+    coupling: Float[Tensor, "m1 m2"], p: Float[Tensor, " m1"], q: Float[Tensor, " m2"]
+) -> float:
     """Sum of the absolute errors of both marginals.
 
     Parameters
     ----------
-    coupling : Tensor
-        ``(m1, m2)``.
-    p, q : Tensor
+    coupling
+        What is judged.
+    p, q
         The masses that its rows and columns should have.
 
     Returns
     -------
-    float
+    error
         At most 4 for two laws and a law of pairs.
     """
     return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())

@@ -7,11 +7,12 @@ from types import ModuleType
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
 from ebmtut.transport._problem import check_problem, weighted_sum
-from ebmtut.transport.duals import feasible_duals
+from ebmtut.transport.duals import feasible_duals_of
 
 __all__ = ["ExactOT", "exact_ot", "sinkhorn"]
 
@@ -23,33 +24,37 @@ class ExactOT(NamedTuple):
 
     Attributes
     ----------
-    value : float
+    value
         W(p, q).
-    plan : Tensor
-        Z, ``(m1, m2)``.
-    g, h : Tensor
-        Potentials with g_i - h_j <= M_ij, ``(m1,)`` and ``(m2,)``.
+    plan
+        Z.
+    g
+        Potentials of the one side, g_i - h_j <= M_ij for all i and j.
+    h
+        Those of the other.
     """
 
     value: float
-    plan: Tensor
-    g: Tensor
-    h: Tensor
+    plan: Float[Tensor, "m1 m2"]
+    g: Float[Tensor, " m1"]
+    h: Float[Tensor, " m2"]
 
 
-def exact_ot(p: Tensor, q: Tensor, cost: Tensor) -> ExactOT:
+def exact_ot(
+    p: Float[Tensor, " m1"], q: Float[Tensor, " m2"], cost: Float[Tensor, "m1 m2"]
+) -> ExactOT:
     """Solve one transport problem by POT's network simplex, in float64.
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``.
-    cost : Tensor
-        M, ``(m1, m2)``; +inf forbids a pair.
+    p, q
+        Masses.
+    cost
+        M; +inf forbids a pair.
 
     Returns
     -------
-    ExactOT
+    solved
         Of the masses' dtype.
 
     Raises
@@ -84,39 +89,39 @@ def exact_ot(p: Tensor, q: Tensor, cost: Tensor) -> ExactOT:
         raise RuntimeError(f"exact_ot: {stray:.3g} of the mass must go where cost=inf")
     plan = plan.where(allowed, 0)
     value = float(weighted_sum(plan.flatten(), wide.flatten()))
-    duals = feasible_duals(p, q, cost, g=torch.as_tensor(log["u"]).to(p))
+    duals = feasible_duals_of(p, q, cost, g=torch.as_tensor(log["u"]).to(p))
     return ExactOT(value, plan.to(p), duals.g, duals.h)
 
 
 def sinkhorn(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
     regularization: float,
     n_iterations: int,
     *,
     log_domain: bool = False,
-) -> Tensor:
+) -> Float[Tensor, "m1 m2"]:
     """Couple by entropic regularisation, iterative Bregman projections, by POT.
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``.
-    cost : Tensor
-        M, ``(m1, m2)``; +inf forbids a pair.
-    regularization : float
+    p, q
+        Masses.
+    cost
+        M; +inf forbids a pair.
+    regularization
         epsilon > 0.
-    n_iterations : int
+    n_iterations
         Pairs of projections, all of them done.
-    log_domain : bool
+    log_domain
         Whether logarithms are kept, which neither under- nor overflows but
         takes several times as long.
 
     Returns
     -------
-    Tensor
-        The coupling reached, ``(m1, m2)``.
+    coupling
+        The coupling reached.
 
     Raises
     ------

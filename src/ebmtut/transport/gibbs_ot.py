@@ -69,8 +69,14 @@ def gibbs_ot_iteration(
 
     Returns
     -------
-    g, h, U, L
-        The new coordinates, and the limits that they were drawn from.
+    g
+        The new coordinates of the one side.
+    h
+        Those of the other.
+    U
+        The limits that g was drawn from.
+    L
+        Those of h.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)

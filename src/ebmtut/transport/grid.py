@@ -6,39 +6,44 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
 from ebmtut.random import exponential
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
-from ebmtut.transport.grid_cost import GridCost, check_images, max_plus, min_plus
+from ebmtut.transport.grid_cost import GridCost, check_images, least_sums
 
 __all__ = ["GridDuals", "grid_dual_value", "grid_duals", "grid_gibbs_pass"]
 
 
 class GridDuals(NamedTuple):
-    """Statistics of the chain, each (batch, height, width).
+    """Statistics of the chain.
 
     Attributes
     ----------
-    U : Tensor
+    U
         The gradient of the loss in p.
-    L : Tensor
+    L
         Minus the gradient in q.
     """
 
-    U: Tensor
-    L: Tensor
+    U: Float[Tensor, "batch height width"]
+    L: Float[Tensor, "batch height width"]
 
-    def value(self, p: Tensor, q: Tensor) -> Tensor:
-        """V(z) = <p, U> - <q, L>, (batch,); no bound on the loss: see Remark 4."""
+    def value(
+        self,
+        p: Float[Tensor, "batch height width"],
+        q: Float[Tensor, "batch height width"],
+    ) -> Float[Tensor, " batch"]:
+        """V(z) = <p, U> - <q, L>; no bound on the loss: see Remark 4."""
         return (p * self.U).sum((1, 2)) - (q * self.L).sum((1, 2))
 
 
 def grid_gibbs_pass(
-    U: Tensor,
-    p: Tensor,
-    q: Tensor,
+    U: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
     cost: GridCost,
     temperature: float,
     *,
@@ -53,20 +58,16 @@ def grid_gibbs_pass(
     Parameters
     ----------
     U
-        That of the last iteration, zeros at the start; (batch, height, width).
+        That of the last iteration, zeros at the start.
     p, q
-        Masses, (batch, height, width); pixels without mass are left out. Their
-        values are not checked, since this is the learning's innermost line.
+        Masses; pixels without mass are left out. Their are
+        not checked, since this is the learning's innermost line.
     cost
         The cost.
     temperature
         T > 0.
     generator
         Source of randomness.
-
-    Returns
-    -------
-    GridDuals
 
     Raises
     ------
@@ -75,21 +76,38 @@ def grid_gibbs_pass(
     """
     check_range("temperature", temperature, low=0, include_low=False)
     check_type("generator", generator, torch.Generator)
-    _check_sides(U, p, q, cost)
+    check_sides(U, p, q, cost)
+    return gibbs_pass(U, p, q, cost, temperature, generator)
+
+
+def gibbs_pass(
+    U: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
+    cost: GridCost,
+    temperature: float,
+    generator: torch.Generator,
+) -> GridDuals:
+    """Do what `grid_gibbs_pass` does."""
     # -g = theta T / p - U and -L = min(M - g); h mirrors g.
     minus_g = _exponential_minus(U, p, temperature, generator)
-    minus_L = min_plus(minus_g, cost)
+    minus_L = least_sums(minus_g, cost)
     h = _exponential_minus(minus_L, q, temperature, generator)
-    return GridDuals(min_plus(h, cost), minus_L.neg_())
+    return GridDuals(least_sums(h, cost), minus_L.neg_())
 
 
-def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals:
+def grid_duals(
+    start: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
+    cost: GridCost,
+) -> GridDuals:
     """Make a feasible pair of potentials, by two c-transforms.
 
     Parameters
     ----------
     start
-        Any potential on the side of p, such as U; (batch, height, width).
+        Any potential on the side of p, such as U.
     p, q
         Masses; what carries none constrains nothing.
     cost
@@ -97,7 +115,7 @@ def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals
 
     Returns
     -------
-    GridDuals
+    duals
         U_i - L_j <= M_ij for all pixels.
 
     Raises
@@ -105,14 +123,19 @@ def grid_duals(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> GridDuals
     InputError
         If potential and masses differ in shape, dtype or device.
     """
-    _check_sides(start, p, q, cost)
+    check_sides(start, p, q, cost)
     g = start.masked_fill(p == 0, -torch.inf)
-    L = max_plus(g, cost)
-    U = min_plus(L.masked_fill(q == 0, torch.inf), cost)
-    return GridDuals(U, max_plus(U, cost))
+    L = least_sums(-g, cost).neg_()
+    U = least_sums(L.masked_fill(q == 0, torch.inf), cost)
+    return GridDuals(U, least_sums(-U, cost).neg_())
 
 
-def grid_dual_value(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> Tensor:
+def grid_dual_value(
+    start: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
+    cost: GridCost,
+) -> Float[Tensor, " batch"]:
     """Return a lower bound of the transport cost from any potential.
 
     Parameters
@@ -122,8 +145,8 @@ def grid_dual_value(start: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> Tens
 
     Returns
     -------
-    Tensor
-        <p, U> - <q, L> of the feasible pair, (batch,).
+    bound
+        <p, U> - <q, L> of the feasible pair.
     """
     return grid_duals(start, p, q, cost).value(p, q)
 
@@ -151,7 +174,12 @@ def _exponential_minus(
     return out.reshape(height, width, n).permute(2, 0, 1)
 
 
-def _check_sides(U: Tensor, p: Tensor, q: Tensor, cost: GridCost) -> None:
+def check_sides(
+    U: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
+    cost: GridCost,
+) -> None:
     """Require potentials and masses that are alike: kernels read all by one index."""
     check_images("U", U, cost)
     for name, mass in (("p", p), ("q", q)):

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -42,20 +43,22 @@ class GridCost(NamedTuple):
 
     Attributes
     ----------
-    rows, columns : Tensor
-        Costs between rows, (height, height), and columns, (width, width).
+    rows
+        Costs between rows of pixels.
+    columns
+        Costs between columns.
     """
 
-    rows: Tensor
-    columns: Tensor
+    rows: Float[Tensor, "height height"]
+    columns: Float[Tensor, "width width"]
 
     @property
     def shape(self) -> tuple[int, int]:
         """Height and width of the images."""
         return len(self.rows), len(self.columns)
 
-    def dense(self) -> Tensor:
-        """Return the matrix of all pairs of pixels, (m, m), pixels in row order."""
+    def dense(self) -> Float[Tensor, "n_pixels n_pixels"]:
+        """Return the matrix of all pairs of pixels, in row order."""
         m = len(self.rows) * len(self.columns)
         pairs = self.rows[:, None, :, None] + self.columns[None, :, None, :]
         return pairs.reshape(m, m)
@@ -72,10 +75,6 @@ def grid_cost(
         Pixels; a square by default.
     dtype
         Of the costs.
-
-    Returns
-    -------
-    GridCost
     """
     width = height if width is None else width
     check_range("height", height, low=1, integer=True)
@@ -88,55 +87,56 @@ def grid_cost(
     return GridCost(squared(height), squared(width))
 
 
-def instances_innermost(images: Tensor) -> Tensor:
+def instances_innermost(
+    images: Float[Tensor, "batch height width"],
+) -> Float[Tensor, "batch height width"]:
     """Lay a batch out with one pixel's instances adjacent.
 
     Parameters
     ----------
     images
-        Shape (batch, height, width), in whatever order in memory.
+        In whatever order in memory.
 
     Returns
     -------
-    Tensor
-        The same numbers and shape, of strides (1, width * batch, batch).
+    images
+        The same numbers, of strides (1, width * batch, batch).
     """
     return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
 
 
-def min_plus_reference(h: Tensor, cost: GridCost) -> Tensor:
+def min_plus_reference(
+    h: Float[Tensor, "batch height width"], cost: GridCost
+) -> Float[Tensor, "batch height width"]:
     """Return what :func:`min_plus` does, in two lines of torch.
 
     Parameters
     ----------
     h, cost
         As for :func:`min_plus`, on any device.
-
-    Returns
-    -------
-    Tensor
-        Shape (batch, height, width).
     """
     inner = (h[:, :, None, :] + cost.columns).amin(-1)
     return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
 
 
-def min_plus(h: Tensor, cost: GridCost) -> Tensor:
+def min_plus(
+    h: Float[Tensor, "batch height width"], cost: GridCost
+) -> Float[Tensor, "batch height width"]:
     """U = min over pixels of M + h, for a batch of images (Eq. 6).
 
     Parameters
     ----------
     h
-        Shape (batch, height, width), float32 or float64; +inf leaves a pixel out.
+        In float32 or float64; +inf leaves a pixel out.
     cost
         The cost, of the same dtype and size.
-
-    Returns
-    -------
-    Tensor
-        Shape (batch, height, width).
     """
     check_images("h", h, cost)
+    return least_sums(h, cost)
+
+
+def least_sums(h: Float[Tensor, "batch height width"], cost: GridCost) -> Tensor:
+    """Do what `min_plus` does."""
     if h.device.type != "cpu":
         return min_plus_reference(h, cost)
     n, height, width = h.shape
@@ -149,22 +149,20 @@ def min_plus(h: Tensor, cost: GridCost) -> Tensor:
     return torch.from_numpy(out).permute(2, 0, 1)
 
 
-def max_plus(g: Tensor, cost: GridCost) -> Tensor:
+def max_plus(
+    g: Float[Tensor, "batch height width"], cost: GridCost
+) -> Float[Tensor, "batch height width"]:
     """L = max over pixels of g - M, for a batch of images (Eq. 7).
 
     Parameters
     ----------
     g
-        Shape (batch, height, width); -inf leaves a pixel out.
+        -inf leaves a pixel out.
     cost
         The cost, of the same dtype and size.
-
-    Returns
-    -------
-    Tensor
-        Shape (batch, height, width).
     """
-    return min_plus(-g, cost).neg_()
+    check_images("g", g, cost)
+    return least_sums(-g, cost).neg_()
 
 
 def check_images(name: str, images: Tensor, cost: GridCost) -> None:

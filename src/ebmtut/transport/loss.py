@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from ebmtut.checks import check_type
 from ebmtut.transport._problem import as_temperatures, check_problem
-from ebmtut.transport.duals import feasible_duals
+from ebmtut.transport.duals import feasible_duals_of
 from ebmtut.transport.exact import exact_ot
 from ebmtut.transport.gibbs_ot import GibbsOTState, gibbs_ot
 
@@ -20,7 +21,13 @@ __all__ = ["Oracle", "exact_oracle", "gibbs_ot_oracle", "wasserstein_loss"]
 Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
-def wasserstein_loss(p: Tensor, q: Tensor, cost: Tensor, *, oracle: Oracle) -> Tensor:
+def wasserstein_loss(
+    p: Float[Tensor, "*batch m1"],
+    q: Float[Tensor, "*batch m2"],
+    cost: Float[Tensor, "m1 m2"],
+    *,
+    oracle: Oracle,
+) -> Float[Tensor, "*batch"]:
     """Transport cost that autograd can differentiate in p and in q.
 
     The gradients are U and -L of the oracle (Section 5), each less its mean:
@@ -28,18 +35,17 @@ def wasserstein_loss(p: Tensor, q: Tensor, cost: Tensor, *, oracle: Oracle) -> T
 
     Parameters
     ----------
-    p, q : Tensor
-        Masses, ``(m1,)`` and ``(m2,)``, or ``(batch, m1)`` and
-        ``(batch, m2)``.
-    cost : Tensor
-        M, ``(m1, m2)``, which gets no gradient.
-    oracle : callable
+    p, q
+        Masses.
+    cost
+        M, which gets no gradient.
+    oracle
         :func:`gibbs_ot_oracle`, :func:`exact_oracle` or one of your own.
 
     Returns
     -------
-    Tensor
-        The oracle's value, of shape () or ``(batch,)``.
+    value
+        The oracle's.
 
     Raises
     ------
@@ -72,20 +78,22 @@ def _centered(x: Tensor) -> Tensor:
 
 
 def gibbs_ot_oracle(
-    temperatures: Sequence[float] | Tensor, *, generator: torch.Generator
+    temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
+    *,
+    generator: torch.Generator,
 ) -> Oracle:
     """Make an oracle of Gibbs-OT that goes on where its last call ended.
 
     Parameters
     ----------
-    temperatures : sequence of float or Tensor
+    temperatures
         T^(1), ..., T^(2N) of every call.
-    generator : torch.Generator
+    generator
         Source of the exponentials.
 
     Returns
     -------
-    Oracle
+    oracle
         Its value is the feasible dual value. It starts anew where the number
         of problems or of points has changed.
 
@@ -104,18 +112,13 @@ def gibbs_ot_oracle(
             state = None
         end = gibbs_ot(p, q, cost, schedule, state=state, generator=generator)
         state = end.state
-        return feasible_duals(p, q, cost, g=end.U).value, end.U, end.L
+        return feasible_duals_of(p, q, cost, g=end.U).value, end.U, end.L
 
     return oracle
 
 
 def exact_oracle() -> Oracle:
-    """Make an oracle of POT's network simplex, one problem at a time.
-
-    Returns
-    -------
-    Oracle
-    """
+    """Make an oracle of POT's network simplex, one problem at a time."""
 
     def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if p.dim() == 1:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import check_temperature, weighted_sum
-from ebmtut.transport.duals import dual_value, feasible_plan, transport_plan
+from ebmtut.transport.duals import feasible_duals_of, feasible_plan, transport_plan
 
 __all__ = ["has_mixed", "has_settled", "relative_gap"]
 
 
-def has_mixed(V: Tensor, temperature: float, *, tau: int = 5) -> bool:
+def has_mixed(
+    V: Float[Tensor, " n_iterations"], temperature: float, *, tau: int = 5
+) -> bool:
     """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
 
     The left side has the unit of a cost, the right side that of a cost
@@ -24,16 +27,16 @@ def has_mixed(V: Tensor, temperature: float, *, tau: int = 5) -> bool:
 
     Parameters
     ----------
-    V : Tensor
-        V(z^(2t)) after every iteration so far, ``(t,)``.
-    temperature : float
+    V
+        V(z^(2t)) after every iteration so far.
+    temperature
         T.
-    tau : int
+    tau
         Iterations apart.
 
     Returns
     -------
-    bool
+    stop
         False while there are fewer than ``tau + 1`` values.
 
     Raises
@@ -54,21 +57,23 @@ def stops_rising(value: float, before: float, temperature: float, tau: int) -> b
     return value - before < 0.01 * tau * temperature * value
 
 
-def has_settled(dual: Tensor, *, window: int = 10, tolerance: float = 1e-3) -> bool:
+def has_settled(
+    dual: Float[Tensor, " n_iterations"], *, window: int = 10, tolerance: float = 1e-3
+) -> bool:
     """Ask whether the best lower bound has stopped rising.
 
     Parameters
     ----------
-    dual : Tensor
-        Feasible dual values so far, ``(t,)``.
-    window : int
+    dual
+        Feasible dual values so far.
+    window
         How many of the latest are compared with the best before.
-    tolerance : float
+    tolerance
         Relative gain below which it has settled.
 
     Returns
     -------
-    bool
+    stop
         False while there are no more than `window` values.
 
     Raises
@@ -87,11 +92,11 @@ def has_settled(dual: Tensor, *, window: int = 10, tolerance: float = 1e-3) -> b
 
 
 def relative_gap(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    U: Tensor,
-    L: Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    U: Float[Tensor, " m1"],
+    L: Float[Tensor, " m2"],
     *,
     temperature: float | None = None,
 ) -> float:
@@ -100,15 +105,15 @@ def relative_gap(
     Parameters
     ----------
     p, q, cost
-        The problem, ``(m1,)``, ``(m2,)`` and ``(m1, m2)``.
-    U, L : Tensor
+        The problem.
+    U, L
         Statistics of the chain.
-    temperature : float, optional
+    temperature
         As for :func:`~ebmtut.transport.transport_plan`.
 
     Returns
     -------
-    float
+    gap
         (upper - lower) / abs(upper); infinite if the rounded plan uses a
         forbidden pair, or costs nothing and the dual value is below that.
 
@@ -120,7 +125,8 @@ def relative_gap(
     recovered = transport_plan(p, q, cost, U, L, temperature=temperature)
     plan = feasible_plan(recovered.coupling, p, q)
     upper = weighted_sum(plan.flatten(), cost.flatten())
-    lower = torch.maximum(dual_value(p, q, cost, g=U), dual_value(p, q, cost, h=L))
+    by_U, by_L = feasible_duals_of(p, q, cost, g=U), feasible_duals_of(p, q, cost, h=L)
+    lower = torch.maximum(by_U.value, by_L.value)
     gap = float((upper - lower).clamp(min=0))  # rounding errors can cross over
     if gap == 0 or math.isinf(gap):
         return gap

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_choice, check_range, check_type
@@ -18,9 +19,10 @@ from ebmtut.transport._problem import (
     as_temperatures,
     check_potential,
     check_problem,
+    check_temperature,
     weighted_sum,
 )
-from ebmtut.transport.conditionals import half_step_law
+from ebmtut.transport.conditionals import law_of_L, law_of_U
 from ebmtut.transport.cooling import constant_temperatures
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
@@ -43,56 +45,58 @@ class Drift(NamedTuple):
 
     Attributes
     ----------
-    change : Tensor
+    change
         O(z, T) of Eq. 21.
-    c : Tensor
+    c
         C of Theorem A.2: V - E[V] is at least -C T.
-    d : Tensor
+    d
         D of Theorem A.2, the mean regret.
     """
 
-    change: Tensor
-    c: Tensor
-    d: Tensor
+    change: Float[Tensor, "*batch"]
+    c: Float[Tensor, "*batch"]
+    d: Float[Tensor, "*batch"]
 
 
 def drift(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    U: Tensor,
-    L: Tensor,
-    temperature: float | Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    U: Float[Tensor, "*batch m1"],
+    L: Float[Tensor, "*batch m2"],
+    temperature: float | Float[Tensor, ""],
     following: str,
 ) -> Drift:
     """Eq. 21 and the constants of Theorem A.2; `following` is "L" or "U"."""
     if following == "L":
-        law = half_step_law(cost, temperature, U=U, p=p)
+        law = law_of_L(cost, temperature, U, p)
         change = weighted_sum(q, L) - weighted_sum(q, law.mean)
         z = cost.T - U[..., None, :]
         return Drift(change, weighted_sum(q, law.phi), weighted_sum(q, regret(z, p)))
-    law = half_step_law(cost, temperature, L=L, q=q)
+    law = law_of_U(cost, temperature, L, q)
     change = weighted_sum(p, law.mean) - weighted_sum(p, U)
     z = cost + L[..., None, :]
     return Drift(change, weighted_sum(p, law.phi), weighted_sum(p, regret(z, q)))
 
 
-def regret(x: Tensor, weights: Tensor) -> Tensor:
+def regret(
+    x: Float[Tensor, "*batch n_points n_others"], weights: Float[Tensor, " n_others"]
+) -> Float[Tensor, "*batch n_points"]:
     """R(x; w) of Theorem A.2: the weighted mean less the smallest."""
     smallest = x.masked_fill(weights == 0, torch.inf).amin(-1)
     return weighted_sum(weights, x) - smallest
 
 
 def temperature_bound(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    U: Tensor,
-    L: Tensor,
-    temperature: float | Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    U: Float[Tensor, "*batch m1"],
+    L: Float[Tensor, "*batch m2"],
+    temperature: float | Float[Tensor, ""],
     *,
     following: str = "L",
-) -> Tensor:
+) -> Float[Tensor, "*batch"]:
     """Temperature below which V is expected to fall next (Eq. 24).
 
     The expected change is C (T - bound), so that at equilibrium the bound is
@@ -103,18 +107,18 @@ def temperature_bound(
     ----------
     p, q, cost
         The problem.
-    U, L : Tensor
-        Statistics, ``(..., m1)`` and ``(..., m2)``.
-    temperature : float or Tensor
+    U, L
+        Statistics.
+    temperature
         T of the coming half step.
-    following : str
+    following
         Which is drawn next: ``"L"`` after an iteration (s = 2 t), ``"U"`` in
         the middle of one (s = 2 t - 1).
 
     Returns
     -------
-    Tensor
-        Shape ``(...)``; may be negative, far above equilibrium.
+    bound
+        May be negative, far above equilibrium.
 
     Raises
     ------
@@ -124,6 +128,7 @@ def temperature_bound(
     """
     check_problem(p, q, cost, batched=False)
     check_choice("following", following, ("L", "U"))
+    check_temperature(temperature)
     check_potential("U", U, p, leading=True)
     check_potential("L", L, q, leading=True)
     now = drift(p, q, cost, U, L, temperature, following)
@@ -131,32 +136,34 @@ def temperature_bound(
 
 
 class Martingale(NamedTuple):
-    """Independent chains, half step by half step; all ``(n_chains, 2 N)``.
+    """Independent chains, half step by half step.
 
     Attributes
     ----------
-    V : Tensor
+    V
         V(z^n), n = 1, ..., 2 N.
-    r : Tensor
+    r
         r^n of Eq. 23: V less its expected changes.
-    bound : Tensor
+    bound
         The temperature bound at z^n.
-    c, d : Tensor
-        C^n and D^n of Theorem A.2.
+    c
+        C^n of Theorem A.2.
+    d
+        D^n of Theorem A.2.
     """
 
-    V: Tensor
-    r: Tensor
-    bound: Tensor
-    c: Tensor
-    d: Tensor
+    V: Float[Tensor, "n_chains n_half_steps"]
+    r: Float[Tensor, "n_chains n_half_steps"]
+    bound: Float[Tensor, "n_chains n_half_steps"]
+    c: Float[Tensor, "n_chains n_half_steps"]
+    d: Float[Tensor, "n_chains n_half_steps"]
 
 
 def simulate_martingale(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    temperatures: Sequence[float] | Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
     n_chains: int,
     generator: torch.Generator,
@@ -172,18 +179,13 @@ def simulate_martingale(
     Parameters
     ----------
     p, q, cost
-        The problem, ``(m1,)``, ``(m2,)`` and ``(m1, m2)``, all masses
-        positive.
-    temperatures : sequence of float or Tensor
+        The problem, all masses positive.
+    temperatures
         T^(1), ..., T^(2N).
-    n_chains : int
+    n_chains
         Independent runs.
-    generator : torch.Generator
+    generator
         Source of the exponentials.
-
-    Returns
-    -------
-    Martingale
 
     Raises
     ------
@@ -221,23 +223,23 @@ class BoundedRun(NamedTuple):
 
     Attributes
     ----------
-    result : GibbsOTResult
+    result
         Of the last iteration.
-    temperatures : Tensor
-        T used, one an iteration, ``(N,)``.
-    bounds : Tensor
-        The bound at the end of each block, ``(n_blocks,)``.
+    temperatures
+        T used, one an iteration.
+    bounds
+        The bound at the end of each block.
     """
 
     result: GibbsOTResult
-    temperatures: Tensor
-    bounds: Tensor
+    temperatures: Float[Tensor, " n_iterations"]
+    bounds: Float[Tensor, " n_blocks"]
 
 
 def bounded_gibbs_ot(
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
     n_iterations: int,
     *,
     start: float,
@@ -256,23 +258,19 @@ def bounded_gibbs_ot(
     ----------
     p, q, cost
         The problem.
-    n_iterations : int
+    n_iterations
         N.
-    start : float
+    start
         The first temperature.
-    fraction : float
+    fraction
         eta, in (0, 1].
-    every : int
+    every
         Iterations between two looks at the bound, which costs about as much
         as ten of them.
-    state : GibbsOTState, optional
+    state
         Where to start.
-    generator : torch.Generator
+    generator
         Source of the exponentials.
-
-    Returns
-    -------
-    BoundedRun
 
     Raises
     ------

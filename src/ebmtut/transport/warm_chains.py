@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_type
@@ -29,11 +30,11 @@ class WarmChains:
 
     Parameters
     ----------
-    q : Tensor
-        Masses of the data, ``(batch, m2)``; zeros take no part.
-    cost : Tensor
-        M, ``(m1, m2)``.
-    state : GibbsOTState, optional
+    q
+        Masses of the data; zeros take no part.
+    cost
+        M.
+    state
         Where to start, zeros by default.
 
     Raises
@@ -43,7 +44,11 @@ class WarmChains:
     """
 
     def __init__(
-        self, q: Tensor, cost: Tensor, *, state: GibbsOTState | None = None
+        self,
+        q: Float[Tensor, "batch m2"],
+        cost: Float[Tensor, "m1 m2"],
+        *,
+        state: GibbsOTState | None = None,
     ) -> None:
         check_masses("q", q)
         if q.dim() != 2:
@@ -55,26 +60,26 @@ class WarmChains:
 
     def __call__(
         self,
-        p: Tensor,
-        temperatures: Sequence[float] | Tensor,
+        p: Float[Tensor, "batch m1"],
+        temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
         *,
         generator: torch.Generator,
-    ) -> Tensor:
+    ) -> Float[Tensor, "batch m1"]:
         """Run the chains on and return U, the gradient in p.
 
         Parameters
         ----------
-        p : Tensor
-            Masses, ``(batch, m1)``.
-        temperatures : sequence of float or Tensor
+        p
+            Masses.
+        temperatures
             T^(1), ..., T^(2N).
-        generator : torch.Generator
+        generator
             Source of the exponentials.
 
         Returns
         -------
-        Tensor
-            U, ``(batch, m1)``, which the next call overwrites.
+        U
+            The gradient, which the next call overwrites.
 
         Raises
         ------
@@ -96,8 +101,8 @@ class WarmChains:
         self._moved = True
         return chain.U
 
-    def dual_value(self) -> Tensor:
-        """Lower bounds of the costs at the last p, by c-transforms, (batch,).
+    def dual_value(self) -> Float[Tensor, " batch"]:
+        """Lower bounds of the costs at the last p, by c-transforms.
 
         Raises
         ------
@@ -112,12 +117,8 @@ class WarmChains:
 
         Parameters
         ----------
-        complete : bool
+        complete
             Whether L is worked out where q has no mass too.
-
-        Returns
-        -------
-        GibbsOTResult
 
         Raises
         ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range
@@ -17,22 +18,21 @@ __all__ = [
 ]
 
 
-def mirror_step(x: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
+def mirror_step(
+    x: Float[Tensor, "*batch n_entries"],
+    gradient: Float[Tensor, "*batch n_entries"],
+    step_size: float | Float[Tensor, "*#batch 1"],
+) -> Float[Tensor, "*batch n_entries"]:
     """Entropic mirror descent: x exp(-s gradient), normalised.
 
     Parameters
     ----------
     x
-        Points of the simplex, (..., n); an entry at zero stays there.
+        Points of the simplex; an entry at zero stays there.
     gradient
-        Gradients there, (..., n).
+        Gradients there.
     step_size
-        s, one number or one a row, (..., 1).
-
-    Returns
-    -------
-    Tensor
-        Shape (..., n).
+        s, one number or one a row.
 
     References
     ----------
@@ -47,37 +47,33 @@ class AcceleratedDescent(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
-        Where the next gradient is taken, (n_problems, n).
-    z : Tensor
-        The averaged dual trajectory's point, (n_problems, n).
-    count : Tensor
-        Steps since the last restart, (n_problems, 1).
+    x
+        Where the next gradient is taken.
+    z
+        The averaged dual trajectory's point.
+    count
+        Steps since the last restart.
     """
 
-    x: Tensor
-    z: Tensor
-    count: Tensor  # type: ignore[assignment]  # hides tuple.count
+    x: Float[Tensor, "batch n_entries"]
+    z: Float[Tensor, "batch n_entries"]
+    count: Float[Tensor, "batch 1"]  # type: ignore[assignment]  # hides tuple.count
 
 
-def accelerated_start(x: Tensor) -> AcceleratedDescent:
+def accelerated_start(x: Float[Tensor, "batch n_entries"]) -> AcceleratedDescent:
     """Begin at points of the simplex.
 
     Parameters
     ----------
     x
-        Shape (n_problems, n).
-
-    Returns
-    -------
-    AcceleratedDescent
+        Where to start.
     """
     return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
 def accelerated_step(
     state: AcceleratedDescent,
-    gradient: Tensor,
+    gradient: Float[Tensor, "batch n_entries"],
     step_size: float,
     *,
     averaging: float = 3.0,
@@ -98,15 +94,11 @@ def accelerated_step(
     state
         Where the descent is.
     gradient
-        At ``state.x``, (n_problems, n).
+        At ``state.x``.
     step_size
         s > 0.
     averaging
         r >= 3.
-
-    Returns
-    -------
-    AcceleratedDescent
 
     References
     ----------

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
@@ -27,23 +28,26 @@ class SmoothedWNMF(NamedTuple):
 
     Attributes
     ----------
-    dictionary : Tensor
-        Components, (K, height, width), each of mass 1.
-    memberships : Tensor
-        (n, K), each row of mass 1.
-    objectives : Tensor
+    dictionary
+        Components, each of mass 1.
+    memberships
+        beta, each row of mass 1.
+    objectives
         The dual value of the memberships' problem, after each round; the
         dictionary's terms left out.
     """
 
-    dictionary: Tensor
-    memberships: Tensor
-    objectives: Tensor
+    dictionary: Float[Tensor, "n_components height width"]
+    memberships: Float[Tensor, "n_images n_components"]
+    objectives: Float[Tensor, " n_rounds"]
 
 
 def smoothed_conjugate(
-    g: Tensor, data: Tensor, cost: GridCost, smoothing: float
-) -> Tensor:
+    g: Float[Tensor, "n_images height width"],
+    data: Float[Tensor, "n_images height width"],
+    cost: GridCost,
+    smoothing: float,
+) -> Float[Tensor, " n_images"]:
     """Conjugate of p -> min over Z of <Z, M> - eps E(Z), for each image.
 
     H*(g) = eps (E(q) + <q, log(K exp(g / eps))>) with K = exp(-M / eps) and
@@ -52,18 +56,13 @@ def smoothed_conjugate(
     Parameters
     ----------
     g
-        Where, (n, height, width).
+        Where.
     data
-        Measures q, (n, height, width).
+        Measures q.
     cost
         M.
     smoothing
         eps > 0.
-
-    Returns
-    -------
-    Tensor
-        Shape (n,).
     """
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
@@ -75,8 +74,8 @@ def smoothed_conjugate(
 
 
 def smoothed_wnmf(
-    data: Tensor,
-    dictionary: Tensor,
+    data: Float[Tensor, "n_images height width"],
+    dictionary: Float[Tensor, "n_components height width"],
     *,
     cost: GridCost | None = None,
     smoothing: float = 1 / 100,
@@ -91,10 +90,10 @@ def smoothed_wnmf(
     Parameters
     ----------
     data
-        Measures, (n, height, width), float64: the kernel's entries reach
+        Measures, in float64: the kernel's entries reach
         exp(-2 / eps).
     dictionary
-        Where to start, (K, height, width), each of mass 1.
+        Where to start, each of mass 1.
     cost
         Squared Euclidean by default.
     smoothing, entropy_memberships, entropy_dictionary
@@ -105,10 +104,6 @@ def smoothed_wnmf(
         L-BFGS steps each time, starting where the last round stopped.
     progress
         Whether to show a progress bar.
-
-    Returns
-    -------
-    SmoothedWNMF
 
     Raises
     ------

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type
@@ -99,35 +100,39 @@ class WNMFState:
 
     Attributes
     ----------
-    dictionary : Tensor
-        Components, (K, height, width), each of mass 1.
-    memberships : AcceleratedDescent
-        ``x`` is beta, (n, K), each row of mass 1.
-    U : Tensor
-        Potentials of the last iteration, (n, height, width).
-    epoch : int
+    dictionary
+        Components, each of mass 1.
+    memberships
+        ``x`` is beta, each row of mass 1.
+    U
+        Potentials of the last iteration.
+    epoch
         Epochs done.
-    mean : tuple of Tensor, optional
+    mean
         Means of dictionary and memberships since the model was last replaced
         by them, see `average_every`.
-    value, n_passes : float, int
-        Mean of V(z) in the last epoch, and how many iterations it took.
+    value
+        Mean of V(z) in the last epoch.
+    n_passes
+        Iterations that the last epoch took.
     """
 
-    dictionary: Tensor
+    dictionary: Float[Tensor, "n_components height width"]
     memberships: AcceleratedDescent
-    U: Tensor
+    U: Float[Tensor, "n_images height width"]
     epoch: int = 0
     mean: tuple[Tensor, Tensor] | None = None
     value: float = math.nan
     n_passes: int = 0
 
     @property
-    def reconstruction(self) -> Tensor:
-        """Mixtures beta Psi, (n, height, width), instances innermost in memory."""
+    def reconstruction(self) -> Float[Tensor, "n_images height width"]:
+        """Mixtures beta Psi, instances innermost in memory."""
         return mixtures(self.dictionary, self.memberships.x)
 
-    def check_fits(self, data: Tensor, config: WNMFConfig) -> None:
+    def check_fits(
+        self, data: Float[Tensor, "n_images height width"], config: WNMFConfig
+    ) -> None:
         """Require that this is a state of these data and this K."""
         n, *size = data.shape
         k = config.n_components
@@ -170,18 +175,15 @@ class WNMFState:
         )
 
 
-def as_measures(images: Tensor) -> Tensor:
+def as_measures(
+    images: Float[Tensor, "n_images height width"],
+) -> Float[Tensor, "n_images height width"]:
     """Divide images by their mass, instances innermost in memory.
 
     Parameters
     ----------
     images
-        Non-negative, (n, height, width), none of them empty.
-
-    Returns
-    -------
-    Tensor
-        Shape (n, height, width).
+        Non-negative, none of them empty.
 
     Raises
     ------
@@ -197,22 +199,21 @@ def as_measures(images: Tensor) -> Tensor:
 
 
 def wnmf_start(
-    data: Tensor, config: WNMFConfig, *, generator: torch.Generator
+    data: Float[Tensor, "n_images height width"],
+    config: WNMFConfig,
+    *,
+    generator: torch.Generator,
 ) -> WNMFState:
     """Start from random images, each half spread out evenly, and equal memberships.
 
     Parameters
     ----------
     data
-        Measures, (n, height, width), n >= K.
+        Measures, at least K.
     config
         K.
     generator
         Chooses the images.
-
-    Returns
-    -------
-    WNMFState
 
     Raises
     ------
@@ -228,15 +229,18 @@ def wnmf_start(
     return WNMFState(dictionary, accelerated_start(beta), torch.zeros_like(data))
 
 
-def mixtures(dictionary: Tensor, beta: Tensor) -> Tensor:
-    """Return beta Psi, (n, height, width), instances innermost in memory.
+def mixtures(
+    dictionary: Float[Tensor, "n_components height width"],
+    beta: Float[Tensor, "n_images n_components"],
+) -> Float[Tensor, "n_images height width"]:
+    """Return beta Psi, instances innermost in memory.
 
     Parameters
     ----------
     dictionary
-        Psi, (K, height, width).
+        Psi.
     beta
-        Memberships, (n, K).
+        Memberships.
     """
     _, height, width = dictionary.shape
     pixels = dictionary.flatten(1).T @ beta.T

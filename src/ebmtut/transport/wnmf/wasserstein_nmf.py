@@ -12,13 +12,14 @@ import math
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.transport._problem import check_masses
-from ebmtut.transport.grid import grid_gibbs_pass
-from ebmtut.transport.grid_cost import GridCost, check_images, grid_cost
+from ebmtut.transport.grid import check_sides, gibbs_pass
+from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
 from ebmtut.transport.mixing import stops_rising
 from ebmtut.transport.wnmf.mirror_descent import (
     AcceleratedDescent,
@@ -40,7 +41,9 @@ __all__ = ["run_until_mixed", "wasserstein_nmf", "wnmf_epoch", "wnmf_temperature
 _FLOOR = 1e-12
 
 
-def wnmf_temperature(data: Tensor, config: WNMFConfig, epoch: int) -> float:
+def wnmf_temperature(
+    data: Float[Tensor, "n_images height width"], config: WNMFConfig, epoch: int
+) -> float:
     """T of an epoch: held, then times 1 - sqrt(1 / (m + mbar)) an epoch.
 
     Parameters
@@ -52,10 +55,6 @@ def wnmf_temperature(data: Tensor, config: WNMFConfig, epoch: int) -> float:
         T of the first epochs, and how many they are.
     epoch
         From 0.
-
-    Returns
-    -------
-    float
     """
     m = data[0].numel()
     mbar = float((data > 0).sum((1, 2)).double().mean())
@@ -65,16 +64,16 @@ def wnmf_temperature(data: Tensor, config: WNMFConfig, epoch: int) -> float:
 
 
 def run_until_mixed(
-    U: Tensor,
-    p: Tensor,
-    q: Tensor,
+    U: Float[Tensor, "batch height width"],
+    p: Float[Tensor, "batch height width"],
+    q: Float[Tensor, "batch height width"],
     cost: GridCost,
     temperature: float,
     *,
     window: int = 5,
     max_passes: int = 10,
     generator: torch.Generator,
-) -> tuple[Tensor, float, int]:
+) -> tuple[Float[Tensor, "batch height width"], float, int]:
     """Run Gibbs-OT at constant T until V(z) stops increasing (Section 5).
 
     Every tau iterations, V less its last value is set against 0.01 tau T V;
@@ -83,10 +82,10 @@ def run_until_mixed(
     Parameters
     ----------
     U
-        Where to start, (batch, height, width), as for
+        Where to start, as for
         :func:`~ebmtut.transport.grid_gibbs_pass`.
     p, q
-        Masses, (batch, height, width).
+        Masses.
     cost
         The cost.
     temperature
@@ -100,8 +99,12 @@ def run_until_mixed(
 
     Returns
     -------
-    U, value, n_passes
-        The potentials, V and how many iterations were made.
+    U
+        The potentials.
+    value
+        V.
+    n_passes
+        How many iterations were made.
 
     Raises
     ------
@@ -113,9 +116,26 @@ def run_until_mixed(
     check_range("max_passes", max_passes, low=1, integer=True)
     for name, mass in (("p", p), ("q", q)):
         check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
+    check_range("temperature", temperature, low=0, include_low=False)
+    check_type("generator", generator, torch.Generator)
+    check_sides(U, p, q, cost)
+    return _until_mixed(U, p, q, cost, temperature, window, max_passes, generator)
+
+
+def _until_mixed(
+    U: Tensor,
+    p: Tensor,
+    q: Tensor,
+    cost: GridCost,
+    temperature: float,
+    window: int,
+    max_passes: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, float, int]:
+    """Do what `run_until_mixed` does."""
     before = -math.inf
     for n_passes in range(1, max_passes + 1):
-        duals = grid_gibbs_pass(U, p, q, cost, temperature, generator=generator)
+        duals = gibbs_pass(U, p, q, cost, temperature, generator)
         U = duals.U
         if n_passes % window == 0 or n_passes == max_passes:
             value = float(duals.value(p, q).mean())
@@ -127,7 +147,7 @@ def run_until_mixed(
 
 def wnmf_epoch(
     state: WNMFState,
-    data: Tensor,
+    data: Float[Tensor, "n_images height width"],
     cost: GridCost,
     config: WNMFConfig,
     *,
@@ -140,7 +160,7 @@ def wnmf_epoch(
     state
         Where the learning is.
     data
-        Measures, (n, height, width).
+        Measures.
     cost
         Of the grid.
     config
@@ -150,11 +170,15 @@ def wnmf_epoch(
 
     Raises
     ------
+    InputError
+        If the data are no measures of the cost's size, or there is no generator.
     FloatingPointError
         If V is not finite, or below zero by more than 2 T m, the scale of its
         fluctuations: V exceeds the transport cost in expectation, so then the
         potentials have lost track of the model.
     """
+    check_type("generator", generator, torch.Generator)
+    check_measures("data", data, cost)
     n = len(data)
     size = config.batch_size or n
     temperature = wnmf_temperature(data, config, state.epoch)
@@ -165,15 +189,15 @@ def wnmf_epoch(
     for start in range(0, n, size):
         batch = slice(start, start + size)
         beta = AcceleratedDescent(*(part[batch] for part in state.memberships))
-        U, value, n_passes = run_until_mixed(
+        U, value, n_passes = _until_mixed(
             state.U[batch],
             mixtures(state.dictionary, beta.x),
             data[batch],
             cost,
             temperature,
-            window=config.mixing_window,
-            max_passes=config.max_passes,
-            generator=generator,
+            config.mixing_window,
+            config.max_passes,
+            generator,
         )
         state.U[batch] = U
         state.n_passes += n_passes
@@ -208,7 +232,7 @@ def wnmf_epoch(
 
 
 def wasserstein_nmf(
-    images: Tensor,
+    images: Float[Tensor, "n_images height width"],
     config: WNMFConfig | None = None,
     *,
     cost: GridCost | None = None,
@@ -222,7 +246,7 @@ def wasserstein_nmf(
     Parameters
     ----------
     images
-        Non-negative, (n, height, width), float32 or float64.
+        Non-negative, float32 or float64.
     config
         How to learn.
     cost
@@ -236,10 +260,6 @@ def wasserstein_nmf(
         Whether to show a progress bar.
     generator
         Source of randomness.
-
-    Returns
-    -------
-    WNMFState
 
     Raises
     ------
