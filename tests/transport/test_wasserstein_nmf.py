@@ -187,7 +187,7 @@ def test_the_oracle_stops_when_the_value_stops_increasing():
 def test_a_model_that_outruns_its_oracle_is_stopped(monkeypatch):
     module = sys.modules["ebmtut.transport.wnmf.wasserstein_nmf"]
     value = [1e-3]
-    monkeypatch.setattr(module, "run_until_mixed", lambda U, *_, **__: (U, value[0], 1))
+    monkeypatch.setattr(module, "_until_mixed", lambda U, *_: (U, value[0], 1))
     data = as_measures(images())
     state = wnmf_start(data, SMALL, generator=make_generator(0))
     cost = grid_cost(6, dtype=torch.float64)

@@ -146,8 +146,10 @@ def persistent_match_moments(
 
     Returns
     -------
-    tuple
-        The model, and the state that the samples have come to.
+    model
+        What was learned.
+    state
+        What the samples have come to.
 
     Raises
     ------

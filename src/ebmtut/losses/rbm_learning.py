@@ -105,7 +105,7 @@ def learn_rbm(
 
     Returns
     -------
-    LearnedRBM
+    learned
         Learning stops early, and says so, once a weight is not finite.
 
     Raises
@@ -193,7 +193,7 @@ def draw_rbm(
 
     Returns
     -------
-    dict
+    seen
         Bits, visible units first, by number of sweeps. A chain's are the same
         chains, later; those of the perturbed methods are independent runs.
 

@@ -22,7 +22,7 @@ def perturb_and_coordinate_descent(
     n_steps: int,
     *,
     generator: torch.Generator,
-    start: Float[Tensor, "n_samples _"] | None = None,
+    start: Float[Tensor, "n_samples ..."] | None = None,
 ) -> Float[Tensor, "n_samples n_units"]:
     """Sample by perturbing the biases and descending the perturbed energy.
 

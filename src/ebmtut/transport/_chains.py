@@ -176,8 +176,8 @@ class CompiledChain:
 
     def advance(
         self,
-        temperatures: Float[Tensor, "n 2"],
-        theta: Float[Tensor, "n n_draws"],
+        temperatures: Float[Tensor, "n_iterations 2"],
+        theta: Float[Tensor, "n_iterations n_draws"],
     ) -> None:
         """Iterate with these exponentials."""
         self._iterate(self.g, self.before, self.U, self.h, self.L, temperatures, theta)

@@ -13,8 +13,8 @@ __all__ = ["cost_matrix"]
 
 
 def cost_matrix(
-    x: Float[Tensor, " m1 *d"],
-    y: Float[Tensor, " m2 *d"],
+    x: Float[Tensor, " m1 *shape"],
+    y: Float[Tensor, " m2 *shape"],
     kind: str = "squared_euclidean",
 ) -> Float[Tensor, "m1 m2"]:
     """Cost of every pair of points.

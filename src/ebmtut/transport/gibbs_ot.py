@@ -73,10 +73,10 @@ def gibbs_ot_iteration(
         The new coordinates of the one side.
     h
         Those of the other.
-    U
-        The limits that g was drawn from.
-    L
-        Those of h.
+    upper
+        U, the limits that g was drawn from.
+    lower
+        L, those of h.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
@@ -116,8 +116,8 @@ class PlainChain:
 
     def advance(
         self,
-        temperatures: Float[Tensor, "n 2"],
-        theta: Float[Tensor, "n n_draws"],
+        temperatures: Float[Tensor, "n_iterations 2"],
+        theta: Float[Tensor, "n_iterations n_draws"],
     ) -> None:
         """Iterate with these exponentials."""
         theta_h, theta_g = torch.ones_like(self.q), torch.ones_like(self.p)
@@ -150,7 +150,7 @@ def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
 
 
 def advance(
-    chain: Chain, schedule: Float[Tensor, "n 2"], generator: torch.Generator
+    chain: Chain, schedule: Float[Tensor, "n_iterations 2"], generator: torch.Generator
 ) -> None:
     """Do the iterations of a schedule with fresh draws."""
     for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
@@ -185,9 +185,9 @@ class GibbsOTTrace(NamedTuple):
         The feasible dual value, a lower bound.
     """
 
-    iterations: Int64[Tensor, " k"]
-    V: Float64[Tensor, " k *batch"]
-    dual: Float64[Tensor, " k *batch"]
+    iterations: Int64[Tensor, " n_noted"]
+    V: Float64[Tensor, " n_noted *batch"]
+    dual: Float64[Tensor, " n_noted *batch"]
 
 
 class GibbsOTResult(NamedTuple):
@@ -347,7 +347,7 @@ def start_of(
 
 def standard_exponential(
     rows: int, n: int, *, generator: torch.Generator
-) -> Float32[Tensor, "rows n"]:
+) -> Float32[Tensor, "n_rows n_draws"]:
     """Draw exponentials of mean 1, never 0: how noise is made here.
 
     In float32, as noise needs no more digits; by inversion of uniform numbers
@@ -367,7 +367,7 @@ def standard_exponential(
 
 def exponential_draws(
     rows: int, n: int, generator: torch.Generator
-) -> Float32[Tensor, "rows n"]:
+) -> Float32[Tensor, "n_rows n_draws"]:
     """Do what `standard_exponential` does."""
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
     bits = draws.random_(generator=generator).view(torch.int32)[:, :n]

@@ -78,8 +78,8 @@ class WarmChains:
 
         Returns
         -------
-        U
-            The gradient, which the next call overwrites.
+        gradient
+            U, which the next call overwrites.
 
         Raises
         ------

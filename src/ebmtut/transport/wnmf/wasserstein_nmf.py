@@ -99,8 +99,8 @@ def run_until_mixed(
 
     Returns
     -------
-    U
-        The potentials.
+    potentials
+        U.
     value
         V.
     n_passes
