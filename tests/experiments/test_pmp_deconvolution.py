@@ -14,13 +14,11 @@ from ebmtut.experiments.pmp.deconvolution import (
     DeconvolutionConfig,
     Protocol,
     deconvolution_job,
-    run_deconvolution,
-)
-from ebmtut.experiments.pmp.deconvolution_measures import (
     feature_distances,
     out_of_reach,
 )
 
+ROW = get_experiment("pmp/deconvolution")
 TINY = DeconvolutionConfig(n_images=6, n_sweeps=3, n_seeds=2, n_shown=2)
 
 
@@ -67,11 +65,11 @@ def test_a_small_problem_is_solved_where_every_place_is_in_reach():
 
 
 def test_run_resumes_draws_and_judges(tmp_path):
-    result = run_deconvolution(TINY, checkpoints=tmp_path)
+    result = ROW.run(TINY, checkpoints=tmp_path)
     assert set(result.scalars["table"]) == set(PROTOCOLS)
     assert result.arrays["as printed/features"].shape == (2, 5, 6, 6)
     assert result.arrays["Gibbs/images"].shape == (2, 2, 14, 14)
-    again = run_deconvolution(TINY, checkpoints=tmp_path)
+    again = ROW.run(TINY, checkpoints=tmp_path)
     seconds = [r.scalars["table"]["as printed"]["seconds"] for r in (result, again)]
     assert seconds[0] == seconds[1]  # nothing ran
     plt.close(DECONVOLUTION.figure(result))
@@ -103,7 +101,7 @@ def test_bad_configurations(change, words):
 
 def test_features_may_be_as_large_as_the_images():
     config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
-    result = run_deconvolution(replace(config, protocols=("as printed",)))
+    result = ROW.run(replace(config, protocols=("as printed",)))
     assert result.arrays["as printed/features"].shape == (1, 5, 14, 14)
 
 
@@ -122,4 +120,4 @@ def test_bad_protocols(change):
         Protocol(**change)
 
 
-DECONVOLUTION = get_experiment("pmp/deconvolution")
+DECONVOLUTION = ROW

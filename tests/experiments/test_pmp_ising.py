@@ -27,11 +27,8 @@ from ebmtut.experiments.pmp.speeds import speeds_table
 from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
-    run_structured,
-    true_model,
-)
-from ebmtut.experiments.pmp.structured_reports import (
     structured_table,
+    true_model,
 )
 from ebmtut.experiments.pmp.wrong_model import (
     SOLVERS,
@@ -41,19 +38,12 @@ from ebmtut.experiments.pmp.wrong_model import (
     sample_toy,
     toy_job,
 )
-from ebmtut.experiments.pmp.zeros import (
-    ZerosConfig,
-    run_zeros,
-    zeros_data,
-)
-from ebmtut.experiments.pmp.zeros_reports import zeros_table
-from ebmtut.experiments.pmp.zeros_samples import (
-    ZerosSamplesConfig,
-    run_zeros_samples,
-)
+from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data, zeros_table
+from ebmtut.experiments.pmp.zeros_samples import ZerosSamplesConfig
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
+ZEROS = get_experiment("pmp/zeros-mmd")
 SMALL = ToyConfig(n_steps=3, n_chains=5, n_sweeps=4, n_seeds=2, n_judged=500)
 
 
@@ -140,19 +130,21 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     )
     x, source = zeros_data(config, 0)
     assert x.shape[1] == 36 and source == "glyphs"
-    result = run_zeros(config, checkpoints=tmp_path)
+    result = ZEROS.run(config, checkpoints=tmp_path)
     row = result.scalars["table"]["PMP"]
     assert row["updates"] == [2 * 3 * 2 * 36]
     assert row["messages"] == [2 * 3 * 2 * 36 * 35] and row["evaluations"] == [0]
     table = zeros_table(result).splitlines()
     assert [line.split()[0] for line in table[3:6]] == ["PMP", "Gibbs", "fresh"]
-    assert run_zeros(config, checkpoints=tmp_path).scalars == result.scalars
+    assert ZEROS.run(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)
         assert experiment.check(result)
         plt.close(experiment.figure(result))
     small = replace(config, methods=("PMP", "LP"), n_judged=3)
-    both = run_zeros_samples(ZerosSamplesConfig(config, small), checkpoints=tmp_path)
+    both = get_experiment("pmp/zeros-samples").run(
+        ZerosSamplesConfig(**vars(config), reduced=small), checkpoints=tmp_path
+    )
     assert both.scalars["table"] == result.scalars["table"]
     assert both.scalars["reduced"]["table"]["LP"]["updates"] == [0]
     assert both.arrays["reduced/samples/LP"].shape == (3, 36)
@@ -239,7 +231,7 @@ def test_structured_has_every_cell():
         n_chains_persistent=3,
         n_judged=8,
     )
-    result = run_structured(config)
+    result = get_experiment("pmp/structured").run(config)
     table = result.scalars["table"]
     assert set(table) == {"lattice", "random graph"}
     assert set(table["lattice"]["persistent"]) == {"PMP", "Gibbs", "GWG"}

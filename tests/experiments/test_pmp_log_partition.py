@@ -11,18 +11,16 @@ from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.log_partition import (
-    LogPartitionConfig,
-    log_partition_job,
-    run_log_partition,
-)
-from ebmtut.experiments.pmp.log_partition_models import (
     ENSEMBLES,
     Ensemble,
+    LogPartitionConfig,
     dense_model,
     lattice_model,
+    log_partition_job,
 )
 from ebmtut.random import make_generator
 
+ROW = get_experiment("pmp/log-partition")
 TINY = LogPartitionConfig(
     sizes=(3, 4), n_models=4, n_perturbations=30, n_on_lattice=200, n_sweeps=50
 )
@@ -73,28 +71,26 @@ def test_everything_is_exact_on_an_attractive_lattice():
 
 
 def test_run_resumes_draws_and_judges(tmp_path):
-    experiment = get_experiment("pmp/log-partition")
-    result = run_log_partition(TINY, checkpoints=tmp_path)
+    result = ROW.run(TINY, checkpoints=tmp_path)
     assert set(result.scalars["table"]) == set(ENSEMBLES)
     assert result.arrays["dense/MPLP"].shape == (2, 4)
     assert result.arrays["lattice/MPLP"].shape == (2, 200)
-    again = run_log_partition(TINY, checkpoints=tmp_path)
+    again = ROW.run(TINY, checkpoints=tmp_path)
     assert again.scalars["costs"] == result.scalars["costs"]  # nothing ran
-    plt.close(experiment.figure(result))
-    alone = run_log_partition(replace(TINY, ensembles=("dense",)))
-    plt.close(experiment.figure(alone))
-    names = [verdict.name for verdict in experiment.check(result)]
+    plt.close(ROW.figure(result))
+    alone = ROW.run(replace(TINY, ensembles=("dense",)))
+    plt.close(ROW.figure(alone))
+    names = [verdict.name for verdict in ROW.check(result)]
     assert len(names) == 4 and all(name.startswith("dense") for name in names)
 
 
 def test_the_verdict_follows_the_errors():
-    experiment = get_experiment("pmp/log-partition")
-    result = run_log_partition(replace(TINY, ensembles=("dense",)))
+    result = ROW.run(replace(TINY, ensembles=("dense",)))
     cells = result.scalars["table"]["dense"]
     for size, word in (("3", "match"), ("4", "miss")):
         cells["PMP"][size]["abs"] = 1.0
         cells["MPLP"][size]["abs"] = 2.0 if word == "match" else 0.5
-    assert [v.verdict for v in experiment.check(result)] == ["match", "miss"]
+    assert [v.verdict for v in ROW.check(result)] == ["match", "miss"]
 
 
 @pytest.mark.parametrize(

@@ -15,19 +15,17 @@ from ebmtut.experiments.pmp.persistent import (
     PersistentConfig,
     keep_noise,
     moment_error,
-    run_persistent,
+    persistent_table,
     sample_truth,
     spin_glass,
     start_noise,
-)
-from ebmtut.experiments.pmp.persistent_reports import (
-    persistent_table,
 )
 from ebmtut.losses import bit_moments
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.states import bits_to_spins, enumerate_states
 
+ROW = get_experiment("pmp/persistent")
 SMALL = PersistentConfig(
     sizes=(4,),
     rhos=(0.99, 1.0),
@@ -94,22 +92,22 @@ def test_frozen_noise_repeats_itself_and_fresh_noise_does_not(rho):
 
 
 def test_the_row_counts_seeds_costs_and_resumes(tmp_path):
-    result = run_persistent(SMALL, checkpoints=tmp_path)
+    result = ROW.run(SMALL, checkpoints=tmp_path)
     ways = result.scalars["table"]["4"]
     assert list(ways) == ["PMP", "rho=0.99", "rho=1"]
     cell = ways["PMP"]["3"]
     assert all(len(values) == 2 for values in cell.values())
     # 2 steps, 3 sweeps, 5 chains, 6 pairs, both ways.
     assert cell["updates"] == [2 * 3 * 5 * 12.0] * 2
-    assert run_persistent(SMALL, checkpoints=tmp_path).scalars == result.scalars
-    plt.close(get_experiment("pmp/persistent").figure(result))
+    assert ROW.run(SMALL, checkpoints=tmp_path).scalars == result.scalars
+    plt.close(ROW.figure(result))
     table = [line.split() for line in persistent_table(result).splitlines()]
     assert [line[0] for line in table] == ["4", "PMP", "rho=0.99", "rho=1"]
     assert float(table[1][-1]) == pytest.approx(sum(cell["error"]) / 2, abs=5e-4)
 
 
 def test_every_way_meets_the_same_glass_and_data():
-    ways = run_persistent(SMALL).scalars["table"]["4"]
+    ways = ROW.run(SMALL).scalars["table"]["4"]
     for name in ("data error", "null error"):
         assert len({tuple(cells["1"][name]) for cells in ways.values()}) == 1
 
@@ -128,7 +126,7 @@ def test_the_check_can_hold_and_fail(fresh_few, frozen_many, words):
         "rho=1": cells(0.05, frozen_many),
     }
     result = Result("pmp/persistent", "quick", asdict(SMALL), {"table": {"4": table}})
-    verdicts = get_experiment("pmp/persistent").check(result)
+    verdicts = ROW.check(result)
     assert [v.verdict for v in verdicts] == words
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -10,13 +11,14 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.rbm import rbm_job
-from ebmtut.experiments.pmp.rbm_data import RBMConfig, rbm_data
-from ebmtut.experiments.pmp.rbm_measures import (
+from ebmtut.experiments.pmp.rbm_digits import (
+    RBMConfig,
     distances,
+    rbm_data,
+    rbm_job,
+    rbm_table,
     reference,
 )
-from ebmtut.experiments.pmp.rbm_reports import rbm_table
 from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
@@ -191,13 +193,13 @@ TINY = {
 
 
 @pytest.mark.parametrize("id", ["pmp/rbm", "pmp/rbm-twos", "pmp/coordinate-descent"])
-def test_rows_run_draw_and_judge(id, tmp_path, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # no worker processes
+def test_rows_run_draw_and_judge(id, tmp_path):
     experiment = get_experiment(id)
     lp = {"lp_steps": 1, "lp_chains": 2, "lp_hidden": 2} if "twos" in id else {}
     config = replace(experiment.config("quick"), **TINY, **lp)
-    result = experiment.run(config, seed=1, checkpoints=tmp_path)
-    again = experiment.run(config, seed=1, checkpoints=tmp_path)
+    with joblib.parallel_config(n_jobs=1):  # no worker processes
+        result = experiment.run(config, seed=1, checkpoints=tmp_path)
+        again = experiment.run(config, seed=1, checkpoints=tmp_path)
     assert result.scalars["table"] == again.scalars["table"]
     assert set(result.scalars["table"]) == set(config.methods)
     assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())

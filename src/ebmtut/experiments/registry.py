@@ -113,23 +113,6 @@ LOCATIONS: Mapping[str, Location] = {
     "ed/epsilon": Location("ed.ablations", "EPSILON", "ed/ablations.ipynb"),
     "ed/window": Location("ed.ablations", "WINDOW", "ed/ablations.ipynb"),
     "ed/w-and-m": Location("ed.ablations", "W_AND_M", "ed/ablations.ipynb"),
-    "pmp/log-partition": Location(
-        "pmp.log_partition", "LOG_PARTITION", "pmp/index.ipynb"
-    ),
-    "pmp/zeros-mmd": Location("pmp.zeros", "ZEROS_MMD", "pmp/ising.ipynb"),
-    "pmp/zeros-samples": Location(
-        "pmp.zeros_samples", "ZEROS_SAMPLES", "pmp/ising.ipynb"
-    ),
-    "pmp/structured": Location("pmp.structured", "STRUCTURED", "pmp/ising.ipynb"),
-    "pmp/persistent": Location("pmp.persistent", "PERSISTENT", "pmp/ising.ipynb"),
-    "pmp/rbm": Location("pmp.rbm", "RBM_DIGITS", "pmp/rbm.ipynb"),
-    "pmp/rbm-twos": Location("pmp.rbm", "RBM_TWOS", "pmp/rbm.ipynb"),
-    "pmp/coordinate-descent": Location(
-        "pmp.rbm", "COORDINATE_DESCENT", "pmp/rbm.ipynb"
-    ),
-    "pmp/deconvolution": Location(
-        "pmp.deconvolution", "DECONVOLUTION", "pmp/deconvolution.ipynb"
-    ),
 }
 
 

@@ -4,48 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    runs_of,
-    scalars_of,
-    seeded_jobs,
-)
-from ebmtut.experiments.pmp.deconvolution_measures import (
-    feature_distances,
-    out_of_reach,
-)
-from ebmtut.experiments.pmp.deconvolution_reports import (
-    check_deconvolution,
-    draw_deconvolution,
-)
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
     EVIDENCE,
     binary_convolution,
     sample_deconvolution,
 )
+from ebmtut.plotting import COLORS, TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 
 __all__ = [
-    "DECONVOLUTION",
+    "EXPERIMENT",
     "PROTOCOLS",
     "DeconvolutionConfig",
     "Protocol",
     "deconvolution_job",
-    "run_deconvolution",
+    "feature_distances",
+    "out_of_reach",
 ]
 
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
@@ -57,16 +50,16 @@ class Protocol:
 
     Attributes
     ----------
-    border : int
+    border
         White pixels added around every image.
-    copies_a_pixel : int
+    copies_a_pixel
         How often a location's log-odds count for each pixel of a feature; 0
         stands for once in all.
-    damping : float
+    damping
         Part of the old message that is kept.
-    n_starts : int
+    n_starts
         Starts of the messages, of which the one with the best score counts.
-    sampler : str
+    sampler
         "PMP" or "Gibbs".
     """
 
@@ -144,7 +137,7 @@ def deconvolution_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Scalars ``found`` (true features that are among the inferred),
         ``error`` (part of the pixels that are explained wrongly),
         ``locations``, ``last_change`` of a belief, ``seconds``; arrays
@@ -206,59 +199,177 @@ def deconvolution_job(
     )
 
 
-def run_deconvolution(
-    config: DeconvolutionConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Draw posterior samples of consecutive seeds under every protocol.
+def feature_distances(
+    found: Float[Tensor, "n_features side side"],
+    truth: Float[Tensor, "n_true small small"],
+) -> Int[Tensor, " n_true"]:
+    """Pixels by which each true feature misses its closest inferred one.
+
+    Parameters
+    ----------
+    found
+        Inferred features.
+    truth
+        True features, no larger; every shift
+        inside an inferred feature is allowed, and all other pixels of it
+        should be white.
 
     Returns
     -------
-    Result
-        ``scalars["table"][protocol][metric]`` lists the seeds; arrays
-        ``protocol/features`` and ``protocol/images`` are stacked over them.
-        The samples are drawn on the CPU, whatever the device.
+    distances
+        0 where a feature was found.
     """
-    seeds = range(seed, seed + config.n_seeds)
+    slack = found.shape[-1] - truth.shape[-1]
+    shifted = torch.stack(
+        [
+            pad(truth, (x, slack - x, y, slack - y))
+            for y in range(slack + 1)
+            for x in range(slack + 1)
+        ]
+    )
+    differs = shifted[:, :, None] != found
+    return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
+
+
+def out_of_reach(
+    locations: Float[Tensor, "n_images n_true rows columns"], slack: int, n_spare: int
+) -> int:
+    """Shapes that no inferred location can place, at the very least.
+
+    A shape of side s that sits at a shift inside a window of side s + slack
+    reaches only the places from that shift on, slack fewer each way. A spare
+    feature may hold one shape at a second shift.
+
+    Parameters
+    ----------
+    locations
+        True S, bits.
+    slack
+        Side of a window less that of a shape.
+    n_spare
+        Inferred features beyond the true ones, 0 or 1.
+    """
+    check_range("n_spare", n_spare, low=0, high=1, integer=True)
+    seen = locations.sum(dim=0)
+    rows, columns = seen.shape[1:]
+    reached = []
+    for y in range(slack + 1):
+        for x in range(slack + 1):
+            mask = torch.zeros(rows, columns, dtype=torch.bool)
+            mask[y : rows - slack + y, x : columns - slack + x] = True
+            reached.append(mask)
+    one = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached])
+    best = one.amax(dim=0)
+    two = torch.stack(
+        [(seen * (a | b)).sum(dim=(1, 2)) for a in reached for b in reached]
+    )
+    gain = float((two.amax(dim=0) - best).max()) if n_spare else 0.0
+    return round(float(seen.sum() - best.sum()) - gain)
+
+
+def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
+    """Name a cell for every protocol."""
     alone = replace(config, protocols=(), n_seeds=1)
-    cells = {
+    return {
         name: {"protocol": PROTOCOLS[name], "config": alone}
         for name in config.protocols
     }
-    outcomes = run_jobs(
-        deconvolution_job,
-        seeded_jobs(cells, seeds),
-        folder=checkpoints,
-        progress=progress,
-        label="pmp/deconvolution",
-    )
+
+
+def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
+    """Return what the images are made of, and what cannot be explained."""
     data = config.data()
-    arrays = {
-        "truth/features": data.features.numpy().astype(np.uint8),
-        "truth/images": data.images[: config.n_shown].numpy().astype(np.uint8),
-    }
-    table = {}
-    for name in config.protocols:
-        runs = runs_of(outcomes, name, seeds)
-        table[name] = scalars_of(runs)
-        for key in runs[0].arrays:
-            arrays[f"{name}/{key}"] = np.stack([run.arrays[key] for run in runs])
     slack = config.feature_side - data.features.shape[-1]
     n_spare = min(1, config.n_features - len(data.features))
-    scalars = {
-        "table": table,
-        "true_locations": float(data.locations.sum()),
-        "out_of_reach": out_of_reach(data.locations, slack, n_spare),
-        "commits": commits_of(outcomes),
-    }
-    return Result("pmp/deconvolution", "quick", asdict(config), scalars, arrays)
+    return Outcome(
+        {
+            "true_locations": float(data.locations.sum()),
+            "out_of_reach": out_of_reach(data.locations, slack, n_spare),
+        },
+        {
+            "truth/features": data.features.numpy().astype(np.uint8),
+            "truth/images": data.images[: config.n_shown].numpy().astype(np.uint8),
+        },
+    )
 
 
-DECONVOLUTION = Experiment(
+def draw_deconvolution(result: Result) -> Figure:
+    """Draw images, true features and the features of every posterior sample."""
+    table = result.scalars["table"]
+    names = list(table)
+    n_rows = -(-len(names) // 2)
+    n_seeds, n_features = result.arrays[f"{names[0]}/features"].shape[:2]
+    # A panel is half the page: its features, and as much as one for the text.
+    tall = 0.35 + TEXT_WIDTH / 2 * n_seeds / (n_features + 1.5)
+    heights = [0.85] + [tall] * n_rows
+    # Square tiles beside text of fixed size: placed by hand, not by the engine.
+    figure = plt.figure(figsize=(TEXT_WIDTH, sum(heights)), layout="none")
+    grid = figure.add_gridspec(
+        1 + n_rows,
+        28,
+        height_ratios=heights,
+        left=0.01,
+        right=0.99,
+        bottom=0.01,
+        top=0.95,
+        hspace=0.15,
+    )
+    shown = result.arrays["truth/images"]
+    left = figure.add_subplot(grid[0, :19])
+    left.set_title("images")
+    _tiles(left, shown, len(shown))
+    right = figure.add_subplot(grid[0, 20:])
+    right.set_title("made of")
+    _tiles(right, result.arrays["truth/features"], 4)
+    for k, name in enumerate(names):
+        row, column = divmod(k, 2)
+        ax = figure.add_subplot(grid[1 + row, 15 * column : 15 * column + 11])
+        features = result.arrays[f"{name}/features"]
+        side = features.shape[-1]
+        _tiles(ax, features.reshape(-1, side, side), n_features)
+        for seed in range(n_seeds):
+            found, error = table[name]["found"][seed], table[name]["error"][seed]
+            place = (n_features * (side + 1), seed * (side + 1) + side / 2)
+            text = f"{found:.0f} of 4\n{100 * error:.1f} %"
+            ax.annotate(text, place, va="center", fontsize=8, annotation_clip=False)
+        method = "Gibbs" if name == "Gibbs" else "PMP"
+        title = name if name == "Gibbs" else f"PMP, {name}"
+        ax.set_title(title, color=COLORS[method])
+    return figure
+
+
+def _tiles(ax: Axes, images: np.ndarray, n_columns: int) -> None:
+    # White pixels are a shade of grey, so that the edges of a tile can be seen.
+    image_grid(ax, images, n_columns=n_columns, vmin=-0.12, vmax=1)
+
+
+def check_deconvolution(result: Result) -> list[Verdict]:
+    """Every true feature is found, and the images are explained."""
+    verdicts = []
+    for name, row in result.scalars["table"].items():
+        if name == "Gibbs":
+            continue
+        n = len(row["found"])
+        verdicts += [
+            claim(
+                f"{name}: true features in the worst sample",
+                min(row["found"]),
+                "at least",
+                4,
+                n_seeds=n,
+            ),
+            claim(
+                f"{name}: pixels explained wrongly in the worst sample",
+                max(row["error"]),
+                "at most",
+                0.02,
+                n_seeds=n,
+            ),
+        ]
+    return verdicts
+
+
+EXPERIMENT = Experiment(
     id="pmp/deconvolution",
     title="Blind deconvolution",
     presets={
@@ -267,8 +378,11 @@ DECONVOLUTION = Experiment(
         ),
         "full": DeconvolutionConfig(),
     },
-    run=run_deconvolution,
+    cells=cells,
+    job=deconvolution_job,
+    arrays={"*": "{cell}/{name}"},
+    stack=True,
+    extras=truth,
     figure=draw_deconvolution,
     check=check_deconvolution,
-    resumes=True,
 )

@@ -3,50 +3,140 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
-from ebmtut.energies import BoltzmannMachine
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    runs_of,
-    seeded_jobs,
+from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
+from ebmtut.exact import (
+    exact_log_partition,
+    torus_log_partition,
+    transfer_log_partition,
 )
-from ebmtut.experiments.pmp.log_partition_models import (
-    ENSEMBLES,
-    Ensemble,
-    dense_model,
-    lattice_model,
-)
-from ebmtut.experiments.pmp.log_partition_reports import (
-    check_log_partition,
-    draw_log_partition,
-)
-from ebmtut.experiments.registry import Experiment
-from ebmtut.message_passing.linear_programs import relax
-from ebmtut.message_passing.log_partition import (
+from ebmtut.experiments.experiment import Experiment, Names, Runs
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.message_passing import (
     exact_perturb_and_map,
     log_partition_bound,
+    max_product,
+    mplp,
+    relax,
 )
-from ebmtut.message_passing.max_product import max_product
-from ebmtut.message_passing.mplp import mplp
+from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 
 __all__ = [
-    "LOG_PARTITION",
+    "ENSEMBLES",
+    "EXPERIMENT",
+    "Ensemble",
     "LogPartitionConfig",
+    "dense_model",
+    "lattice_model",
     "log_partition_job",
-    "run_log_partition",
 ]
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """A kind of model.
+
+    Attributes
+    ----------
+    kind
+        "lattice", periodic and square, or "dense", of all pairs.
+    coupling
+        Of a lattice, w in exp(w s_i s_j), every edge counted once.
+    n_uniform
+        Of a dense model: a pair's w is the sum of so many uniform numbers in
+        [-2, 2]; its b is uniform in [-0.1, 0.1].
+    """
+
+    kind: str
+    coupling: float = 0.1
+    n_uniform: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("lattice", "dense"))
+        check_range("coupling", self.coupling)
+        check_range("n_uniform", self.n_uniform, low=1, integer=True)
+
+
+# The program has each pair twice in its energy, and -0.1 on the lattice: a
+# coupling of -0.2, and a pair of two independent weights.
+ENSEMBLES: Mapping[str, Ensemble] = {
+    "lattice": Ensemble("lattice"),
+    "dense": Ensemble("dense"),
+    "lattice, as programmed": Ensemble("lattice", coupling=-0.2),
+    "dense, as programmed": Ensemble("dense", n_uniform=2),
+}
+
+
+def dense_model(
+    n_sites: int, n_uniform: int = 1, *, generator: torch.Generator
+) -> tuple[BoltzmannMachine, float]:
+    """Draw a fully connected Ising model, as a Boltzmann machine.
+
+    Parameters
+    ----------
+    n_sites
+        At most 24.
+    n_uniform
+        See `Ensemble`.
+    generator
+        Source of the weights.
+
+    Returns
+    -------
+    model
+        The machine.
+    log_z
+        Its exact log partition function.
+    """
+    w = torch.zeros(n_sites, n_sites, dtype=torch.float64)
+    for _ in range(n_uniform):
+        w += 4 * torch.rand(w.shape, generator=generator, dtype=w.dtype) - 2
+    b = 0.2 * torch.rand(n_sites, generator=generator, dtype=w.dtype) - 0.1
+    upper = w.triu(1)
+    # Ising counts each pair twice.
+    model = BoltzmannMachine.from_ising(Ising((upper + upper.T) / 2, b))
+    with torch.no_grad():
+        return model, float(exact_log_partition(model, n_sites))
+
+
+def lattice_model(side: int, coupling: float) -> tuple[BoltzmannMachine, float]:
+    """Return a periodic lattice without field, as a Boltzmann machine.
+
+    Parameters
+    ----------
+    side
+        Sites a side.
+    coupling
+        w in exp(w s_i s_j), every edge counted once.
+
+    Returns
+    -------
+    model
+        The machine.
+    log_z
+        Its exact log partition function: Kaufman's formula where that holds,
+        else by transfer matrix.
+    """
+    ising = LatticeIsing(side, coupling / 2).to_dense()
+    frustrated = coupling < 0 and side % 2 == 1
+    exact = transfer_log_partition if frustrated else torus_log_partition
+    with torch.no_grad():
+        # The Boltzmann machine gives the state of zeros the energy 0.
+        shift = float(ising(torch.zeros(1, side**2, dtype=torch.float64)))
+    return BoltzmannMachine.from_ising(ising), exact(side, side, coupling) + shift
 
 
 @dataclass(frozen=True)
@@ -104,7 +194,7 @@ def log_partition_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Arrays of errors by method: of a lattice one a perturbation, of dense
         models the mean over perturbations, one a model. Scalars
         ``seconds/method`` of CPU and ``sweeps/MPLP``, the mean number.
@@ -190,55 +280,40 @@ def _maximise(
     return found, dual.bound, float(dual.n_sweeps.double().mean())
 
 
-def run_log_partition(
-    config: LogPartitionConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Compare the methods' estimates of log Z with exact ones.
-
-    Returns
-    -------
-    Result
-        ``scalars["table"][ensemble][method][size]`` has ``mean``, ``abs``
-        (mean absolute error), ``sd`` and ``stderr`` of the errors, all of which
-        lie in the arrays ``ensemble/method``, (n_sizes, n_errors). Computed on
-        the CPU, whatever the device.
-    """
+def cells(config: LogPartitionConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every ensemble and size."""
     alone = replace(config, ensembles=(), sizes=())
-    cells = {
-        f"{name}-{size}": {"ensemble": ENSEMBLES[name], "size": size, "config": alone}
+    return {
+        (name, str(size)): {"ensemble": ENSEMBLES[name], "size": size, "config": alone}
         for name in config.ensembles
         for size in config.sizes
     }
-    outcomes = run_jobs(
-        log_partition_job,
-        seeded_jobs(cells, [seed]),
-        folder=checkpoints,
-        progress=progress,
-        label="pmp/log-partition",
-    )
+
+
+def summarise(config: LogPartitionConfig, runs: Runs) -> Outcome:
+    """Tell the errors of each method apart: a cell's arrays are all methods'.
+
+    Returns
+    -------
+    outcome
+        ``table[ensemble][method][size]`` has ``mean``, ``abs`` (mean absolute
+        error), ``sd`` and ``stderr`` of the errors, all of which lie in the arrays
+        ``ensemble/method``, (n_sizes, n_errors).
+    """
     arrays: dict[str, np.ndarray] = {}
     table: dict[str, Any] = {}
     costs: dict[str, Any] = {}
     for name in config.ensembles:
-        runs = {
-            size: runs_of(outcomes, f"{name}-{size}", [seed])[0]
-            for size in config.sizes
-        }
-        costs[name] = {str(size): run.scalars for size, run in runs.items()}
+        of_size = {str(size): runs[name, str(size)][0] for size in config.sizes}
+        costs[name] = {size: run.scalars for size, run in of_size.items()}
         table[name] = {}
-        for method in next(iter(runs.values())).arrays:
-            errors = np.stack([run.arrays[method] for run in runs.values()])
+        for method in next(iter(of_size.values())).arrays:
+            errors = np.stack([run.arrays[method] for run in of_size.values()])
             arrays[f"{name}/{method}"] = errors.astype(np.float32)
             table[name][method] = {
-                str(size): _summary(row) for size, row in zip(runs, errors, strict=True)
+                size: _summary(row) for size, row in zip(of_size, errors, strict=True)
             }
-    scalars = {"table": table, "costs": costs, "commits": commits_of(outcomes)}
-    return Result("pmp/log-partition", "quick", asdict(config), scalars, arrays)
+    return Outcome({"table": table, "costs": costs}, arrays)
 
 
 def _summary(errors: np.ndarray) -> dict[str, float]:
@@ -251,7 +326,68 @@ def _summary(errors: np.ndarray) -> dict[str, float]:
     }
 
 
-LOG_PARTITION = Experiment(
+# Where methods agree, the wide lines can be seen below the narrow ones.
+_STYLES: dict[str, dict[str, Any]] = {
+    "MPLP": {"color": COLORS["MPLP"], "lw": 4.0},
+    "PMP": {"color": COLORS["PMP"], "lw": 2.6},
+    "PMP symmetric": {"color": COLORS["PMP symmetric"], "lw": 1.6, "ls": "--"},
+    "exact": {"color": COLORS["exact"], "lw": 1.2, "ls": ":"},
+}
+
+
+def draw_log_partition(result: Result) -> Figure:
+    """Draw the error over the size.
+
+    The band is one standard deviation over dense models, and two standard
+    errors of the one lattice.
+    """
+    table = result.scalars["table"]
+    n_rows = -(-len(table) // 2)
+    figure, axes = plt.subplots(
+        n_rows, 2, figsize=(TEXT_WIDTH, 2.7 * n_rows + 0.4), squeeze=False
+    )
+    for ax in axes.flat[len(table) :]:
+        ax.set_axis_off()
+    for ax, (ensemble, methods) in zip(axes.flat, table.items(), strict=False):
+        ax.axhline(0, color="0.8", lw=0.8)
+        for method, style in _STYLES.items():
+            if method not in methods:
+                continue
+            cells = methods[method]
+            sizes = [int(size) for size in cells]
+            mean = [cell["mean"] for cell in cells.values()]
+            lattice = ensemble.startswith("lattice")
+            band = [
+                2 * cell["stderr"] if lattice else cell["sd"] for cell in cells.values()
+            ]
+            low = [m - s for m, s in zip(mean, band, strict=True)]
+            high = [m + s for m, s in zip(mean, band, strict=True)]
+            ax.plot(sizes, mean, label=method, **style)
+            ax.fill_between(sizes, low, high, color=style["color"], alpha=0.12, lw=0)
+        ax.set_xticks(sizes)
+        ax.set(title=ensemble, xlabel="side of the lattice" if lattice else "sites")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("estimate − log Z (nats)")
+    # One legend for all panels; every method is in the dense one.
+    handles, labels = axes.flat[min(1, len(table) - 1)].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def check_log_partition(result: Result) -> list[Verdict]:
+    """On dense models PMP errs by less than MPLP, at every size."""
+    verdicts = []
+    for ensemble, methods in result.scalars["table"].items():
+        if not ensemble.startswith("dense"):
+            continue
+        for size, ours in methods["PMP"].items():
+            ratio = ours["abs"] / methods["MPLP"][size]["abs"]
+            name = f"{ensemble}, {size} sites: error of PMP over that of MPLP"
+            verdicts.append(claim(name, ratio, "at most", 1.0))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
     id="pmp/log-partition",
     title="Error of log-partition functions",
     presets={
@@ -263,8 +399,9 @@ LOG_PARTITION = Experiment(
         ),
         "full": LogPartitionConfig(),
     },
-    run=run_log_partition,
+    cells=cells,
+    job=log_partition_job,
+    gather=summarise,
     figure=draw_log_partition,
     check=check_log_partition,
-    resumes=True,
 )

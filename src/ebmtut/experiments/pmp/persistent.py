@@ -9,36 +9,29 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import check_range
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    runs_of,
-    scalars_of,
-    seeded_jobs,
-)
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.chains import (
     Chains,
     start_bits,
     start_samples,
     sweep_samples,
 )
-from ebmtut.experiments.pmp.persistent_reports import (
-    check_persistent,
-    draw_persistent,
-)
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
     PersistentState,
@@ -47,17 +40,19 @@ from ebmtut.message_passing import (
     start_persistent,
 )
 from ebmtut.metrics import mmd
+from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 
 __all__ = [
-    "PERSISTENT",
+    "EXPERIMENT",
     "PersistentConfig",
     "keep_noise",
+    "mean_curve",
     "moment_error",
-    "run_persistent",
+    "persistent_table",
     "sample_truth",
     "spin_glass",
     "start_noise",
@@ -143,8 +138,10 @@ def sample_truth(
 
     Returns
     -------
-    data, moments : Tensor
-        Bits, float32, (n, n_sites), and (n_sites, n_sites).
+    data
+        Bits, float32, (n, n_sites).
+    moments
+        (n_sites, n_sites).
     """
     n_sites = truth.n_sites
     if n_sites <= _LISTED:
@@ -200,7 +197,7 @@ def persistent_job(
 
     Returns
     -------
-    Outcome
+    outcome
         ``error``: of the moments of fresh PMP samples, after many sweeps.
         ``own error``: of those that learning's own sampler goes on to draw.
         ``log MMD^2`` of the fresh ones; message updates and seconds of learning.
@@ -251,54 +248,137 @@ def _independent(moments: Tensor) -> Tensor:
     return second
 
 
-def run_persistent(
-    config: PersistentConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Learn every glass in every way. The kernels are the CPU's.
-
-    Returns
-    -------
-    Result
-        ``scalars["table"][size][method][sweeps][metric]`` lists the seeds; the
-        methods are "PMP" and "rho=0.9" and so on.
-    """
+def cells(config: PersistentConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every size, way of learning and number of sweeps."""
     ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
     alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)
-    seeds = range(seed, seed + config.n_seeds)
-    cells = {
-        f"{n}-{way}-{k}": {"n_sites": n, "rho": rho, "n_sweeps": k, "config": alone}
+    return {
+        (str(n), way, str(k)): {
+            "n_sites": n,
+            "rho": rho,
+            "n_sweeps": k,
+            "config": alone,
+        }
         for n in config.sizes
         for k in config.sweeps
         for way, rho in ways.items()
     }
-    outcomes = run_jobs(
-        persistent_job,
-        seeded_jobs(cells, seeds),
-        folder=checkpoints,
-        n_workers=1,  # chains are spread over threads
-        progress=progress,
-        label="pmp/persistent",
+
+
+_MARKERS = "os^Dv"
+
+
+def mean_curve(
+    result: Result, size: str, way: str, metric: str = "error"
+) -> dict[int, float]:
+    """Mean of a metric over the seeds, by sweeps a step."""
+    rows = result.scalars["table"][size][way]
+    return {int(k): float(np.mean(row[metric])) for k, row in rows.items()}
+
+
+def draw_persistent(result: Result) -> Figure:
+    """Draw the error of the moments over the cost: fresh samples, and learning's own.
+
+    A row is a size. Small marks are single seeds.
+    """
+    table = result.scalars["table"]
+    figure, axes = plt.subplots(
+        len(table), 2, figsize=panel_size(len(table), 2, aspect=0.8), squeeze=False
     )
-    table = {
-        str(n): {
-            way: {
-                str(k): scalars_of(runs_of(outcomes, f"{n}-{way}-{k}", seeds))
-                for k in config.sweeps
-            }
-            for way in ways
-        }
-        for n in config.sizes
-    }
-    scalars = {"table": table, "commits": commits_of(outcomes)}
-    return Result("pmp/persistent", "quick", asdict(config), scalars, {})
+    for (size, ways), line in zip(table.items(), axes, strict=True):
+        kept = [way for way in ways if way != "PMP"]
+        shades = plt.get_cmap(DENSITY_CMAP)(np.linspace(0.9, 0.1, len(kept)))
+        colors = {"PMP": COLORS["PMP"], **dict(zip(kept, shades, strict=True))}
+        for ax, metric in zip(line, ("error", "own error"), strict=True):
+            for place, (way, rows) in enumerate(ways.items()):
+                cost = [np.mean(row["updates"]) for row in rows.values()]
+                curve = mean_curve(result, size, way, metric)
+                is_pmp = way == "PMP"
+                marker = "s" if is_pmp else _MARKERS[place % len(_MARKERS)]
+                label = "PMP" if is_pmp else way.replace("rho=", "ρ = ")
+                style = {
+                    "color": colors[way],
+                    "marker": marker,
+                    "zorder": 3 if is_pmp else 2,
+                }
+                ax.plot(
+                    cost,
+                    curve.values(),
+                    "-" if is_pmp else "--",
+                    lw=2 if is_pmp else 1,
+                    ms=4,
+                    label=label,
+                    **style,
+                )
+                for at, row in zip(cost, rows.values(), strict=True):
+                    seeds = row[metric]
+                    if len(seeds) > 1:
+                        ax.plot([at] * len(seeds), seeds, ls="", ms=2, **style)
+            first = next(iter(ways["PMP"].values()))
+            for name in ("data", "null"):
+                level = np.mean(first[f"{name} error"])
+                text = "data" if name == "data" else "independent bits"
+                ax.axhline(level, color=COLORS[name], lw=1, ls=":", label=text)
+            ax.set(xscale="log", yscale="log", xlabel="message updates of learning")
+        line[0].set_ylabel(f"{size} spins: error of moments")
+    n_sweeps = result.config["judged_sweeps"]
+    axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps", fontsize=9)
+    axes[0, 1].set_title("samples of learning's own sampler", fontsize=9)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, fontsize=7, ncol=4, loc="outside lower center", frameon=False
+    )
+    return figure
 
 
-PERSISTENT = Experiment(
+def check_persistent(result: Result) -> list[Verdict]:
+    """What kept noise is for, and what it costs.
+
+    With one sweep a step, noise that is kept nearly wholly learns better than
+    fresh noise. Frozen noise is learned by heart: with many sweeps it is worse.
+    """
+    verdicts = []
+    for size in result.scalars["table"]:
+        pmp = mean_curve(result, size, "PMP")
+        few, many = min(pmp), max(pmp)
+        kept = mean_curve(result, size, "rho=0.99")[few]
+        frozen = mean_curve(result, size, "rho=1")[many]
+        verdicts.append(
+            claim(
+                f"{size} spins, {few} sweep(s) a step: error with fresh noise "
+                "over that at rho = 0.99",
+                pmp[few] / kept,
+                "at least",
+                1.0,
+                n_seeds=result.config["n_seeds"],
+            )
+        )
+        verdicts.append(
+            claim(
+                f"{size} spins, {many} sweeps a step: error with frozen noise "
+                "over that with fresh noise",
+                frozen / pmp[many],
+                "at least",
+                1.0,
+                n_seeds=result.config["n_seeds"],
+            )
+        )
+    return verdicts
+
+
+def persistent_table(result: Result) -> str:
+    """Tabulate the errors by what walks, a column for each number of sweeps."""
+    lines = []
+    for size, ways in result.scalars["table"].items():
+        sweeps = mean_curve(result, size, "PMP")
+        lines.append(f"{size} spins" + "".join(f"{k:>8}" for k in sweeps) + " sweeps")
+        for way in ways:
+            errors = mean_curve(result, size, way).values()
+            lines.append(f"{way:8}" + "".join(f"{error:8.3f}" for error in errors))
+    return "\n".join(lines)
+
+
+EXPERIMENT = Experiment(
     id="pmp/persistent",
     title="Noise that is kept from step to step",
     presets={
@@ -310,8 +390,9 @@ PERSISTENT = Experiment(
         ),
         "full": PersistentConfig(n_seeds=2),
     },
-    run=run_persistent,
+    cells=cells,
+    job=persistent_job,
     figure=draw_persistent,
     check=check_persistent,
-    resumes=True,
+    parallel=False,  # chains are spread over threads
 )

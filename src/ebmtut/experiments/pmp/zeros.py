@@ -1,28 +1,22 @@
-"""Row pmp/zeros-mmd (Figure 1, right): contours of the zeros, learned."""
+"""A fully observed model of a digit's contours: what rows pmp/zeros-... share."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
-from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
-from ebmtut.experiments.jobs import (
-    Outcome,
-    commits_of,
-    run_jobs,
-    runs_of,
-    scalars_of,
-    seeded_jobs,
-)
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.chains import (
     METHODS,
     SAMPLERS,
@@ -31,11 +25,6 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
-from ebmtut.experiments.pmp.zeros_reports import (
-    check_mmd,
-    draw_mmd,
-)
-from ebmtut.experiments.registry import Experiment
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
@@ -44,10 +33,14 @@ from ebmtut.results import Result
 __all__ = [
     "FULL",
     "QUICK",
-    "ZEROS_MMD",
     "ZerosConfig",
-    "run_zeros",
+    "at_training",
+    "curve",
+    "zeros_cells",
     "zeros_data",
+    "zeros_job",
+    "zeros_references",
+    "zeros_table",
 ]
 
 
@@ -116,7 +109,7 @@ def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
 
     Returns
     -------
-    Outcome
+    outcome
         CPU seconds and the counts of `work` in learning, ``log_mmd2@k`` after k
         sweeps; some samples after 25 (or the fewest) sweeps.
     """
@@ -161,56 +154,39 @@ def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
     return Outcome(scalars, {"samples": samples[shown][:20].to(torch.uint8).numpy()})
 
 
-def run_zeros(
-    config: ZerosConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-    id: str = "pmp/zeros-mmd",
-) -> Result:
-    """Learn and judge by every method. The kernels are the CPU's.
+def zeros_cells(config: ZerosConfig) -> dict[str, Mapping[str, Any]]:
+    """Name a cell for every method."""
+    values = {f.name: getattr(config, f.name) for f in fields(ZerosConfig)}
+    alone = ZerosConfig(**{**values, "methods": (), "n_seeds": 1})
+    return {method: {"method": method, "config": alone} for method in config.methods}
+
+
+def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
+    """Score what needs no learning, and show some data.
 
     Returns
     -------
-    Result
-        ``scalars["table"][method][metric]`` lists the seeds; the null row is
-        independent pixels with the data's means, the exact row what a perfect
-        sampler can expect. Arrays ``samples/method`` and ``data``.
+    outcome
+        ``null``: independent pixels with the data's means; ``data``: what a perfect
+        sampler can expect.
     """
-    seeds = range(seed, seed + config.n_seeds)
-    alone = replace(config, methods=(), n_seeds=1)
-    cells = {m: {"method": m, "config": alone} for m in config.methods}
-    outcomes = run_jobs(
-        zeros_job,
-        seeded_jobs(cells, seeds),
-        folder=checkpoints,
-        progress=progress,
-        label=id,
-    )
-    table, arrays = {}, {}
-    for method in config.methods:
-        runs = runs_of(outcomes, method, seeds)
-        table[method] = scalars_of(runs)
-        arrays[f"samples/{method}"] = runs[0].arrays["samples"]
     x, source = zeros_data(config, seed)
     generator = make_generator(seed)
     order = torch.randperm(len(x), generator=generator)
-    arrays["data"] = x[order[:20]].to(torch.uint8).numpy()
+    shown = x[order[:20]].to(torch.uint8).numpy()
     null = (
         torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
     ).to(x)
     fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
-    scalars = {
-        "table": table,
-        "source": source,
-        "n_data": len(x),
-        "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
-        "data": math.log(fresh),
-        "commits": commits_of(outcomes),
-    }
-    return Result(id, "quick", asdict(config), scalars, arrays)
+    return Outcome(
+        {
+            "source": source,
+            "n_data": len(x),
+            "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
+            "data": math.log(fresh),
+        },
+        {"data": shown},
+    )
 
 
 QUICK = ZerosConfig(
@@ -227,12 +203,35 @@ QUICK = ZerosConfig(
 # Gibbs-with-gradients looks at all 900 sites before each move.
 FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
 
-ZEROS_MMD = Experiment(
-    id="pmp/zeros-mmd",
-    title="Zeros model: MMD over sweeps",
-    presets={"quick": QUICK, "full": FULL},
-    run=run_zeros,
-    figure=draw_mmd,
-    check=check_mmd,
-    resumes=True,
-)
+
+def curve(result: Result, method: str) -> dict[int, float]:
+    """Mean log MMD^2 of a method by number of sweeps."""
+    row = result.scalars["table"][method]
+    return {k: float(np.mean(row[f"log_mmd2@{k}"])) for k in result.config["sweeps"]}
+
+
+def at_training(result: Result, method: str) -> float:
+    """Log MMD^2 after as many sweeps as in learning."""
+    return curve(result, method)[result.config["n_sweeps"]]
+
+
+def zeros_table(result: Result) -> str:
+    """Tabulate scores at the sweeps of learning, and what learning computed."""
+    k = result.config["n_sweeps"]
+    lines = [
+        f"score: log MMD2 at {k} sweeps; Gibbs: the weights' score by Gibbs sampling;",
+        "of learning: samples a step, and counts in 1e9",
+        f"{'':14}  score  Gibbs samples updates energies messages CPU",
+    ]
+    for method, row in result.scalars["table"].items():
+        mean = {name: float(np.mean(values)) for name, values in row.items()}
+        lines.append(
+            f"{method:14}{mean[f'log_mmd2@{k}']:7.2f}"
+            f"{mean['log_mmd2 of Gibbs on these weights']:7.2f}"
+            f"{mean['n_chains']:8.0f} {mean['updates'] / 1e9:7.3g}"
+            f" {mean['evaluations'] / 1e9:8.3g} {mean['messages'] / 1e9:8.3g}"
+            f" {mean['seconds']:.1f} s"
+        )
+    lines.append(f"{'fresh data':14}{result.scalars['data']:7.2f}  (expected)")
+    lines.append(f"{'independent':14}{result.scalars['null']:7.2f}")
+    return "\n".join(lines)

@@ -2,71 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.zeros import (
     FULL,
     QUICK,
     ZerosConfig,
-    run_zeros,
+    at_training,
+    zeros_cells,
+    zeros_job,
+    zeros_references,
 )
-from ebmtut.experiments.pmp.zeros_reports import (
-    check_samples,
-    draw_samples,
-)
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import IMAGE_CMAP, figure_size
 from ebmtut.results import Result
 
-__all__ = ["ZEROS_SAMPLES", "ZerosSamplesConfig", "run_zeros_samples"]
+__all__ = ["EXPERIMENT", "ZerosSamplesConfig", "check_samples", "draw_samples"]
 
 
 @dataclass(frozen=True)
-class ZerosSamplesConfig:
+class ZerosSamplesConfig(ZerosConfig):
     """The zeros model, and a reduced one that linear programs can learn, too."""
 
-    zeros: ZerosConfig = field(default_factory=ZerosConfig)
     reduced: ZerosConfig = field(default_factory=ZerosConfig)
 
 
-def run_zeros_samples(
-    config: ZerosSamplesConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-) -> Result:
-    """Do what `run_zeros` does, twice: in full, and at the size of linear programs.
+def cells(config: ZerosSamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method, twice: in full, and at the size of programs."""
+    whole, small = zeros_cells(config), zeros_cells(config.reduced)
+    cells: dict[Names, Mapping[str, Any]] = {(m,): job for m, job in whole.items()}
+    return cells | {("reduced", m): job for m, job in small.items()}
 
-    Returns
-    -------
-    Result
-        That of `run_zeros`; ``scalars["reduced"]`` and arrays ``reduced/...`` are
-        the scalars and arrays of the second.
-    """
-    id = "pmp/zeros-samples"
-    kwargs: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
-    whole = run_zeros(config.zeros, checkpoints=checkpoints, id=id, **kwargs)
-    folder = checkpoints / "reduced" if checkpoints is not None else None
-    small = run_zeros(config.reduced, checkpoints=folder, id=id, **kwargs)
-    arrays = {f"reduced/{name}": array for name, array in small.arrays.items()}
-    return replace(
-        whole,
-        config=whole.config | {"reduced": small.config},
-        scalars={**whole.scalars, "reduced": small.scalars},
-        arrays={**whole.arrays, **arrays},
+
+def n_seeds(config: ZerosSamplesConfig, names: Names) -> int:
+    """Repeat each cell as its own model says."""
+    return (config.reduced if names[0] == "reduced" else config).n_seeds
+
+
+def gather(config: ZerosSamplesConfig, runs: Runs) -> Outcome:
+    """Make two tables, the second that of ``reduced``."""
+    whole = {names: found for names, found in runs.items() if names[0] != "reduced"}
+    small = {names: found for names, found in runs.items() if names[0] == "reduced"}
+    arrays = {
+        "/".join((*names[:-1], "samples", names[-1])): found[0].arrays["samples"]
+        for names, found in runs.items()
+    }
+    reduced = {"table": nested(small).get("reduced", {})}
+    return Outcome({"table": nested(whole), "reduced": reduced}, arrays)
+
+
+def references(config: ZerosSamplesConfig, seed: int) -> Outcome:
+    """Return the references of both models, and some data of both."""
+    whole = zeros_references(config, seed)
+    small = zeros_references(config.reduced, seed)
+    return Outcome(
+        whole.scalars | {"references of reduced": small.scalars},
+        whole.arrays | {f"reduced/{name}": x for name, x in small.arrays.items()},
     )
+
+
+def draw_samples(result: Result) -> Figure:
+    """Draw ten pictures of the data and of every method, a row each.
+
+    Below, if there is one, the reduced model that linear programs learned.
+    """
+    rows = {"data": result.arrays["data"]}
+    rows |= {m: result.arrays[f"samples/{m}"] for m in result.scalars["table"]}
+    if "reduced" in result.scalars:
+        small = result.scalars["reduced"]["table"]
+        rows["reduced data"] = result.arrays["reduced/data"]
+        rows |= {f"{m}, reduced": result.arrays[f"reduced/samples/{m}"] for m in small}
+    width, _ = figure_size("full")
+    figure, axes = plt.subplots(
+        len(rows), 10, figsize=(width, 0.1 * width * len(rows)), squeeze=False
+    )
+    for line, (name, pictures) in zip(axes, rows.items(), strict=True):
+        side = round(pictures.shape[1] ** 0.5)
+        for ax, picture in zip(line, pictures, strict=False):
+            ax.imshow(picture.reshape(side, side), cmap=IMAGE_CMAP, vmin=0, vmax=1)
+            ax.set(xticks=[], yticks=[])
+        line[0].set_ylabel(name, fontsize=7, rotation=0, ha="right", va="center")
+    return figure
+
+
+def check_samples(result: Result) -> list[Verdict]:
+    """PMP's samples, from either start, beat independent pixels; those of LP do not."""
+    null = result.scalars["null"]
+    verdicts = [
+        claim(f"log MMD^2 of {method}", at_training(result, method), "at most", null)
+        for method in result.scalars["table"]
+        if method.startswith("PMP")
+    ]
+    if "reduced" in result.scalars:
+        k = result.config["reduced"]["n_sweeps"]
+        table = result.scalars["reduced"]["table"]
+        pmp, lp = (np.mean(table[m][f"log_mmd2@{k}"]) for m in ("PMP", "LP"))
+        name = "log MMD^2 of LP minus that of PMP, reduced model"
+        verdicts.append(claim(name, float(lp - pmp), "at least", 0.0))
+    return verdicts
 
 
 _REDUCED = ("PMP", "PMP symmetric", "LP")
 
-ZEROS_SAMPLES = Experiment(
+
+def _with(whole: ZerosConfig, reduced: ZerosConfig) -> ZerosSamplesConfig:
+    return ZerosSamplesConfig(**vars(whole), reduced=reduced)
+
+
+EXPERIMENT = Experiment(
     id="pmp/zeros-samples",
     title="Samples of the zeros model",
     presets={
-        "quick": ZerosSamplesConfig(
+        "quick": _with(
             QUICK,
             replace(
                 QUICK,
@@ -79,7 +134,7 @@ ZEROS_SAMPLES = Experiment(
                 n_judged=40,
             ),
         ),
-        "full": ZerosSamplesConfig(
+        "full": _with(
             FULL,
             ZerosConfig(
                 methods=_REDUCED,
@@ -92,8 +147,11 @@ ZEROS_SAMPLES = Experiment(
             ),
         ),
     },
-    run=run_zeros_samples,
+    cells=cells,
+    job=zeros_job,
+    n_seeds=n_seeds,
+    gather=gather,
+    extras=references,
     figure=draw_samples,
     check=check_samples,
-    resumes=True,
 )

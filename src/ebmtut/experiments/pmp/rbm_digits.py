@@ -1,0 +1,449 @@
+"""RBMs that learn digits by one method and are judged: what three rows share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data import digits_at_hand
+from ebmtut.data.contours import SOURCES
+from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
+from ebmtut.experiments.jobs import Outcome, one_thread
+from ebmtut.experiments.pmp.chains import Work, work
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.losses import (
+    check_rbm_method,
+    draw_rbm,
+    learn_rbm,
+    random_rbm,
+    sweeps_of_chain,
+)
+from ebmtut.metrics import (
+    hamming_distances,
+    hamming_kernel_mean,
+    mmd_of_fresh_sample,
+)
+from ebmtut.plotting import image_grid
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = [
+    "PAPER",
+    "QUICK",
+    "RBMConfig",
+    "Reference",
+    "distances",
+    "distances_of_data",
+    "judged_at",
+    "pmp_is_lowest",
+    "rbm_data",
+    "rbm_job",
+    "rbm_row",
+    "rbm_table",
+    "reference",
+    "score",
+    "sheet",
+]
+
+N_SHOWN = 25
+_MEASURES = ("log_mmd2", "sharp", "nearest")
+
+
+@dataclass(frozen=True)
+class RBMConfig:
+    """Which digits, how they are learned, and how the samples are judged.
+
+    Parameters
+    ----------
+    methods
+        Some of those that `learn_rbm` knows.
+    samplers
+        By which every learned model is sampled, some of those that `draw_rbm`
+        knows; "own" is that of its learning.
+    digit
+        The only digit to learn, or -1 for all.
+    source
+        Where the digits come from, as for `ebmtut.data.digits_at_hand`.
+    shrink
+        Pixels a side that are pooled into one: 1 for 28x28.
+    n_hidden, n_steps, learning_rate, optimizer, hidden, batch_size, n_chains
+        As for `learn_rbm`.
+    n_sweeps
+        Sweeps a sample of learning takes.
+    n_sweeps_of
+        Other numbers of sweeps, by method.
+    sweeps
+        At which samples of the learned model are judged.
+    n_judged
+        Samples by which a model is judged.
+    n_seeds
+        Independent runs; run k has seed ``seed + k``.
+    lp_shrink, lp_hidden, lp_steps, lp_chains
+        The smaller problem on which linear programs are compared with PMP;
+        ``lp_steps`` 0 leaves it out.
+    """
+
+    methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
+    samplers: tuple[str, ...] = ("own",)
+    digit: int = -1
+    source: str = "auto"
+    shrink: int = 1
+    n_hidden: int = 100
+    n_steps: int = 1000
+    learning_rate: float = 0.01
+    optimizer: str = "adam"
+    hidden: str = "mean"
+    batch_size: int = 100
+    n_chains: int = 50
+    n_sweeps: int = 100
+    n_sweeps_of: Mapping[str, int] = field(default_factory=dict)
+    sweeps: tuple[int, ...] = (50, 100, 200, 2000)
+    n_judged: int = 100
+    n_seeds: int = 1
+    lp_shrink: int = 4
+    lp_hidden: int = 10
+    lp_steps: int = 0
+    lp_chains: int = 20
+
+    def __post_init__(self) -> None:
+        for method in (*self.methods, *self.n_sweeps_of):
+            check_rbm_method("methods", method)
+        for sampler in self.samplers:
+            check_rbm_method("samplers", sampler, "own")
+        check_choice("source", self.source, SOURCES)
+        check_choice("optimizer", self.optimizer, ("adam", "sgd"))
+        check_choice("hidden", self.hidden, ("mean", "sample"))
+        check_range("digit", self.digit, low=-1, high=9, integer=True)
+        for name in ("shrink", "lp_shrink"):
+            check_range(name, getattr(self, name), low=1, high=28, integer=True)
+        for name in (
+            "n_hidden",
+            "n_steps",
+            "batch_size",
+            "n_chains",
+            "n_sweeps",
+            "n_seeds",
+            "lp_hidden",
+            "lp_chains",
+        ):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        for k in (*self.sweeps, *self.n_sweeps_of.values()):
+            check_range("sweeps", k, low=1, integer=True)
+        check_range("lp_steps", self.lp_steps, low=0, integer=True)
+        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+        check_range("n_judged", self.n_judged, low=2, integer=True)
+
+
+def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
+    """Return the digits as bits, (n, n_visible), in random order, and their source.
+
+    A pixel is 1 above one half, a pooled one if any of its pixels is.
+    """
+    generator = make_generator(seed)
+    data = digits_at_hand(config.source, generator=generator)
+    images = data.images
+    if config.digit >= 0:
+        images = images[data.labels == config.digit]
+    x = max_pool2d((images > 0.5).float()[:, None], config.shrink).flatten(1)
+    return x[torch.randperm(len(x), generator=generator)], data.source
+
+
+class Reference(NamedTuple):
+    """Data to judge samples by, and its mean kernels, which are dear to compute."""
+
+    x: Tensor
+    within: dict[str, float]
+
+
+def reference(x: Tensor) -> Reference:
+    """Prepare data, bits of shape (n, n_visible), for `distances`."""
+    rates = {"log_mmd2": 1 / x.shape[1], "sharp": 0.1}
+    return Reference(
+        x, {name: hamming_kernel_mean(x, x, rate) for name, rate in rates.items()}
+    )
+
+
+def distances(samples: Tensor, data: Reference) -> dict[str, float]:
+    """How far samples are from data, by three measures.
+
+    Returns
+    -------
+    scores
+        ``log_mmd2``: log of the squared MMD, a V-statistic, with the paper's
+        kernel exp(-average Hamming distance). ``sharp``: the same with
+        exp(-0.1 Hamming distance), which sees more than the pixels' means.
+        ``nearest``: mean part of the pixels by which a sample differs from the
+        datum nearest to it.
+    """
+    rates = {"log_mmd2": 1 / samples.shape[1], "sharp": 0.1}
+    squared = {
+        name: hamming_kernel_mean(samples, samples, rate)
+        + data.within[name]
+        - 2 * hamming_kernel_mean(samples, data.x, rate)
+        for name, rate in rates.items()
+    }
+    nearest = hamming_distances(samples, data.x).min(1).values.mean()
+    # At a zero, samples that are the data, rounding may fall below.
+    logs = {name: math.log(max(value, 1e-12)) for name, value in squared.items()}
+    return logs | {"nearest": float(nearest) / samples.shape[1]}
+
+
+def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
+    """Return what a perfect sampler's n draws can expect of `distances` from x.
+
+    ``nearest`` is measured: the first n data are held against the others.
+    """
+    others = reference(x[n:])
+    return {
+        "log_mmd2": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
+        "sharp": math.log(mmd_of_fresh_sample(x, n, bandwidth=0.1)),
+        "nearest": distances(x[:n], others)["nearest"],
+    }
+
+
+@one_thread()
+def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
+    """Learn with one method, sample, and compare with the data.
+
+    Returns
+    -------
+    outcome
+        Scalars ``seconds`` of CPU, ``diverged``, and ``sampler/measure@sweeps``
+        by `distances`; arrays ``sampler@sweeps``, some visible units.
+    """
+    x, _ = rbm_data(config, seed)
+    generator = make_generator(seed + 1)
+    start = time.process_time()
+    learned = learn_rbm(
+        x,
+        method,
+        n_hidden=config.n_hidden,
+        n_steps=config.n_steps,
+        n_sweeps=config.n_sweeps_of.get(method, config.n_sweeps),
+        batch_size=min(config.batch_size, len(x)),
+        n_chains=config.n_chains,
+        learning_rate=config.learning_rate,
+        optimizer="sgd" if config.optimizer == "sgd" else "adam",
+        hidden="sample" if config.hidden == "sample" else "mean",
+        generator=generator,
+    )
+    seconds = time.process_time() - start
+    scalars = {"seconds": seconds, "diverged": float(learned.diverged)}
+    arrays = {}
+    if not learned.diverged:
+        data = reference(x)
+        for sampler in config.samplers:
+            with_ = method if sampler == "own" else sampler
+            drawn = draw_rbm(
+                with_,
+                learned.model,
+                config.n_judged,
+                config.sweeps,
+                generator=generator,
+            )
+            for k, sample in drawn.items():
+                v = sample[:, : x.shape[1]]
+                scalars |= {
+                    f"{sampler}/{name}@{k}": value
+                    for name, value in distances(v, data).items()
+                }
+                shown = v[:N_SHOWN].to(torch.uint8).numpy()
+                arrays[f"{sampler}@{k}"] = shown
+    return Outcome(scalars, arrays)
+
+
+_LP_METHODS = ("PMP", "Gibbs-reset", "LP")
+
+
+def cells(config: RBMConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method; and of a problem that linear programs can do."""
+    own = replace(config, methods=(), n_seeds=1, lp_steps=0)
+    small = replace(
+        own,
+        shrink=config.lp_shrink,
+        n_hidden=config.lp_hidden,
+        n_steps=max(1, config.lp_steps),
+        n_chains=config.lp_chains,
+        sweeps=(config.n_sweeps,),
+    )
+    whole: dict[Names, Mapping[str, Any]] = {
+        (method,): {"method": method, "config": own} for method in config.methods
+    }
+    return whole | {
+        ("reduced", method): {"method": method, "config": small}
+        for method in (_LP_METHODS if config.lp_steps else ())
+    }
+
+
+def n_seeds(config: RBMConfig, names: Names) -> int:
+    """Repeat all but the smaller problem."""
+    return 1 if names[0] == "reduced" else config.n_seeds
+
+
+def gather(config: RBMConfig, runs: Runs) -> Outcome:
+    """Make the table, and ``reduced``, that of the smaller problem."""
+    whole = {names: found for names, found in runs.items() if names[0] != "reduced"}
+    small = {names: found for names, found in runs.items() if names[0] == "reduced"}
+    arrays = {
+        f"{method}/{key}": pictures
+        for (method,), found in whole.items()
+        for key, pictures in found[0].arrays.items()
+    }
+    reduced = nested(small).get("reduced", {})
+    return Outcome({"table": nested(whole), "reduced": reduced}, arrays)
+
+
+def references(config: RBMConfig, seed: int) -> Outcome:
+    """Score what needs no learning, and show some of it.
+
+    Returns
+    -------
+    outcome
+        ``null`` is what independent pixels with the data's means score, ``data``
+        what a perfect sampler can expect, ``lp_seconds`` what one linear program
+        takes, by pairs of the model, where there are some.
+    """
+    x, source = rbm_data(config, seed)
+    generator = make_generator(seed)
+    null = (
+        torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
+    ).to(x)
+    return Outcome(
+        {
+            "source": source,
+            "n_data": len(x),
+            "null": distances(null, reference(x)),
+            "data": distances_of_data(x, config.n_judged),
+            "lp_seconds": _lp_seconds(seed) if config.lp_steps else {},
+        },
+        {
+            "data": x[:N_SHOWN].to(torch.uint8).numpy(),
+            "null": null[:N_SHOWN].to(torch.uint8).numpy(),
+        },
+    )
+
+
+def _lp_seconds(seed: int) -> dict[str, float]:
+    """CPU seconds of one perturbed linear program, by the model's size."""
+    seconds = {}
+    for n_hidden, n_visible in ((10, 49), (20, 100), (20, 196), (50, 196)):
+        generator = make_generator(seed)
+        model = random_rbm(n_hidden, n_visible, scale=0.3, generator=generator)
+        start = time.process_time()
+        draw_rbm("LP", model, 1, (1,), generator=generator)
+        seconds[f"{n_hidden}x{n_visible}"] = time.process_time() - start
+    return seconds
+
+
+#: A row of RBMs: what differs is which, and how they are shown and judged.
+rbm_row = partial(
+    Experiment,
+    cells=cells,
+    job=rbm_job,
+    n_seeds=n_seeds,
+    gather=gather,
+    extras=references,
+)
+
+PAPER = RBMConfig(
+    n_hidden=500,
+    n_steps=120_000,
+    optimizer="sgd",
+    n_chains=100,
+    n_judged=1000,
+)
+QUICK = RBMConfig(
+    source="drawn",
+    shrink=2,
+    n_hidden=64,
+    n_steps=150,
+    n_sweeps=25,
+    sweeps=(12, 25, 50, 100, 200),
+    n_judged=200,
+)
+
+
+def score(
+    result: Result, method: str, measure: str, k: int, sampler: str = "own"
+) -> float:
+    """Mean over seeds of a measure after k sweeps; NaN if learning diverged."""
+    row = result.scalars["table"][method]
+    return float(np.mean(row.get(f"{sampler}/{measure}@{k}", [np.nan])))
+
+
+def judged_at(result: Result) -> int:
+    """Sweeps at which methods are compared: those of learning."""
+    return int(result.config["n_sweeps"])
+
+
+def rbm_table(result: Result) -> str:
+    """Tabulate scores at the sweeps of learning, and what learning computed."""
+    k = judged_at(result)
+    title = f"at {k} sweeps"
+    width = 1 + max(len(name) for name in (title, *result.scalars["table"]))
+    lines = [
+        f"{title:{width}}log MMD2   sharp nearest updates energies messages CPU",
+        f"{'':{width + 24}}{'of learning, in 1e9':>25}",
+    ]
+    for method, row in result.scalars["table"].items():
+        done = _work_of_learning(result, method)
+        scores = (score(result, method, name, k) for name in _MEASURES)
+        lines.append(
+            f"{method:{width}}"
+            + "".join(f"{value:8.3f}" for value in scores)
+            + f" {done.updates / 1e9:7.3g} {done.evaluations / 1e9:8.3g}"
+            + f" {done.messages / 1e9:8.3g} {np.mean(row['seconds']):.1f} s"
+        )
+    for name, key in (("independent", "null"), ("fresh data", "data")):
+        cells = "".join(f"{result.scalars[key][m]:8.3f}" for m in _MEASURES)
+        lines.append(f"{name:{width}}{cells}")
+    return "\n".join(lines)
+
+
+def _work_of_learning(result: Result, method: str) -> Work:
+    config, n_visible = result.config, result.arrays["data"].shape[1]
+    default = config["n_sweeps_of"].get(method, config["n_sweeps"])
+    return work(
+        method,
+        config["n_chains"] * config["n_steps"],
+        sweeps_of_chain(method) or default,
+        n_visible + config["n_hidden"],
+        n_pairs=n_visible * config["n_hidden"],
+    )
+
+
+def pmp_is_lowest(result: Result) -> list[Verdict]:
+    """Set every method beside PMP at the sweeps of learning."""
+    k = judged_at(result)
+    ours = score(result, "PMP", "log_mmd2", k)
+    return [
+        claim(
+            f"log MMD^2 of {method} minus that of PMP at {k} sweeps",
+            score(result, method, "log_mmd2", k) - ours,
+            "at least",
+            0.0,
+        )
+        for method in result.scalars["table"]
+        if method != "PMP"
+    ]
+
+
+def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None:
+    """Show some pictures, or say that there are none."""
+    if pictures is None:
+        ax.text(0.5, 0.5, "diverged", ha="center", va="center", size=8)
+        ax.set_axis_off()
+        return
+    side = round(pictures.shape[1] ** 0.5)
+    image_grid(ax, pictures[:n].reshape(-1, side, side), n_columns)
