@@ -14,7 +14,16 @@ from ebmtut.checks import InputError
 from ebmtut.experiments.facts import facts, get_fact
 from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
-from ebmtut.ledger import listing, paper_html, reference_rows, rows, summary, text_table
+from ebmtut.ledger import (
+    counts,
+    listing,
+    paper_html,
+    reference_rows,
+    rows,
+    summary_html,
+    text_table,
+    verdicts_html,
+)
 from ebmtut.ledger.reference import Reference
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
@@ -139,15 +148,34 @@ def test_text_table_fits_a_terminal(tmp_path: Path) -> None:
         assert f"\n{id} " in text
 
 
-def test_summary_counts(tmp_path: Path) -> None:
-    store(tmp_path, RMSE[0], "full", ising_verdicts())
-    head, line = summary(rows(tmp_path, paper="ed")).splitlines()
-    assert head.split("  ")[-4:] == ["match", "better", "miss", "not comparable"]
-    assert line.split()[:3] == ["ed", "9", "1"]
-    assert line.split()[-4:] == ["2", "1", "2", "1"]
-    assert len(head) == len(line) <= 72
-    empty = summary(rows(tmp_path / "none", paper="drl")).splitlines()[1]
-    assert empty.split() == ["drl", "11", "0", "0", "11", "0", "0", "0", "0"]
+def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) -> None:
+    guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
+    lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
+    found = counts(rows(tmp_path, paper="ed"))["ed"]
+    printed = sum(fact.n_printed for fact in facts().values() if fact.paper == "ed")
+    assert (found["rows"], found["stored"]) == (9, 1)
+    words = ("match", "better", "miss", "not comparable", "not told from null")
+    assert [found[word] for word in words] == [1, 1, 2, 1, 0]
+    # Of the five cells one has no printed number.
+    assert (found["printed"], found["not run"]) == (printed, printed - 4)
+    own = ("claims", "kept", "missed", "claims not told from null")
+    assert [found[key] for key in own] == [2, 1, 0, 1]
+    empty = counts(rows(tmp_path / "none", paper="ed"))["ed"]
+    assert empty["printed"] == empty["not run"] == printed > 50
+    shown = summary_html(rows(tmp_path, paper="ed"))
+    assert f"<tr><th>ed</th><td>{printed}</td><td>1</td><td>1</td><td>2</td>" in shown
+
+
+def test_every_verdict_stands_in_one_table(tmp_path: Path) -> None:
+    guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
+    lost = claim("<lead>", 2.0, "at least", 1.0, null=1.5)
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
+    html = verdicts_html(rows(tmp_path))
+    assert html.count(f'data-head="row">{RMSE[0]}<') == 7
+    assert "&lt;lead&gt;" in html and "<lead>" not in html
+    assert 'data-head="null">1.500<' in html
+    assert "finite</td>" not in html.replace("not finite</td>", "")
 
 
 @pytest.mark.parametrize(

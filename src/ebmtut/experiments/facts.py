@@ -126,6 +126,12 @@ class Fact:
         """Key of the paper: the part of the id before the slash."""
         return self.id.split("/")[0]
 
+    @property
+    def n_printed(self) -> int:
+        """How many numbers the paper prints here that could be read."""
+        rows = [row for table in self.tables for row in table.published.values()]
+        return sum(not math.isnan(number) for row in rows for number in row)
+
     def table(self, name: str) -> PublishedTable:
         """Return the table of that name.
 

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
 from ebmtut.experiments.registry import SCALES, Scale, available, page_of
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
 from ebmtut.results import Provenance, ResultNotFound, load_result
 
-__all__ = ["Row", "ScaleState", "State", "rows", "summary", "text_table"]
+__all__ = ["Row", "ScaleState", "State", "counts", "rows", "text_table"]
 
 State = Literal["stored", "live", "not run"]
 
@@ -25,6 +25,7 @@ MARKS: Mapping[Word, str] = {
     "match": "=",
     "better": "+",
     "miss": "-",
+    "not told from null": "~",
     "not comparable": "?",
 }
 
@@ -130,26 +131,50 @@ def _is_live(id: str) -> bool:
     return id in available() and page_of(id) is not None
 
 
-def summary(ledger: Sequence[Row]) -> str:
-    """Return a line for each paper: its rows, by state, and verdicts."""
-    columns = ("rows", *get_args(State), *MARKS)
-    lines = [" " * 4 + "".join(f"  {name}" for name in columns)]
-    for key in papers():
-        of_paper = [row for row in ledger if row.fact.paper == key]
-        if not of_paper:
-            continue
-        states = Counter(_furthest(row) for row in of_paper)
-        words = Counter(v.verdict for row in of_paper for v in row.best().verdicts)
-        counts = {"rows": len(of_paper)} | states | words
-        cells = (f"{counts.get(name, 0):>{len(name) + 2}}" for name in columns)
-        lines.append(f"{key:4}" + "".join(cells))
-    return "\n".join(lines)
+def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Count each paper's rows by state, printed numbers and claims of our own.
+
+    Parameters
+    ----------
+    ledger : sequence of Row
+        From `rows`.
+
+    Returns
+    -------
+    dict of str to dict
+        By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
+        numbers that the paper prints, and of these each word of a verdict and
+        ``not run``; ``claims``, our own, sanity checks left out, and of these
+        ``kept``, ``missed`` and ``claims not told from null``.
+    """
+    return {
+        key: _count(of_paper)
+        for key in papers()
+        if (of_paper := [row for row in ledger if row.fact.paper == key])
+    }
 
 
-def _furthest(row: Row) -> State:
-    found = {at.state for at in row.scales.values()}
-    order: tuple[State, ...] = ("stored", "live")
-    return next((state for state in order if state in found), "not run")
+def _count(ledger: Sequence[Row]) -> dict[str, int]:
+    states = [{at.state for at in row.scales.values()} for row in ledger]
+    verdicts = [verdict for row in ledger for verdict in row.best().verdicts]
+    published = Counter(v.verdict for v in verdicts if v.cell)
+    own = Counter(v.verdict for v in verdicts if not v.cell and not v.sanity)
+    # A number of ours in a cell that the paper leaves empty is none of the printed.
+    ours = sum(v.published is not None for v in verdicts if v.cell)
+    printed = sum(row.fact.n_printed for row in ledger)
+    return {
+        "rows": len(ledger),
+        "stored": sum("stored" in found for found in states),
+        "live": sum(row.scales["quick"].state == "live" for row in ledger),
+        "neither": sum(found == {"not run"} for found in states),
+        "printed": printed,
+        **{word: published[word] for word in MARKS},
+        "not run": printed - ours,
+        "claims": own.total(),
+        "kept": own["match"],
+        "missed": own["miss"],
+        "claims not told from null": own["not told from null"],
+    }
 
 
 def text_table(ledger: Sequence[Row]) -> str:
@@ -159,8 +184,8 @@ def text_table(ledger: Sequence[Row]) -> str:
     lines = [f"{'id':{wide}}{head}{'verdicts':15}title"]
     for row in ledger:
         states = "".join(f"{row.scales[scale].state:9}" for scale in SCALES)
-        counts = Counter(verdict.verdict for verdict in row.best().verdicts)
-        marks = " ".join(f"{counts[w]}{mark}" for w, mark in MARKS.items() if counts[w])
-        lines.append(f"{row.fact.id:{wide}}{states}{marks:15}{row.fact.title}")
+        words = Counter(v.verdict for v in row.best().verdicts if not v.sanity)
+        marks = " ".join(f"{words[w]}{mark}" for w, mark in MARKS.items() if words[w])
+        lines.append(f"{row.fact.id:{wide}}{states}{marks:14} {row.fact.title}")
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
-    return "\n".join([*lines, "", f"verdicts of the largest stored scale: {legend}"])
+    return "\n".join([*lines, "", f"of the largest stored scale: {legend}"])

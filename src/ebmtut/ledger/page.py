@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from importlib.resources import files
 
 from ebmtut.experiments.facts import PublishedTable
 from ebmtut.experiments.registry import label_of, page_of
 from ebmtut.experiments.verdicts import RULES, Verdict
-from ebmtut.ledger.listing import Row
+from ebmtut.ledger.listing import MARKS, Row, counts
 from ebmtut.ledger.reference import Reference
 from ebmtut.results import Provenance
 
-__all__ = ["STYLE", "paper_html", "rules_html"]
+__all__ = ["STYLE", "paper_html", "rules_html", "summary_html", "verdicts_html"]
 
 # The theme's variables make it follow dark mode; tables scroll in their own box,
 # so that the page does not on a phone, and the first column stays in sight.
@@ -36,6 +37,18 @@ STYLE = """<style>
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
 .ledger .miss { color: var(--pst-color-danger, #b3261e); }
 .ledger .muted { color: var(--pst-color-text-muted, #666); font-size: .85em; }
+.ledger .finder { display: flex; flex-wrap: wrap; gap: .4rem 1rem; font-size: .85rem; }
+.ledger th button { all: unset; cursor: pointer; }
+.ledger th button:focus-visible { outline: 2px solid currentColor; }
+.ledger [aria-sort=ascending] button::after { content: " \\2191"; }
+.ledger [aria-sort=descending] button::after { content: " \\2193"; }
+@media (max-width: 40rem) {
+  .ledger .every thead { display: none; }
+  .ledger .every :is(tr:not([hidden]), th, td) { display: block; border: 0;
+    text-align: left; }
+  .ledger .every tr { border-bottom: 1px solid var(--pst-color-border, #ccc); }
+  .ledger .every td::before { content: attr(data-head) ": "; font-weight: normal; }
+}
 html[data-theme="dark"] .bd-content div.cell_output .text_html:has(div.ledger) {
   background: transparent; color: inherit; padding: 0; }
 </style>"""
@@ -50,6 +63,87 @@ def rules_html() -> str:
         for name, text in RULES.items()
     )
     return f'<div class="ledger"><ul>{"".join(items)}</ul></div>'
+
+
+def summary_html(ledger: Sequence[Row]) -> str:
+    """Return, for each paper, its rows, its printed numbers and our own claims."""
+    found = counts(ledger)
+    tables = (
+        (
+            "Figures and tables: stored runs, those live on a page, and neither",
+            {key: key for key in ("rows", "stored", "live", "neither")},
+        ),
+        (
+            "Published numbers: how many are printed, and how ours stand beside them",
+            {key: key for key in ("printed", *MARKS, "not run")},
+        ),
+        (
+            "Claims of our own, each of which its null fails; sanity checks left out",
+            {
+                "claims": "claims",
+                "kept": "kept",
+                "missed": "missed",
+                "claims not told from null": "not told from null",
+            },
+        ),
+    )
+    parts = []
+    for caption, heads in tables:
+        head = "".join(f"<th>{name}</th>" for name in heads.values())
+        body = "".join(
+            f"<tr><th>{paper}</th>"
+            + "".join(f"<td>{row[key]}</td>" for key in heads)
+            + "</tr>"
+            for paper, row in found.items()
+        )
+        parts.append(
+            f'<p class="muted">{caption}</p>{_box(caption)}<table><thead><tr>'
+            f"<th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+    return f'{STYLE}<div class="ledger">{"".join(parts)}</div>'
+
+
+def verdicts_html(ledger: Sequence[Row]) -> str:
+    """Return every verdict in one table, to be sorted and filtered by the reader."""
+    heads = ("paper", "row", "what", "ours", "beside", "null", "verdict")
+    head = "".join(f'<th><button type="button">{name}</button></th>' for name in heads)
+    body = "".join(
+        _verdict_line(row, verdict, heads)
+        for row in ledger
+        for verdict in row.best().verdicts
+        if not verdict.sanity
+    )
+    script = files("ebmtut.ledger").joinpath("every.js").read_text("utf-8")
+    label = "Every verdict"
+    return (
+        f'<div class="ledger"><div class="finder"></div>{_box(label)}'
+        f'<table class="every"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>'
+        f"</table></div></div><script>{script}</script>"
+    )
+
+
+def _verdict_line(row: Row, verdict: Verdict, heads: Sequence[str]) -> str:
+    published = verdict.cell is not None
+    beside = verdict.published if published else verdict.target
+    source = "paper" if published else verdict.rule
+    shown = "&ndash;" if beside is None else f"{source} {_number(beside)}"
+    null = "&ndash;" if verdict.null is None else _number(verdict.null)
+    ours = "not finite" if verdict.ours is None else _number(verdict.ours)
+    spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.3f}"
+    word = f'<span class="{verdict.verdict}">{verdict.verdict}</span>'
+    what = escape(verdict.name)
+    cells = (row.fact.id, what, ours + spread, shown, null, word)
+    inner = "".join(
+        f'<td data-head="{name}">{cell}</td>'
+        for name, cell in zip(heads[1:], cells, strict=True)
+    )
+    return f"<tr><th>{row.fact.paper}</th>{inner}</tr>"
+
+
+def _box(label: str) -> str:
+    """Open a box that scrolls sideways, by the keyboard, too."""
+    name = escape(label, quote=True)
+    return f'<div class="box" role="region" aria-label="{name}" tabindex="0">'
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
@@ -123,7 +217,7 @@ def _table(row: Row, table: PublishedTable, references: Sequence[Reference]) -> 
     caption = f"{table.name}{unit}: {table.metric}; better: {side}"
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     return (
-        f'<p class="muted">{escape(caption)}</p><div class="box"><table><thead><tr>'
+        f'<p class="muted">{escape(caption)}</p>{_box(table.name)}<table><thead><tr>'
         f"<th></th>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -184,18 +278,22 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
     """Return our own claims, folded away unless one of them failed."""
     if not verdicts:
         return ""
-    kept = sum(verdict.verdict == "match" for verdict in verdicts)
+    counted = [verdict for verdict in verdicts if not verdict.sanity]
+    kept = sum(verdict.verdict == "match" for verdict in counted)
+    n_guards = len(verdicts) - len(counted)
+    also = f", and {n_guards} sanity checks" if n_guards else ""
     lines = "".join(
-        f"<tr><th>{escape(v.name)}</th><td>{_ours(v)}</td>"
-        f"<td>{v.rule} {v.target:.4g}</td></tr>"
+        f"<tr><th>{escape(v.name)}{_small('sanity check' if v.sanity else '')}</th>"
+        f"<td>{_ours(v)}</td><td>{v.rule} {v.target:.4g}</td>"
+        f"<td>{'&ndash;' if v.null is None else _number(v.null)}</td></tr>"
         for v in verdicts
     )
-    unfolded = "" if kept == len(verdicts) else " open"
+    holds = all(verdict.verdict == "match" for verdict in verdicts)
     return (
-        f"<details{unfolded}><summary>{kept} of {len(verdicts)} claims of our own "
-        f'hold</summary><div class="box"><table class="claims"><thead><tr><th></th>'
-        f"<th>ours</th><th>claimed</th></tr></thead><tbody>{lines}</tbody></table>"
-        "</div></details>"
+        f"<details{'' if holds else ' open'}><summary>{kept} of {len(counted)} claims "
+        f"of our own hold{also}</summary>{_box('Claims of our own')}"
+        '<table class="claims"><thead><tr><th></th><th>ours</th><th>claimed</th>'
+        f"<th>null</th></tr></thead><tbody>{lines}</tbody></table></div></details>"
     )
 
 
