@@ -19,32 +19,15 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed import densities, judging
-from ebmtut.experiments.ed.ablation_reports import (
-    draw_variants,
-    gap_of,
-    variant_name,
-)
-from ebmtut.experiments.ed.ablations import (
-    AblationConfig,
-    run_variants,
-)
+from ebmtut.experiments.ed import judging
 from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
     fit_coupling,
     ising_job,
 )
-from ebmtut.experiments.ed.densities import (
-    DensityConfig,
-    density_job,
-    run_densities,
-)
-from ebmtut.experiments.ed.density_reports import (
-    draw_landscapes,
-    log_z_apart,
-    mean_and_error,
-)
+from ebmtut.experiments.ed.densities import DensityConfig, density_job
+from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
@@ -52,6 +35,12 @@ from ebmtut.experiments.ed.judging import (
     landscape,
 )
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
+from ebmtut.experiments.ed.variants import (
+    AblationConfig,
+    draw_variants,
+    gap_of,
+    variant_name,
+)
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
@@ -202,7 +191,7 @@ def test_fit_is_reproducible(method):
     assert not np.array_equal(one, other)
 
 
-def test_run_densities_counts_seeds_and_resumes(tmp_path):
+def test_densities_count_seeds_and_resume(tmp_path):
     config = DensityConfig(
         densities=("moons",),
         methods={"ED-Bern": 2, "ED-Grid": 1},
@@ -210,13 +199,13 @@ def test_run_densities_counts_seeds_and_resumes(tmp_path):
         evaluation=QUICK_LOOK,
         n_pixels=16,
     )
-    result = run_densities(config, checkpoints=tmp_path)
+    experiment = get_experiment("ed/densities-table")
+    result = experiment.run(config, checkpoints=tmp_path)
     table = result.scalars["table"]
     assert [len(table[m]["moons"]["gap"]) for m in table] == [2, 1]
     assert result.arrays["ED-Bern/moons"].shape == (16, 16)
-    again = run_densities(config, checkpoints=tmp_path)
+    again = experiment.run(config, checkpoints=tmp_path)
     assert again.scalars == result.scalars  # the very seconds: nothing ran
-    experiment = get_experiment("ed/densities-table")
     plt.close(experiment.figure(result))
     plt.close(get_experiment("ed/densities").figure(result))
     verdicts = experiment.check(replace(result, scale="full"))
@@ -231,28 +220,26 @@ def test_divergence_is_an_outcome():
     assert outcome.scalars.keys() == {"diverged_at"}
 
 
-def diverging(monkeypatch, lost):
-    """Let jobs be computed, all but those whose names are lost: they diverge."""
+def diverging(lost):
+    """Let jobs be computed, all but some methods' seeds: these diverge."""
 
-    def run_jobs(function, jobs, **settings):
-        return {
-            name: Outcome({"diverged_at": 1}) if name in lost else function(**arguments)
-            for name, arguments in jobs.items()
-        }
+    def job(seed, **arguments):
+        if (arguments["recipe"].method, seed) in lost:
+            return Outcome({"diverged_at": 1})
+        return density_job(seed=seed, **arguments)
 
-    monkeypatch.setattr(densities, "run_jobs", run_jobs)
+    return replace(get_experiment("ed/densities-table"), job=job, parallel=False)
 
 
 @pytest.mark.parametrize(
     ("lost", "n_pictures"),
     [
-        (["PCD-moons-0"], 2),  # the first seed only: the second's picture is shown
-        (["PCD-moons-0", "PCD-moons-1"], 1),
-        (["PCD-moons-0", "PCD-moons-1", "ED-Bern-moons-0", "ED-Bern-moons-1"], 0),
+        ([("PCD", 0)], 2),  # the first seed only: the second's picture is shown
+        ([("PCD", 0), ("PCD", 1)], 1),
+        ([("PCD", 0), ("PCD", 1), ("ED-Bern", 0), ("ED-Bern", 1)], 0),
     ],
 )
-def test_a_table_survives_seeds_that_diverge(monkeypatch, tmp_path, lost, n_pictures):
-    diverging(monkeypatch, lost)
+def test_a_table_survives_seeds_that_diverge(tmp_path, lost, n_pictures):
     config = DensityConfig(
         densities=("moons",),
         methods={"ED-Bern": 2, "PCD": 2},
@@ -260,20 +247,17 @@ def test_a_table_survives_seeds_that_diverge(monkeypatch, tmp_path, lost, n_pict
         evaluation=QUICK_LOOK,
         n_pixels=16,
     )
-    result = run_densities(config)
+    result = diverging(lost).run(config)
     methods = [m for m in config.methods if f"{m}/moons" in result.arrays]
     assert len(methods) == n_pictures
-    if n_pictures:
-        rows = [row["moons"] for row in result.scalars["table"].values()]
-        assert {"nll", "gap", "mmd", "seconds"} <= rows[0].keys()
-        assert rows[0].keys() == rows[1].keys() - {"diverged_at"}
-        assert np.isnan(rows[1]["nll"]).sum() == len(lost)
-        spent = sum(np.nansum(row["seconds"]) for row in rows)
-        assert result.scalars["training_seconds"] == pytest.approx(spent)
+    rows = [row["moons"] for row in result.scalars["table"].values()]
+    for method, row in zip(config.methods, rows, strict=True):
+        n_lost = sum(name == method for name, _ in lost)
+        assert np.isnan(row.get("nll", [math.nan] * 2)).sum() == n_lost
     # NaN in a fresh result, None in a stored one.
     save_result(replace(result, scale="full"), tmp_path)
     for stored in (result, load_result(result.id, "full", tmp_path)):
-        figure = draw_landscapes(stored)
+        figure = get_experiment("ed/densities").figure(stored)
         words = [text.get_text() for ax in figure.axes for text in ax.texts]
         assert words == ["diverged"] * (2 - n_pictures)
         plt.close(figure)
@@ -350,7 +334,7 @@ def test_without_lost_information_nothing_is_learned():
 def test_variants_are_told_apart_and_drawn():
     recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
     config = AblationConfig(recipes, "moons", n_pixels=16)
-    result = run_variants(config, id="ed/epsilon")
+    result = get_experiment("ed/epsilon").run(config)
     names = list(map(variant_name, recipes))
     assert len(set(names)) == 2 and set(names) < result.arrays.keys()
     assert all(np.isfinite(gap_of(result, recipe)) for recipe in recipes)
@@ -362,7 +346,7 @@ def test_variants_are_told_apart_and_drawn():
 
 def test_a_diverged_variant_has_an_infinite_gap():
     config = AblationConfig((TINY,), "moons", n_pixels=16)
-    result = run_variants(config, id="ed/epsilon")
+    result = get_experiment("ed/epsilon").run(config)
     result.scalars["variants"][variant_name(TINY)] = {"diverged_at": 3}
     assert gap_of(result, TINY) == math.inf
 

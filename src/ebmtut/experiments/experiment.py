@@ -61,8 +61,8 @@ class Experiment(Generic[C]):
         The configuration, a frozen dataclass, of each scale that is defined.
     job
         ``job(**cell, seed=...) -> Outcome``, which also gets ``device`` ("cpu" or
-        "cuda") and ``checkpoint`` (a path, None where nothing is kept) if it has
-        parameters of these names. Importable: workers call it by name.
+        "cuda") and, where outcomes are kept, ``checkpoint`` (see `run_jobs`) if it
+        has parameters of these names. Importable: workers call it by name.
     cells
         ``cells(config)`` names the cells of the table and gives the arguments of
         their jobs. Without it the row is one job, of ``config`` and ``seed``, whose
@@ -200,7 +200,7 @@ class Experiment(Generic[C]):
             check_range("time_limit", time_limit, low=0)
             if folder is None:
                 raise InputError("time_limit needs checkpoints, a folder to go on from")
-        jobs, places = self._jobs(config, seed, device, folder)
+        jobs, places = self._jobs(config, seed, device)
         try:
             outcomes = run_jobs(
                 self.job,
@@ -235,11 +235,11 @@ class Experiment(Generic[C]):
         )
 
     def _jobs(
-        self, config: C, seed: int, device: str, folder: Path | None
+        self, config: C, seed: int, device: str
     ) -> tuple[dict[str, dict[str, Any]], dict[Names, list[str]]]:
         """Return the jobs by name, seed by seed, and the names of each cell's."""
-        takes = inspect.signature(self.job).parameters
-        given = {"device": device} if "device" in takes else {}
+        takes_device = "device" in inspect.signature(self.job).parameters
+        given = {"device": device} if takes_device else {}
         cells = {
             (cell,) if isinstance(cell, str) else cell: arguments
             for cell, arguments in self.cells(config).items()
@@ -253,8 +253,6 @@ class Experiment(Generic[C]):
                 if name in jobs:
                     raise ValueError(f"two cells of {self.id} are named {name}")
                 jobs[name] = {**cells[cell], "seed": seed + k, **given}
-                if "checkpoint" in takes and folder is not None:
-                    jobs[name]["checkpoint"] = folder / "parts" / f"{name}.safetensors"
                 places[cell].append(name)
         return jobs, places
 
@@ -345,7 +343,8 @@ class Experiment(Generic[C]):
                 print(f"{verdict.verdict}: {verdict.name}\n  {verdict.reason}")
         else:
             missed = [v.name for v in verdicts if v.verdict == "miss"]
-            print("claims that do not hold:", *missed or ["none"], sep="\n")
+            listing = "".join(f"\n{name}" for name in missed) or " none"
+            print(f"claims that do not hold:{listing}")
 
 
 def nested(runs: Runs, metrics: Iterable[str] = ()) -> dict[str, Any]:

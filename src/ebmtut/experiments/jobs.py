@@ -8,6 +8,9 @@ run goes on where it stopped.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import json
 import math
 import os
 import pickle
@@ -77,11 +80,11 @@ def run_jobs(
     Parameters
     ----------
     function
-        What a job calls; importable by name where the workers run.
+        What a job calls; importable by name where the workers run. If it has a
+        parameter ``checkpoint`` and there is a folder, it gets the path of a file
+        for its state, which is there if an earlier run of the same job left it.
     jobs
-        Keyword arguments by job name; a name is a file's name, too. An
-        argument named ``checkpoint`` says where a job keeps its state, not
-        what it computes.
+        Keyword arguments by job name; a name is a file's name, too.
     folder
         Where outcomes are kept. One that is there is used again if the same
         code computed it from the same arguments (see `code_digest`); else it
@@ -116,6 +119,12 @@ def run_jobs(
     identities = {name: _identity(function, name, args) for name, args in jobs.items()}
     outcomes = _kept(folder, identities, label)
     waiting = [name for name in jobs if name not in outcomes]
+    has_state = "checkpoint" in inspect.signature(function).parameters
+    states = {
+        name: folder / "parts" / f"{name}-{_digest(identities[name])}.safetensors"
+        for name in waiting
+        if folder is not None and has_state
+    }
     commit = git_commit() if waiting else ""
     failures: list[Exception] = []
 
@@ -123,9 +132,10 @@ def run_jobs(
         for name in waiting:
             if failures:
                 return
-            yield joblib.delayed(_call)(
-                function, name, jobs[name], stop_at, os.getpid()
-            )
+            arguments = dict(jobs[name])
+            if name in states:
+                arguments["checkpoint"] = states[name]
+            yield joblib.delayed(_call)(function, name, arguments, stop_at, os.getpid())
 
     bar = tqdm(total=len(jobs), initial=len(outcomes), desc=label, disable=not progress)
     with bar:
@@ -133,6 +143,8 @@ def run_jobs(
             if isinstance(back, Outcome):
                 back.commit = commit
                 _save(folder, name, identities[name], back)
+                if name in states:
+                    states[name].unlink(missing_ok=True)
                 outcomes[name] = back
                 bar.update()
             elif back is not None:
@@ -306,6 +318,11 @@ def _identity(
         "code": code_digest(function, *what.values()),
         "arguments": to_json(what, name),
     }
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    text = json.dumps(identity, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _kept(

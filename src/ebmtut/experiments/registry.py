@@ -108,11 +108,6 @@ class Location:
 
 # Rows that still have a runner of their own.
 LOCATIONS: Mapping[str, Location] = {
-    "ed/densities": Location("ed.densities", "LANDSCAPES", "ed/densities.ipynb"),
-    "ed/densities-table": Location("ed.densities", "TABLE", "ed/densities.ipynb"),
-    "ed/epsilon": Location("ed.ablations", "EPSILON", "ed/ablations.ipynb"),
-    "ed/window": Location("ed.ablations", "WINDOW", "ed/ablations.ipynb"),
-    "ed/w-and-m": Location("ed.ablations", "W_AND_M", "ed/ablations.ipynb"),
 }
 
 

@@ -1,47 +1,45 @@
-"""Rows ed/densities (Figures 3 and 4) and ed/densities-table (Table 1)."""
+"""Row ed/densities (Figures 3 and 4), and how an energy is learned and judged.
+
+A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from torch import nn
 
 from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
-from ebmtut.experiments.ed.density_reports import (
-    check_landscapes,
-    check_table,
-    draw_landscapes,
-    draw_table,
-)
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
     evaluate_density,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import (
-    METHODS,
-    Recipe,
-    fit_density,
-)
-from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_density
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
 __all__ = [
-    "LANDSCAPES",
-    "TABLE",
+    "ED_METHODS",
+    "EXPERIMENT",
     "DensityConfig",
     "density_job",
-    "run_densities",
+    "seeds_of",
 ]
 
 ED_METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
@@ -101,7 +99,7 @@ def density_job(
     seed: int,
     n_pixels: int,
     device: str = "cpu",
-    checkpoint: str | None = None,
+    checkpoint: Path | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
 ) -> Outcome:
     """Learn and judge one energy.
@@ -114,14 +112,13 @@ def density_job(
         50 equal parts of the run. Only ``diverged_at`` if it diverged.
     """
     start = time.perf_counter()
-    path = Path(checkpoint) if checkpoint else None
     try:
         result = fit_density(
             density,
             recipe,
             seed=seed,
             device=device,
-            checkpoint=path,
+            checkpoint=checkpoint,
             on_step=on_step,
         )
     except DivergenceError as error:
@@ -135,8 +132,6 @@ def density_job(
         scalars |= evaluate_density(
             result.energy, density, evaluation, seed=seed + 10**6, device=device
         )
-    if path is not None:
-        path.unlink(missing_ok=True)
     parts = np.array_split(result.losses, 50)
     losses = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)
     # Half precision is fine near zero, where the mass is, and ends at 65504.
@@ -144,100 +139,87 @@ def density_job(
     return Outcome(scalars, {"landscape": picture, "losses": losses})
 
 
-def density_jobs(
-    config: DensityConfig, seed: int, device: str, checkpoints: Path | None
-) -> dict[str, dict[str, Any]]:
-    """List the jobs of a configuration, all pairs of one seed before the next."""
-    jobs: dict[str, dict[str, Any]] = {}
-    for k in range(max(config.methods.values())):
-        for method in (m for m, n_seeds in config.methods.items() if k < n_seeds):
-            for density in config.densities:
-                name = job_name(method, density, seed + k)
-                jobs[name] = {
-                    "density": density,
-                    "recipe": recipe_of(method, config.recipe),
-                    "evaluation": config.evaluation,
-                    "seed": seed + k,
-                    "n_pixels": config.n_pixels,
-                    "device": device,
-                }
-                if checkpoints is not None:
-                    part = checkpoints / "parts" / f"{name}.safetensors"
-                    jobs[name]["checkpoint"] = str(part)
-    return jobs
-
-
-def job_name(method: str, density: str, seed: int) -> str:
-    """Name a job."""
-    return f"{method}-{density}-{seed}"
-
-
-def run_densities(
-    config: DensityConfig,
-    *,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: bool = False,
-    checkpoints: Path | None = None,
-    id: str = "ed/densities-table",
-) -> Result:
-    """Learn and judge every energy of a configuration.
-
-    Parameters
-    ----------
-    config
-        What to run.
-    seed, device, progress
-        As for every experiment.
-    checkpoints
-        Folder that outlives a killed run.
-    id
-        The row that the result is for.
-
-    Returns
-    -------
-    Result
-        ``scalars["table"][method][density][metric]`` lists the seeds, NaN
-        for one that diverged; arrays ``method/density`` and ``truth/density``
-        are landscapes of the first seed that did not, and
-        ``losses/method/density`` its losses. A cell of which all seeds
-        diverged has neither.
-    """
-    outcomes = run_jobs(
-        density_job,
-        density_jobs(config, seed, device, checkpoints),
-        folder=checkpoints,
-        n_workers=1 if device == "cuda" else None,
-        progress=progress,
-        label=id,
-    )
-    arrays: dict[str, np.ndarray] = {}
-    table: dict[str, Any] = {method: {} for method in config.methods}
-    learned = [o.scalars for o in outcomes.values() if "diverged_at" not in o.scalars]
-    metrics = dict.fromkeys(metric for scalars in learned for metric in scalars)
-    for density in config.densities:
-        truth = landscape(None, density, n_pixels=config.n_pixels)
-        # Half precision is enough for a picture; it ends at -65504.
-        arrays[f"truth/{density}"] = truth.clip(-6e4).astype(np.float16)
-        for method, n_seeds in config.methods.items():
-            runs = [
-                outcomes[job_name(method, density, seed + k)] for k in range(n_seeds)
-            ]
-            # A run that diverged has no arrays.
-            if first := next((run.arrays for run in runs if run.arrays), None):
-                arrays[f"{method}/{density}"] = first["landscape"]
-                arrays[f"losses/{method}/{density}"] = first["losses"]
-            table[method][density] = scalars_of(runs, metrics)
-    scalars = {
-        "table": table,
-        "entropy": {name: exact_entropy(name) for name in config.densities},
-        "training_seconds": float(sum(scalars["seconds"] for scalars in learned)),
-        "commits": commits_of(outcomes),
+def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method and density."""
+    return {
+        (method, density): {
+            "density": density,
+            "recipe": recipe_of(method, config.recipe),
+            "evaluation": config.evaluation,
+            "n_pixels": config.n_pixels,
+        }
+        for method in config.methods
+        for density in config.densities
     }
-    return Result(id, "quick", asdict(config), scalars, arrays)
 
 
-_QUICK = DensityConfig(
+def truth(config: DensityConfig, seed: int) -> Outcome:
+    """Return the true landscapes, ``truth/density``, and entropies."""
+    pictures = {
+        # Half precision is enough for a picture; it ends at -65504.
+        f"truth/{name}": landscape(None, name, n_pixels=config.n_pixels)
+        .clip(-6e4)
+        .astype(np.float16)
+        for name in config.densities
+    }
+    entropies = {name: exact_entropy(name) for name in config.densities}
+    return Outcome({"entropy": entropies}, pictures)
+
+
+# Largest part of the square for the region of 95 percent of the mass. A flat square
+# over the whole checkerboard has 60 percent.
+AREAS = {"2spirals": 0.60, "circles": 0.60, "checkerboard": 0.45}
+
+
+def draw_landscapes(result: Result) -> Figure:
+    """Draw truth and learned landscapes, a row a density."""
+    densities = list(result.scalars["entropy"])
+    columns = ["truth", *result.scalars["table"]]
+    figure, axes = plt.subplots(
+        len(densities),
+        len(columns),
+        figsize=panel_size(len(densities), len(columns), title=0.05),
+        squeeze=False,
+    )
+    for row, density in zip(axes, densities, strict=True):
+        for ax, column in zip(row, columns, strict=True):
+            picture = result.arrays.get(f"{column}/{density}")
+            if picture is None:
+                ax.set(xticks=[], yticks=[])
+                ax.set_box_aspect(1)
+                ax.spines[:].set_visible(False)
+                ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
+            else:
+                draw_landscape(ax, picture, density_extent(density), ticks=False)
+            if density == densities[0]:
+                ax.set_title(column, color=COLORS.get(column, "black"))
+        row[0].set_ylabel(density)
+    return figure
+
+
+def check_landscapes(result: Result) -> list[Verdict]:
+    """Judge coverage: much of the data, little of the square."""
+    verdicts = []
+    for method, row in result.scalars["table"].items():
+        for density, most in AREAS.items():
+            if density not in row:
+                continue
+            cell = row[density]
+            inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
+            name = f"{method}, {density}: "
+            verdicts += [
+                claim(name + "data in the 95 % region", inside, "at least", 0.90),
+                claim(name + "region's part of the square", area, "at most", most),
+            ]
+    return verdicts
+
+
+def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
+    """One number a seed, NaN where it diverged."""
+    return np.array(cell.get(metric, [math.nan]), dtype=float)
+
+
+QUICK = DensityConfig(
     densities=("2spirals", "circles", "checkerboard"),
     methods=dict.fromkeys(ED_METHODS, 1),
     recipe=Recipe(n_steps=2_000, batch_size=64, ema_decay=0.99),
@@ -246,36 +228,31 @@ _QUICK = DensityConfig(
 )
 # Half the paper's batch and a fifth of its steps: four minutes of a core a run, and
 # 84 of them for the table.
-_FULL = DensityConfig(
+FULL = DensityConfig(
     methods=dict.fromkeys(METHODS, 3),
     recipe=Recipe(n_steps=20_000, batch_size=64),
 )
 # The paper's own protocol; a GPU's work.
-_PAPER = DensityConfig(
+PAPER = DensityConfig(
     methods=dict.fromkeys(METHODS, 3),
     recipe=Recipe(n_steps=100_000, n_backward=None),
     evaluation=Evaluation(n_uniform=1_000_000),
 )
 
-LANDSCAPES = Experiment(
+EXPERIMENT = Experiment(
     id="ed/densities",
     title="Learned landscapes of densities",
     presets={
-        "quick": _QUICK,
-        "full": replace(_FULL, methods=dict.fromkeys(ED_METHODS, 1)),
-        "paper": replace(_PAPER, methods=dict.fromkeys(ED_METHODS, 1)),
+        "quick": QUICK,
+        "full": replace(FULL, methods=dict.fromkeys(ED_METHODS, 1)),
+        "paper": replace(PAPER, methods=dict.fromkeys(ED_METHODS, 1)),
     },
-    run=partial(run_densities, id="ed/densities"),
+    cells=cells,
+    n_seeds=lambda config, cell: config.methods[cell[0]],
+    job=density_job,
+    arrays={"landscape": "{cell}", "losses": "losses/{cell}"},
+    extras=truth,
     figure=draw_landscapes,
     check=check_landscapes,
-    resumes=True,
-)
-TABLE = Experiment(
-    id="ed/densities-table",
-    title="NLL and MMD on seven densities",
-    presets={"quick": _QUICK, "full": _FULL, "paper": _PAPER},
-    run=run_densities,
-    figure=draw_table,
-    check=check_table,
-    resumes=True,
+    devices=("cpu", "cuda"),
 )

@@ -8,13 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.ed.couplings import (
-    IsingConfig,
-    cells,
-    ising_job,
-    true_couplings,
-)
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.ed import ising_rmse
+from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, heatmap, panel_size
 from ebmtut.results import Result
@@ -52,18 +47,14 @@ def check_heatmaps(result: Result) -> list[Verdict]:
 
 _PRESET = IsingConfig(problems=((10, 0.2),), penalties=(20.0,))
 
-EXPERIMENT = Experiment(
+EXPERIMENT = replace(
+    ising_rmse.EXPERIMENT,
     id="ed/ising-heatmaps",
     title="Heat maps of learned couplings",
     presets={
         "quick": replace(_PRESET, train=replace(_PRESET.train, n_steps=400)),
         "full": replace(_PRESET, train=replace(_PRESET.train, n_steps=2000)),
     },
-    cells=cells,
-    job=ising_job,
-    arrays={"coupling": "{cell}"},
-    extras=true_couplings,
     figure=draw_heatmaps,
     check=check_heatmaps,
-    devices=("cpu", "cuda"),
 )

@@ -10,12 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.ed.couplings import (
-    IsingConfig,
-    cells,
-    ising_job,
-    true_couplings,
-)
+from ebmtut.experiments.ed import couplings
+from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
@@ -96,10 +92,10 @@ EXPERIMENT = Experiment(
         ),
         "full": IsingConfig(),
     },
-    cells=cells,
-    job=ising_job,
+    cells=couplings.cells,
+    job=couplings.ising_job,
     arrays={"coupling": "{cell}"},
-    extras=true_couplings,
+    extras=couplings.true_couplings,
     figure=draw_rmse,
     check=check_rmse,
     devices=("cpu", "cuda"),

@@ -1,31 +1,25 @@
-"""Figures and verdicts of the density experiments.
-
-A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
-"""
+"""Row ed/densities-table (Table 1): NLL and MMD on seven densities."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.data import density_extent
-from ebmtut.experiments.verdicts import Verdict, claim, compare
-from ebmtut.plotting import COLORS, figure_size, panel_size
-from ebmtut.plotting import landscape as draw_landscape
+from ebmtut.experiments.ed import densities
+from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
+from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
+from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 
-__all__ = ["check_landscapes", "check_table", "draw_landscapes", "draw_table"]
-
+__all__ = ["EXPERIMENT", "log_z_apart"]
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
-# Largest part of the square for the region of 95 percent of the mass. A flat square
-# over the whole checkerboard has 60 percent.
-AREAS = {"2spirals": 0.60, "circles": 0.60, "checkerboard": 0.45}
 # How far ED-Bern's NLL may be from the paper's, whose scale of the code moves it.
 NEAR = 0.1
 # Two estimates of the same log Z, in standard errors of their difference. Of
@@ -33,32 +27,6 @@ NEAR = 0.1
 SIGMAS = 4.0
 
 CHAINS = "the paper's samples are short Gibbs chains, ours are independent draws"
-
-
-def draw_landscapes(result: Result) -> Figure:
-    """Draw truth and learned landscapes, a row a density."""
-    densities = list(result.scalars["entropy"])
-    columns = ["truth", *result.scalars["table"]]
-    figure, axes = plt.subplots(
-        len(densities),
-        len(columns),
-        figsize=panel_size(len(densities), len(columns), title=0.05),
-        squeeze=False,
-    )
-    for row, density in zip(axes, densities, strict=True):
-        for ax, column in zip(row, columns, strict=True):
-            picture = result.arrays.get(f"{column}/{density}")
-            if picture is None:
-                ax.set(xticks=[], yticks=[])
-                ax.set_box_aspect(1)
-                ax.spines[:].set_visible(False)
-                ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
-            else:
-                draw_landscape(ax, picture, density_extent(density), ticks=False)
-            if density == densities[0]:
-                ax.set_title(column, color=COLORS.get(column, "black"))
-        row[0].set_ylabel(density)
-    return figure
 
 
 def draw_table(result: Result) -> Figure:
@@ -98,30 +66,13 @@ def draw_table(result: Result) -> Figure:
     return figure
 
 
-def check_landscapes(result: Result) -> list[Verdict]:
-    """Judge coverage: much of the data, little of the square."""
-    verdicts = []
-    for method, row in result.scalars["table"].items():
-        for density, most in AREAS.items():
-            if density not in row:
-                continue
-            cell = row[density]
-            inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
-            name = f"{method}, {density}: "
-            verdicts += [
-                claim(name + "data in the 95 % region", inside, "at least", 0.90),
-                claim(name + "region's part of the square", area, "at most", most),
-            ]
-    return verdicts
-
-
 def check_table(result: Result) -> list[Verdict]:
     """Compare NLL and MMD with the paper's, and the gap with our bounds."""
     verdicts = []
     for method, row in result.scalars["table"].items():
         bound = GAPS.get(result.scale, {}).get(method)
         for density, cell in row.items():
-            n = len(seeds_of(cell, "nll"))
+            n = len(next(iter(cell.values())))
             for metric, table, excuse in (("nll", "NLL", ""), ("mmd", "MMD", CHAINS)):
                 mean, stderr = mean_and_error(cell, metric)
                 verdict = compare(
@@ -151,6 +102,12 @@ def check_table(result: Result) -> list[Verdict]:
     return verdicts
 
 
+def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float | None]:
+    """Mean over the seeds, and an error that holds that of the evaluation."""
+    values, errors = (cell.get(name, [None]) for name in (metric, f"{metric}_se"))
+    return mean_and_stderr(values, errors)
+
+
 def log_z_apart(result: Result) -> float | None:
     """Largest difference of the two estimates of log Z, in standard errors.
 
@@ -171,19 +128,11 @@ def log_z_apart(result: Result) -> float | None:
     return float(np.nanmax(np.abs(uniform - fitted) / np.hypot(*errors)))
 
 
-def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
-    """One number a seed, NaN where it diverged."""
-    return np.array(cell.get(metric, [math.nan]), dtype=float)
-
-
-def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float]:
-    """Mean over the seeds and its standard error, NaN if one diverged.
-
-    The spread over seeds holds the error of training; with one seed only
-    that of the evaluation is known.
-    """
-    values = seeds_of(cell, metric)
-    error = float(seeds_of(cell, f"{metric}_se").mean())
-    if len(values) > 1:
-        error = max(error, float(values.std(ddof=1)))
-    return float(values.mean()), error / len(values) ** 0.5
+EXPERIMENT = replace(
+    densities.EXPERIMENT,
+    id="ed/densities-table",
+    title="NLL and MMD on seven densities",
+    presets={"quick": QUICK, "full": FULL, "paper": PAPER},
+    figure=draw_table,
+    check=check_table,
+)

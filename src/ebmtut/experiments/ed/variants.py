@@ -1,0 +1,188 @@
+"""One density learned in many ways: what ed/epsilon, ed/window, ed/w-and-m share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_choice
+from ebmtut.data import DENSITIES, density_extent
+from ebmtut.experiments.ed.densities import density_job
+from ebmtut.experiments.ed.judging import Evaluation, landscape
+from ebmtut.experiments.ed.recipes import Recipe
+from ebmtut.experiments.experiment import Experiment, Runs
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.plotting import DIVERGED_GAP, panel_size
+from ebmtut.plotting import landscape as draw_landscape
+from ebmtut.results import Result
+
+__all__ = [
+    "BY_THE_GAP",
+    "SHORT",
+    "AblationConfig",
+    "ablation",
+    "draw_variants",
+    "gap_of",
+    "recipes_of",
+    "untrained_gap",
+    "variant_name",
+]
+
+# How the variants are judged.
+BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
+# Short runs: a short memory of the averaged weights.
+SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
+
+
+@dataclass(frozen=True)
+class AblationConfig:
+    """One density, learned in many ways.
+
+    Parameters
+    ----------
+    variants
+        The recipes; each must differ from the others in `variant_name`.
+    density
+        One of `ebmtut.data.DENSITIES`.
+    n_pixels
+        Pixels a side of the landscapes.
+    """
+
+    variants: tuple[Recipe, ...]
+    density: str = "2spirals"
+    n_pixels: int = 96
+
+    def __post_init__(self) -> None:
+        check_choice("density", self.density, DENSITIES)
+
+
+def variant_name(recipe: Recipe) -> str:
+    """Name a recipe by what the ablations vary."""
+    knob = {
+        "ED-Bern": f"eps{recipe.eps:g}",
+        "ED-Pool": f"window{recipe.window}",
+    }.get(recipe.method, "")
+    return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
+
+
+def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
+    """Name a cell for every variant, and one that takes a single, tiny step."""
+    start = replace(config.variants[0], method="ED-Bern", eps=0, n_steps=1)
+    recipes = {variant_name(recipe): recipe for recipe in config.variants}
+    return {
+        name: {
+            "density": config.density,
+            "recipe": recipe,
+            "evaluation": BY_THE_GAP,
+            "n_pixels": config.n_pixels,
+        }
+        for name, recipe in (recipes | {"untrained": start}).items()
+    }
+
+
+def gather(config: AblationConfig, runs: Runs) -> Outcome:
+    """Put the recipe beside each variant's numbers, for variants have no columns.
+
+    ``scalars["variants"][name]`` holds them, ``scalars["untrained"]`` the gap after
+    a single step, and the array ``name`` the landscape of a variant that has one.
+    """
+    variants, arrays = {}, {}
+    for recipe in config.variants:
+        name = variant_name(recipe)
+        (outcome,) = runs[name,]
+        variants[name] = outcome.scalars | {"recipe": asdict(recipe)}
+        if "landscape" in outcome.arrays:
+            arrays[name] = outcome.arrays["landscape"]
+    (start,) = runs["untrained",]
+    scalars = {
+        "variants": variants,
+        "density": config.density,
+        "untrained": start.scalars["gap"],
+    }
+    return Outcome(scalars, arrays)
+
+
+def truth(config: AblationConfig, seed: int) -> Outcome:
+    """Return the true landscape."""
+    picture = landscape(None, config.density, n_pixels=config.n_pixels)
+    return Outcome(arrays={"truth": picture.clip(-6e4).astype(np.float16)})
+
+
+def gap_of(result: Result, recipe: Recipe) -> float:
+    """NLL minus entropy of a variant; infinite if it diverged."""
+    gap = result.scalars["variants"][variant_name(recipe)].get("gap")
+    return float("inf") if gap is None or not abs(gap) < DIVERGED_GAP else float(gap)
+
+
+def recipes_of(result: Result) -> list[Recipe]:
+    """Return the recipes that a result holds."""
+    return [Recipe(**v["recipe"]) for v in result.scalars["variants"].values()]
+
+
+def untrained_gap(result: Result) -> float:
+    """Gap of the network that has learned nothing: that of its base, mostly."""
+    return float(result.scalars["untrained"])
+
+
+def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
+    """Draw one landscape with its gap, or say that it diverged."""
+    name = variant_name(recipe)
+    gap = gap_of(result, recipe)
+    ax.set(xticks=[], yticks=[])
+    ax.set_box_aspect(1)
+    if name in result.arrays and np.isfinite(gap):
+        extent = density_extent(result.scalars["density"])
+        draw_landscape(ax, result.arrays[name], extent, ticks=False)
+        ax.set_xlabel(f"{gap:.2f}", fontsize=8)
+    else:
+        ax.spines[:].set_visible(False)
+        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
+
+
+def draw_variants(
+    result: Result,
+    rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
+) -> Figure:
+    """Draw landscapes in rows, each under its title and over its gap.
+
+    Parameters
+    ----------
+    result
+        Of one of these rows.
+    rows
+        Pairs of a row's label and its (title, recipe) entries.
+    """
+    rows = list(rows)
+    n_columns = max(len(entries) for _, entries in rows)
+    figure, axes = plt.subplots(
+        len(rows),
+        n_columns,
+        figsize=panel_size(len(rows), n_columns, title=0.42),
+        squeeze=False,
+    )
+    for line, (label, entries) in zip(axes, rows, strict=True):
+        for ax in line[len(entries) :]:
+            ax.set_visible(False)
+        for ax, (title, recipe) in zip(line, entries, strict=False):
+            _panel(ax, result, recipe)
+            ax.set_title(title, fontsize=8)
+        line[0].set_ylabel(label, fontsize=8)
+    return figure
+
+
+# A row of this kind: what is left to say are its variants, its figure, its check.
+ablation = partial(
+    Experiment[AblationConfig],
+    cells=cells,
+    job=density_job,
+    gather=gather,
+    extras=truth,
+    devices=("cpu", "cuda"),
+)

@@ -1,0 +1,66 @@
+"""Row ed/window (Figure 6): ED-Pool over the size of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.ed.recipes import Recipe
+from ebmtut.experiments.ed.variants import (
+    SHORT,
+    AblationConfig,
+    ablation,
+    draw_variants,
+    gap_of,
+    recipes_of,
+)
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT"]
+
+
+def draw_window(result: Result) -> Figure:
+    """Draw the landscapes over the window, a row for each M."""
+    recipes = recipes_of(result)
+    rows = []
+    for m in sorted({r.n_negatives for r in recipes}):
+        row = [r for r in recipes if r.n_negatives == m]
+        rows.append((f"M = {m}", [(f"{r.window}x1", r) for r in row]))
+    return draw_variants(result, rows)
+
+
+def check_window(result: Result) -> list[Verdict]:
+    """The smallest window stays behind the largest, whatever M is."""
+    recipes = recipes_of(result)
+    verdicts = []
+    for m in sorted({r.n_negatives for r in recipes}):
+        row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: r.window)
+        behind = gap_of(result, row[0]) - gap_of(result, row[-1])
+        name = f"M = {m}: gap of {row[0].window}x1 minus that of {row[-1].window}x1"
+        verdicts.append(claim(name, behind, "at least", 0.1))
+    return verdicts
+
+
+def _windows(base: Recipe, windows: Iterable[int], ms: Iterable[int]) -> tuple:
+    return tuple(
+        replace(base, method="ED-Pool", window=window, n_negatives=m)
+        for m, window in product(ms, windows)
+    )
+
+
+_LONGER = replace(SHORT, n_steps=3000)
+
+EXPERIMENT = ablation(
+    id="ed/window",
+    title="ED-Pool over the window size",
+    presets={
+        "quick": AblationConfig(_windows(SHORT, (2, 32), (32,))),
+        "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
+    },
+    figure=draw_window,
+    check=check_window,
+)
