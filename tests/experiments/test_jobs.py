@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
@@ -103,15 +104,29 @@ def test_other_arguments_are_computed_anew(tmp_path):
     same(back, {"job": draw(0)})
 
 
-def checkpointed(seed, checkpoint):
-    return draw(seed, log=checkpoint.parent / "log")
+def stopped_at_first(seed, n=1, checkpoint=None):
+    """Leave a state and stop; end where a state is found."""
+    if checkpoint is None or checkpoint.exists():
+        return Outcome({"went on": float(checkpoint is not None)})
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.write_text(str(n))
+    raise OutOfTime("no time")
 
 
-def test_where_a_checkpoint_lies_does_not_matter(tmp_path):
-    for name in ("a", "b"):
-        arguments = {"seed": 0, "checkpoint": tmp_path / name}
-        run_jobs(checkpointed, {"job": arguments}, folder=tmp_path, n_workers=1)
-    assert (tmp_path / "log").read_text().split() == ["0"]
+def test_a_job_goes_on_from_its_own_state_only(tmp_path):
+    """What another job of the same name left is not gone on from."""
+    assert run_jobs(stopped_at_first, jobs(0))["seed-0"].scalars["went on"] == 0
+
+    def run(n):
+        return run_jobs(stopped_at_first, jobs(0, n=n), folder=tmp_path, n_workers=1)
+
+    for n in (1, 2):
+        with pytest.raises(OutOfTime, match="0 of 1 jobs"):
+            run(n)
+    assert len(list((tmp_path / "parts").iterdir())) == 2
+    assert run(2)["seed-0"].scalars["went on"] == 1
+    (left,) = (tmp_path / "parts").iterdir()
+    assert left.read_text() == "1"
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path):

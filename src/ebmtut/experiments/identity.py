@@ -68,18 +68,16 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
             waiting += _others(parts, where, named)
         elif isinstance(value, type):
             where = f"{value.__module__}.{value.__qualname__}"
-            own = {k: v for k, v in vars(value).items() if k not in _ABOUT}
+            own = {k: v for k, v in vars(value).items() if not _is_said_about(k, v)}
             waiting += [*_others(parts, where, own), *value.__bases__]
         else:
             waiting.append(type(value))
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]
 
 
-# Said about a class, no part of what it does.
-_ABOUT = {"__annotations__", "__doc__", "__firstlineno__", "__module__", "__dict__"}
-_ABOUT |= {"__dataclass_fields__", "__dataclass_params__", "__match_args__"}
-_ABOUT |= {"__parameters__", "__orig_bases__", "__weakref__", "__static_attributes__"}
-_ABOUT |= {"__slotnames__"}  # left by the first copy of an instance
+def _is_said_about(name: str, value: object) -> bool:
+    """Whether a class has this for others: its module, what pickling leaves there."""
+    return name.startswith("__") and not callable(_unwrapped(value))
 
 
 def _unwrapped(value: Any) -> Any:
