@@ -1,0 +1,415 @@
+"""The runner that all rows share: what it refuses, keeps, goes on with, and says."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.deadlines import OutOfTime, out_of_time
+from ebmtut.experiments import experiment as module
+from ebmtut.experiments.experiment import Experiment, nested
+from ebmtut.experiments.identity import code_digest
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import claim, mean_and_stderr
+from ebmtut.results import Provenance, save_result
+
+
+@dataclass(frozen=True)
+class Inner:
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Config:
+    methods: tuple[str, ...] = ("a", "b")
+    sizes: tuple[int, ...] = (2, 3)
+    n_seeds: int = 2
+    inner: Inner = field(default_factory=Inner)
+
+
+def job(method, size, scale, seed, log=None):
+    """Draw, and note the call in a file, which other processes can write to, too."""
+    if log is not None:
+        with Path(log).open("a") as file:
+            file.write(f"{method}{size}-{seed}\n")
+    x = np.random.default_rng([seed, size]).normal(scale=scale, size=size)
+    scalars = {"sum": float(x.sum())} | ({"only b": 1.0} if method == "b" else {})
+    return Outcome(scalars, {"x": x, "unkept": x})
+
+
+def cells(config, **more):
+    return {
+        (method, str(size)): {
+            "method": method,
+            "size": size,
+            "scale": config.inner.scale,
+            **more,
+        }
+        for method in config.methods
+        for size in config.sizes
+    }
+
+
+def verdicts():
+    return [claim("few", 1, "at most", 2), claim("many", 1, "at least", 2)]
+
+
+ROW = Experiment(
+    id="ed/window",
+    title="x",
+    presets={"quick": Config(), "full": Config(n_seeds=3)},
+    job=job,
+    cells=cells,
+    arrays={"x": "{name} of {cell}"},
+    extras=lambda config, seed: Outcome({"exact": 0.0}, {"truth": np.zeros(seed)}),
+    figure=lambda result: None,
+    check=lambda result: verdicts(),
+    parallel=False,
+)
+
+
+def logged(tmp_path, **changes):
+    """Return the row, and what lists its jobs as they were computed."""
+    log = tmp_path / "log"
+    log.touch()
+    row = replace(ROW, cells=lambda config: cells(config, log=str(log)), **changes)
+    return row, lambda: sorted(log.read_text().split())
+
+
+def test_a_row_is_its_cells_seeds_and_extras():
+    result = ROW.run("full", seed=5, inner={"scale": 2.0})
+    assert (result.id, result.scale) == ("ed/window", "full")
+    assert result.config["inner"] == {"scale": 2.0}
+    table = result.scalars["table"]
+    assert {m: list(row) for m, row in table.items()} == {
+        "a": ["2", "3"],
+        "b": ["2", "3"],
+    }
+    want = [job("a", 3, 2.0, seed) for seed in (5, 6, 7)]
+    assert table["a"]["3"] == {"sum": [o.scalars["sum"] for o in want]}
+    assert table["b"]["2"]["only b"] == [1.0] * 3
+    assert result.scalars["exact"] == 0.0
+    assert list(result.arrays) == [
+        "truth",
+        *(f"x of {m}/{n}" for m in "ab" for n in "23"),
+    ]
+    assert np.array_equal(result.arrays["x of a/3"], want[0].arrays["x"])
+    assert result.provenance.seed == 5
+    assert result.provenance.device.startswith("cpu")
+    assert result.provenance.jobs_s > 0
+
+
+def test_arrays_can_be_stacked_over_the_seeds():
+    arrays = replace(ROW, stack=True).run("full").arrays
+    assert arrays["x of a/3"].shape == (3, 3)
+
+
+def test_cells_can_differ_in_their_number_of_seeds():
+    row = replace(ROW, n_seeds=lambda config, cell: 1 if cell[0] == "a" else 3)
+    table = row.run().scalars["table"]
+    assert [len(table[m]["2"]["sum"]) for m in "ab"] == [1, 3]
+
+
+def test_a_row_that_is_no_table_is_one_job():
+    def whole(config, seed):
+        return Outcome({"sizes": list(config.sizes), "seed": seed})
+
+    row = Experiment(
+        id="ed/window",
+        title="x",
+        presets={"quick": Config()},
+        job=whole,
+        figure=ROW.figure,
+        check=ROW.check,
+    )
+    scalars = row.run(seed=3).scalars
+    assert (scalars["sizes"], scalars["seed"]) == ([2, 3], 3)
+
+
+def test_another_form_of_result_is_gathered():
+    def gather(config, runs):
+        return Outcome({"cells": ["-".join(cell) for cell in runs]})
+
+    scalars = replace(ROW, gather=gather).run().scalars
+    assert scalars["cells"] == ["a-2", "a-3", "b-2", "b-3"]
+    assert "table" not in scalars
+
+
+@pytest.mark.parametrize(
+    ("config", "scale"),
+    [
+        (Config(), "quick"),
+        (Config(n_seeds=3), "full"),
+        (Config(n_seeds=1), "quick"),
+    ],
+)
+def test_the_scale_of_a_configuration_is_its_preset_s(config, scale):
+    assert ROW.run(config).scale == scale
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"n_seed": 1}, r"parameter must be one of .*n_seed'.*did you mean 'n_seeds'"),
+        (
+            {"inner": {"scal": 1}},
+            r"parameter must be one of inner.scale; got 'inner.sc",
+        ),
+        ({"time_limit": -1, "checkpoints": "x"}, "time_limit must be .* >= 0"),
+        ({"time_limit": 1}, "time_limit needs checkpoints"),
+        ({"seed": -1}, "seed must be"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda; got 'tpu'"),
+        ({"device": "cuda"}, "device must be auto, cpu for ed/window, got 'cuda'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(knobs, words, tmp_path):
+    row, computed = logged(tmp_path)
+    with pytest.raises(InputError, match=words):
+        row.run(**knobs)
+    assert computed() == []
+
+
+def test_auto_takes_the_best_device_that_the_row_can_use(monkeypatch):
+    both = replace(ROW, devices=("cpu", "cuda"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert (ROW.device("auto"), both.device("auto")) == ("cpu", "cuda")
+    assert both.device("cuda") == "cuda"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert both.device("auto") == "cpu"
+    with pytest.raises(InputError, match="no CUDA device"):
+        both.device("cuda")
+
+
+def on_device(seed, config, device):
+    return Outcome({"device": device})
+
+
+def test_a_job_hears_of_the_device_if_it_asks(monkeypatch):
+    row = replace(ROW, job=on_device, cells=module._whole, devices=("cpu", "cuda"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(
+        module,
+        "collect_provenance",
+        lambda seed, device, **rest: Provenance(seed=seed, device=device),
+    )
+    result = row.run()
+    assert result.scalars["device"] == result.provenance.device == "cuda"
+
+
+def test_a_run_that_was_broken_off_goes_on(tmp_path):
+    row, computed = logged(tmp_path)
+
+    def broken(method, seed, **arguments):
+        if method == "b":
+            raise KeyboardInterrupt
+        return job(method, seed=seed, **arguments)
+
+    folder = tmp_path / "kept"
+    with pytest.raises(KeyboardInterrupt):
+        row_job = replace(row, job=broken)
+        row_job.run(checkpoints=folder)
+    assert computed() == ["a2-0", "a3-0"]
+    first = row.run(checkpoints=folder)  # another function: computed anew
+    assert len(computed()) == 2 + 8
+    again = row.run("full", checkpoints=folder)
+    assert len(computed()) == 2 + 8 + 4
+    table, other = first.scalars["table"], again.scalars["table"]
+    assert other["b"]["3"]["sum"][:2] == table["b"]["3"]["sum"]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from dataclasses import dataclass
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+
+{code}
+
+def slow(k, log, seed):
+    with Path(log).open("a") as file:
+        file.write(f"{{k}}\\n")
+    return Outcome({{"value": helper(k)}})
+
+@dataclass(frozen=True)
+class Config:
+    n: int = 6
+
+ROW = Experiment(
+    id="ed/window", title="x", presets={{"quick": Config()}}, job=slow,
+    cells=lambda c: {{str(k): {{"k": k, "log": sys.argv[1]}} for k in range(c.n)}},
+    figure=lambda result: None, check=lambda result: [], parallel=False,
+)
+if __name__ == "__main__":
+    table = ROW.run(checkpoints=sys.argv[2]).scalars["table"]
+    print([cell["value"][0] for cell in table.values()])
+"""
+KILLS = """
+import os, signal
+def helper(k):
+    if k == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return k
+"""
+
+
+def test_a_killed_run_goes_on_and_other_code_begins_anew(tmp_path):
+    """The function is the same; what it calls is not: nothing old is mixed in."""
+    script, log, folder = (tmp_path / name for name in ("row.py", "log", "kept"))
+
+    def run(code):
+        script.write_text(SCRIPT.format(code=code))
+        command = [sys.executable, script, log, folder]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run(KILLS).returncode == -9
+    assert log.read_text().split() == ["0", "1", "2", "3"]
+    assert len(list(folder.glob("*.safetensors"))) == 3
+    # Were it the same code, it would die again.
+    done = run("def helper(k):\n    return k + SHIFT\n\nSHIFT = 10\n")
+    assert json.loads(done.stdout) == [k + 10 for k in range(6)]
+    assert "3 kept outcomes are of other code or arguments" in done.stderr
+    assert len(log.read_text().split()) == 4 + 6
+    # A comment is no other code; a constant is.
+    done = run("def helper(k):\n    # as before\n    return k + SHIFT\n\nSHIFT = 10\n")
+    assert len(log.read_text().split()) == 4 + 6
+    assert done.stderr == ""
+    run("def helper(k):\n    return k + SHIFT\n\nSHIFT = 11\n")
+    assert len(log.read_text().split()) == 4 + 6 + 6
+
+
+def slowly(seed, k, log, checkpoint=None):
+    """Stop at the deadline, with its state kept, or at the end of its steps."""
+    with Path(log).open("a") as file:
+        file.write(f"{k}\n")
+    done = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    for step in range(done, 3):
+        time.sleep(0.2)
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_text(str(step + 1))
+        if out_of_time():
+            raise OutOfTime("a state is kept")
+    return Outcome({"began at": done})
+
+
+def test_a_time_limit_stops_cleanly_and_the_same_call_goes_on(tmp_path):
+    log = tmp_path / "log"
+    row = replace(
+        ROW,
+        job=slowly,
+        cells=lambda config: {str(k): {"k": k, "log": str(log)} for k in range(2)},
+        n_seeds=lambda config, cell: 1,
+    )
+    with pytest.raises(OutOfTime, match="0 of 2 jobs are done; the same command goes"):
+        row.run(checkpoints=tmp_path, time_limit=0.1 / 60)
+    assert log.read_text().split() == ["0"]  # the second did not begin
+    table = row.run(checkpoints=tmp_path, time_limit=10).scalars["table"]
+    assert table == {"0": {"began at": [1]}, "1": {"began at": [0]}}
+    assert not list((tmp_path / "parts").iterdir())
+
+
+def test_no_job_begins_when_there_is_no_time_at_all(tmp_path):
+    row, computed = logged(tmp_path)
+    with pytest.raises(OutOfTime, match=r"ed/window: .* 0 minutes .* 0 of 8 jobs"):
+        row.run(checkpoints=tmp_path / "kept", time_limit=0)
+    assert computed() == []
+
+
+def test_a_cluster_gives_what_this_machine_gives(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    row = replace(ROW, parallel=True)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
+        far = row.run(checkpoints=tmp_path)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 8
+    near = ROW.run()
+    assert far.scalars["table"] == near.scalars["table"]
+    for name, array in near.arrays.items():
+        assert np.array_equal(array, far.arrays[name])
+
+
+def test_two_cells_of_one_name_are_a_mistake():
+    row = replace(ROW, cells=lambda config: {"a b": {}, "a-b": {}})
+    with pytest.raises(ValueError, match="two cells of ed/window are named a-b-0"):
+        row.run()
+
+
+def test_the_largest_stored_result_is_found(tmp_path, capsys):
+    assert ROW.stored(tmp_path) is None
+    line = capsys.readouterr().out
+    assert line == "not stored yet: ebmtut run ed/window --scale full\n"
+    save_result(ROW.run("quick"), tmp_path)
+    assert ROW.stored(tmp_path) is None  # the live run is quick: nothing larger yet
+    full = ROW.run("full")
+    save_result(full, tmp_path)
+    assert ROW.stored(tmp_path).scalars == full.scalars
+
+
+def test_claims_are_reported(capsys):
+    result = ROW.run()
+    ROW.report(None)
+    ROW.report(result)
+    assert capsys.readouterr().out == "claims that do not hold:\nmany\n"
+    replace(ROW, check=lambda result: []).report(result)
+    assert capsys.readouterr().out == "claims that do not hold: none\n"
+    ROW.report(result, every=True)
+    assert capsys.readouterr().out.startswith("match: few\n  1, claimed at most 2\n")
+
+
+def test_nothing_is_shown_of_nothing(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
+    row = replace(ROW, figure=lambda result, **options: drawn.append(options))
+    row.show(None)
+    row.show(ROW.run(), method="a")
+    assert drawn == [{"method": "a"}]
+
+
+def test_tables_nest_as_their_cells_names_do():
+    runs = {("x", "y", "z"): [Outcome({"m": 1.0}), Outcome()]}
+    (row,) = nested(runs, ["n"])["x"]["y"].values()
+    assert row["m"][0] == 1.0 and np.isnan([row["m"][1], *row["n"]]).all()
+
+
+def test_mean_and_stderr():
+    assert mean_and_stderr([3.0]) == (3.0, None)
+    assert mean_and_stderr([1.0, 3.0]) == pytest.approx((2.0, 1.0))
+    assert mean_and_stderr([1.0], [0.1]) == pytest.approx((1.0, 0.1))
+    assert mean_and_stderr([1.0, 3.0], [4.0, 4.0]) == pytest.approx((2.0, 8**0.5))
+    assert all(map(np.isnan, mean_and_stderr([1.0, None])))
+
+
+def test_code_is_followed_through_methods_containers_and_defaults():
+    def digest(function):
+        return code_digest(function)
+
+    def made(value, inner):
+        class Model:
+            knob = value
+
+            def energy(self, x):
+                return inner(x)
+
+        methods = {"m": Model}
+
+        def work(seed, way="m"):
+            return methods[way]().energy(seed)
+
+        return work
+
+    one, other = (lambda x: x + 1), (lambda x: x + 2)
+    assert digest(made(1, one)) == digest(made(1, one))
+    assert digest(made(1, one)) != digest(made(2, one))
+    assert digest(made(1, one)) != digest(made(1, other))
