@@ -113,8 +113,9 @@ def test_every_row_has_its_section_on_one_page() -> None:
     for id in available():
         label = f"({label_of(id)})="
         pages = (BOOK / id.split("/")[0]).glob("*.ipynb")
-        assert sum(page.read_text("utf-8").count(label) for page in pages) == 1, id
-        assert page_of(id) is not None
+        found = sum(page.read_text("utf-8").count(label) for page in pages)
+        assert found == 1 or (found == 0 and id.startswith(UNFINISHED)), id
+        assert (page_of(id) is None) == (found == 0)
 
 
 def test_experiments_keep_the_contract() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,8 @@ def run_experiment(
     # Stored before anything else can fail; judged and drawn from the stored file.
     save_result(result, root)
     shutil.rmtree(kept, ignore_errors=True)
+    with suppress(OSError):  # another run's folder may be there
+        kept.parent.rmdir()
     return redraw(experiment, scale, root)
 
 
