@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from ebmtut import cli
 from ebmtut.checks import InputError
 from ebmtut.data import RemoteFile
-from ebmtut.experiments.experiment import resolve_device
+from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.facts import facts
-from ebmtut.experiments.registry import Experiment
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.results import Result, load_result
@@ -39,16 +39,15 @@ class Work:
         self.calls: list[dict[str, Any]] = []
         self.fails = False
 
-    def run(self, config: Config, **options: Any) -> Result:
-        self.calls.append({"config": config, **options})
-        if "checkpoints" in options:
-            options["checkpoints"].mkdir(parents=True, exist_ok=True)
-            (options["checkpoints"] / "step").write_text("1")
+    def job(self, config: Config, seed: int, device: str, checkpoint: Path) -> Outcome:
+        self.calls.append({"config": config, "seed": seed, "device": device})
+        self.kept = checkpoint
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_text("1")
         if self.fails:
             raise KeyboardInterrupt
-        values = np.random.default_rng(options["seed"]).random(config.n_points)
-        mean = float(values.mean())
-        return Result("ed/window", "quick", {}, {"mean": mean}, {"values": values})
+        values = np.random.default_rng(seed).random(config.n_points)
+        return Outcome({"mean": float(values.mean())}, {"values": values})
 
     def figure(self, result: Result) -> Figure:
         figure, axis = plt.subplots()
@@ -58,15 +57,15 @@ class Work:
     def check(self, result: Result) -> list[Verdict]:
         return [claim("mean of the points", result.scalars["mean"], "at most", 1.0)]
 
-    def experiment(self, **changes: Any) -> Experiment:
+    def experiment(self) -> Experiment[Config]:
         return Experiment(
             id="ed/window",
             title="Pooling windows",
             presets={"quick": Config(5), "full": Config(9)},
-            run=self.run,
+            job=self.job,
             figure=self.figure,
             check=self.check,
-            **changes,
+            devices=("cpu", "cuda"),
         )
 
 
@@ -138,7 +137,7 @@ def test_run_stores_result_and_picture(
     assert (folder / "figure.png").read_bytes().startswith(PNG)
 
     (call,) = work.calls
-    assert call == {"config": Config(9), "seed": 3, "device": "cpu", "progress": True}
+    assert call == {"config": Config(9), "seed": 3, "device": "cpu"}
     result = load_result("ed/window", "full", tmp_path)
     assert result.provenance.seed == 3
     assert result.arrays["values"].shape == (9,)
@@ -159,7 +158,6 @@ def test_the_seed_decides(work: Work, tmp_path: Path) -> None:
         found.append(load_result("ed/window", "quick", tmp_path).arrays["values"])
     assert np.array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
-    assert work.calls[0]["progress"] is False
 
 
 def test_redraw_computes_nothing(
@@ -192,23 +190,34 @@ def test_redraw_needs_a_result(
 def test_a_killed_run_leaves_the_old_result_and_goes_on(
     work: Work,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(cli, "get_experiment", lambda id: work.experiment(resumes=True))
-    words = ["run", "ed/window", "--results", str(tmp_path)]
+    words = ["run", "ed/window", "--quiet", "--results", str(tmp_path)]
     work.fails = True
     assert cli.main(words) == 130
     assert capsys.readouterr().err.count("\n") == 1
-    kept = work.calls[0]["checkpoints"]
-    assert (kept / "step").is_file()
+    kept = work.kept
+    assert kept.is_file()
     assert not (tmp_path / "ed" / "window" / "quick").exists()
     work.fails = False
     assert cli.main(words) == 0
-    assert work.calls[1]["checkpoints"] == kept
-    assert not kept.exists()
+    assert work.kept == kept
+    assert not kept.parent.exists()
     assert cli.main([*words, "--seed", "1"]) == 0
-    assert work.calls[2]["checkpoints"] != kept
+    assert work.kept != kept
+
+
+def test_a_time_limit_ends_a_run_that_goes_on_later(
+    work: Work, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "ed/window", "--results", str(tmp_path), "--time-limit"]
+    line = refused(capsys, *words, "soon")
+    assert "time_limit must be a number >= 0, got 'soon'" in line
+    assert cli.main([*words, "0"]) == cli.OUT_OF_TIME
+    assert "the same command goes on from there" in capsys.readouterr().err
+    assert not work.calls
+    assert cli.main([*words, "10"]) == 0
+    assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
 
 
 def test_a_failing_figure_does_not_lose_the_result(
@@ -276,7 +285,7 @@ def test_a_wrong_command_line_ends_with_2(capsys: pytest.CaptureFixture[str]) ->
 def test_a_bug_is_no_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only an InputError ends in one line; anything else keeps its traceback."""
 
-    def bug(id: str) -> Experiment:
+    def bug(id: str) -> Experiment[Config]:
         raise ValueError("a bug")
 
     monkeypatch.setattr(cli, "get_experiment", bug)

@@ -15,11 +15,8 @@ from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.jobs import (
     Outcome,
     commits_of,
-    job_seconds,
     run_jobs,
-    runs_of,
     scalars_of,
-    seeded_jobs,
 )
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint
@@ -238,40 +235,8 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     assert wait_until(lambda: not any(map(is_running, workers)))
 
 
-def test_every_cell_meets_every_seed_and_finds_its_runs_again(tmp_path):
-    cells = {"three, as printed": {"n": 3}, "four": {"n": 4}}
-    jobs = seeded_jobs(cells, [7, 8])
-    assert list(jobs) == [
-        "three-as-printed-7",
-        "four-7",
-        "three-as-printed-8",
-        "four-8",
-    ]
-    outcomes = run_jobs(draw, jobs, folder=tmp_path, n_workers=1)
-    for cell, arguments in cells.items():
-        runs = runs_of(outcomes, cell, [8, 7])
-        assert [len(run.arrays["x"]) for run in runs] == [arguments["n"]] * 2
-        assert scalars_of(runs)["seed"] == [8, 7]
-
-
 def test_numbers_that_no_run_has_can_be_asked_for():
     table = scalars_of([Outcome({"a": 1.0}), Outcome({"b": 2.0})], ["c", "a"])
     assert list(table) == ["a", "b", "c"]
     assert table["a"][0] == 1.0 and table["b"][1] == 2.0
     assert all(map(math.isnan, [table["a"][1], table["b"][0], *table["c"]]))
-
-
-def nap(seed: int) -> Outcome:
-    time.sleep(0.05)
-    return Outcome({"seed": seed})
-
-
-def test_seconds_of_interrupted_runs_are_kept(tmp_path):
-    assert job_seconds(tmp_path / "nowhere") == 0.0
-    run_jobs(nap, {"a": {"seed": 0}}, folder=tmp_path, n_workers=1)
-    first = job_seconds(tmp_path)
-    assert 0.05 <= first < 5
-    jobs = {name: {"seed": k} for k, name in enumerate("ab")}
-    again = run_jobs(nap, jobs, folder=tmp_path, n_workers=1)
-    assert again["a"].seconds == first
-    assert job_seconds(tmp_path) == first + again["b"].seconds

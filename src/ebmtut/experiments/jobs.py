@@ -39,12 +39,9 @@ from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 __all__ = [
     "Outcome",
     "commits_of",
-    "job_seconds",
     "one_thread",
     "run_jobs",
-    "runs_of",
     "scalars_of",
-    "seeded_jobs",
 ]
 
 # What a worker gives back: a job's outcome, why it failed, None if time was up.
@@ -235,42 +232,6 @@ def _leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def seeded_jobs(
-    cells: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]
-) -> dict[str, Mapping[str, Any]]:
-    """Make a job of every cell of a table and every seed, for `run_jobs`.
-
-    Parameters
-    ----------
-    cells
-        Keyword arguments by cell, all but ``seed``.
-    seeds
-        What ``seed`` is, in turn.
-    """
-    return {
-        _job_name(cell, seed): {**arguments, "seed": seed}
-        for seed in seeds
-        for cell, arguments in cells.items()
-    }
-
-
-def runs_of(
-    outcomes: Mapping[str, Outcome], cell: str, seeds: Iterable[int]
-) -> list[Outcome]:
-    """Pick one cell's outcomes from those of `seeded_jobs`, in the seeds' order."""
-    return [outcomes[_job_name(cell, seed)] for seed in seeds]
-
-
-def _job_name(cell: str, seed: int) -> str:
-    return f"{cell.replace(', ', '-').replace(' ', '-')}-{seed}"
-
-
-def job_seconds(folder: Path) -> float:
-    """Sum what the jobs took whose outcomes are kept in a folder of `run_jobs`."""
-    files = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
-    return sum(float(load_checkpoint(file)[1].get("seconds", 0.0)) for file in files)
-
-
 def scalars_of(
     runs: Sequence[Outcome], metrics: Iterable[str] = ()
 ) -> dict[str, list[float]]:
@@ -312,11 +273,10 @@ def _identity(
     function: Callable[..., Outcome], name: str, arguments: Mapping[str, Any]
 ) -> Any:
     """Return what a job computes, as JSON gives it back: its code and its arguments."""
-    what = {k: v for k, v in arguments.items() if k != "checkpoint"}
     return {
         "function": f"{function.__module__}.{function.__qualname__}",
-        "code": code_digest(function, *what.values()),
-        "arguments": to_json(what, name),
+        "code": code_digest(function, *arguments.values()),
+        "arguments": to_json(arguments, name),
     }
 
 

@@ -7,25 +7,17 @@ looked at, not imported: what computes is imported when it is asked for.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ebmtut.experiments.facts import facts, get_fact, lookup
-from ebmtut.experiments.verdicts import Verdict
+from ebmtut.experiments.facts import facts, get_fact
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from ebmtut.results import Result
+    from ebmtut.experiments.experiment import Experiment
 
 __all__ = [
-    "LOCATIONS",
     "SCALES",
-    "Experiment",
-    "Location",
     "Scale",
     "available",
     "get_experiment",
@@ -40,81 +32,8 @@ SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
 BOOK = Path(__file__).resolve().parents[3] / "book"
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One figure or table as a computation.
-
-    Attributes
-    ----------
-    id : str
-        The row that it regenerates.
-    title : str
-        A short title, for progress bars and figures.
-    presets : mapping of str to dataclass
-        The configuration of each scale that is defined ("quick", "full", "paper").
-    run : callable
-        ``run(config, *, seed: int, device: str, progress: bool) -> Result``, with
-        device "cpu" or "cuda". If `resumes` is set it takes ``checkpoints: Path``
-        too, a folder that outlives a killed run.
-    figure : callable
-        ``figure(result) -> Figure``, a pure function.
-    check : callable
-        ``check(result) -> list[Verdict]``, by `compare` and `claim`.
-    resumes : bool
-        Whether `run` keeps checkpoints and continues from them.
-    """
-
-    id: str
-    title: str
-    presets: Mapping[str, Any]
-    run: Callable[..., "Result"]
-    figure: Callable[["Result"], "Figure"]
-    check: Callable[["Result"], list[Verdict]]
-    resumes: bool = False
-
-    def config(self, scale: str) -> Any:
-        """Return the preset of a scale.
-
-        Raises
-        ------
-        InputError
-            If the row has no such scale; the message lists those that it has.
-        """
-        return lookup(f"scale of {self.id}", scale, self.presets)
-
-    def verdicts(self, result: "Result") -> list[Verdict]:
-        """Check a result; rows of this kind have no null yet."""
-        return self.check(result)
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where an experiment lies.
-
-    Attributes
-    ----------
-    module : str
-        Module, below ``ebmtut.experiments``.
-    attribute : str
-        The constant in it.
-    notebook : str
-        The notebook that computes it live at quick scale, below ``book/``.
-    """
-
-    module: str
-    attribute: str
-    notebook: str
-
-
-# Rows that still have a runner of their own.
-LOCATIONS: Mapping[str, Location] = {
-}
-
-
 def module_of(id: str) -> str:
     """Return the name of a row's module, below ``ebmtut.experiments``."""
-    if id in LOCATIONS:
-        return LOCATIONS[id].module
     return id.replace("/", ".").replace("-", "_")
 
 
@@ -151,8 +70,8 @@ def page_of(id: str, book: Path = BOOK) -> str | None:
     return None
 
 
-def get_experiment(id: str) -> Any:
-    """Return an `Experiment`, importing its module.
+def get_experiment(id: str) -> "Experiment[Any]":
+    """Return an experiment, importing its module.
 
     Parameters
     ----------
@@ -173,4 +92,5 @@ def get_experiment(id: str) -> Any:
         listing = ", ".join(known) or "none"
         raise InputError(f"{id!r} has no experiment yet; those that run: {listing}")
     module = importlib.import_module(f"ebmtut.experiments.{module_of(id)}")
-    return getattr(module, LOCATIONS[id].attribute if id in LOCATIONS else "EXPERIMENT")
+    experiment: Experiment[Any] = module.EXPERIMENT
+    return experiment

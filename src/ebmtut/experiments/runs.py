@@ -3,22 +3,18 @@
 import dataclasses
 import io
 import shutil
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ebmtut.checks import InputError
-from ebmtut.experiments import registry
 from ebmtut.experiments.experiment import Experiment, resolve_device
-from ebmtut.experiments.jobs import job_seconds
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
 from ebmtut.random import check_seed
 from ebmtut.results import (
     Result,
     check_writable,
-    collect_provenance,
     default_root,
     load_result,
     result_folder,
@@ -105,56 +101,27 @@ def run_experiment(
     """
     experiment.config(scale)
     check_seed(seed)
-    old = isinstance(experiment, registry.Experiment)
-    device = resolve_device(device) if old else experiment.device(device)
+    device = experiment.device(device)
     root = default_root() if root is None else root
     check_writable(result_folder(experiment.id, scale, root).parent)
 
-    started = time.time()
     # Kept beside the results, so that the same command goes on after a kill.
     name = f"{experiment.id.replace('/', '-')}-{scale}-seed{seed}"
     kept = root / ".tmp" / name
-    if old:
-        result = _run_old(experiment, scale, seed, device, progress, kept, started)
-    else:
-        result = experiment.run(
-            scale,
-            seed=seed,
-            device=device,
-            progress=progress,
-            checkpoints=kept,
-            time_limit=time_limit,
-        )
+    result = experiment.run(
+        scale,
+        seed=seed,
+        device=device,
+        progress=progress,
+        checkpoints=kept,
+        time_limit=time_limit,
+    )
     # Stored before anything else can fail; judged and drawn from the stored file.
     save_result(result, root)
     shutil.rmtree(kept, ignore_errors=True)
     with suppress(OSError):  # another run's folder may be there
         kept.parent.rmdir()
     return redraw(experiment, scale, root)
-
-
-def _run_old(
-    experiment: Any,
-    scale: str,
-    seed: int,
-    device: str,
-    progress: bool,
-    kept: Path,
-    started: float,
-) -> Result:
-    """Run a row that still has a runner of its own."""
-    extra = {"checkpoints": kept} if experiment.resumes else {}
-    result = experiment.run(
-        experiment.config(scale), seed=seed, device=device, progress=progress, **extra
-    )
-    return dataclasses.replace(
-        result,
-        id=experiment.id,
-        scale=scale,
-        provenance=collect_provenance(
-            seed=seed, device=device, started=started, jobs_s=job_seconds(kept)
-        ),
-    )
 
 
 def redraw(
