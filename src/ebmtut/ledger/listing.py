@@ -144,8 +144,9 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
     dict of str to dict
         By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
         numbers that the paper prints, and of these each word of a verdict and
-        ``not run``; ``claims``, our own, sanity checks left out, and of these
-        ``kept``, ``missed`` and ``claims not told from null``.
+        ``not run``; ``claims``, our own beside their null, sanity checks left out,
+        and of these ``kept``, ``missed`` and ``claims not told from null``; apart
+        from them those ``without a null``, which are not admitted yet.
     """
     return {
         key: _count(of_paper)
@@ -157,10 +158,10 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
 def _count(ledger: Sequence[Row]) -> dict[str, int]:
     states = [{at.state for at in row.scales.values()} for row in ledger]
     verdicts = [verdict for row in ledger for verdict in row.best().verdicts]
-    published = Counter(v.verdict for v in verdicts if v.cell)
-    own = Counter(v.verdict for v in verdicts if not v.cell and not v.sanity)
     # A number of ours in a cell that the paper leaves empty is none of the printed.
-    ours = sum(v.published is not None for v in verdicts if v.cell)
+    published = Counter(v.verdict for v in verdicts if v.published is not None)
+    claims = [v for v in verdicts if not v.cell and not v.sanity]
+    own = Counter(v.verdict for v in claims if v.null is not None)
     printed = sum(row.fact.n_printed for row in ledger)
     return {
         "rows": len(ledger),
@@ -169,11 +170,12 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
         "neither": sum(found == {"not run"} for found in states),
         "printed": printed,
         **{word: published[word] for word in MARKS},
-        "not run": printed - ours,
+        "not run": printed - published.total(),
         "claims": own.total(),
         "kept": own["match"],
         "missed": own["miss"],
         "claims not told from null": own["not told from null"],
+        "without a null": len(claims) - own.total(),
     }
 
 

@@ -44,9 +44,8 @@ STYLE = """<style>
 .ledger [aria-sort=descending] button::after { content: " \\2193"; }
 @media (max-width: 40rem) {
   .ledger .every thead { display: none; }
-  .ledger .every :is(tr:not([hidden]), th, td) { display: block; border: 0;
-    text-align: left; }
-  .ledger .every tr { border-bottom: 1px solid var(--pst-color-border, #ccc); }
+  .ledger .every :is(tr:not([hidden]), th, td) { display: block; text-align: left; }
+  .ledger .every tbody tr { border-bottom: 1px solid var(--pst-color-border, #ccc); }
   .ledger .every td::before { content: attr(data-head) ": "; font-weight: normal; }
 }
 html[data-theme="dark"] .bd-content div.cell_output .text_html:has(div.ledger) {
@@ -78,12 +77,14 @@ def summary_html(ledger: Sequence[Row]) -> str:
             {key: key for key in ("printed", *MARKS, "not run")},
         ),
         (
-            "Claims of our own, each of which its null fails; sanity checks left out",
+            "Claims of our own that their null fails; sanity checks left out, and "
+            "apart those whose null is still to be computed",
             {
                 "claims": "claims",
                 "kept": "kept",
                 "missed": "missed",
                 "claims not told from null": "not told from null",
+                "without a null": "no null yet",
             },
         ),
     )
@@ -126,10 +127,10 @@ def _verdict_line(row: Row, verdict: Verdict, heads: Sequence[str]) -> str:
     published = verdict.cell is not None
     beside = verdict.published if published else verdict.target
     source = "paper" if published else verdict.rule
-    shown = "&ndash;" if beside is None else f"{source} {_number(beside)}"
-    null = "&ndash;" if verdict.null is None else _number(verdict.null)
-    ours = "not finite" if verdict.ours is None else _number(verdict.ours)
-    spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.3f}"
+    shown = "&ndash;" if beside is None else f"{source} {beside:.4g}"
+    null = "&ndash;" if verdict.null is None else f"{verdict.null:.4g}"
+    ours = "not finite" if verdict.ours is None else f"{verdict.ours:.4g}"
+    spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.2g}"
     word = f'<span class="{verdict.verdict}">{verdict.verdict}</span>'
     what = escape(verdict.name)
     cells = (row.fact.id, what, ours + spread, shown, null, word)
