@@ -7,6 +7,8 @@ that makes it easy has no parameter (Gao et al., "Learning energy-based models b
 diffusion recovery likelihood", ICLR 2021, Section 3).
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -121,11 +123,22 @@ class RecoveryLikelihood:
         As for `recovery_likelihood_loss`.
     weighted
         Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code.
+    target_acceptance
+        None keeps the step sizes. Else, with an acceptance test, those of every
+        level follow their acceptance rate: where an energy grows steep the chains
+        stop moving, no sample holds the energy back, and training collapses.
+
+    Attributes
+    ----------
+    step_sizes
+        Those of all levels, now; changed in place, so that a checkpoint can hold
+        them.
 
     Raises
     ------
     InputError
-        If a number is outside its range.
+        If a number is outside its range, or step sizes are to follow an acceptance
+        rate that there is none of.
     """
 
     def __init__(
@@ -136,11 +149,18 @@ class RecoveryLikelihood:
         regulariser: float = 0.0,
         largest_gap: float | None = 1e4,
         weighted: bool = False,
+        target_acceptance: float | None = None,
     ) -> None:
         check_range("regulariser", regulariser, low=0)
         if largest_gap is not None:
             check_range("largest_gap", largest_gap, low=0, include_low=False)
-        chain.step_sizes(noise)
+        if target_acceptance is not None:
+            inside = {"include_low": False, "include_high": False}
+            check_range("target_acceptance", target_acceptance, low=0, high=1, **inside)
+            if not chain.adjusted:
+                raise InputError("target_acceptance needs adjusted=True, got False")
+        self.step_sizes = torch.tensor(chain.step_sizes(noise), dtype=torch.float64)
+        self.target_acceptance = target_acceptance
         if chain.n_steps == 0 and noise.sigmas[-1] == 1:
             raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
         self.noise, self.chain = noise, chain
@@ -172,7 +192,12 @@ class RecoveryLikelihood:
         here = self.noise.perturb(x, level, generator=generator)
         above = self.noise.step(here, level, generator=generator)
         draw = normals(generator)
-        sample = draw_conditional(energy, self.noise, above, level, self.chain, draw)
+        chain = replace(self.chain, step_size=tuple(self.step_sizes.tolist()))
+        sample, acceptance = draw_conditional(
+            energy, self.noise, above, level, chain, draw
+        )
+        if self.target_acceptance is not None:
+            self._follow(acceptance.cpu().double(), level.cpu())
         weight = None
         if self.weighted:
             weight = self.noise.sigmas[0] / x.new_tensor(self.noise.sigmas)[level]
@@ -185,6 +210,17 @@ class RecoveryLikelihood:
             regulariser=self.regulariser,
             largest_gap=self.largest_gap,
         )
+
+    def _follow(self, acceptance: Tensor, level: Tensor) -> None:
+        """Move step sizes towards the acceptance rate that is asked for."""
+        sums = torch.zeros(2, self.noise.n_levels, dtype=torch.float64)
+        rows = torch.stack([acceptance, torch.ones_like(acceptance)])
+        sums.index_add_(1, level, rows)
+        error = torch.where(
+            sums[1] > 0, sums[0] / sums[1].clamp(min=1) - self.target_acceptance, 0.0
+        )
+        largest = torch.tensor(self.noise.sigmas, dtype=torch.float64)
+        self.step_sizes.mul_((0.05 * error).exp()).clamp_(max=largest)
 
 
 def denoising_score_matching_loss(

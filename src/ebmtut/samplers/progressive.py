@@ -132,10 +132,11 @@ def draw_conditional(
     *,
     known: Tensor | None = None,
     free: Tensor | None = None,
-) -> VectorState:
+) -> tuple[VectorState, Tensor]:
     """Run a short chain of the law of x_t given x_{t+1}; each row has its level.
 
-    Where ``free`` is 0, x_t stays what ``known`` says.
+    Returns the state and each row's acceptance rate, 1 without a test. Where
+    ``free`` is 0, x_t stays what ``known`` says.
     """
     sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype)
     delta = sizes.to(above.device)[level]
@@ -152,12 +153,14 @@ def draw_conditional(
     if known is not None and free is not None:
         x = torch.where(free > 0, x, known)
     state = vector_state(conditional, x)
+    accepted = torch.zeros_like(state.energy)
     for _ in range(chain.n_steps):
-        state, _ = langevin_move(
+        state, info = langevin_move(
             conditional, state, delta, draw, adjusted=chain.adjusted, free=free
         )
+        accepted += info.acceptance
     _check_alive(state, level)
-    return state
+    return state, accepted / max(chain.n_steps, 1)
 
 
 def _normal_approximation(
@@ -241,7 +244,7 @@ def _descend(
     samples = [start]
     for t in reversed(range(noise.n_levels)):
         level = torch.full((len(start),), t, device=start.device)
-        state = draw_conditional(
+        state, _ = draw_conditional(
             energy,
             noise,
             samples[-1],

@@ -1,0 +1,1 @@
+"""Experiments of diffusion recovery likelihood (Gao et al., 2021)."""

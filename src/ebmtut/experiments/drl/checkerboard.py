@@ -1,0 +1,128 @@
+"""Row drl/checkerboard (Figure 3): a checkerboard at every level."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_range
+from ebmtut.experiments.drl.plane import (
+    PLANE,
+    PlaneConfig,
+    exact_row,
+    gaussian_fit,
+    plane_job,
+)
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.plotting import landscape, panel_size
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "CheckerboardConfig"]
+
+
+@dataclass(frozen=True)
+class CheckerboardConfig:
+    """How the checkerboard is learned, and how often.
+
+    Parameters
+    ----------
+    plane
+        How it is learned.
+    n_seeds
+        Runs.
+    """
+
+    plane: PlaneConfig = field(default_factory=PlaneConfig)
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+
+
+def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
+    """Name the only cell."""
+    board = {"method": "recovery", "density": "checkerboard", "config": config.plane}
+    return {"recovery": board}
+
+
+def references(config: CheckerboardConfig, seed: int) -> Outcome:
+    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    n = config.plane.n_samples
+    return Outcome(
+        {
+            "Gaussian fit": gaussian_fit("checkerboard", seed, n),
+            "exact": exact_row("checkerboard", seed, n),
+        }
+    )
+
+
+def draw(result: Result) -> Figure:
+    """Draw samples above and densities below, from white noise to data."""
+    density = result.arrays["density/recovery"].astype(float)
+    samples = result.arrays["samples/recovery"].astype(float)
+    n_levels = len(density)
+    figure, axes = plt.subplots(2, n_levels, figsize=panel_size(2, n_levels))
+    for column, t in enumerate(reversed(range(n_levels))):
+        top, bottom = axes[:, column]
+        top.plot(samples[t][:, 0], samples[t][:, 1], "k,", alpha=0.6, rasterized=True)
+        window = (-PLANE.extent, PLANE.extent)
+        top.set(xlim=window, ylim=window)
+        top.set(aspect="equal", xticks=[], yticks=[], title=f"level {t}")
+        landscape(bottom, density[t], PLANE.extent, ticks=False)
+    return figure
+
+
+def check(result: Result) -> list[Verdict]:
+    """Hold the samples to the board, and log Z to the grid's."""
+    row = result.scalars["table"]["recovery"]
+    verdicts = []
+    for metric, rule, target in (
+        ("samples on support", "at least", 0.95),
+        ("on support", "at least", 0.97),
+        ("kl", "at most", 0.05),
+    ):
+        mean, stderr = mean_and_stderr(row[metric])
+        verdicts.append(
+            claim(
+                f"checkerboard: {metric}",
+                mean,
+                rule,  # type: ignore[arg-type]
+                target,
+                stderr=stderr,
+                n_seeds=len(row[metric]),
+            )
+        )
+    worst = max(abs(error) for error in row["log Z error"])
+    verdicts.append(
+        claim(
+            "checkerboard: largest error of log Z by the chain of ratios",
+            worst,
+            "at most",
+            0.02,
+            n_seeds=len(row["log Z error"]),
+        )
+    )
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="drl/checkerboard",
+    title="A checkerboard at every level",
+    presets={
+        "quick": CheckerboardConfig(),
+        "full": CheckerboardConfig(PlaneConfig(n_steps=1500), n_seeds=3),
+        "paper": CheckerboardConfig(
+            PlaneConfig(20_000, n_langevin=30, hidden=128), n_seeds=5
+        ),
+    },
+    cells=cells,
+    job=plane_job,
+    arrays={"density": "{name}/{cell}", "samples": "{name}/{cell}"},
+    extras=references,
+    figure=draw,
+    check=check,
+)

@@ -1,0 +1,161 @@
+"""Row drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.data import DENSITIES
+from ebmtut.experiments.drl.plane import (
+    METHODS,
+    PLANE,
+    PlaneConfig,
+    exact_log_density,
+    exact_row,
+    gaussian_fit,
+    plane_job,
+)
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.plotting import landscape, panel_size
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "MarginalConfig"]
+
+
+@dataclass(frozen=True)
+class MarginalConfig:
+    """What is learned, by which methods, and how.
+
+    Parameters
+    ----------
+    densities
+        Of those of chapter 1.
+    methods
+        Of ``plane.METHODS``; all have networks, steps and chains of equal size.
+    plane
+        How they learn.
+    n_seeds
+        Runs of each cell.
+    """
+
+    densities: tuple[str, ...] = ("checkerboard",)
+    methods: tuple[str, ...] = METHODS
+    plane: PlaneConfig = field(default_factory=PlaneConfig)
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        for density in self.densities:
+            check_choice("densities", density, DENSITIES)
+        for method in self.methods:
+            check_choice("methods", method, METHODS)
+        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+
+
+def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Name a cell for every method and density."""
+    return {
+        (method, density): {
+            "method": method,
+            "density": density,
+            "config": config.plane,
+        }
+        for density in config.densities
+        for method in config.methods
+    }
+
+
+def references(config: MarginalConfig, seed: int) -> Outcome:
+    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    n = config.plane.n_samples
+    return Outcome(
+        {
+            "Gaussian fit": {d: gaussian_fit(d, seed, n) for d in config.densities},
+            "exact": {d: exact_row(d, seed, n) for d in config.densities},
+        }
+    )
+
+
+def draw(result: Result) -> Figure:
+    """Draw the learned densities above, samples below, a column a method."""
+    table, density = result.scalars["table"], result.config["densities"][0]
+    names = ["exact", *table]
+    figure, axes = plt.subplots(
+        2, len(names), figsize=panel_size(2, len(names)), squeeze=False
+    )
+    for column, name in enumerate(names):
+        top, bottom = axes[:, column]
+        if name == "exact":
+            landscape(top, exact_log_density(density), PLANE.extent, ticks=False)
+            bottom.axis("off")
+            top.set_title("exact")
+            continue
+        kl = mean_and_stderr(table[name][density]["kl"])[0]
+        top.set_title(f"{name}\nKL {kl:.2f}" if np.isfinite(kl) else f"{name}\nlost")
+        learned = result.arrays.get(f"density/{name}/{density}")
+        if learned is not None:
+            landscape(top, learned[0].astype(float), PLANE.extent, ticks=False)
+            at = result.arrays[f"samples/{name}/{density}"][0].astype(float)
+            bottom.plot(at[:, 0], at[:, 1], "k,", alpha=0.6, rasterized=True)
+        bottom.set(
+            xlim=(-PLANE.extent, PLANE.extent), ylim=(-PLANE.extent, PLANE.extent)
+        )
+        bottom.set(aspect="equal", xticks=[], yticks=[])
+    return figure
+
+
+def check(result: Result) -> list[Verdict]:
+    """Compare recovery likelihood with the short run, and both with the null."""
+    table, verdicts = result.scalars["table"], []
+    for density in result.config["densities"]:
+        ours, stderr = mean_and_stderr(table["recovery"][density]["kl"])
+        n = len(table["recovery"][density]["kl"])
+        null = result.scalars["Gaussian fit"][density]["kl"]
+        verdicts.append(
+            claim(
+                f"{density}: KL of recovery likelihood, beside half of the Gaussian's",
+                ours,
+                "at most",
+                round(null / 2, 4),
+                stderr=stderr,
+                n_seeds=n,
+            )
+        )
+        if "short-run" in table:
+            short = mean_and_stderr(table["short-run"][density]["kl"])[0]
+            # A run that was lost has no KL: nothing is at least as bad.
+            ratio = short / ours if np.isfinite(short) else None
+            verdicts.append(
+                claim(
+                    f"{density}: KL of the short run, in units of recovery's",
+                    ratio,
+                    "at least",
+                    2.0,
+                    n_seeds=n,
+                )
+            )
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="drl/marginal-vs-recovery",
+    title="Recovery or marginal likelihood",
+    presets={
+        "quick": MarginalConfig(),
+        "full": MarginalConfig(plane=PlaneConfig(n_steps=1000), n_seeds=3),
+        "paper": MarginalConfig(
+            DENSITIES, plane=PlaneConfig(20_000, n_langevin=30, hidden=128), n_seeds=5
+        ),
+    },
+    cells=cells,
+    job=plane_job,
+    arrays={"density": "{name}/{cell}", "samples": "{name}/{cell}"},
+    extras=references,
+    figure=draw,
+    check=check,
+)
