@@ -102,9 +102,8 @@ def draw(result: Result) -> Figure:
             landscape(top, learned[0].astype(float), PLANE.extent, ticks=False)
             at = result.arrays[f"samples/{name}/{density}"][0].astype(float)
             bottom.plot(at[:, 0], at[:, 1], "k,", alpha=0.6, rasterized=True)
-        bottom.set(
-            xlim=(-PLANE.extent, PLANE.extent), ylim=(-PLANE.extent, PLANE.extent)
-        )
+        window = (-PLANE.extent, PLANE.extent)
+        bottom.set(xlim=window, ylim=window)
         bottom.set(aspect="equal", xticks=[], yticks=[])
     return figure
 
