@@ -17,7 +17,7 @@ from ebmtut.losses import (
 )
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
-from ebmtut.samplers import ConditionalChain
+from ebmtut.samplers import ConditionalChain, mala, run_chain
 from ebmtut.samplers.langevin import langevin_move, vector_state
 from ebmtut.training import TrainConfig, train
 
@@ -335,3 +335,27 @@ REFUSALS = {
 def test_refusals(call, words):
     with pytest.raises(InputError, match=f"^{words}"):
         call()
+
+
+def test_step_sizes_follow_the_acceptance_rate():
+    """Steep energies ask for short steps; where hardly any is refused, longest ones."""
+    noise = NoiseLevels((0.5, 0.6))
+    loss = RecoveryLikelihood(noise, ConditionalChain(5, 0.5), target_acceptance=0.7)
+    energy = Parabola(400.0, 1.0)
+    x = pairs(500)[0]
+    for k in range(150):
+        loss(energy, x / 20, generator=make_generator(k))
+    rates = []
+    for t, step in enumerate(loss.step_sizes.tolist()):
+        level = torch.full((500,), t)
+        here = noise.perturb(x / 20, level, generator=make_generator(0))
+        above = noise.step(here, level, generator=make_generator(1))
+        law = conditional_energy(energy, noise, above, level)
+        result = run_chain(mala(law, step), here, 30, generator=make_generator(2))
+        rates.append(result.info["acceptance"])
+    assert 0.6 < rates[0] < 0.8
+    assert loss.step_sizes[1] == 0.6 and rates[1] > 0.7
+    with pytest.raises(InputError, match="target_acceptance needs adjusted=True"):
+        RecoveryLikelihood(
+            noise, ConditionalChain(5, adjusted=False), target_acceptance=0.7
+        )

@@ -197,7 +197,8 @@ class RecoveryLikelihood:
             energy, self.noise, above, level, chain, draw
         )
         if self.target_acceptance is not None:
-            self._follow(acceptance.cpu().double(), level.cpu())
+            error = acceptance.cpu().double() - self.target_acceptance
+            self._follow(error, level.cpu())
         weight = None
         if self.weighted:
             weight = self.noise.sigmas[0] / x.new_tensor(self.noise.sigmas)[level]
@@ -211,16 +212,13 @@ class RecoveryLikelihood:
             largest_gap=self.largest_gap,
         )
 
-    def _follow(self, acceptance: Tensor, level: Tensor) -> None:
-        """Move step sizes towards the acceptance rate that is asked for."""
-        sums = torch.zeros(2, self.noise.n_levels, dtype=torch.float64)
-        rows = torch.stack([acceptance, torch.ones_like(acceptance)])
-        sums.index_add_(1, level, rows)
-        error = torch.where(
-            sums[1] > 0, sums[0] / sums[1].clamp(min=1) - self.target_acceptance, 0.0
-        )
+    def _follow(self, error: Tensor, level: Tensor) -> None:
+        """Lengthen the steps of levels that accept too much, shorten the others'."""
+        totals = torch.zeros(2, self.noise.n_levels, dtype=torch.float64)
+        totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
+        mean = totals[0] / totals[1].clamp(min=1)
         largest = torch.tensor(self.noise.sigmas, dtype=torch.float64)
-        self.step_sizes.mul_((0.05 * error).exp()).clamp_(max=largest)
+        self.step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)
 
 
 def denoising_score_matching_loss(
