@@ -21,6 +21,7 @@ from ebmtut.widgets.message_explorer import (
     message_explorer,
 )
 from ebmtut.widgets.message_picture import draw_laws, message_picture
+from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
 from ebmtut.widgets.transport_explorer import (
     TWO_LAWS,
     TransportExplorer,
@@ -35,6 +36,7 @@ __all__ = [
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
+    "RecoveryExplorer",
     "SmallGraph",
     "TransportExplorer",
     "TwoLaws",
@@ -45,6 +47,7 @@ __all__ = [
     "message_explorer",
     "message_picture",
     "pack_landscapes",
+    "recovery_explorer",
     "transport_explorer",
     "transport_picture",
 ]
