@@ -1,7 +1,7 @@
 """Row drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -141,6 +141,19 @@ def check(result: Result) -> list[Verdict]:
     return verdicts
 
 
+def null(result: Result) -> Result:
+    """Return the result of methods that learned a mean and a covariance only."""
+    fits = result.scalars["Gaussian fit"]
+    table = {
+        method: {
+            density: {name: [value] for name, value in fits[density].items()}
+            for density in row
+        }
+        for method, row in result.scalars["table"].items()
+    }
+    return replace(result, scalars=result.scalars | {"table": table})
+
+
 EXPERIMENT = Experiment(
     id="drl/marginal-vs-recovery",
     title="Recovery or marginal likelihood",
@@ -157,4 +170,5 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
+    null=null,
 )

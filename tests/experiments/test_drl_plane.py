@@ -1,0 +1,89 @@
+"""Rows of the plane: judged against exact answers, and a run of a few steps."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data import density_log_prob, sample_density
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.drl.plane import (
+    METHODS,
+    PLANE,
+    SCALE,
+    PlaneConfig,
+    exact_log_density,
+    exact_row,
+    gaussian_fit,
+    on_board,
+    plane_job,
+    plane_noise,
+)
+from ebmtut.experiments.verdicts import null_keeps
+from ebmtut.random import make_generator
+
+TINY = {"n_steps": 3, "batch_size": 16, "hidden": 8, "n_features": 4, "n_samples": 50}
+
+
+def test_the_grid_holds_every_density():
+    """Its mass on the grid is 1, as far as cells of 0.03 see sharp edges."""
+    for density in ("checkerboard", "moons", "8gaussians"):
+        mass = exact_log_density(density).exp().sum() * math.exp(PLANE.log_cell)
+        assert float(mass) == pytest.approx(1, abs=0.02)
+
+
+def test_the_truth_judges_itself_perfect():
+    judged = exact_row("checkerboard", 0, 500)
+    assert judged == pytest.approx(
+        {"kl": 0, "tv": 0, "on support": 1, "samples on support": 1}, abs=1e-12
+    )
+
+
+def test_the_null_is_the_gaussian_with_the_datas_moments():
+    """KL to the Gaussian fit: its entropy less that of the data, ln 32."""
+    data = sample_density("checkerboard", 200_000, generator=make_generator(1)) / SCALE
+    fit = math.log(2 * math.pi * math.e) + float(data.T.cov().logdet()) / 2
+    exact = fit - (math.log(32) - 2 * math.log(SCALE))
+    # What the fit has outside of the grid, and the edges of cells.
+    found = gaussian_fit("checkerboard", 0, 100)
+    assert found["kl"] == pytest.approx(exact, abs=0.02)
+
+
+def test_a_fiftieth_of_a_square_beside_the_board_counts():
+    inside = torch.tensor([[-3.0, -3.0]]) / SCALE
+    assert density_log_prob("checkerboard", inside.double() * SCALE) > -math.inf
+    edge = torch.tensor([[-4.03, -3.0], [-4.05, -3.0], [-1.0, -3.0]]) / SCALE
+    assert on_board(inside).tolist() == [True]
+    assert on_board(edge).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_of_three_steps_is_judged(method):
+    outcome = plane_job(method, "checkerboard", PlaneConfig(**TINY), seed=0)
+    n_levels = plane_noise(method, 6).n_levels
+    assert outcome.arrays["density"].shape == (n_levels, 200, 200)
+    # Three steps leave the Gaussian that training starts from, nearly.
+    standard = -(PLANE.points**2).sum(1).reshape(200, 200) / 2
+    start = PLANE.kl(exact_log_density("checkerboard"), standard)
+    assert outcome.scalars["kl"] == pytest.approx(start, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["drl/marginal-vs-recovery", "drl/checkerboard"])
+def test_claims_can_lose(name):
+    experiment = get_experiment(name)
+    result = experiment.run("quick", plane=TINY)
+    verdicts = experiment.verdicts(result)
+    assert not any(null_keeps(verdict) for verdict in verdicts)
+    for verdict in experiment.check(experiment.null(result)):
+        assert verdict.sanity or verdict.verdict == "miss"
+    figure = experiment.figure(dataclasses.replace(result))
+    assert len(figure.axes) >= 8
+
+
+def test_refusals():
+    with pytest.raises(InputError, match=r"^n_langevin must .*got 0"):
+        PlaneConfig(n_langevin=0)
+    with pytest.raises(InputError, match=r"^method must be one of recovery, short-run"):
+        plane_noise("persistent", 6)
