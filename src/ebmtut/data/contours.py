@@ -5,6 +5,7 @@ the authors' public code.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
@@ -28,16 +29,16 @@ def digits_at_hand(
 
     Parameters
     ----------
-    source : {"auto", "drawn"}
+    source
         "drawn" skips MNIST: the same digits on every machine.
-    generator : torch.Generator
+    generator
         Source of randomness of the drawn digits.
-    n_glyphs : int
+    n_glyphs
         How many to draw.
 
     Returns
     -------
-    ImageData
+    digits
         Images of 28x28; its ``source`` says which they are: print it.
 
     Raises
@@ -55,21 +56,23 @@ def digits_at_hand(
     return glyph_digits(n_glyphs, generator=generator)
 
 
-def contours(images: Tensor, *, shrink: int = 1) -> Tensor:
+def contours(
+    images: Float[Tensor, "n_images height width"], *, shrink: int = 1
+) -> Float[Tensor, "n_images rows columns"]:
     """Return the pixels around each digit: those that one dilation adds.
 
     Parameters
     ----------
-    images : Tensor
-        Grey values in [0, 1], shape (n, height, width). A pixel above 1/2 is ink.
-    shrink : int
+    images
+        Grey values in [0, 1]. A pixel above 1/2 is ink.
+    shrink
         Side of the blocks of which the brightest pixel is taken first.
 
     Returns
     -------
-    Tensor
-        Bits, shape (n, height // shrink + 2, width // shrink + 2): the contour
-        may lie one pixel outside.
+    around
+        Bits, with ``rows = height // shrink + 2``: the contour may lie one pixel
+        outside.
 
     Raises
     ------

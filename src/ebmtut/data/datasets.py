@@ -36,11 +36,11 @@ class RemoteFile:
 
     Attributes
     ----------
-    name : str
+    name
         Where it lies below a data folder, such as ``"mnist/labels.gz"``.
-    urls : tuple of str
+    urls
         Where it is published; tried in order.
-    sha256 : str
+    sha256
         Hash of its content, in lower-case hexadecimal digits.
     """
 
@@ -80,7 +80,7 @@ def fetch(
 
     Returns
     -------
-    Path
+    path
         A file whose content has the right hash.
 
     Raises

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_choice, check_range, check_type
@@ -107,7 +108,9 @@ def exact_entropy(name: str) -> float:
     return differential_entropy(name) + 2.0 * math.log(density_scale(name))
 
 
-def density_log_prob(name: str, points: Tensor) -> Tensor:
+def density_log_prob(
+    name: str, points: Float[Tensor, "n_points 2"]
+) -> Float[Tensor, " n_points"]:
     """Log density at points of the plane.
 
     Parameters
@@ -115,14 +118,13 @@ def density_log_prob(name: str, points: Tensor) -> Tensor:
     name
         One of `DENSITIES`.
     points
-        Shape (n, 2), floating and finite.
+        Finite.
 
     Returns
     -------
-    Tensor
-        Shape (n,), the dtype of ``points``; minus infinity off the support
-        of ``checkerboard`` and where a density underflows.  The work is done
-        in float64.
+    log_prob
+        Of the dtype of ``points``; minus infinity off the support of ``checkerboard``
+        and where a density underflows.  The work is done in float64.
 
     Raises
     ------
@@ -135,7 +137,9 @@ def density_log_prob(name: str, points: Tensor) -> Tensor:
     return LOG_PROB[name](points.double()).to(points.dtype)
 
 
-def sample_density(name: str, n: int, *, generator: torch.Generator) -> Tensor:
+def sample_density(
+    name: str, n: int, *, generator: torch.Generator
+) -> Float[Tensor, "n_points 2"]:
     """Draw independent points.
 
     Parameters
@@ -147,10 +151,6 @@ def sample_density(name: str, n: int, *, generator: torch.Generator) -> Tensor:
     generator
         Source of randomness; its device is the points' device.
 
-    Returns
-    -------
-    Tensor
-        Shape (n, 2), float64.
 
     Raises
     ------

@@ -47,8 +47,8 @@ def load_olivetti(
 
     Returns
     -------
-    ImageData
-        Images (400, 64, 64) in [0, 1], float32; labels (400,), the person.
+    faces
+        400 images of 64 by 64 pixels in [0, 1], float32; the label is the person.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def load_faces(
 
     Returns
     -------
-    ImageData
+    faces
         Its ``source`` says which of the two it is: print it.
     """
     check_generator(generator)
@@ -113,8 +113,8 @@ def drawn_faces(n: int, *, generator: torch.Generator, side: int = _SIDE) -> Ima
 
     Returns
     -------
-    ImageData
-        Images (n, side, side) in [0, 1], float32; labels (n,), int64.
+    faces
+        Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_generator(generator)
     check_range("n", n, low=1, integer=True)

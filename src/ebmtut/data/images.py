@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_type
@@ -25,26 +26,30 @@ _GLYPHS = """
 class ImageData(NamedTuple):
     """Grey images with labels, and the name of where they come from."""
 
-    images: Tensor
-    labels: Tensor
+    images: Float[Tensor, "n_images height width"]
+    labels: Int[Tensor, " n_images"]
     source: str
 
 
-def binarize(images: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+def binarize(
+    images: Float[Tensor, "n_images height width"],
+    *,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "n_images n_sites"]:
     """Turn grey images into flat binary states.
 
     Parameters
     ----------
     images
-        Values in [0, 1], shape (n, height, width).
+        Values in [0, 1].
     generator
         If given, a pixel is one with its value as the probability ("dynamic"
         data, new in every epoch); else if its value exceeds 1/2 ("static").
 
     Returns
     -------
-    Tensor
-        Shape (n, height * width), values 0 and 1, the images' dtype.
+    bits
+        A row an image, of the images' dtype.
     """
     flat = images.flatten(1)
     if generator is None:
@@ -69,8 +74,8 @@ def glyph_digits(n: int, *, generator: torch.Generator, side: int = 28) -> Image
 
     Returns
     -------
-    ImageData
-        Images (n, side, side) in [0, 1], float32; labels (n,), int64.
+    digits
+        Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_type("generator", generator, torch.Generator)
     check_range("n", n, low=1, integer=True)

@@ -1,6 +1,7 @@
 """Samples of periodic square-lattice Ising models, the data of the coupling tables."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_type
@@ -18,7 +19,7 @@ def ising_samples(
     generator: torch.Generator,
     n_sweeps: int = 10_000,
     dtype: torch.dtype = torch.float32,
-) -> Tensor:
+) -> Float[Tensor, "n n_sites"]:
     """Draw samples of a periodic lattice, each from a chain of its own.
 
     The model is p(s) proportional to exp(sigma s'As) with A the adjacency of
@@ -42,8 +43,8 @@ def ising_samples(
 
     Returns
     -------
-    Tensor
-        Shape (n, side * side), values 0 and 1.
+    samples
+        Bits, ``n_sites = side**2``.
 
     Raises
     ------

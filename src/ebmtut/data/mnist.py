@@ -59,8 +59,8 @@ def load_mnist(
 
     Returns
     -------
-    ImageData
-        Images (n, 28, 28) in [0, 1], float32; labels (n,), int64.
+    digits
+        Images of 28 by 28 pixels in [0, 1], float32, and labels.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def load_digits(
 
     Returns
     -------
-    ImageData
+    digits
         Its ``source`` says which of the two it is: print it.
     """
     check_type("generator", generator, torch.Generator)
@@ -127,7 +127,7 @@ def read_idx(path: str | Path) -> np.ndarray:
 
     Returns
     -------
-    numpy.ndarray
+    array
         Unsigned bytes.
 
     Raises

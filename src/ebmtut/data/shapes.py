@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import check_range, check_type
@@ -26,31 +27,26 @@ class ShapeImages:
 
     Attributes
     ----------
-    images : Tensor
-        X, bits of shape (n_images, grid + 4, grid + 4).
-    locations : Tensor
-        S, bits of shape (n_images, 4, grid, grid).
-    features : Tensor
-        W, bits of shape (4, 5, 5).
+    images
+        X, bits; ``height = width = grid + 4``.
+    locations
+        S, bits.
+    features
+        W, bits.
     """
 
-    images: Tensor
-    locations: Tensor
-    features: Tensor
+    images: Float[Tensor, "n_images height width"]
+    locations: Float[Tensor, "n_images 4 rows columns"]
+    features: Float[Tensor, "4 5 5"]
 
 
-def shapes(dtype: torch.dtype = torch.float32) -> Tensor:
+def shapes(dtype: torch.dtype = torch.float32) -> Float[Tensor, "4 5 5"]:
     """Draw the four shapes as bits.
 
     Parameters
     ----------
     dtype
         Dtype of the bits.
-
-    Returns
-    -------
-    Tensor
-        Shape (4, 5, 5).
     """
     rows = [
         [[pixel == "#" for pixel in row] for row in text.split()]
@@ -84,10 +80,6 @@ def shape_images(
         Probability of a shape at a place, in (0, 1).
     dtype
         Dtype of the bits.
-
-    Returns
-    -------
-    ShapeImages
 
     Raises
     ------

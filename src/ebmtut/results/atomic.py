@@ -24,7 +24,7 @@ def check_writable(folder: str | Path) -> Path:
 
     Returns
     -------
-    Path
+    folder
         The folder.
 
     Raises

@@ -26,24 +26,24 @@ class Provenance:
 
     Attributes
     ----------
-    command : str
+    command
         The command line, without folders of the machine.
-    parameters : dict
+    parameters
         What was asked for besides the configuration, JSON-able.
-    seed : int or None
+    seed
         Seed of the run.
-    commit : str
+    commit
         Commit of the code, with ``-dirty`` if the package differs from it, or
         ``"unknown"`` outside a repository.
-    device : str
+    device
         What computed it, such as ``"cpu (AMD EPYC 9R14, 1 thread)"``.
-    versions : dict
+    versions
         Versions of Python and of the packages that the numbers depend on.
-    started : str
+    started
         Start, UTC, ISO 8601.
-    duration_s : float
+    duration_s
         Seconds from start to end.
-    jobs_s : float
+    jobs_s
         Seconds that its jobs took, summed over processes and over all the runs,
         if earlier ones were interrupted; 0 where nobody counted.
     """
@@ -87,7 +87,7 @@ def collect_provenance(
 
     Returns
     -------
-    Provenance
+    provenance
         Absolute paths in the command and the parameters are cut to their last
         part: a stored result names no folder of the machine that made it.
     """

@@ -45,17 +45,17 @@ class Result:
 
     Attributes
     ----------
-    id : str
+    id
         Row of the ledger, such as ``"ed/ising-heatmaps"``.
-    scale : str
+    scale
         ``"quick"``, ``"full"`` or ``"paper"``.
-    config : dict
+    config
         The configuration, JSON-able.
-    scalars : dict
+    scalars
         Numbers and small tables, JSON-able.
-    arrays : dict of str to numpy.ndarray
+    arrays
         Whatever is larger.
-    provenance : Provenance
+    provenance
         Where it comes from.
     """
 
@@ -102,7 +102,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
 
     Returns
     -------
-    Path
+    folder
         The result's folder, with ``result.json`` and ``arrays.npz``.
 
     Raises
@@ -143,10 +143,6 @@ def load_result(
     with_arrays
         Whether to read the arrays and check that they belong to it; a list of
         verdicts needs none.
-
-    Returns
-    -------
-    Result
 
     Raises
     ------

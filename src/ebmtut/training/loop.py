@@ -176,10 +176,6 @@ def train(
     progress
         Whether to show a progress bar, named ``label``.
 
-    Returns
-    -------
-    TrainResult
-
     Raises
     ------
     DivergenceError

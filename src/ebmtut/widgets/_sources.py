@@ -14,13 +14,13 @@ def script(name: str) -> str:
 
     Parameters
     ----------
-    name : str
+    name
         A file beside this one. Its imports stand at the beginnings of lines,
         ``import { a, b } from "./other.js";``.
 
     Returns
     -------
-    str
+    text
         Without imports; what is needed comes first.
     """
     parts: dict[str, str] = {}

@@ -43,25 +43,25 @@ class LandscapeExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    selected : list of int
+    selected
         Positions of the sliders, in the order of ``knobs``. It follows the
         reader, and the reader's sliders follow it.
-    knobs : list of dict
+    knobs
         Name and values of each slider, as text.
-    notes : list of str
+    notes
         For each setting the gap in nats, "diverged" or "not run".
-    shown : list of int
+    shown
         For each setting the place of its picture, -1 where there is none.
-    pixels : bytes
+    pixels
         All pictures one after the other, the true density first.
-    n_pixels : int
+    n_pixels
         Pixels a side of a picture.
-    colors : bytes
+    colors
         Red, green and blue of the 256 levels.
-    own : dict
+    own
         What was learned in this kernel: place of the setting, as text, to
         its ``note`` and ``pixels``, which are empty if it diverged.
-    progress : float or None
+    progress
         Part of the steps that is done; None while nothing is learned.
     """
 
@@ -146,7 +146,7 @@ def landscape_explorer(
 
     Returns
     -------
-    LandscapeExplorer
+    widget
         With the sliders at the paper's setting, or the nearest to it.
 
     Raises

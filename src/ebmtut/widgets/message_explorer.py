@@ -10,6 +10,7 @@ import anywidget
 import numpy as np
 import torch
 import traitlets
+from jaxtyping import Float64
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
@@ -28,15 +29,15 @@ class SmallGraph:
 
     Attributes
     ----------
-    name : str
+    name
         As the reader chooses it.
-    positions : tuple of pairs
+    positions
         Where its nodes are drawn, about inside [-1, 1] x [-1, 1].
-    edges : tuple of pairs
+    edges
         Nodes that are coupled.
-    couplings : tuple of float
+    couplings
         One an edge; each edge counts once.
-    fields : tuple of float
+    fields
         One a node.
 
     Raises
@@ -73,20 +74,22 @@ class SmallGraph:
         """Number of nodes."""
         return len(self.positions)
 
-    def to_bits(self, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
+    def to_bits(
+        self, temperature: float = 1.0
+    ) -> tuple[Float64[Tensor, "n_sites n_sites"], Float64[Tensor, " n_sites"]]:
         """Weight and bias of the same law on bits, E = -x'Wx/2 - b'x.
 
         Parameters
         ----------
-        temperature : float
+        temperature
             Positive; the energy is divided by it.
 
         Returns
         -------
-        weight : Tensor
-            Shape (n_sites, n_sites), float64, four times the couplings.
-        bias : Tensor
-            Shape (n_sites,).
+        weight
+            Four times the couplings, over the temperature.
+        bias
+            What keeps the law.
 
         Raises
         ------
@@ -135,24 +138,24 @@ class MessageExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    graph : int
+    graph
         Place of the chosen graph among ``graphs``. This and all attributes
         down to ``start`` follow the reader, and the page follows them.
-    couplings, fields : list of float
+    couplings, fields
         Of the chosen graph, in spins.
-    temperature : float
+    temperature
         What the energy is divided by, 0.2 to 3.
-    n_sweeps : int
+    n_sweeps
         Sweeps of max-product, 0 to 20.
-    draw : int
+    draw
         The perturbation whose messages are drawn.
-    start : str
+    start
         "zero" or "symmetric", the first messages of those drawn.
-    graphs : list of dict
+    graphs
         What may be chosen, see `SmallGraph`.
-    noise : bytes
+    noise
         Logistic perturbations, float32, one row of ``stride`` a draw.
-    stride : int
+    stride
         Perturbations a draw; smaller graphs use the first ones.
     """
 
@@ -196,10 +199,6 @@ def message_explorer(
         the reader changes makes a difference.
     generator
         On the CPU.
-
-    Returns
-    -------
-    MessageExplorer
 
     Raises
     ------

@@ -27,9 +27,9 @@ class TwoLaws:
 
     Attributes
     ----------
-    name : str
+    name
         As the page lists it.
-    p, q : tuple of float
+    p, q
         In [0.02, 1], as many for both.
     """
 
@@ -72,20 +72,20 @@ class TransportExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    p, q : list of float
+    p, q
         Heights of the bars. These and all attributes down to ``cooled``
         follow the reader, and the page follows them.
-    cost : str
+    cost
         "squared", "absolute" or "coulomb".
-    log_temperature : float
+    log_temperature
         Decimal logarithm of T in units of 1 / N, N being the bars.
-    n_iterations : int
+    n_iterations
         Iterations of Algorithm 1, from g = 0.
-    cooled : bool
+    cooled
         Whether T falls to a thousandth in 100 iterations.
-    shapes : list of dict
+    shapes
         What may be chosen, see `TwoLaws`.
-    noise : bytes
+    noise
         Draws of the exponential law of mean 1, float32; for each iteration N
         for h and N for g.
     """
@@ -121,10 +121,6 @@ def transport_explorer(
     generator
         On the CPU. The draws are common to all settings, so that only what
         the reader changes makes a difference.
-
-    Returns
-    -------
-    TransportExplorer
 
     Raises
     ------

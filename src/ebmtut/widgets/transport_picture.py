@@ -50,7 +50,7 @@ def transport_picture(widget: TransportExplorer) -> Figure:
 
     Returns
     -------
-    Figure
+    figure
         Laws, coupling, potentials, and V with the dual value.
     """
     n = len(widget.p)
