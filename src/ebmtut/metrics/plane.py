@@ -49,7 +49,7 @@ class PlaneGrid:
         return 2 * math.log(2 * self.extent / self.n)
 
     @cached_property
-    def points(self) -> Float[Tensor, "points 2"]:
+    def points(self) -> Float[Tensor, "n_points 2"]:
         """The midpoints, float64, row by row from the lowest."""
         line = (torch.arange(self.n, dtype=torch.float64) + 0.5) / self.n
         line = self.extent * (2 * line - 1)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ __all__ = [
 DIVERGED_GAP = 10.0
 
 
-def grid_points(extent: float, n: int = 200) -> Tensor:
+def grid_points(extent: float, n: int = 200) -> Float64[Tensor, "n_points 2"]:
     """Centres of n x n square cells that cover [-extent, extent]^2.
 
     Parameters
@@ -38,8 +39,8 @@ def grid_points(extent: float, n: int = 200) -> Tensor:
 
     Returns
     -------
-    Tensor
-        Shape (n * n, 2), float64; row k * n + j has the j-th x and the k-th
+    points
+        Row k * n + j has the j-th x and the k-th
         y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
     """
     check_range("extent", extent, low=0.0, include_low=False)
@@ -75,7 +76,7 @@ def landscape(
 
     Returns
     -------
-    AxesImage
+    image
         Linear in the density.  The scale ends where 99.8 percent of the cells
         lie below, so that a single spike does not darken everything else.
     """
@@ -124,7 +125,7 @@ def heatmap(
 
     Returns
     -------
-    AxesImage
+    image
         For a colour bar.
     """
     matrix = _square("matrix", matrix)
@@ -154,10 +155,6 @@ def image_grid(
         Images a row; by default about as many as rows.
     **kwargs
         Handed to ``imshow``, such as ``vmin`` and ``vmax``.
-
-    Returns
-    -------
-    AxesImage
     """
     images = _array(images)
     if images.ndim != 3 or not len(images):

@@ -54,8 +54,10 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str
 
     Returns
     -------
-    tuple of dict
-        The tensors, on the CPU, and the facts.
+    tensors
+        On the CPU.
+    meta
+        The facts.
 
     Raises
     ------

@@ -36,15 +36,15 @@ def encode_landscape(log_density: ArrayLike, n_pixels: int = 48) -> np.ndarray:
     Parameters
     ----------
     log_density
-        Shape (n, n), up to a constant, rows of growing y; minus infinity
-        where there is no mass.
+        (n, n), up to a constant, rows of growing y; minus infinity where there is
+        no mass.
     n_pixels
         Pixels a side, a divisor of n; each is the mean over its cells.
 
     Returns
     -------
-    ndarray
-        uint8 (n_pixels, n_pixels), rows from the top down, as a screen
+    pixels
+        uint8, rows from the top down, as a screen
         draws them; 255 where 99.8 percent of the cells lie below, and above.
 
     Raises
@@ -94,13 +94,13 @@ class PackedLandscapes:
 
     Attributes
     ----------
-    knobs : dict of str to tuple of float
+    knobs
         What can be turned, outermost first, and the values in rising order.
-    pictures : tuple of ndarray
+    pictures
         uint8 (n_pixels, n_pixels); the true density first.
-    shown : tuple of int
+    shown
         For each setting its place in ``pictures``, -1 where there is none.
-    notes : tuple of str
+    notes
         For each setting the gap to the entropy in nats, "diverged" or
         "not run".
     """

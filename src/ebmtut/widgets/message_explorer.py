@@ -89,7 +89,7 @@ class SmallGraph:
         weight
             Four times the couplings, over the temperature.
         bias
-            What keeps the law.
+            b, of fields and couplings.
 
         Raises
         ------

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import torch
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -44,10 +45,6 @@ def message_picture(
     generator
         On the CPU.
 
-    Returns
-    -------
-    Figure
-
     Raises
     ------
     InputError
@@ -74,7 +71,9 @@ def message_picture(
     return figure
 
 
-def draw_laws(ax: Axes, boltzmann: Tensor, perturbed: Tensor) -> None:
+def draw_laws(
+    ax: Axes, boltzmann: Float[Tensor, " n_all"], perturbed: Float[Tensor, " n_all"]
+) -> None:
     """Draw Boltzmann's law as bars and that of perturb-and-MAP as marks.
 
     Parameters
@@ -82,7 +81,7 @@ def draw_laws(ax: Axes, boltzmann: Tensor, perturbed: Tensor) -> None:
     ax
         Where to draw.
     boltzmann, perturbed
-        Probabilities of the states of n bits, shape (2**n,).
+        Probabilities of the states of n bits.
     """
     n_states = len(boltzmann)
     ax.bar(range(n_states), boltzmann, color="#DDDDDD", label="Boltzmann")
