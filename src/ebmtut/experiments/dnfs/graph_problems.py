@@ -324,8 +324,9 @@ def draw_shares(result: Result) -> Figure:
     """Draw the share of the optimum over the steps of refinement, size by size."""
     sizes = list(result.scalars["table"])
     steps = [n for n in result.config["refinements"] if n]
+    aspect = 0.6 if len(sizes) == 1 else 1.3
     figure, axes = plt.subplots(
-        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=1.0), squeeze=False
+        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=aspect), squeeze=False
     )
     for ax, size in zip(axes[0], sizes, strict=True):
         for name, (color, marker, label) in _LINES.items():
@@ -349,7 +350,8 @@ def draw_shares(result: Result) -> Figure:
         ax.set(title=f"{size} vertices", xlabel="DMALA steps a time step")
         ax.set_xticks(steps)
     axes[0, 0].set_ylabel("share of the optimum")
-    axes[0, -1].legend(fontsize=7, loc="lower right")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
     return figure
 
 

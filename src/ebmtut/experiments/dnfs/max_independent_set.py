@@ -36,6 +36,7 @@ EXPERIMENT = Experiment(
             sizes=("16-20",),
             n_train=100,
             n_test=20,
+            n_copies=16,
             refinements=(0, 1, 3),
             train=replace(_FULL.train, n_steps=300),
             n_seeds=(1,),
