@@ -25,8 +25,6 @@ WITHOUT_A_NULL = {
     "ed/densities",
     "ed/densities-table",
     "ed/epsilon",
-    "ed/ising-heatmaps",
-    "ed/ising-rmse",
     "ed/w-and-m",
     "ed/window",
     "pmp/coordinate-descent",

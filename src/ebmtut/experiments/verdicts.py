@@ -45,7 +45,7 @@ RULES: Mapping[Rule, str] = {
         "number is not available, or the difference is within what the paper's own "
         "protocol leaves open. Else better or miss, by the metric's direction; a "
         "number that is not finite is a miss. Before all that, not told from null: "
-        "ours is not ahead of the null's number by more than two standard errors."
+        "ours is not ahead of the null's number by more than the larger of the two."
     ),
     "at least": (
         "match: ours is finite and at least the target; else miss. Not told from "
@@ -154,7 +154,7 @@ def judge(
     if null is not None and math.isfinite(null):
         gap = ours - null
         ahead = {"higher": gap, "lower": -gap, "equal": abs(gap)}[better]
-        if ahead <= 2 * null_noise + _FUZZ:
+        if ahead <= max(rounding, 2 * null_noise) + _FUZZ:
             return "not told from null", _beside(gap, null, null_noise)
     difference = ours - published
     noise = 2 * stderr if stderr is not None and math.isfinite(stderr) else 0.0
@@ -314,7 +314,8 @@ def _keeps(null: float, rule: Rule, target: float) -> bool:
 
 
 def _beside(gap: float, null: float, noise: float) -> str:
-    return f"{gap:+.4g} ± {noise:.2g} from the null's {null:.4g}"
+    error = f" ± {noise:.2g}" if noise else ""
+    return f"{gap:+.4g}{error} from the null's {null:.4g}"
 
 
 def null_keeps(verdict: Verdict) -> bool:
