@@ -14,6 +14,7 @@ from ebmtut.losses import (
     RecoveryLikelihood,
     denoising_score_matching_loss,
     recovery_likelihood_loss,
+    saturated_gap,
 )
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
@@ -362,3 +363,53 @@ def test_step_sizes_follow_the_acceptance_rate():
         RecoveryLikelihood(
             noise, ConditionalChain(5, adjusted=False), target_acceptance=0.7
         )
+
+
+def test_a_saturated_gap_pulls_failed_chains_down_and_bounds_every_row():
+    c = 5.0
+    gap = torch.tensor([-1e9, -50.0, -5.0, -1.0, 0.0, 4.0, 5.0, 50.0, 1e9])
+    gap = gap.double().requires_grad_()
+    value = saturated_gap(gap, c)
+    (slope,) = torch.autograd.grad(value.sum(), gap)
+    inside = (gap >= -c) & (gap <= c)
+    assert torch.equal(value[inside], gap[inside])
+    assert torch.equal(slope[inside], torch.ones_like(slope[inside]))
+    # Beyond c the slope is c / gap: of its own sign above, turned round below.
+    assert torch.allclose(slope[~inside], c / gap[~inside])
+    assert bool((slope * gap.abs() <= c + 1e-9).all())
+    above = value[gap > c]
+    want = c * (1 + torch.log(gap[gap > c] / c))
+    assert torch.allclose(above, want)
+
+
+def test_a_failed_chain_no_longer_decides_the_step():
+    energy = Parabola(1.0)
+    level = torch.zeros(4, dtype=torch.long)
+    x = torch.tensor([[0.1], [0.2], [-0.1], [0.3]], dtype=torch.float64)
+    x_model = torch.tensor([[0.2], [-0.2], [0.1], [1e6]], dtype=torch.float64)
+    slopes = {}
+    for trusted in (None, 10.0):
+        loss = recovery_likelihood_loss(energy, x, x_model, level, trusted_gap=trusted)
+        (slopes[trusted],) = torch.autograd.grad(loss, energy.theta)
+    # One chain of four asks for a larger precision, a hundred thousand million
+    # times as loud as the others; saturated it asks for a smaller one.
+    assert float(slopes[None]) < -1e11
+    assert 0 < float(slopes[10.0]) < 10.0
+
+
+def test_weights_of_levels_multiply_the_rows():
+    noise = NoiseLevels((0.4, 0.6))
+    chain = ConditionalChain(2, 0.5)
+    x = torch.randn(6, 1, generator=make_generator(0), dtype=torch.float64)
+    values = [
+        RecoveryLikelihood(noise, chain, weighted=weights)(
+            Parabola(1.0, 2.0), x, generator=make_generator(1)
+        )
+        for weights in (False, (3.0, 3.0), True, (1.0, 0.4 / 0.6))
+    ]
+    assert torch.allclose(values[1], 3 * values[0])
+    assert torch.allclose(values[2], values[3])
+    with pytest.raises(InputError, match="weighted"):
+        RecoveryLikelihood(noise, chain, weighted=(1.0,))
+    with pytest.raises(InputError, match="trusted_gap"):
+        RecoveryLikelihood(noise, chain, trusted_gap=0.0)

@@ -10,6 +10,7 @@ from ebmtut.noise import NoiseLevels, ddpm_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import (
     ConditionalChain,
+    denoised,
     inpaint,
     interpolate,
     paper_step_sizes,
@@ -185,3 +186,19 @@ REFUSALS = {
 def test_refusals(call, words):
     with pytest.raises(InputError, match=f"^{words}"):
         call()
+
+
+def test_the_denoised_state_is_the_mean_of_the_data_given_it():
+    noise = NoiseLevels((0.5,), data_sigma=0.4)
+    signal, std = noise.signals[0], noise.noises[0]
+    x = white(5)
+
+    def of_level_0(x, level):
+        variance = signal**2 * VARIANCE + std**2
+        return ((x - signal * MEAN) ** 2 / (2 * variance)).sum(1)
+
+    # Of a Gaussian: the prior's mean, moved by the share of the variance.
+    gain = signal * VARIANCE / (signal**2 * VARIANCE + std**2)
+    want = MEAN + gain * (x - signal * MEAN)
+    assert torch.allclose(denoised(of_level_0, noise, x), want)
+    assert torch.allclose(denoised(energy, NOISE, x), x)

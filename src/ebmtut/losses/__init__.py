@@ -42,6 +42,7 @@ from ebmtut.losses.recovery_likelihood import (
     RecoveryLikelihood,
     denoising_score_matching_loss,
     recovery_likelihood_loss,
+    saturated_gap,
 )
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "pseudo_likelihood_loss",
     "random_rbm",
     "recovery_likelihood_loss",
+    "saturated_gap",
     "stabilized_log_mean_exp",
     "sweeps_of_chain",
 ]

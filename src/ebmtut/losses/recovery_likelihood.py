@@ -26,6 +26,7 @@ __all__ = [
     "RecoveryLikelihood",
     "denoising_score_matching_loss",
     "recovery_likelihood_loss",
+    "saturated_gap",
 ]
 
 
@@ -38,6 +39,7 @@ def recovery_likelihood_loss(
     weight: Float[Tensor, " batch"] | None = None,
     regulariser: float = 0.0,
     largest_gap: float | None = None,
+    trusted_gap: float | None = None,
 ) -> Float[Tensor, ""]:
     """Mean energy of data minus mean energy of samples of the conditional laws.
 
@@ -61,6 +63,9 @@ def recovery_likelihood_loss(
         energies' free constant and their size.
     largest_gap
         An alarm: the largest difference of the two mean energies of a level.
+    trusted_gap
+        c, which bounds what a single chain can do: see `saturated_gap`. Some
+        multiple of the root of the number of coordinates; None trusts all chains.
 
     Raises
     ------
@@ -77,11 +82,40 @@ def recovery_likelihood_loss(
     values = energies_of(lambda z: energy(z, torch.cat([level, level])), both)
     data, model = values.chunk(2)
     gap = data - model
+    if trusted_gap is not None:
+        gap = saturated_gap(gap, trusted_gap)
     _check_gap(gap.detach(), values.detach(), level, largest_gap)
     loss = (gap if weight is None else weight * gap).mean()
     if regulariser:
         loss = loss + regulariser * (values**2).mean()
     return loss
+
+
+def saturated_gap(
+    gap: Float[Tensor, " batch"], trusted: float
+) -> Float[Tensor, " batch"]:
+    r"""Gap of each row, E(data) - E(sample), as far as its chain is to be trusted.
+
+    Within :math:`\pm c` it is left alone. A sample far more likely than the data
+    is what the energy must unlearn, but not faster than the other rows learn:
+    :math:`c\, (1 + \log(g / c))`. A sample far *less* likely, :math:`g < -c`, is
+    no sample: the chain has failed. Left alone it would teach the energy to rise
+    where the chain went, and the next one would fail worse; here it lowers it,
+    by :math:`c \log(-g / c)`.
+
+    Parameters
+    ----------
+    gap
+        E(data) - E(sample).
+    trusted
+        c, positive.
+    """
+    check_range("trusted", trusted, low=0, include_low=False)
+    size = gap.abs().clamp(min=trusted)
+    excess = trusted * torch.log(size / trusted)
+    return torch.where(
+        gap > trusted, trusted + excess, torch.where(gap < -trusted, excess, gap)
+    )
 
 
 def _check_gap(
@@ -119,10 +153,11 @@ class RecoveryLikelihood:
         The forward chain.
     chain
         How to draw from the conditional laws.
-    regulariser, largest_gap
+    regulariser, largest_gap, trusted_gap
         As for `recovery_likelihood_loss`.
     weighted
-        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code.
+        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or a
+        tuple with the weight of every level.
     target_acceptance
         None keeps the step sizes. Else, with an acceptance test, those of every
         level follow their acceptance rate: where an energy grows steep the chains
@@ -148,12 +183,17 @@ class RecoveryLikelihood:
         *,
         regulariser: float = 0.0,
         largest_gap: float | None = 1e4,
-        weighted: bool = False,
+        trusted_gap: float | None = None,
+        weighted: bool | tuple[float, ...] = False,
         target_acceptance: float | None = None,
     ) -> None:
         check_range("regulariser", regulariser, low=0)
-        if largest_gap is not None:
-            check_range("largest_gap", largest_gap, low=0, include_low=False)
+        for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
+            if gap is not None:
+                check_range(name, gap, low=0, include_low=False)
+        if isinstance(weighted, tuple):
+            n_levels = noise.n_levels
+            check_range("len(weighted)", len(weighted), low=n_levels, high=n_levels)
         if target_acceptance is not None:
             inside = {"include_low": False, "include_high": False}
             check_range("target_acceptance", target_acceptance, low=0, high=1, **inside)
@@ -165,7 +205,10 @@ class RecoveryLikelihood:
             raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
         self.noise, self.chain = noise, chain
         self.regulariser, self.largest_gap = regulariser, largest_gap
-        self.weighted = weighted
+        self.trusted_gap = trusted_gap
+        if weighted is True:
+            weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
+        self.weights = weighted or None
 
     def __call__(
         self,
@@ -199,9 +242,7 @@ class RecoveryLikelihood:
         if self.target_acceptance is not None:
             error = acceptance.cpu().double() - self.target_acceptance
             self._follow(error, level.cpu())
-        weight = None
-        if self.weighted:
-            weight = self.noise.sigmas[0] / x.new_tensor(self.noise.sigmas)[level]
+        weight = None if self.weights is None else x.new_tensor(self.weights)[level]
         return recovery_likelihood_loss(
             energy,
             here,
@@ -210,6 +251,7 @@ class RecoveryLikelihood:
             weight=weight,
             regulariser=self.regulariser,
             largest_gap=self.largest_gap,
+            trusted_gap=self.trusted_gap,
         )
 
     def _follow(self, error: Tensor, level: Tensor) -> None:

@@ -125,7 +125,7 @@ def train_image_judge(
     n_steps: int = 600,
     batch_size: int = 64,
     learning_rate: float = 4e-3,
-    pixel_noise: float = 0.1,
+    pixel_noise: float = 0.5,
     channels: int = 16,
 ) -> ImageJudge:
     """Train a judge by cross-entropy with AdamW, a linear warm-up and cosine decay.

@@ -32,6 +32,7 @@ from ebmtut.samplers.langevin import MoveInfo, VectorState, langevin, mala
 from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
 from ebmtut.samplers.progressive import (
     ConditionalChain,
+    denoised,
     inpaint,
     interpolate,
     paper_step_sizes,
@@ -61,6 +62,7 @@ __all__ = [
     "boltzmann_gwg",
     "color_gibbs",
     "deconvolution_gibbs",
+    "denoised",
     "dmala",
     "dula",
     "flip_sites",

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
-from ebmtut.energies import LevelEnergy, conditional_energy
+from ebmtut.energies import LevelEnergy, at_level, conditional_energy
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator, normal
 from ebmtut.samplers.langevin import (
@@ -30,6 +30,7 @@ from ebmtut.tensor_checks import check_shape, check_vectors
 
 __all__ = [
     "ConditionalChain",
+    "denoised",
     "inpaint",
     "interpolate",
     "paper_step_sizes",
@@ -230,6 +231,34 @@ def progressive_samples(
     check_vectors("start", start)
     check_generator(generator, start.device)
     return _descend(energy, noise, start, chain, normals(generator))
+
+
+def denoised(
+    energy: LevelEnergy, noise: NoiseLevels, x: Float[Tensor, "batch ..."]
+) -> Float[Tensor, "batch ..."]:
+    r"""Mean of the clean data given states of level 0, by Tweedie's formula.
+
+    :math:`(x_0 - \bar\sigma_0^2 \nabla E(x_0, 0)) / \sqrt{1 - \bar\sigma_0^2}`
+    where the energy is that of the data's law at level 0. It takes away the noise
+    that level 0 carries, and changes nothing where it carries none.
+
+    Parameters
+    ----------
+    energy
+        Of all levels.
+    noise
+        The forward chain.
+    x
+        States of level 0.
+
+    Raises
+    ------
+    InputError
+        If the states are no batch of finite floats.
+    """
+    check_vectors("x", x)
+    gradient = vector_state(at_level(energy, 0), x).gradient
+    return (x - noise.noises[0] ** 2 * gradient) / noise.signals[0]
 
 
 def _descend(
