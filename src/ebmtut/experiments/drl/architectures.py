@@ -1,0 +1,102 @@
+"""Row drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import PAPER_NETWORKS, WideResNetEnergy
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "ArchitectureConfig"]
+
+
+@dataclass(frozen=True)
+class ArchitectureConfig:
+    """Which networks are built, and how wide.
+
+    Parameters
+    ----------
+    names
+        Of `PAPER_NETWORKS`.
+    channels
+        Of the first convolution: the paper's 128, or few, to see that all fits.
+    """
+
+    names: tuple[str, ...] = tuple(PAPER_NETWORKS)
+    channels: int = 4
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            check_choice("names", name, PAPER_NETWORKS)
+        check_range("channels", self.channels, low=4, integer=True)
+
+
+def architectures_job(config: ArchitectureConfig, seed: int) -> Outcome:
+    """Build every network, and give it an image."""
+    table = {}
+    for name in config.names:
+        whole = PAPER_NETWORKS[name]
+        built = replace(whole, channels=config.channels)
+        energy = WideResNetEnergy(built)
+        image = torch.zeros(1, built.n_colors, built.side, built.side)
+        with torch.no_grad():
+            value = energy(image, torch.tensor([0]))
+        counted = sum(p.numel() for p in energy.parameters())
+        table[name] = {
+            **asdict(whole),
+            "parameters": whole.n_parameters(),
+            "counted": counted / built.n_parameters(),
+            "finite": bool(torch.isfinite(value).all()),
+        }
+    # No table of seeds: nothing here is random.
+    return Outcome({"networks": table})
+
+
+def draw_architectures(result: Result) -> Figure:
+    """Draw how many numbers each network has."""
+    rows = result.scalars["networks"]
+    names = list(rows)[::-1]
+    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 0.6 + 0.3 * len(names)))
+    millions = [rows[name]["parameters"] / 1e6 for name in names]
+    ax.barh(range(len(names)), millions, color=OKABE_ITO["blue"], height=0.6)
+    for k, name in enumerate(names):
+        row = rows[name]
+        text = f" N = {row['n_blocks']}, side {row['side']}"
+        ax.text(millions[k], k, text, va="center", fontsize=8)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_xlim(0, 1.25 * max(millions))
+    ax.set_xlabel("trainable numbers, in millions")
+    return figure
+
+
+def check_architectures(result: Result) -> list[Verdict]:
+    """Ask that every column is built, with as many numbers as the formula says."""
+    verdicts = []
+    for name, row in result.scalars["networks"].items():
+        good = float(row["finite"] and row["counted"] == 1.0)
+        label = f"{name}: built, and counted as the formula says"
+        verdicts.append(claim(label, good, "at least", 1.0))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="drl/architectures",
+    title="The paper's networks",
+    presets={
+        "quick": ArchitectureConfig(),
+        "full": ArchitectureConfig(channels=16),
+        "paper": ArchitectureConfig(channels=128),
+    },
+    job=architectures_job,
+    figure=draw_architectures,
+    check=check_architectures,
+)

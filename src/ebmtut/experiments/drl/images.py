@@ -1,0 +1,365 @@
+"""What the image rows share: data, judge, recipe, and how samples are measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.data import load_digits, load_faces
+from ebmtut.energies import ConvEnergy, PerceptronEnergy
+from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
+from ebmtut.metrics import (
+    ImageJudge,
+    class_score,
+    frechet_distance,
+    nearest_neighbors,
+    precision_recall,
+    train_image_judge,
+)
+from ebmtut.noise import NoiseLevels, geometric_noise
+from ebmtut.random import make_generator, normal
+from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
+from ebmtut.training import TrainConfig, train
+
+__all__ = [
+    "DATA",
+    "QUICK",
+    "ImageRecipe",
+    "ImageSet",
+    "TrainedImages",
+    "as_pictures",
+    "draw_images",
+    "image_set",
+    "judge_of",
+    "measure",
+    "null_images",
+    "train_images",
+    "trained_once",
+]
+
+
+class ImageSet(NamedTuple):
+    """Images in [-1, 1], divided once and for all; ``source`` says what they are."""
+
+    images: Tensor
+    labels: Tensor
+    held_out: Tensor
+    held_out_labels: Tensor
+    source: str
+
+
+def _digits8() -> tuple[Tensor, Tensor, int, str]:
+    try:
+        from sklearn.datasets import load_digits as load_small_digits
+    except ImportError as error:
+        raise InputError(
+            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
+        ) from error
+    data = load_small_digits()
+    images = torch.from_numpy(data.images).float() / 16.0
+    return images, torch.from_numpy(data.target).long(), 500, "scikit-learn's digits"
+
+
+def _mnist(side: int) -> tuple[Tensor, Tensor, int, str]:
+    # The 10,000 test images suffice here, and are what a machine without a
+    # network may have; they are divided into 8,000 and 2,000.
+    data = load_digits("test", generator=make_generator(0))
+    images = data.images
+    if side == 14:
+        images = nn.functional.avg_pool2d(images[:, None], 2)[:, 0]
+    return images, data.labels, 2000, data.source
+
+
+def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
+    data = load_faces(generator=make_generator(0))
+    images = nn.functional.avg_pool2d(data.images[:, None], 64 // side)[:, 0]
+    return images, data.labels, 80, data.source
+
+
+#: The sets that the rows know, by name.
+DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
+    "digits 8x8": _digits8,
+    "MNIST 14x14": lambda: _mnist(14),
+    "MNIST 28x28": lambda: _mnist(28),
+    "faces 32x32": lambda: _faces(32),
+}
+
+
+@cache
+def image_set(name: str) -> ImageSet:
+    """Load a set and divide it, always in the same way.
+
+    Raises
+    ------
+    InputError
+        If the set is unknown or not at hand.
+    """
+    check_choice("data", name, DATA)
+    images, labels, n_held_out, source = DATA[name]()
+    order = torch.randperm(len(images), generator=make_generator(0))
+    images, labels = 2 * images[order] - 1, labels[order]
+    return ImageSet(
+        images[n_held_out:],
+        labels[n_held_out:],
+        images[:n_held_out],
+        labels[:n_held_out],
+        source,
+    )
+
+
+@cache
+def judge_of(name: str) -> ImageJudge:
+    """Train the judge of a set: the same one for all rows, seed 0."""
+    data = image_set(name)
+    return train_image_judge(data.images, data.labels, generator=make_generator(0))
+
+
+@dataclass(frozen=True)
+class ImageRecipe:
+    r"""How an energy of images is learned.
+
+    Parameters
+    ----------
+    data
+        One of `DATA`.
+    objective
+        "recovery" or "score" (denoising score matching), for the same energy.
+    network
+        "perceptron", with ``hidden`` units in ``n_layers`` layers, or
+        "convolution", with ``hidden`` channels in ``n_layers`` blocks.
+    head
+        "denoiser", "signed" or "linear": see `ebmtut.energies.PerceptronEnergy`.
+    n_levels
+        T; a single one is the marginal likelihood, from white noise.
+    first_ratio, last_ratio
+        Noise over signal on level 0 and on level T, geometric between them.
+    n_chain_steps
+        K.
+    step_size
+        Of Langevin dynamics, in units of the level's noise.
+    adjusted
+        Whether a Metropolis test corrects the chains.
+    trust
+        Beyond this many roots of the number of pixels the gap of a row saturates
+        (`ebmtut.losses.saturated_gap`); 0 trusts every chain.
+    regulariser, clip_norm
+        Of the squared energies; the largest norm of the gradient.
+    n_steps, batch_size, learning_rate, n_warmup
+        Of Adam, with cosine decay; averaged weights with decay 0.999.
+    """
+
+    data: str = "digits 8x8"
+    objective: str = "recovery"
+    network: str = "perceptron"
+    head: str = "denoiser"
+    hidden: int = 128
+    n_layers: int = 3
+    n_levels: int = 6
+    first_ratio: float = 0.2
+    last_ratio: float = 10.0
+    n_chain_steps: int = 6
+    step_size: float = 0.7
+    adjusted: bool = False
+    trust: float = 10.0
+    regulariser: float = 0.0
+    clip_norm: float = 1e9
+    n_steps: int = 2000
+    batch_size: int = 64
+    learning_rate: float = 4e-3
+    n_warmup: int = 200
+
+    def __post_init__(self) -> None:
+        check_choice("data", self.data, DATA)
+        check_choice("objective", self.objective, ("recovery", "score"))
+        check_choice("network", self.network, ("perceptron", "convolution"))
+        for name in ("hidden", "n_layers", "n_levels", "n_steps", "batch_size"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        check_range("n_chain_steps", self.n_chain_steps, low=0, integer=True)
+        for name in ("step_size", "learning_rate", "clip_norm"):
+            check_range(name, getattr(self, name), low=0, include_low=False)
+        check_range("trust", self.trust, low=0)
+
+    @property
+    def noise(self) -> NoiseLevels:
+        """The forward chain."""
+        if self.n_levels == 1:
+            ratio = self.first_ratio
+            return NoiseLevels((1.0,), ratio / math.hypot(1, ratio))
+        return geometric_noise(self.n_levels, self.first_ratio, self.last_ratio)
+
+    @property
+    def chain(self) -> ConditionalChain:
+        """How the conditional laws are drawn from, in training and after it."""
+        noises = self.noise.noises[: self.n_levels]
+        return ConditionalChain(
+            self.n_chain_steps,
+            tuple(self.step_size * noise for noise in noises),
+            adjusted=self.adjusted,
+            start="noisy",
+        )
+
+    def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
+        """Make the network, its weights drawn from a seed."""
+        noises = self.noise.noises[: self.n_levels]
+        sizes: tuple[Any, ...] = (noises, self.hidden, self.n_layers, self.head)
+        generator = make_generator(seed)
+        if self.network == "perceptron":
+            return PerceptronEnergy(shape, *sizes, generator=generator)
+        return ConvEnergy(shape[0], *sizes, generator=generator)
+
+    def loss(self, n_pixels: int) -> DenoisingScoreMatching | RecoveryLikelihood:
+        """Return what is minimised."""
+        if self.objective == "score":
+            return DenoisingScoreMatching(self.noise)
+        return RecoveryLikelihood(
+            self.noise,
+            self.chain,
+            regulariser=self.regulariser,
+            trusted_gap=self.trust * math.sqrt(n_pixels) or None,
+            # The energies' gaps are of order one over the noise's variance.
+            weighted=tuple(s**2 for s in self.noise.noises[: self.n_levels]),
+        )
+
+
+#: What every quick row of the chapter's page learns, once for all of them.
+QUICK = ImageRecipe(n_steps=1500)
+
+
+class TrainedImages(NamedTuple):
+    """An energy with averaged weights, and what its training cost and told.
+
+    Attributes
+    ----------
+    energy
+        That of the last step where the alarm stopped the run.
+    seconds
+        Of the CPU, in the training alone.
+    stopped_at
+        The step at which the alarm stopped the run, or the number of steps.
+    message
+        What the alarm said, or "".
+    """
+
+    energy: nn.Module
+    seconds: float
+    stopped_at: int
+    message: str
+
+
+@cache
+def trained_once(recipe: ImageRecipe, seed: int) -> TrainedImages:
+    """Learn an energy, or remember it: rows of one recipe on a page share it."""
+    return train_images(recipe, seed)
+
+
+def train_images(
+    recipe: ImageRecipe,
+    seed: int,
+    checkpoint: Path | None = None,
+    on_step: Callable[[int, nn.Module], None] | None = None,
+) -> TrainedImages:
+    """Learn an energy; a run that the alarm stops is a result, too."""
+    data = image_set(recipe.data)
+    energy = recipe.energy(tuple(data.images.shape[1:]), seed)
+    loss = recipe.loss(data.images[0].numel())
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return data.images[torch.randint(len(data.images), (n,), generator=generator)]
+
+    config = TrainConfig(
+        recipe.n_steps,
+        recipe.batch_size,
+        recipe.learning_rate,
+        n_warmup=recipe.n_warmup,
+        ema_decay=0.999,
+        clip_norm=recipe.clip_norm,
+        precision="float32",
+    )
+    started = time.process_time()
+    stopped_at, message = recipe.n_steps, ""
+    averaged = energy
+    try:
+        averaged = train(
+            energy,
+            loss,
+            sample,
+            config,
+            generator=make_generator(seed + 1),
+            checkpoint=checkpoint,
+            identity={"recipe": str(recipe), "seed": seed},
+            on_step=on_step,
+            label="recovery likelihood",
+        ).energy
+    except DivergenceError as error:
+        stopped_at, message = error.step, str(error)
+    return TrainedImages(averaged, time.process_time() - started, stopped_at, message)
+
+
+def draw_images(
+    energy: nn.Module, recipe: ImageRecipe, n: int, *, generator: torch.Generator
+) -> Tensor:
+    """Draw images of all levels, clean ones first: (T + 2, n, side, side)."""
+    shape = image_set(recipe.data).images.shape[1:]
+    start = normal(torch.empty(n, *shape), generator=generator)
+    levels = progressive_samples(
+        energy, recipe.noise, start, recipe.chain, generator=generator
+    )
+    clean = denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
+    return torch.cat([clean[None], levels])
+
+
+def null_images(
+    data: ImageSet, n: int, *, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Images that no model has learned: held-out data and two fits by moments."""
+    flat = data.images.flatten(1)
+    centered = flat - flat.mean(0)
+    mixed = torch.randn(n, len(flat), generator=generator) @ centered
+    gaussian = flat.mean(0) + mixed / math.sqrt(len(flat) - 1)
+    rows = torch.randint(len(flat), (n, flat.shape[1]), generator=generator)
+    shape = (n, *data.images.shape[1:])
+    return {
+        "held-out data": data.held_out[:n],
+        "Gaussian fit": gaussian.clamp(-1, 1).reshape(shape),
+        "independent pixels": flat.gather(0, rows).reshape(shape),
+    }
+
+
+def measure(images: Tensor, name: str) -> dict[str, float]:
+    """Judge images of a set: all numbers of the tables."""
+    data, judge = image_set(name), judge_of(name)
+    if not bool(torch.isfinite(images).all()):
+        return {"distance": math.nan}
+    features, reference = judge.features(images), judge.features(data.images)
+    probabilities = judge.probabilities(images)
+    shares = torch.bincount(
+        probabilities.argmax(1), minlength=probabilities.shape[1]
+    ) / len(images)
+    held_out = nearest_neighbors(data.held_out, data.images).distance.median()
+    nearest = nearest_neighbors(images, data.images).distance.median()
+    inside = precision_recall(reference, features)
+    return {
+        "distance": frechet_distance(reference, features),
+        "class score": class_score(probabilities),
+        "confidence": float(probabilities.amax(1).mean()),
+        "rarest class": float(shares.min()),
+        "commonest class": float(shares.max()),
+        "precision": inside.precision,
+        "recall": inside.recall,
+        "nearest": float(nearest / held_out),
+    }
+
+
+def as_pictures(images: Tensor) -> np.ndarray:
+    """Pixels from 0 to 1, for figures."""
+    return ((images + 1) / 2).clamp(0, 1).numpy()

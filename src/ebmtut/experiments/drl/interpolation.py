@@ -1,0 +1,141 @@
+"""Row drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_range
+from ebmtut.experiments.drl.images import (
+    QUICK,
+    ImageRecipe,
+    as_pictures,
+    image_set,
+    measure,
+    train_images,
+    trained_once,
+)
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import image_grid, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.samplers import denoised, interpolate
+
+__all__ = ["EXPERIMENT", "InterpolationConfig"]
+
+
+@dataclass(frozen=True)
+class InterpolationConfig:
+    """What is learned, and how many arcs are drawn.
+
+    Parameters
+    ----------
+    recipe
+        Of the energy.
+    n_arcs, n_points
+        Pairs of runs; images on each arc, its ends included.
+    """
+
+    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    n_arcs: int = 200
+    n_points: int = 9
+
+    def __post_init__(self) -> None:
+        check_range("n_arcs", self.n_arcs, low=4, integer=True)
+        check_range("n_points", self.n_points, low=3, integer=True)
+
+
+def interpolation_job(
+    config: InterpolationConfig, seed: int, checkpoint: Path | None = None
+) -> Outcome:
+    """Draw arcs of images, and blends of their ends, pixel by pixel, beside them."""
+    recipe = config.recipe
+    trained = (
+        trained_once(recipe, seed)
+        if checkpoint is None
+        else train_images(recipe, seed, checkpoint)
+    )
+    noise = recipe.noise
+    like = torch.empty(config.n_arcs, *image_set(recipe.data).images.shape[1:])
+    arcs = interpolate(
+        trained.energy,
+        noise,
+        like,
+        recipe.chain,
+        config.n_points,
+        generators=(make_generator(seed + 2), make_generator(seed + 3)),
+    )
+    arcs = torch.stack([denoised(trained.energy, noise, x).clamp(-1, 1) for x in arcs])
+    share = torch.linspace(0, 1, config.n_points)[:, None, None, None]
+    blends = (1 - share) * arcs[0] + share * arcs[-1]
+    rows = {
+        name: [measure(images, recipe.data) for images in both]
+        for name, both in (("arc", arcs), ("blend", blends))
+    }
+    # One energy, every number at every point of the arc: no table of seeds.
+    scalars = {
+        name: {metric: [row[metric] for row in found] for metric in found[0]}
+        for name, found in rows.items()
+    }
+    return Outcome(
+        scalars,
+        {
+            "arcs": np.stack([as_pictures(x[:8]) for x in arcs], 1),
+            "blends": np.stack([as_pictures(x[:2]) for x in blends], 1),
+        },
+    )
+
+
+def draw_interpolation(result: Result) -> Figure:
+    """Show arcs, a row each, and below them blends of the ends of the first two."""
+    arcs, blends = result.arrays["arcs"][:6], result.arrays["blends"]
+    n_points = arcs.shape[1]
+    figure, (upper, lower) = plt.subplots(
+        2,
+        1,
+        figsize=panel_size(1, 1, aspect=0.95, title=0.5),
+        height_ratios=[len(arcs), len(blends)],
+    )
+    image_grid(upper, arcs.reshape(-1, *arcs.shape[2:]), n_points, vmin=0, vmax=1)
+    image_grid(lower, blends.reshape(-1, *blends.shape[2:]), n_points, vmin=0, vmax=1)
+    upper.set_title("along arcs of the noise", loc="left")
+    lower.set_title("first two rows, their ends blended pixel by pixel", loc="left")
+    return figure
+
+
+def check_interpolation(result: Result) -> list[Verdict]:
+    """Ask that the middle of an arc is an image, where a blend is none."""
+    middle = result.config["n_points"] // 2
+    arc, blend = result.scalars["arc"], result.scalars["blend"]
+    ratio = arc["distance"][middle] / blend["distance"][middle]
+    return [
+        claim("middle: distance of arcs over that of blends", ratio, "at most", 0.5),
+        claim("middle: confidence", arc["confidence"][middle], "at least", 0.85),
+    ]
+
+
+def blended(result: Result) -> Result:
+    """Return the row with blends of pixels in place of arcs of noise."""
+    return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
+
+
+EXPERIMENT = Experiment(
+    id="drl/interpolation",
+    title="Images between images",
+    presets={
+        "quick": InterpolationConfig(QUICK),
+        "full": InterpolationConfig(ImageRecipe(n_steps=6000)),
+    },
+    job=interpolation_job,
+    figure=draw_interpolation,
+    check=check_interpolation,
+    null=blended,
+    parallel=False,
+)

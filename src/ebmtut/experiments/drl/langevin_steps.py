@@ -1,0 +1,131 @@
+"""Row drl/langevin-steps (Figure 9): quality over training for several K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from torch import nn
+
+from ebmtut.checks import check_range
+from ebmtut.experiments.drl.images import (
+    ImageRecipe,
+    draw_images,
+    measure,
+    train_images,
+)
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.plotting import OKABE_ITO, figure_size, mean_band
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "StepsConfig"]
+
+
+@dataclass(frozen=True)
+class StepsConfig:
+    """Numbers of Langevin steps, and how often a run is looked at.
+
+    Parameters
+    ----------
+    recipe
+        Of all runs but for K.
+    n_chain_steps
+        The values of K.
+    n_looks
+        Measurements of a run, equally far apart.
+    n_samples, n_seeds
+        Judged at each look; trainings.
+    """
+
+    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    n_chain_steps: tuple[int, ...] = (1, 3, 6, 12)
+    n_looks: int = 4
+    n_samples: int = 500
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        for n in self.n_chain_steps:
+            check_range("n_chain_steps", n, low=1, integer=True)
+        check_range("n_looks", self.n_looks, low=1, integer=True)
+        check_range("n_samples", self.n_samples, low=4, integer=True)
+
+
+def steps_job(recipe: ImageRecipe, n_looks: int, n_samples: int, seed: int) -> Outcome:
+    """Learn, and measure the averaged energy on the way."""
+    looks = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
+    distances = np.full(n_looks, np.nan)
+
+    def look(step: int, averaged: nn.Module) -> None:
+        for k in np.flatnonzero(looks == step + 1):
+            drawn = draw_images(
+                averaged, recipe, n_samples, generator=make_generator(seed + 2)
+            )
+            distances[k] = measure(drawn[0], recipe.data)["distance"]
+
+    trained = train_images(recipe, seed, on_step=look)
+    return Outcome(
+        {"distance": float(distances[-1]), "steps": trained.stopped_at},
+        {"looks": looks, "distances": distances},
+    )
+
+
+def cells(config: StepsConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every K."""
+    return {
+        (f"K = {n}",): {
+            "recipe": replace(config.recipe, n_chain_steps=n),
+            "n_looks": config.n_looks,
+            "n_samples": config.n_samples,
+        }
+        for n in config.n_chain_steps
+    }
+
+
+def draw_steps(result: Result) -> Figure:
+    """Draw the distance over training, a line for each K."""
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    colors = [OKABE_ITO[c] for c in ("vermillion", "orange", "blue", "green", "purple")]
+    for name, color in zip(result.scalars["table"], colors, strict=False):
+        looks = result.arrays[f"looks/{name}"][0]
+        runs = result.arrays[f"distances/{name}"]
+        mean_band(ax, looks, runs, color=color, marker="o", label=name)
+    ax.set(xlabel="training steps", ylabel="distance from data", yscale="log")
+    ax.legend()
+    return figure
+
+
+def check_steps(result: Result) -> list[Verdict]:
+    """Ask that too few steps cost quality."""
+    rows = result.scalars["table"]
+    if not {"K = 1", "K = 6"} <= set(rows):
+        return []
+    few, stderr = mean_and_stderr(rows["K = 1"]["distance"])
+    base, _ = mean_and_stderr(rows["K = 6"]["distance"])
+    n_seeds = len(rows["K = 1"]["distance"])
+    label = "K = 1: distance over that of K = 6"
+    error = None if stderr is None else stderr / base
+    return [claim(label, few / base, "at least", 1.5, stderr=error, n_seeds=n_seeds)]
+
+
+EXPERIMENT = Experiment(
+    id="drl/langevin-steps",
+    title="Quality over the Langevin steps",
+    presets={
+        "quick": StepsConfig(ImageRecipe(n_steps=600), (1, 6), n_looks=3),
+        "full": StepsConfig(n_seeds=2),
+    },
+    cells=cells,
+    job=steps_job,
+    arrays={"*": "{name}/{cell}"},
+    stack=True,
+    figure=draw_steps,
+    check=check_steps,
+    parallel=False,
+)

@@ -1,0 +1,153 @@
+"""Row drl/likelihood (Table 4): bits per pixel of level 0, beside known laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.checks import check_range
+from ebmtut.energies import at_level
+from ebmtut.experiments.drl.images import (
+    QUICK,
+    ImageRecipe,
+    ImageSet,
+    draw_images,
+    image_set,
+    train_images,
+    trained_once,
+)
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.metrics import log_partition_chain
+from ebmtut.plotting import OKABE_ITO, figure_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "LikelihoodConfig"]
+
+
+@dataclass(frozen=True)
+class LikelihoodConfig:
+    """What is learned, and the samples behind log Z.
+
+    Parameters
+    ----------
+    recipe
+        Of the energy.
+    n_samples
+        Of the largest estimate; smaller ones take the first of them.
+    """
+
+    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    n_samples: int = 2000
+
+    def __post_init__(self) -> None:
+        check_range("n_samples", self.n_samples, low=16, integer=True)
+
+
+def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, float]:
+    """Nats of noisy held-out images under laws whose density is known exactly."""
+    signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
+    points = signal * data.images.flatten(1).double()
+    x, n = noisy.flatten(1).double(), points.shape[1]
+    identity = torch.eye(n, dtype=torch.float64)
+    gaussian = torch.distributions.MultivariateNormal(
+        points.mean(0), torch.cov(points.T) + noise**2 * identity
+    )
+    # The training images with their noise: a mixture of as many Gaussians.
+    squares = torch.cdist(x, points).square() / (2 * noise**2)
+    mixture = torch.logsumexp(-squares, 1) - math.log(len(points))
+    mixture = mixture - n / 2 * math.log(2 * math.pi * noise**2)
+    return {
+        "Gaussian fit": float(-gaussian.log_prob(x).mean()),
+        "noisy training images": float(-mixture.mean()),
+    }
+
+
+def likelihood_job(
+    config: LikelihoodConfig, seed: int, checkpoint: Path | None = None
+) -> Outcome:
+    """Estimate log Z from more and more samples, and judge held-out images."""
+    recipe = config.recipe
+    trained = (
+        trained_once(recipe, seed)
+        if checkpoint is None
+        else train_images(recipe, seed, checkpoint)
+    )
+    drawn = draw_images(
+        trained.energy, recipe, config.n_samples, generator=make_generator(seed + 2)
+    )[1:]
+    data = image_set(recipe.data)
+    zeros = torch.zeros(len(data.held_out), dtype=torch.long)
+    noisy = recipe.noise.perturb(
+        data.held_out, zeros, generator=make_generator(seed + 3)
+    )
+    with torch.no_grad():
+        energy = float(at_level(trained.energy, 0)(noisy).double().mean())
+    counts = [n for n in 16 * 4 ** np.arange(10) if n < config.n_samples]
+    counts = [*map(int, counts), config.n_samples]
+    found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
+    bits = data.images[0].numel() * math.log(2)
+    laws = known_laws(data, recipe, noisy)
+    # One energy, its estimate at growing numbers of samples: no table of seeds.
+    return Outcome(
+        {
+            "energy": energy,
+            "bits": {
+                "recovery likelihood": (energy + found[-1].levels[0].value) / bits,
+                **{name: nats / bits for name, nats in laws.items()},
+            },
+            "effective": found[-1].effective,
+        },
+        {
+            "counts": np.array(counts),
+            "log Z": np.array([f.levels[0].value for f in found]),
+            "stderr": np.array([f.levels[0].stderr for f in found]),
+        },
+    )
+
+
+def draw_likelihood(result: Result) -> Figure:
+    """Draw the estimate over the samples, and the bits that follow from it."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=figure_size("wide"))
+    counts, value = result.arrays["counts"], result.arrays["log Z"]
+    left.errorbar(counts, value, result.arrays["stderr"], marker="o", capsize=2)
+    left.set(xscale="log", xlabel="samples", ylabel="log Z of level 0, from below")
+    bits = result.scalars["bits"]
+    names = list(bits)[::-1]
+    right.barh(range(len(names)), [bits[n] for n in names], color=OKABE_ITO["blue"])
+    right.set_yticks(range(len(names)), names)
+    right.set_xlabel("bits per pixel, held-out, level 0")
+    right.axvline(0, color="black", lw=0.8)
+    return figure
+
+
+def check_likelihood(result: Result) -> list[Verdict]:
+    """Ask that the ratios rest on more than a few samples.
+
+    No claim on the bits themselves: the bound on log Z errs in the energy's favour.
+    """
+    smallest = min(result.scalars["effective"])
+    return [claim("smallest effective share of samples", smallest, "at least", 0.01)]
+
+
+EXPERIMENT = Experiment(
+    id="drl/likelihood",
+    title="Bits per pixel",
+    presets={
+        "quick": LikelihoodConfig(QUICK, n_samples=1000),
+        "full": LikelihoodConfig(ImageRecipe(n_steps=6000), n_samples=10_000),
+    },
+    job=likelihood_job,
+    figure=draw_likelihood,
+    check=check_likelihood,
+    parallel=False,
+)

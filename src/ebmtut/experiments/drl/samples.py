@@ -1,0 +1,148 @@
+"""Row drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_range
+from ebmtut.experiments.drl.images import (
+    QUICK,
+    ImageRecipe,
+    as_pictures,
+    draw_images,
+    image_set,
+    measure,
+    train_images,
+    trained_once,
+)
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.metrics import nearest_neighbors
+from ebmtut.plotting import image_grid, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT", "SamplesConfig"]
+
+
+@dataclass(frozen=True)
+class SamplesConfig:
+    """Which sets are learned, each by its recipe."""
+
+    recipes: tuple[ImageRecipe, ...] = field(default_factory=lambda: (ImageRecipe(),))
+    n_samples: int = 500
+    n_seeds: int = 1
+
+    def __post_init__(self) -> None:
+        check_range("n_samples", self.n_samples, low=64, integer=True)
+        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+
+
+def samples_job(
+    recipe: ImageRecipe, n_samples: int, seed: int, checkpoint: Path | None = None
+) -> Outcome:
+    """Learn, draw through all levels, and find each sample's nearest datum."""
+    trained = (
+        trained_once(recipe, seed)
+        if checkpoint is None
+        else train_images(recipe, seed, checkpoint)
+    )
+    found = {"seconds": trained.seconds, "steps": trained.stopped_at}
+    if trained.message:
+        return Outcome(found)
+    drawn = draw_images(
+        trained.energy, recipe, n_samples, generator=make_generator(seed + 2)
+    )
+    data = image_set(recipe.data).images
+    nearest = data[nearest_neighbors(drawn[0, :16], data).place]
+    return Outcome(
+        found | measure(drawn[0], recipe.data),
+        {
+            "levels": np.stack([as_pictures(level[:16]) for level in drawn]),
+            "samples": as_pictures(drawn[0, :64]),
+            "nearest": as_pictures(nearest),
+        },
+    )
+
+
+def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every set."""
+    return {
+        (recipe.data,): {"recipe": recipe, "n_samples": config.n_samples}
+        for recipe in config.recipes
+    }
+
+
+def draw_samples(result: Result) -> Figure:
+    """Show samples on their way down the levels, and the nearest data below."""
+    names = [recipe["data"] for recipe in result.config["recipes"]]
+    names = [name for name in names if f"levels/{name}" in result.arrays]
+    n_rows = [len(result.arrays[f"levels/{name}"]) + 1 for name in names]
+    figure, axes = plt.subplots(
+        sum(n_rows), 1, figsize=panel_size(sum(n_rows), 1, aspect=0.066, title=0.02)
+    )
+    place = 0
+    for name in names:
+        levels = result.arrays[f"levels/{name}"]
+        rows = [
+            ("white noise", levels[-1]),
+            *((f"level {t}", levels[t + 1]) for t in reversed(range(len(levels) - 2))),
+            ("denoised", levels[0]),
+            ("nearest datum", result.arrays[f"nearest/{name}"]),
+        ]
+        for label, images in rows:
+            ax = axes[place]
+            image_grid(ax, images, 16, vmin=0, vmax=1)
+            ax.text(-0.01, 0.5, label, ha="right", va="center", fontsize=8,
+                    transform=ax.transAxes)  # fmt: skip
+            place += 1
+    return figure
+
+
+def check_samples(result: Result) -> list[Verdict]:
+    """Ask for ten classes, told with confidence, and no copies."""
+    verdicts = []
+    for name, row in result.scalars["table"].items():
+        if "confidence" not in row:
+            verdicts.append(claim(f"{name}: confidence", None, "at least", 0.9))
+            continue
+        n_seeds = len(row["confidence"])
+        for metric, rule, target in (
+            ("confidence", "at least", 0.9),
+            ("rarest class", "at least", 0.04),
+            ("commonest class", "at most", 0.2),
+            ("nearest", "at least", 0.5),
+        ):
+            mean, stderr = mean_and_stderr(row[metric])
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
+            verdicts.append(claim(f"{name}: {metric}", mean, rule, target, **of))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="drl/samples",
+    title="Images from white noise",
+    presets={
+        "quick": SamplesConfig((QUICK,)),
+        "full": SamplesConfig(
+            (
+                replace(QUICK, n_steps=6000),
+                ImageRecipe("MNIST 14x14", hidden=256, n_steps=6000),
+            )
+        ),
+    },
+    cells=cells,
+    job=samples_job,
+    arrays={"*": "{name}/{cell}"},
+    figure=draw_samples,
+    check=check_samples,
+    parallel=False,
+)

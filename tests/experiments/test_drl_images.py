@@ -1,0 +1,143 @@
+"""The image rows: one recipe, a judge, and results that figures and claims can read."""
+
+import math
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.drl.ablation import SETTINGS, VARIANTS
+from ebmtut.experiments.drl.images import (
+    QUICK,
+    ImageRecipe,
+    draw_images,
+    image_set,
+    judge_of,
+    measure,
+    null_images,
+    train_images,
+)
+from ebmtut.random import make_generator
+
+pytest.importorskip("sklearn")
+
+TINY = ImageRecipe(n_steps=6, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
+SMALL = {
+    "drl/samples": {"recipes": (TINY,), "n_samples": 64},
+    "drl/fid": {
+        "recipe": TINY,
+        "steps": (("recovery likelihood", 6), ("score matching", 6)),
+        "n_samples": 64,
+    },
+    "drl/ablation": {
+        "recipe": TINY,
+        "settings": ("T1 K36", "T100 K0", "T100 K0 DSM", "T6 K2", "T6 K6"),
+        "variants": ("signed head", "denoiser, saturated, ten times as long"),
+        "n_samples": 16,
+    },
+    "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
+    "drl/interpolation": {"recipe": TINY, "n_arcs": 16, "n_points": 3},
+    "drl/inpainting": {"recipe": TINY, "n_images": 16},
+    "drl/likelihood": {"recipe": TINY, "n_samples": 64},
+    "drl/architectures": {"names": ("cifar10", "lsun_church128")},
+}
+
+
+@pytest.mark.parametrize("id", SMALL)
+def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
+    experiment = get_experiment(id)
+    result = experiment.run("quick", **SMALL[id])
+    assert result.scale == "quick"
+    figure = experiment.figure(result)
+    assert figure.axes
+    plt.close(figure)
+    for verdict in experiment.check(result):
+        assert verdict.verdict in ("match", "miss", "not comparable")
+        assert verdict.verdict != "match" or verdict.ours is not None
+
+
+def test_the_seed_repeats_and_another_differs() -> None:
+    energies = [train_images(TINY, seed).energy for seed in (0, 0, 1)]
+    drawn = [
+        draw_images(energy, TINY, 3, generator=make_generator(5))
+        for energy in energies
+    ]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert drawn[0].shape == (TINY.n_levels + 2, 3, 8, 8)
+    assert float(drawn[0][0].abs().max()) <= 1
+
+
+def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
+    data = image_set("digits 8x8")
+    assert (len(data.images), len(data.held_out)) == (1297, 500)
+    assert float(data.images.min()) == -1 and float(data.images.max()) == 1
+    apart = torch.cdist(data.held_out.flatten(1), data.images.flatten(1))
+    assert float(apart.min()) > 0
+
+
+def test_the_judge_orders_the_null_rows() -> None:
+    data, judge = image_set("digits 8x8"), judge_of("digits 8x8")
+    told = judge.probabilities(data.held_out).argmax(1)
+    assert float((told == data.held_out_labels).double().mean()) >= 0.98
+    rows = null_images(data, 500, generator=make_generator(0))
+    found = {name: measure(images, "digits 8x8") for name, images in rows.items()}
+    held, gauss, independent = (row["distance"] for row in found.values())
+    assert 4 * held < gauss < independent
+    # The training images themselves: nothing nearer.
+    same = measure(data.images, "digits 8x8")
+    assert same["distance"] == pytest.approx(0.0, abs=1e-6)
+    assert (same["precision"], same["recall"], same["nearest"]) == (1.0, 1.0, 0.0)
+
+
+def test_the_gaussian_fit_has_the_data_s_moments() -> None:
+    data = image_set("digits 8x8")
+    n = 40_000
+    wide = data._replace(images=0.05 * data.images)  # nothing is clipped
+    made = null_images(wide, n, generator=make_generator(0))["Gaussian fit"]
+    flat, truth = made.flatten(1), wide.images.flatten(1)
+    spread = truth.std(0)
+    error = (flat.mean(0) - truth.mean(0)).abs()
+    assert bool((error <= 5 * spread / math.sqrt(n) + 1e-6).all())
+    ratio = flat.var(0)[spread > 1e-3] / truth.var(0)[spread > 1e-3]
+    # A variance has a relative standard error of the root of 2 / n.
+    assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / n) + 1e-6
+
+
+def test_an_alarm_is_a_result_and_not_an_error() -> None:
+    # A rate at which no energy survives.
+    hot = replace(TINY, head="signed", trust=0.0, learning_rate=1.0, n_steps=200)
+    stopped = train_images(hot, 0)
+    assert 0 <= stopped.stopped_at < 200
+    assert "gap" in stopped.message or "diverged" in stopped.message
+
+
+def test_every_setting_and_variant_is_a_recipe() -> None:
+    for changes in (*SETTINGS.values(), *VARIANTS.values()):
+        recipe = replace(ImageRecipe(), **changes)
+        noises = recipe.noise.noises
+        assert len(recipe.chain.step_sizes(recipe.noise)) == recipe.n_levels
+        assert noises[0] == pytest.approx(0.2 / math.hypot(1, 0.2))
+    assert QUICK.n_steps <= 1500
+    assert np.isclose(ImageRecipe().noise.noises[-1], 10 / math.hypot(1, 10))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": "digits"},
+        {"objective": "likelihood"},
+        {"network": "transformer"},
+        {"n_steps": 0},
+        {"trust": -1.0},
+        {"learning_rate": 0.0},
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(changes) -> None:
+    with pytest.raises(InputError) as refused:
+        ImageRecipe(**changes)
+    assert "\n" not in str(refused.value)
