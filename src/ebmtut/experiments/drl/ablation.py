@@ -101,9 +101,12 @@ def cells(config: AblationConfig) -> Mapping[Names, Mapping[str, Any]]:
             recipe = replace(recipe, n_steps=longer)
         return {"recipe": recipe, "n_samples": config.n_samples}
 
-    settings = {("settings", s): arguments(SETTINGS[s]) for s in config.settings}
-    variants = {("variants", v): arguments(VARIANTS[v]) for v in config.variants}
-    return settings | variants
+    named: dict[Names, dict[str, Any]] = {}
+    for name in config.settings:
+        named["settings", name] = arguments(SETTINGS[name])
+    for name in config.variants:
+        named["variants", name] = arguments(VARIANTS[name])
+    return named
 
 
 def draw_ablation(result: Result) -> Figure:
@@ -145,10 +148,10 @@ def check_ablation(result: Result) -> list[Verdict]:
     verdicts = []
     settings = table.get("settings", {})
     for name, row in settings.items():
-        mean, stderr = mean_and_stderr(row.get("distance", [math.nan]))
+        distance, stderr = mean_and_stderr(row.get("distance", [math.nan]))
         verdicts.append(
             compare(
-                "drl/ablation", "FID", "DRL", _PRINTED[name], mean,
+                "drl/ablation", "FID", "DRL", _PRINTED[name], distance,
                 stderr=stderr, n_seeds=len(row["steps"]), excuse=_EXCUSE,
             )
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -155,12 +155,13 @@ def check_fid(result: Result) -> list[Verdict]:
     for name in result.config["data"]:
         row = table["recovery likelihood"][name]
         n_seeds = len(row["distance"])
-        for metric, rule, target in (
+        bounds: tuple[tuple[str, Literal["at least", "at most"], float], ...] = (
             ("distance", "at most", null["Gaussian fit"][name]["distance"] / 4),
             ("confidence", "at least", 0.9),
             ("rarest class", "at least", 0.04),
             ("commonest class", "at most", 0.2),
-        ):
+        )
+        for metric, rule, target in bounds:
             mean, stderr = mean_and_stderr(row[metric])
             label = f"{name}: {metric}"
             verdicts.append(

@@ -92,8 +92,8 @@ def likelihood_job(
     )
     with torch.no_grad():
         energy = float(at_level(trained.energy, 0)(noisy).double().mean())
-    counts = [n for n in 16 * 4 ** np.arange(10) if n < config.n_samples]
-    counts = [*map(int, counts), config.n_samples]
+    counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
+    counts.append(config.n_samples)
     found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
     bits = data.images[0].numel() * math.log(2)
     laws = known_laws(data, recipe, noisy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -115,12 +115,13 @@ def check_samples(result: Result) -> list[Verdict]:
             verdicts.append(claim(f"{name}: confidence", None, "at least", 0.9))
             continue
         n_seeds = len(row["confidence"])
-        for metric, rule, target in (
+        bounds: tuple[tuple[str, Literal["at least", "at most"], float], ...] = (
             ("confidence", "at least", 0.9),
             ("rarest class", "at least", 0.04),
             ("commonest class", "at most", 0.2),
             ("nearest", "at least", 0.5),
-        ):
+        )
+        for metric, rule, target in bounds:
             mean, stderr = mean_and_stderr(row[metric])
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
             verdicts.append(claim(f"{name}: {metric}", mean, rule, target, **of))
