@@ -129,7 +129,7 @@ def draw_table(result: Result, n_images: int = 16) -> Figure:
     figure, axes = plt.subplots(
         len(rows),
         len(names),
-        figsize=panel_size(len(rows), len(names), aspect=0.16),
+        figsize=panel_size(len(rows), len(names), aspect=0.07),
         squeeze=False,
     )
     for k, row in enumerate(rows):
