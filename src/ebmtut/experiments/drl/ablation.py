@@ -167,7 +167,7 @@ def check_ablation(result: Result) -> list[Verdict]:
             verdicts.append(claim(label, ratio, "at least", 1.0))
     lives = table.get("variants", {})
     for name, row in lives.items():
-        if name == LONG or "saturated" in name and "long" not in name:
+        if name == LONG or ("saturated" in name and "long" not in name):
             lived = np.isfinite(row.get("distance", [math.nan] * len(row["steps"])))
             label = f"{name}: share of runs that live"
             share, n_seeds = float(np.mean(lived)), len(lived)
