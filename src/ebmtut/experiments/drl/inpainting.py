@@ -107,13 +107,11 @@ def draw_inpainting(result: Result) -> Figure:
 
 
 def check_inpainting(result: Result) -> list[Verdict]:
-    """Ask that completions are images, unlike the mean, and leave the known alone."""
+    """Ask that completions are images, unlike the mean."""
     rows = result.scalars["rows"]
     ratio = rows["inpainted 1"]["distance"] / rows["mean"]["distance"]
-    changed = rows["inpainted 1"]["changed"]
     return [
         claim("distance over that of the mean", ratio, "at most", 0.5),
-        claim("known pixels changed by", changed, "at most", 0.0),
     ]
 
 
