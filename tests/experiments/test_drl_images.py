@@ -63,8 +63,7 @@ def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
 def test_the_seed_repeats_and_another_differs() -> None:
     energies = [train_images(TINY, seed).energy for seed in (0, 0, 1)]
     drawn = [
-        draw_images(energy, TINY, 3, generator=make_generator(5))
-        for energy in energies
+        draw_images(energy, TINY, 3, generator=make_generator(5)) for energy in energies
     ]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
