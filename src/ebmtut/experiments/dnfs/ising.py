@@ -1,0 +1,138 @@
+"""Row dnfs/ising (Figures 5 and 15): sampling the 10x10 Ising model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.dnfs.lattices import (
+    CRITICAL,
+    LatticeConfig,
+    cells,
+    exact_answers,
+    lattice_job,
+    seeds_of,
+)
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT"]
+
+# What we ask of our recipe: ESS and the error of log Z, of every seed.
+TARGETS = {
+    "quick": {"10x10, 0.1": (0.99, 0.01), "4x4, critical": (0.98, 0.02)},
+    "full": {"10x10, 0.1": (0.999, 0.005), "10x10, critical": (0.99, 0.005)},
+}
+
+_COLORS = {
+    "ours": COLORS["DNFS"],
+    "paper, leConv": COLORS["LEAPS"],
+    "untrained": COLORS["null"],
+    "AIS": COLORS["Gibbs"],
+    "SMC": COLORS["DMALA"],
+}
+
+
+def draw_histograms(result: Result) -> Figure:
+    """Draw the energies that each method meets, unweighted, on each lattice."""
+    table = result.scalars["table"]
+    columns = list(next(iter(table.values())))
+    figure, axes = plt.subplots(
+        1, len(columns), figsize=panel_size(1, len(columns), aspect=0.8), squeeze=False
+    )
+    for ax, column in zip(axes[0], columns, strict=True):
+        long = result.arrays[f"long Gibbs/{column}"]
+        found = {m: result.arrays[f"energies/{m}/{column}"] for m in table}
+        low = min(float(np.quantile(e, 0.002)) for e in (long, *found.values()))
+        high = max(float(np.quantile(e, 0.998)) for e in (long, *found.values()))
+        bins = np.linspace(low, high, 31)
+        ax.hist(long, bins, density=True, color="#DDDDDD", label="long Gibbs")
+        for method, energies in found.items():
+            ax.hist(
+                energies,
+                bins,
+                density=True,
+                histtype="step",
+                color=_COLORS.get(method),
+                lw=1.6 if method == "ours" else 1.1,
+                label=method,
+            )
+        exact = result.scalars["exact"][column]["energy"]
+        ax.axvline(exact, color=COLORS["exact"], lw=1, ls="--")
+        ax.set(title=column, xlabel="energy (dashed: exact mean)", yticks=[])
+    axes[0][0].set_ylabel("density")
+    axes[0][0].legend(fontsize=7)
+    return figure
+
+
+def check_ising(result: Result) -> list[Verdict]:
+    """Our recipe in every seed: ESS, and the error of log Z beside it.
+
+    The nulls must fail what is claimed: an ESS that AIS or the untrained
+    network reaches too is nothing that training has won.
+    """
+    verdicts = []
+    table = result.scalars["table"]
+    for column, (ess, error) in TARGETS.get(result.scale, {}).items():
+        cell = table["ours"].get(column)
+        if cell is None:
+            continue
+        of: dict[str, Any] = {"n_seeds": len(cell["ESS"])}
+        worst = min(cell["ESS"])
+        name = f"ours, {column}: smallest ESS of the seeds, continuous time"
+        verdicts.append(claim(name, worst, "at least", ess, **of))
+        errors = [abs(v) for v in cell["log Z error"]]
+        name = f"ours, {column}: largest |error of log Z| of the seeds"
+        verdicts.append(claim(name, max(errors), "at most", error, **of))
+        exact = result.scalars["exact"][column]["energy"]
+        mean, stderr = mean_and_stderr(cell["weighted energy"])
+        name = f"ours, {column}: relative error of the weighted mean energy"
+        off = abs(mean - exact) / abs(exact)
+        share = None if stderr is None else stderr / abs(exact)
+        verdicts.append(claim(name, off, "at most", 0.01, stderr=share, **of))
+        nulls = [
+            max(v for v in table[m][column]["ESS"] if math.isfinite(v))
+            for m in ("untrained", "AIS")
+            if m in table
+        ]
+        name = f"{column}: best ESS of a null of as many evaluations"
+        verdicts.append(claim(name, max(nulls), "at most", min(worst, ess)))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="dnfs/ising",
+    title="Sampling the 10x10 Ising model",
+    presets={
+        "quick": LatticeConfig(
+            problems=((10, 0.1, 700), (4, CRITICAL, 700)),
+            n_seeds=1,
+            n_samples=1000,
+            n_chain_samples=200,
+        ),
+        "full": LatticeConfig(
+            problems=((10, 0.1, 800), (10, CRITICAL, 4000)),
+            methods=("ours", "paper, leConv", "untrained", "AIS", "SMC"),
+        ),
+        "paper": LatticeConfig(
+            problems=((10, 0.1, 100_000),),
+            methods=("ours", "paper, leTF", "LEAPS, leConv", "untrained", "AIS"),
+            width=128,
+            learning_rate=1e-3,
+            n_samples=5000,
+        ),
+    },
+    cells=cells,
+    job=lattice_job,
+    n_seeds=seeds_of,
+    arrays={"*": "{name}/{cell}"},
+    extras=exact_answers,
+    figure=draw_histograms,
+    check=check_ising,
+)
