@@ -7,6 +7,12 @@ except ImportError as error:
         "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
     ) from error
 
+from ebmtut.widgets.flow_explorer import (
+    FlowExplorer,
+    TrainedFlow,
+    flow_explorer,
+    flow_picture,
+)
 from ebmtut.widgets.landscape_explorer import LandscapeExplorer, landscape_explorer
 from ebmtut.widgets.landscape_pixels import (
     PackedLandscapes,
@@ -33,16 +39,20 @@ from ebmtut.widgets.transport_picture import transport_picture
 __all__ = [
     "SMALL_GRAPHS",
     "TWO_LAWS",
+    "FlowExplorer",
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
     "RecoveryExplorer",
     "SmallGraph",
+    "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
     "decode_landscape",
     "draw_laws",
     "encode_landscape",
+    "flow_explorer",
+    "flow_picture",
     "landscape_explorer",
     "message_explorer",
     "message_picture",

@@ -42,13 +42,17 @@ _COLORS = {
 def draw_histograms(result: Result) -> Figure:
     """Draw the energies that each method meets, unweighted, on each lattice."""
     table = result.scalars["table"]
-    columns = list(next(iter(table.values())))
+    columns = list(table["ours"])
     figure, axes = plt.subplots(
         1, len(columns), figsize=panel_size(1, len(columns), aspect=0.8), squeeze=False
     )
     for ax, column in zip(axes[0], columns, strict=True):
         long = result.arrays[f"long Gibbs/{column}"]
-        found = {m: result.arrays[f"energies/{m}/{column}"] for m in table}
+        found = {
+            m: result.arrays[f"energies/{m}/{column}"]
+            for m in table
+            if column in table[m]
+        }
         low = min(float(np.quantile(e, 0.002)) for e in (long, *found.values()))
         high = max(float(np.quantile(e, 0.998)) for e in (long, *found.values()))
         bins = np.linspace(low, high, 31)
@@ -118,6 +122,7 @@ EXPERIMENT = Experiment(
         ),
         "full": LatticeConfig(
             problems=((10, 0.1, 800), (10, CRITICAL, 4000)),
+            n_seeds=3,
             methods=("ours", "paper, leConv", "untrained", "AIS", "SMC"),
         ),
         "paper": LatticeConfig(

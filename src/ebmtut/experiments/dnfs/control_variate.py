@@ -1,0 +1,166 @@
+"""Row dnfs/control-variate (Figure 1): two estimators of d log Z_t / dt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import LatticeIsing
+from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.flows import Flow
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
+
+__all__ = ["EXPERIMENT", "VarianceConfig", "variance_job"]
+
+ESTIMATORS = ("stein", "plain")
+
+
+@dataclass(frozen=True)
+class VarianceConfig:
+    """How the paper's recipe is trained with either estimator.
+
+    Parameters
+    ----------
+    estimators
+        "stein", with the control variate, and "plain", without.
+    network
+        "leConv" or "leTF".
+    side, sigma, bias
+        The lattice: a = 0.1 and b = 0.2 in the paper's words.
+    width
+        Features of the network.
+    n_steps, learning_rate
+        Of Adam; 100 steps to a rollout.
+    n_seeds
+        Independent runs.
+    """
+
+    estimators: tuple[str, ...] = ESTIMATORS
+    network: str = "leConv"
+    side: int = 10
+    sigma: float = 0.1
+    bias: float = 0.2
+    width: int = 32
+    n_steps: int = 1500
+    learning_rate: float = 1e-3
+    n_seeds: int = 2
+
+    def __post_init__(self) -> None:
+        for estimator in self.estimators:
+            check_choice("estimators", estimator, ESTIMATORS)
+        check_choice("network", self.network, ("leConv", "leTF"))
+        check_range("n_steps", self.n_steps, low=100, integer=True)
+
+
+def cells(config: VarianceConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for each estimator."""
+    alone = replace(config, estimators=(), n_seeds=1)
+    return {(e,): {"estimator": e, "config": alone} for e in config.estimators}
+
+
+def variance_job(
+    estimator: str,
+    config: VarianceConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Train by coordinate descent and keep both estimators' spread.
+
+    Returns
+    -------
+    Outcome
+        Of the last fifth of the rollouts, the standard deviation over
+        trajectories, mean over times, of xi_t and of the derivative alone;
+        the mean loss; the same over all steps as arrays.
+    """
+    path = AnnealingPath(LatticeIsing(config.side, config.sigma, config.bias))
+    sizes = LatticeConfig(problems=(), width=config.width)
+    network = new_network(f"paper, {config.network}", config.side, sizes, seed=seed)
+    found = train_flow(
+        Flow(path, network, rates="one_way", max_log_ratio=5.0),
+        FlowConfig(objective=estimator),
+        TrainConfig(
+            n_steps=config.n_steps,
+            learning_rate=config.learning_rate,
+            n_warmup=200,
+            clip_norm=1.0,
+            decay="constant",
+            precision="float32",
+        ),
+        generator=make_generator(seed),
+        checkpoint=checkpoint,
+        checkpoint_every=250,
+        identity={"estimator": estimator, "seed": seed},
+    )
+    late = found.slope_spread[-max(1, len(found.slope_spread) // 5) :]
+    return Outcome(
+        {
+            "std with": float(late[:, 0].mean()),
+            "std without": float(late[:, 1].mean()),
+            "ratio": float(late[:, 1].mean() / late[:, 0].mean()),
+            "loss": float(found.losses[-len(found.losses) // 5 :].mean()),
+            "clipped": found.n_clipped,
+        },
+        {"spread": found.slope_spread, "losses": found.losses},
+    )
+
+
+def draw_spread(result: Result) -> Figure:
+    """Draw both standard deviations and both losses over the training."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
+    colors = {"stein": COLORS["DNFS"], "plain": COLORS["Gibbs"]}
+    names = {"stein": "with control variate", "plain": "without"}
+    for estimator in result.scalars["table"]:
+        runs = result.arrays[f"spread/{estimator}"]
+        for k, run in enumerate(runs):
+            label = names[estimator] if k == 0 else None
+            at = 100 * np.arange(len(run))
+            column = 0 if estimator == "stein" else 1
+            left.plot(at, run[:, column], color=colors[estimator], label=label)
+        for losses in result.arrays[f"losses/{estimator}"]:
+            block = losses[: len(losses) // 50 * 50].reshape(-1, 50).mean(1)
+            at = 50 * np.arange(len(block)) + 25
+            right.plot(at, block, color=colors[estimator])
+    left.set(xlabel="step", ylabel="standard deviation", yscale="log")
+    right.set(xlabel="step", ylabel="loss, each by its own c", yscale="log")
+    left.legend(fontsize=8)
+    return figure
+
+
+def check_spread(result: Result) -> list[Verdict]:
+    """After training, the control variate's deviation is five times lower."""
+    ratio, stderr = mean_and_stderr(result.scalars["table"]["stein"]["ratio"])
+    n_seeds = len(result.scalars["table"]["stein"]["ratio"])
+    name = "standard deviation without the control variate over that with it"
+    return [claim(name, ratio, "at least", 5.0, stderr=stderr, n_seeds=n_seeds)]
+
+
+EXPERIMENT = Experiment(
+    id="dnfs/control-variate",
+    title="The Stein control variate",
+    presets={
+        "quick": VarianceConfig(side=5, n_steps=600, n_seeds=1, learning_rate=3e-3),
+        "full": VarianceConfig(),
+        "paper": VarianceConfig(network="leTF", width=64, n_steps=50_000, n_seeds=1),
+    },
+    cells=cells,
+    job=variance_job,
+    arrays={"*": "{name}/{cell}"},
+    stack=True,
+    figure=draw_spread,
+    check=check_spread,
+)

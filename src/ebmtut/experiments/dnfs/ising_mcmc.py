@@ -1,0 +1,214 @@
+"""Row dnfs/ising-mcmc (Figure 13): energies after 64 steps of Markov chains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import wasserstein_distance
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import LatticeIsing
+from ebmtut.experiments.dnfs.lattices import LatticeConfig, train_lattice_flow
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.flows import simulate
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, figure_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
+
+__all__ = ["EXPERIMENT", "McmcConfig", "mcmc_job"]
+
+METHODS = ("DNFS", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
+
+
+@dataclass(frozen=True)
+class McmcConfig:
+    """How a flow and Markov chains are compared at as many steps.
+
+    Parameters
+    ----------
+    methods
+        Some of "DNFS", "Gibbs", "GWG" and "DMALA", 64 steps of each, and
+        "Gibbs sweeps", which updates every site in each of its steps, as the
+        flow may.
+    side, sigma
+        The lattice.
+    n_steps
+        Steps of the samplers.
+    n_samples
+        Samples of each.
+    step_size
+        Of DMALA.
+    n_train
+        Optimiser steps of the flow.
+    n_seeds
+        Independent runs.
+    flow
+        Our recipe.
+    """
+
+    methods: tuple[str, ...] = METHODS
+    side: int = 10
+    sigma: float = 0.1
+    n_steps: int = 64
+    n_samples: int = 5000
+    step_size: float = 0.4
+    n_train: int = 800
+    n_seeds: int = 3
+    flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            check_choice("methods", method, METHODS)
+        for name in ("n_steps", "n_samples", "n_train", "n_seeds"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+
+
+def cells(config: McmcConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every method."""
+    alone = replace(config, methods=(), n_seeds=1)
+    return {(m,): {"method": m, "config": alone} for m in config.methods}
+
+
+def mcmc_job(
+    method: str, config: McmcConfig, seed: int, checkpoint: Path | None = None
+) -> Outcome:
+    """Draw samples by one method and compare their energies with long chains.
+
+    Returns
+    -------
+    Outcome
+        First Wasserstein distance of the energies, the same between two halves
+        of long chains, mean energy and CPU seconds; the energies.
+    """
+    energy = LatticeIsing(config.side, config.sigma)
+    path = AnnealingPath(energy)
+    scalars: dict[str, Any] = {}
+    generator = make_generator(seed + 1_000_000)
+    if method == "DNFS":
+        flow, scalars, _ = train_lattice_flow(
+            "ours",
+            path,
+            config.n_train,
+            config.flow,
+            seed=seed,
+            checkpoint=checkpoint,
+        )
+        scalars = {"train cpu s": scalars["train cpu s"]}
+    began = time.process_time()
+    n, n_steps = config.n_samples, config.n_steps
+    x = path.sample_start(n, generator=generator)
+    if method == "DNFS":
+        x = simulate(flow, n, n_steps, start=x, generator=generator).x
+    elif method == "Gibbs sweeps":
+        x = ising_gibbs(energy, x, n_steps, generator=generator)
+    else:
+        sampler = {
+            "Gibbs": lambda: gibbs(energy),
+            "GWG": lambda: gwg(energy),
+            "DMALA": lambda: dmala(energy, config.step_size, ratios="exact"),
+        }[method]()
+        x = run_chain(sampler, x, n_steps, generator=generator).x_final
+    scalars["cpu s"] = time.process_time() - began
+    found = energy(x).numpy()
+    long = _long_chains(energy, n, seed)
+    other = _long_chains(energy, n, seed + 500_000)
+    return Outcome(
+        {
+            **scalars,
+            "distance": wasserstein_distance(found, long),
+            "distance of long chains": wasserstein_distance(other, long),
+            "mean energy": float(found.mean()),
+        },
+        {"energies": found},
+    )
+
+
+def _long_chains(energy: LatticeIsing, n: int, seed: int) -> np.ndarray:
+    generator = make_generator(seed + 2_000_000)
+    x = AnnealingPath(energy).sample_start(n, generator=generator)
+    energies: np.ndarray = energy(
+        ising_gibbs(energy, x, 1000, generator=generator)
+    ).numpy()
+    return energies
+
+
+def long_chains(config: McmcConfig, seed: int) -> Outcome:
+    """Return energies of long Gibbs chains, the truth of the figure."""
+    energy = LatticeIsing(config.side, config.sigma)
+    return Outcome(arrays={"long": _long_chains(energy, config.n_samples, seed)})
+
+
+def draw_energies(result: Result) -> Figure:
+    """Draw the histograms of all methods over that of long chains."""
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    methods = list(result.scalars["table"])
+    everything = [result.arrays["long"]]
+    everything += [result.arrays[f"energies/{m}"] for m in methods]
+    low = min(float(np.quantile(e, 0.002)) for e in everything)
+    high = max(float(np.quantile(e, 0.998)) for e in everything)
+    bins = np.linspace(low, high, 41).tolist()
+    ax.hist(everything[0], bins, density=True, color="#DDDDDD", label="long Gibbs")
+    for method, energies in zip(methods, everything[1:], strict=True):
+        sweeps = method == "Gibbs sweeps"
+        color = COLORS["Gibbs" if sweeps else method]
+        style = "--" if sweeps else "-"
+        ax.hist(
+            energies,
+            bins,
+            density=True,
+            histtype="step",
+            color=color,
+            ls=style,
+            label=f"{method}, {result.config['n_steps']} steps",
+        )
+    ax.set(xlabel="energy", ylabel="density", yticks=[])
+    ax.legend(fontsize=7)
+    return figure
+
+
+def check_energies(result: Result) -> list[Verdict]:
+    """The flow is nearer than single-site chains, and near to long ones.
+
+    DMALA and whole sweeps change many sites a step, as the flow does: that it is
+    nearer than they is no claim.
+    """
+    table = result.scalars["table"]
+    ours, stderr = mean_and_stderr(table["DNFS"]["distance"])
+    of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(table["DNFS"]["distance"])}
+    verdicts = []
+    for method in ("Gibbs", "GWG"):
+        if method in table:
+            theirs = float(np.mean(table[method]["distance"]))
+            name = f"distance of the energies, DNFS below {method}"
+            verdicts.append(claim(name, ours, "at most", theirs, **of))
+    noise = float(np.mean(table["DNFS"]["distance of long chains"]))
+    name = "distance of DNFS over that of two sets of long chains"
+    verdicts.append(claim(name, ours / noise, "at most", 3.0, n_seeds=of["n_seeds"]))
+    return verdicts
+
+
+EXPERIMENT = Experiment(
+    id="dnfs/ising-mcmc",
+    title="Energy histogram against MCMC",
+    presets={
+        "quick": McmcConfig(n_samples=1000, n_train=400, n_seeds=1),
+        "full": McmcConfig(),
+    },
+    cells=cells,
+    job=mcmc_job,
+    arrays={"energies": "energies/{cell}"},
+    extras=long_chains,
+    figure=draw_energies,
+    check=check_energies,
+)

@@ -1,0 +1,103 @@
+"""The generator of two spins, drawn: what the chapter opens with."""
+
+from __future__ import annotations
+
+import io
+
+import ipywidgets
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, DIVERGING_CMAP
+
+__all__ = ["pair_generator", "pair_picture", "pair_pictures"]
+
+_STATES = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+_NAMES = ("−−", "−+", "+−", "++")
+_PLACES = ((0, 1), (1, 1), (0, 0), (1, 0))
+
+
+def pair_generator(strength: float, t: float) -> np.ndarray:
+    """Return the exact one-way generator of two spins, rows entered, columns left.
+
+    Parameters
+    ----------
+    strength
+        J, of the energy -J s_1 s_2.
+    t
+        Time in [0, 1].
+    """
+    rate = strength / (1 + np.exp(-2 * t * strength))
+    matrix = np.zeros((4, 4))
+    for disagree in (1, 2):
+        for agree in (0, 3):
+            matrix[agree, disagree] = rate
+        matrix[disagree, disagree] = -2 * rate
+    return matrix
+
+
+def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
+    """Draw the four states with the flow between them, and the generator.
+
+    Parameters
+    ----------
+    path
+        Of the two spins.
+    strength, t
+        As for `pair_generator`.
+    """
+    p = path.log_density(_STATES, t).softmax(0).numpy()
+    generator = pair_generator(strength, t)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(5.6, 2.6))
+    for x, column in enumerate(generator.T):
+        for y, rate in enumerate(column):
+            if rate <= 0:
+                continue
+            left.annotate(
+                "",
+                _PLACES[y],
+                _PLACES[x],
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "lw": 25 * rate * p[x],
+                    "color": COLORS["DNFS"],
+                    "shrinkA": 16,
+                    "shrinkB": 22,
+                },
+            )
+    for place, mass, name in zip(_PLACES, p, _NAMES, strict=True):
+        left.scatter(*place, s=2500 * mass, color="#DDDDDD", zorder=3)
+        left.text(*place, f"{name}\n{mass:.3f}", ha="center", va="center", zorder=4)
+    left.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.5), title=f"t = {t:.1f}")
+    left.axis("off")
+    limit = 2 * strength
+    right.matshow(generator, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit)
+    for (row, column), value in np.ndenumerate(generator):
+        text = f"{value:.2f}" if value else "0"
+        right.text(column, row, text, ha="center", va="center", fontsize=8)
+    right.set_xticks(range(4), _NAMES)
+    right.set_yticks(range(4), _NAMES)
+    right.set(xlabel="left", ylabel="entered")
+    right.xaxis.set_label_position("top")
+    return figure
+
+
+def pair_pictures(path: AnnealingPath, strength: float) -> list[ipywidgets.Image]:
+    """Draw the picture at eleven times, for a slider.
+
+    Parameters
+    ----------
+    path, strength
+        As for `pair_picture`.
+    """
+    pictures = []
+    for k in range(11):
+        figure = pair_picture(path, strength, k / 10)
+        file = io.BytesIO()
+        figure.savefig(file, format="webp", dpi=110, pil_kwargs={"lossless": True})
+        plt.close(figure)
+        pictures.append(ipywidgets.Image(value=file.getvalue(), format="webp"))
+    return pictures

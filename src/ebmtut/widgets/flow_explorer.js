@@ -1,0 +1,151 @@
+// Sixteen lattices that a trained flow carries from noise to a law, computed here, in
+// the page: the trained rates arrive in the model, nothing is fetched.
+
+import { asFloats, blank, follow, frame, INK, SIZE } from "./frame.js";
+import { leap, terms, uniforms, unpack } from "./odd_lattice.js";
+
+const ACROSS = 4; // lattices across and down
+const COLORS = { up: "#0072b2", down: "#e8eef4", chain: "#56b4e9", mean: "#d55e00" };
+
+function drawLattices(canvas, states, side) {
+  const context = blank(canvas);
+  const gap = 12;
+  const size = (SIZE[1] - gap * (ACROSS + 1)) / ACROSS;
+  const left = (SIZE[0] - ACROSS * size - (ACROSS - 1) * gap) / 2;
+  states.forEach((spins, k) => {
+    const x = left + (k % ACROSS) * (size + gap);
+    const y = gap + Math.floor(k / ACROSS) * (size + gap);
+    const cell = size / side;
+    spins.forEach((s, i) => {
+      context.fillStyle = s > 0 ? COLORS.up : COLORS.down;
+      context.fillRect(x + (i % side) * cell, y + Math.floor(i / side) * cell,
+        cell + 0.5, cell + 0.5);
+    });
+  });
+}
+
+// Energies over time, up to now; the exact mean in black, that of the chains in red.
+function drawEnergies(canvas, energies, exact, now) {
+  const context = blank(canvas);
+  const nSteps = exact.length - 1;
+  const all = [...exact, ...energies.flat()];
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const [left, bottom] = [78, 52];
+  const x = (k) => left + (k / nSteps) * (SIZE[0] - left - 16);
+  const y = (e) => 16 + ((high - e) / (high - low || 1)) * (SIZE[1] - bottom - 16);
+  const line = (values, color, width) => {
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    context.beginPath();
+    values.forEach((value, k) => context.lineTo(x(k), y(value)));
+    context.stroke();
+  };
+  const past = energies.slice(0, now + 1);
+  energies[0].forEach((_, c) => line(past.map((row) => row[c]), COLORS.chain, 1));
+  line(exact, INK, 4);
+  line(past.map((row) => row.reduce((a, b) => a + b) / row.length), COLORS.mean, 3);
+  context.fillStyle = INK;
+  for (const share of [0, 0.5, 1]) {
+    const value = low + share * (high - low);
+    context.fillText(value.toFixed(0), left / 2, Math.min(y(value), SIZE[1] - bottom - 6));
+    context.fillText(share, x(share * nSteps) - (share === 1 ? 8 : 0), SIZE[1] - 20);
+  }
+}
+
+function render({ model: state, el }) {
+  const flows = state.get("flows");
+  const values = asFloats(state.get("weights"));
+  const { side } = flows[0];
+  const nSteps = flows[0].log_partition.length - 1;
+  const nChains = ACROSS * ACROSS;
+  let at = 0;
+  const nets = flows.map((flow) => unpack(values.subarray(at, (at += flow.size)), flow));
+  const { change, choice, slider, button, player, panel, note } =
+    frame(state, el, "flow-explorer");
+
+  // The trajectories that were simulated: a row a step, made as far as is asked.
+  let run = null;
+  function begin() {
+    const uniform = uniforms(state.get("seed"));
+    const spins = Array.from({ length: nChains }, () =>
+      Float64Array.from({ length: side * side }, () => (uniform() < 0.5 ? -1 : 1)));
+    run = { uniform, states: [spins], energies: [], xi: [], rates: [] };
+    judge();
+  }
+  function judge() {
+    const k = state.get("flow");
+    const net = state.get("trained") ? nets[k] : null;
+    const step = run.states.length - 1;
+    const found = run.states[step].map((spins) =>
+      terms(net, spins, step / nSteps, side, flows[k].sigma));
+    run.energies.push(found.map((f) => f.energy));
+    run.xi.push(found.map((f) => f.xi));
+    run.rates = found.map((f) => f.rates);
+  }
+  function reach(step) {
+    while (run.states.length <= step) {
+      const last = run.states[run.states.length - 1];
+      run.states.push(last.map((spins, c) =>
+        leap(spins, run.rates[c], 1 / nSteps, run.uniform)));
+      judge();
+    }
+  }
+
+  const flowChoice = choice("lattice", flows.map(({ name }, k) => [k, name]),
+    (k) => change({ flow: Number(k) }));
+  const trainedChoice = choice("rates", [["yes", "trained"], ["no", "none: all are 0"]],
+    (value) => change({ trained: value === "yes" }));
+  const timeSlider = slider("time", { min: 0, max: nSteps, step: 1 },
+    (value) => change({ step: value }));
+  button("other noise", () => change({ seed: state.get("seed") + 1 }));
+  const stop = player("play", "step", 0, nSteps, 60);
+  const lattices = panel("sixteen samples at time t");
+  const energies = panel("their energies, mean red; exact mean black");
+  const line = note();
+
+  let made = "";
+  function update() {
+    const key = ["flow", "trained", "seed"].map((name) => state.get(name)).join();
+    if (key !== made) {
+      made = key;
+      begin();
+    }
+    const step = state.get("step");
+    reach(step);
+    const flow = flows[state.get("flow")];
+    flowChoice.show(state.get("flow"));
+    trainedChoice.show(state.get("trained") ? "yes" : "no");
+    timeSlider.show(step, (step / nSteps).toFixed(2));
+    drawLattices(lattices, run.states[step], side);
+    const exact = flow.energy;
+    drawEnergies(energies, run.energies, exact, step);
+
+    // The trapezoid's integral of xi: log-weights, and what they say.
+    const logs = run.xi[0].map((_, c) => {
+      let sum = 0;
+      for (let k = 0; k < step; k++) sum += (run.xi[k][c] + run.xi[k + 1][c]) / 2;
+      return sum / nSteps;
+    });
+    const top = Math.max(...logs);
+    const w = logs.map((v) => Math.exp(v - top));
+    const [one, two] = [w.reduce((a, b) => a + b), w.reduce((a, b) => a + b * b, 0)];
+    const ess = (one * one) / two;
+    const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
+    const mean = run.energies[step].reduce((a, b) => a + b) / nChains;
+    line.textContent = `t = ${(step / nSteps).toFixed(2)}: the sixteen count for `
+      + `${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
+      + `${flow.log_partition[step].toFixed(2)}; mean energy ${mean.toFixed(1)}, exact `
+      + `${exact[step].toFixed(1)}.`;
+    lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
+    energies.setAttribute("aria-label", line.textContent);
+  }
+
+  update();
+  const { leave } = follow(state, ["flow", "trained", "seed", "step"], update);
+  return () => {
+    stop();
+    leave();
+  };
+}
+
+export default { render };

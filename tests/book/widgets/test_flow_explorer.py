@@ -1,0 +1,114 @@
+"""The widget of flows: its script against the package, and its page in use."""
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Browser
+
+from ebmtut.checks import InputError
+from ebmtut.energies import LatticeIsing
+from ebmtut.flows import Flow, OddLatticeNetwork
+from ebmtut.paths import AnnealingPath
+from ebmtut.widgets import FlowExplorer, TrainedFlow, flow_explorer
+from ebmtut.widgets.flow_explorer import _packed
+from tools.pages import Visit, visitor
+
+pytestmark = pytest.mark.browser
+
+SIDE, SIGMA, WIDTH, HIDDEN = 6, 0.2, 4, 8
+
+ANSWERS = """async ({numbers, sizes, spins, t, sigma}) => {
+  const js = await import("./odd_lattice.js");
+  const net = js.unpack(Float32Array.from(numbers), sizes);
+  const s = Float64Array.from(spins);
+  const found = js.terms(net, s, t, sizes.side, sigma);
+  const uniform = js.uniforms(7);
+  const draws = Array.from({length: 2000}, uniform);
+  let k = 0;
+  const after = js.leap(s, found.rates, 0.1, () => draws[k++]);
+  return {...found, rates: [...found.rates], draws, after: [...after],
+          none: js.terms(null, s, t, sizes.side, sigma).xi};
+}"""
+
+
+def network(side: int = SIDE, **options: Any) -> OddLatticeNetwork:
+    torch.manual_seed(3)
+    return OddLatticeNetwork(side, width=WIDTH, n_hidden=HIDDEN, **options)
+
+
+def make_widget() -> FlowExplorer:
+    flows = [
+        TrainedFlow("weak", SIGMA, network()),
+        TrainedFlow("strong", 0.4, network()),
+    ]
+    return flow_explorer(flows, n_steps=16)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.37, 1.0])
+def test_script_computes_what_the_package_computes(
+    browser: Browser, address: str, t: float
+) -> None:
+    net = network()
+    x = torch.randint(
+        2, (1, SIDE**2), generator=torch.Generator().manual_seed(1)
+    ).float()
+    question = {
+        "numbers": _packed(net).tolist(),
+        "sizes": {"side": SIDE, "width": WIDTH, "hidden": HIDDEN, "waves": 4},
+        "spins": (2 * x[0] - 1).tolist(),
+        "t": t,
+        "sigma": SIGMA,
+    }
+    with visitor(browser) as visit:
+        visit.open(address)
+        found = visit.page.evaluate(ANSWERS, question)
+        assert visit.problems == []
+    flow = Flow(AnnealingPath(LatticeIsing(SIDE, SIGMA)), net.double())
+    terms = flow.terms(x.double(), t)
+    assert found["rates"] == pytest.approx(terms.outward[0].tolist(), abs=1e-6)
+    assert found["xi"] == pytest.approx(float(terms.xi[0].detach()), abs=1e-5)
+    assert found["none"] == pytest.approx(float(terms.derivative[0]), abs=1e-9)
+    draws = torch.tensor(found["draws"])
+    # Five standard errors of the mean of uniform draws.
+    assert abs(float(draws.mean()) - 0.5) < 5 * (1 / 12 / len(draws)) ** 0.5
+    jump = draws[: SIDE**2] < -torch.expm1(-terms.outward[0] * 0.1)
+    after = torch.where(jump, -1.0, 1.0) * (2 * x[0] - 1)
+    assert found["after"] == after.tolist()
+
+
+def note(visit: Visit) -> str:
+    return visit.page.locator(".flow-explorer .ex-note").inner_text()
+
+
+def test_time_runs_and_noise_is_drawn_anew(visit: Visit) -> None:
+    time = visit.page.get_by_role("slider")
+    assert "t = 0.00: the sixteen count for 16.0" in note(visit)
+    exact = f"{SIDE**2 * 0.6931472:.2f}"
+    assert f"log Z {exact}, exact {exact}" in note(visit)
+    time.fill("16")
+    end = note(visit)
+    assert end.startswith("t = 1.00")
+    visit.page.get_by_role("button", name="other noise").click()
+    visit.page.wait_for_function(
+        "old => document.querySelector('.ex-note').textContent !== old", arg=end
+    )
+    visit.page.get_by_label("rates").select_option("no")
+    still = note(visit)
+    energy = re.search(r"mean energy (-?[\d.]+)", still)
+    time.fill("0")
+    same = re.search(r"mean energy (-?[\d.]+)", note(visit))
+    assert energy is not None and same is not None
+    assert energy[1] == same[1], "without rates nothing moves"
+    assert visit.problems == []
+
+
+def test_all_lattices_have_one_side_and_whole_windows() -> None:
+    small = TrainedFlow("small", 0.1, network(4))
+    with pytest.raises(InputError, match="'small' must see the whole lattice"):
+        flow_explorer([TrainedFlow("weak", 0.1, network()), small])
+    with pytest.raises(InputError, match="must see the whole lattice"):
+        flow_explorer([TrainedFlow("near", 0.1, network(window=3))])
+    with pytest.raises(InputError, match="number of flows"):
+        flow_explorer([])
