@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LatticeConfig,
     cells,
+    energy_bins,
     exact_answers,
     lattice_job,
     seeds_of,
@@ -46,16 +46,15 @@ def draw_histograms(result: Result) -> Figure:
     figure, axes = plt.subplots(
         1, len(columns), figsize=panel_size(1, len(columns), aspect=0.8), squeeze=False
     )
-    for ax, column in zip(axes[0], columns, strict=True):
+    problems = result.config["problems"]
+    for ax, column, (_, sigma, _) in zip(axes[0], columns, problems, strict=True):
         long = result.arrays[f"long Gibbs/{column}"]
         found = {
             m: result.arrays[f"energies/{m}/{column}"]
             for m in table
             if column in table[m]
         }
-        low = min(float(np.quantile(e, 0.002)) for e in (long, *found.values()))
-        high = max(float(np.quantile(e, 0.998)) for e in (long, *found.values()))
-        bins = np.linspace(low, high, 31)
+        bins = energy_bins([long, *found.values()], sigma)
         ax.hist(long, bins, density=True, color="#DDDDDD", label="long Gibbs")
         for method, energies in found.items():
             ax.hist(
@@ -64,6 +63,7 @@ def draw_histograms(result: Result) -> Figure:
                 density=True,
                 histtype="step",
                 color=_COLORS.get(method),
+                ls="--" if method == "SMC" else "-",
                 lw=1.6 if method == "ours" else 1.1,
                 label=method,
             )

@@ -15,7 +15,11 @@ from scipy.stats import wasserstein_distance
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.energies import LatticeIsing
-from ebmtut.experiments.dnfs.lattices import LatticeConfig, train_lattice_flow
+from ebmtut.experiments.dnfs.lattices import (
+    LatticeConfig,
+    energy_bins,
+    train_lattice_flow,
+)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -155,9 +159,7 @@ def draw_energies(result: Result) -> Figure:
     methods = list(result.scalars["table"])
     everything = [result.arrays["long"]]
     everything += [result.arrays[f"energies/{m}"] for m in methods]
-    low = min(float(np.quantile(e, 0.002)) for e in everything)
-    high = max(float(np.quantile(e, 0.998)) for e in everything)
-    bins = np.linspace(low, high, 41).tolist()
+    bins = energy_bins(everything, result.config["sigma"])
     ax.hist(everything[0], bins, density=True, color="#DDDDDD", label="long Gibbs")
     for method, energies in zip(methods, everything[1:], strict=True):
         sweeps = method == "Gibbs sweeps"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,6 +47,7 @@ __all__ = [
     "LatticeConfig",
     "cells",
     "column_name",
+    "energy_bins",
     "exact_answers",
     "lattice_job",
     "new_network",
@@ -128,6 +130,20 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
         for method in config.methods
         if k == 0 or method in ("ours", *NULLS)
     }
+
+
+def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
+    """Edges of bins that hold as many levels each.
+
+    Energies of a lattice without field lie 8 sigma apart: an even number of
+    edges is unsatisfied.
+    """
+    low = min(float(np.quantile(e, 0.002, method="lower")) for e in energies)
+    high = max(float(np.quantile(e, 0.998)) for e in energies)
+    level = 8 * abs(sigma)
+    width = level * max(1, round((high - low) / level / 30))
+    first = low - level / 2
+    return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
