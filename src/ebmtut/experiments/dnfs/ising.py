@@ -122,7 +122,7 @@ EXPERIMENT = Experiment(
         ),
         "full": LatticeConfig(
             problems=((10, 0.1, 800), (10, CRITICAL, 4000)),
-            n_seeds=3,
+            n_seeds=1,
             methods=("ours", "paper, leConv", "untrained", "AIS", "SMC"),
         ),
         "paper": LatticeConfig(
