@@ -30,11 +30,11 @@ class TrainedFlow(NamedTuple):
 
     Attributes
     ----------
-    name : str
+    name
         As the page lists it.
-    sigma : float
+    sigma
         Coupling of the lattice.
-    network : OddLatticeNetwork
+    network
         Its window must be the whole lattice.
     """
 
@@ -51,19 +51,19 @@ class FlowExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    flow : int
+    flow
         Which of the flows. This and all attributes down to ``step`` follow the
         reader, and the page follows them.
-    trained : bool
+    trained
         Whether the rates are the trained ones, or all zero.
-    seed : int
+    seed
         Of the page's own draws.
-    step : int
+    step
         Steps of time that are shown.
-    flows : list of dict
+    flows
         Name, coupling and sizes of each, with the exact log Z and mean energy
         of every step.
-    weights : bytes
+    weights
         All networks' numbers, float32.
     """
 
@@ -88,10 +88,6 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: int = 64) -> FlowExp
         at most 16.
     n_steps
         Steps of time.
-
-    Returns
-    -------
-    FlowExplorer
 
     Raises
     ------
