@@ -88,25 +88,31 @@ def check_ising(result: Result) -> list[Verdict]:
         if cell is None:
             continue
         of: dict[str, Any] = {"n_seeds": len(cell["ESS"])}
+        exact = result.scalars["exact"][column]["energy"]
+        bare = {k: v[0] for k, v in table["untrained"][column].items()}
         worst = min(cell["ESS"])
         name = f"ours, {column}: smallest ESS of the seeds, continuous time"
-        verdicts.append(claim(name, worst, "at least", ess, **of))
+        verdicts.append(claim(name, worst, "at least", ess, null=bare["ESS"], **of))
         errors = [abs(v) for v in cell["log Z error"]]
         name = f"ours, {column}: largest |error of log Z| of the seeds"
-        verdicts.append(claim(name, max(errors), "at most", error, **of))
-        exact = result.scalars["exact"][column]["energy"]
+        null = abs(bare["log Z error"])
+        verdicts.append(claim(name, max(errors), "at most", error, null=null, **of))
         mean, stderr = mean_and_stderr(cell["weighted energy"])
         name = f"ours, {column}: relative error of the weighted mean energy"
         off = abs(mean - exact) / abs(exact)
         share = None if stderr is None else stderr / abs(exact)
-        verdicts.append(claim(name, off, "at most", 0.01, stderr=share, **of))
+        null = abs(bare["weighted energy"] - exact) / abs(exact)
+        verdict = claim(name, off, "at most", 0.01, stderr=share, null=null, **of)
+        verdicts.append(verdict)
         nulls = [
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
             for m in ("untrained", "AIS")
             if m in table
         ]
         name = f"{column}: best ESS of a null of as many evaluations"
-        verdicts.append(claim(name, max(nulls), "at most", min(worst, ess)))
+        verdicts.append(
+            claim(name, max(nulls), "at most", min(worst, ess), sanity=True)
+        )
     return verdicts
 
 
