@@ -119,7 +119,7 @@ class AnnealingPath:
 
         Returns
         -------
-        PathEnergy
+        path_energy
             Callable; with closed-form ratios where the target has them.
 
         Raises
@@ -162,7 +162,7 @@ class AnnealingPath:
 
         Returns
         -------
-        Tensor
+        log_ratios
             As `neighbor_log_ratios`: (batch, n_sites) for bits, else
             (batch, n_sites, n_states).
         """
@@ -183,7 +183,7 @@ class AnnealingPath:
 
         Returns
         -------
-        Tensor
+        log_ratios
             (batch, n_sites) for bits, else (batch, n_sites, n_states).
 
         Raises

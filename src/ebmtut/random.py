@@ -284,14 +284,15 @@ def normal(like: Tensor, *, generator: torch.Generator) -> Tensor:
 
     Parameters
     ----------
-    like : Tensor
+    like
         Whose shape, dtype and device the result has.
-    generator : torch.Generator
+    generator
         On that device.
 
     Returns
     -------
-    Tensor
+    noise
+        Independent draws of mean 0 and variance 1.
     """
     check_generator(generator, like.device)
     wide = _wide(like.dtype)

@@ -173,9 +173,9 @@ def check_vectors(name: str, x: object) -> None:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    x : Tensor
+    x
         The states: rows of vectors, or of images.
 
     Raises

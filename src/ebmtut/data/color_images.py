@@ -66,7 +66,7 @@ def load_cifar10(
 
     Returns
     -------
-    ImageData
+    image_data
         Images (n, 3, 32, 32) in [0, 1], float32; labels (n,), int64.
 
     Raises
@@ -104,7 +104,7 @@ def load_celeba(
 
     Returns
     -------
-    ImageData
+    image_data
         Images (n, 3, side, side) in [0, 1], float32; labels are zero: the set's
         forty attributes are not read.
 

@@ -35,21 +35,22 @@ def random_graphs(
 
     Parameters
     ----------
-    family : {"erdos-renyi", "barabasi-albert"}
+    family
+        One of "erdos-renyi", "barabasi-albert".
         Every edge with probability 0.15, or vertices that come one by one and
         attach to 4 others in proportion to their degrees.
-    n_graphs : int
+    n_graphs
         How many.
-    n_low, n_high : int
+    n_low, n_high
         Least and most vertices; above 4 for Barabasi-Albert.
-    generator : torch.Generator
+    generator
         Source of sizes and of one seed a graph.
-    dtype : torch.dtype
+    dtype
         Dtype of the adjacency.
 
     Returns
     -------
-    GraphBatch
+    graph_batch
         Padded to `n_high` sites at most.
 
     Raises

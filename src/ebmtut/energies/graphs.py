@@ -27,10 +27,10 @@ class GraphBatch:
 
     Parameters
     ----------
-    adjacency : Tensor
+    adjacency
         0 and 1, symmetric, zero on the diagonal; a graph's vertices are its first
         `n_vertices` sites, the others have no edge.
-    n_vertices : Tensor
+    n_vertices
         Vertices of each graph, at least 1.
 
     Raises
@@ -80,9 +80,9 @@ class GraphBatch:
 
         Parameters
         ----------
-        graphs : sequence of (int, sequence of pairs)
+        graphs
             Number of vertices and edges of each graph; vertices count from 0.
-        dtype : torch.dtype
+        dtype
             Dtype of the adjacency.
 
         Raises
@@ -119,12 +119,12 @@ class GraphBatch:
         """Edges of each graph."""
         return self.adjacency.sum((1, 2)) / 2
 
-    def select(self, index: Int[Tensor, " n_chosen"]) -> GraphBatch:
+    def select(self, index: Int[Tensor, " n_kept"]) -> GraphBatch:
         """Return some of the graphs, trimmed to the largest of them.
 
         Parameters
         ----------
-        index : Tensor
+        index
             Numbers of the graphs.
         """
         size = int(self.n_vertices[index].max())
@@ -132,12 +132,12 @@ class GraphBatch:
 
     def by_graph(
         self, x: Float[Tensor, "batch n_sites"]
-    ) -> Float[Tensor, "n_graphs copies n_sites"]:
+    ) -> Float[Tensor, "n_graphs n_copies n_sites"]:
         """Split a batch of states by graph.
 
         Parameters
         ----------
-        x : Tensor
+        x
             As many states of the first graph, then as many of the second, and so
             on.
 
@@ -161,9 +161,9 @@ class GraphBatch:
 
         Parameters
         ----------
-        value : Tensor
+        value
             One entry a graph.
-        n_rows : int
+        n_rows
             States in all.
         """
         return value.repeat_interleave(n_rows // len(self), 0)
@@ -175,7 +175,7 @@ class GraphBatch:
 
         Parameters
         ----------
-        values : Tensor
+        values
             Ordered as in `by_graph`.
         """
         return (self.by_graph(values) @ self.adjacency.to(values)).flatten(0, 1)
@@ -188,9 +188,9 @@ class GraphEnergy(Energy):
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    inverse_temperature : float
+    inverse_temperature
         1/T of Ou et al. (2025), Eq. 14, at least 0.
 
     Raises
@@ -227,9 +227,9 @@ class GraphEnergy(Energy):
 
         Parameters
         ----------
-        x : Tensor
+        x
             Bits.
-        site : int
+        site
             Which.
         """
         raise NotImplementedError
@@ -243,11 +243,11 @@ class MaxIndependentSet(GraphEnergy):
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    penalty : float
+    penalty
         lambda, at least 1.
-    inverse_temperature : float
+    inverse_temperature
         1/T.
 
     Raises
@@ -321,9 +321,9 @@ class MaxCut(GraphEnergy):
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    inverse_temperature : float
+    inverse_temperature
         1/T.
 
     Raises

@@ -83,7 +83,7 @@ def conditional_energy(
 
     Returns
     -------
-    callable
+    function
         For as many states as there are rows in ``above``.
 
     Raises

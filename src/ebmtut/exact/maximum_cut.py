@@ -34,14 +34,14 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: float = 300) -> Optima:
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    time_limit : float
+    time_limit
         Most seconds a graph.
 
     Returns
     -------
-    Optima
+    optima
 
     Raises
     ------

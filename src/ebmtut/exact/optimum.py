@@ -34,9 +34,9 @@ class Optima(NamedTuple):
 
     Attributes
     ----------
-    value : Tensor
+    value
         Vertices of the set, or edges of the cut.
-    x : Tensor
+    x
         Bits that reach it; zero at padded sites.
     """
 
@@ -51,16 +51,17 @@ def maximum_independent_sets(
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    solver : {"cp-sat", "highs"}, optional
+    solver
+        One of "cp-sat", "highs".
         None takes CP-SAT where OR-tools is installed, else HiGHS.
-    time_limit : float
+    time_limit
         Most seconds a graph.
 
     Returns
     -------
-    Optima
+    optima
 
     Raises
     ------

@@ -283,7 +283,7 @@ class Experiment(Generic[C]):
 
         Returns
         -------
-        Result or None
+        result
             None if nothing is stored, after a line that says how to make it.
         """
         larger = [s for s in reversed(SCALES) if s != "quick" and s in self.presets]

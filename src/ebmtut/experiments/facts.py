@@ -47,20 +47,21 @@ class PublishedTable:
 
     Attributes
     ----------
-    name, metric, unit : str
+    name, metric, unit
         What is measured, and in which unit ("" for a pure number).
-    better : {"higher", "lower", "equal"}
+    better
+        One of "higher", "lower", "equal".
         Which side is better; "equal" where the number itself is the aim.
-    decimals : int
+    decimals
         Decimals as printed: half a unit of the last one is rounding.
-    columns : tuple of str
+    columns
         Names of the columns.
-    published, spread : mapping of str to tuple of float
+    published, spread
         A number for each column, by method; NaN where the paper prints none.
         The spread is the paper's own standard deviation, where it gives one.
-    slack : float
+    slack
         How far the paper's own protocol leaves a number open.
-    slack_reason : str
+    slack_reason
         Why it does.
     """
 
@@ -99,16 +100,16 @@ class Fact:
 
     Attributes
     ----------
-    id : str
+    id
         Stable name, "paper/row".
-    title : str
+    title
         A short title.
-    shown_in : str
+    shown_in
         The figure or table of the paper.
-    what, setup, check, note : str
+    what, setup, check, note
         What it shows; the paper's setting; the claim tested on our output;
         what is missing, and why.
-    tables : tuple of PublishedTable
+    tables
         The numbers that the paper prints.
     """
 
@@ -191,11 +192,11 @@ def lookup(name: str, key: str, known: Mapping[str, Value]) -> Value:
 
     Parameters
     ----------
-    name : str
+    name
         Name of the argument, for the message.
-    key : str
+    key
         What is asked for.
-    known : mapping of str
+    known
         What exists.
     """
     if key not in known:

@@ -35,7 +35,7 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
 
     Returns
     -------
-    str
+    text
         16 hexadecimal digits. Comments, docstrings, annotations and places of
         lines do not change it; the version of Python may.
     """

@@ -98,7 +98,7 @@ def run_jobs(
 
     Returns
     -------
-    dict of str to Outcome
+    outcomes
         In the order of ``jobs``.
 
     Raises

@@ -58,9 +58,9 @@ def page_of(id: str, book: Path = BOOK) -> str | None:
 
     Parameters
     ----------
-    id : str
+    id
         A row of the facts.
-    book : Path
+    book
         The folder of the pages.
     """
     paper, label = id.split("/")[0], f"({label_of(id)})="
@@ -75,7 +75,7 @@ def get_experiment(id: str) -> "Experiment[Any]":
 
     Parameters
     ----------
-    id : str
+    id
         A row of the facts, such as "ed/ising-rmse".
 
     Raises

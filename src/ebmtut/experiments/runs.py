@@ -30,16 +30,17 @@ def check_parameters(seed: int, device: str, results_dir: str) -> str:
 
     Parameters
     ----------
-    seed : int
+    seed
         Of everything drawn.
-    device : {"auto", "cpu", "cuda"}
+    device
+        One of "auto", "cpu", "cuda".
         As for `resolve_device`.
-    results_dir : str
+    results_dir
         Folder for what the notebook finds, "" for nowhere.
 
     Returns
     -------
-    str
+    text
         The device that is there.
 
     Raises
@@ -69,26 +70,27 @@ def run_experiment(
 
     Parameters
     ----------
-    experiment : Experiment
+    experiment
         What to run.
-    scale : str
+    scale
         Which of its presets.
-    seed : int
+    seed
         At least 0 and at most 2**62.
-    device : {"auto", "cpu", "cuda"}
+    device
+        One of "auto", "cpu", "cuda".
         Where to compute.
-    root : Path, optional
+    root
         Folder of the results; by default the project's own.
-    progress : bool
+    progress
         Whether to show progress bars.
-    time_limit : float, optional
+    time_limit
         Minutes after which it stops, to be gone on with by the same call.
 
     Returns
     -------
-    folder : Path
+    folder
         Holds ``result.json``, ``arrays.npz`` and ``figure.png``.
-    verdicts : list of Verdict
+    verdicts
         The experiment's own check.
 
     Raises
@@ -131,11 +133,11 @@ def redraw(
 
     Parameters
     ----------
-    experiment : Experiment
+    experiment
         Whose result it is.
-    scale : str
+    scale
         At which scale.
-    root : Path, optional
+    root
         Folder of the results.
 
     Raises

@@ -65,29 +65,31 @@ class Verdict:
 
     Attributes
     ----------
-    name : str
+    name
         What is compared.
-    ours : float or None
+    ours
         Our number, averaged over the seeds; None if it is not finite.
-    target, published : float or None
+    target, published
         Our own bound, or the paper's number.
-    verdict : {"match", "better", "miss", "not comparable"}
+    verdict
+        One of "match", "better", "miss", "not comparable".
         The word of the rule.
-    rule : {"published", "at least", "at most"}
+    rule
+        One of "published", "at least", "at most".
         The key of the rule in `RULES`.
-    reason : str
+    reason
         Why this word.
-    stderr : float or None
+    stderr
         Standard error of `ours`, None for a single seed.
-    n_seeds : int or None
+    n_seeds
         Number of independent runs behind `ours`.
-    cell : tuple of str or None
+    cell
         Table, method and column of the published number.
-    excuse : str
+    excuse
         Why our protocol makes the numbers incomparable, if it does.
-    null, null_stderr : float or None
+    null, null_stderr
         The number where nothing was learned, and its standard error.
-    sanity : bool
+    sanity
         Whether this only guards against a broken computation: the null may keep it,
         and it is not counted.
     """
@@ -125,25 +127,26 @@ def judge(
 
     Parameters
     ----------
-    ours, published : float or None
+    ours, published
         The two numbers; None or not finite where there is none.
-    better : {"higher", "lower", "equal"}
+    better
+        One of "higher", "lower", "equal".
         The metric's direction.
-    rounding : float
+    rounding
         Half a unit of the last printed digit.
-    stderr : float, optional
+    stderr
         Standard error of the difference.
-    slack, slack_reason : float, str
+    slack, slack_reason
         How far the paper's protocol leaves its number open, and why.
-    excuse : str
+    excuse
         Why the protocols differ; "" if they do not.
-    null, null_noise : float or None, float
+    null, null_noise
         The null's number, and the standard error of our difference from it.
 
     Returns
     -------
-    word, reason : str
-        The verdict by ``RULES["published"]``, and its reason.
+    verdict
+        The word by ``RULES["published"]``, and its reason.
     """
     if excuse:
         return "not comparable", excuse
@@ -186,22 +189,22 @@ def compare(
 
     Parameters
     ----------
-    id, table, method, column : str
+    id, table, method, column
         The cell: row of the facts, its table, the method and the column.
-    ours : float or None
+    ours
         Our number, the mean over the seeds.
-    stderr : float, optional
+    stderr
         Its standard error.
-    n_seeds : int, optional
+    n_seeds
         Number of independent runs.
-    excuse : str
+    excuse
         Why the two are not comparable, if they are not.
-    null, null_stderr : float, optional
+    null, null_stderr
         The null's number and its standard error; `against_null` sets them.
 
     Returns
     -------
-    Verdict
+    verdict
         By ``RULES["published"]``.
 
     Raises
@@ -257,24 +260,25 @@ def claim(
 
     Parameters
     ----------
-    name : str
+    name
         What is claimed.
-    ours : float or None
+    ours
         The number that must keep to the bound.
-    rule : {"at least", "at most"}
+    rule
+        One of "at least", "at most".
         The side of the bound.
-    target : float
+    target
         The bound.
-    stderr, n_seeds : float, int, optional
+    stderr, n_seeds
         Standard error of `ours`, number of runs.
-    null, null_stderr : float, optional
+    null, null_stderr
         The null's number and its standard error; `against_null` sets them.
-    sanity : bool
+    sanity
         Whether this only guards against a broken computation.
 
     Returns
     -------
-    Verdict
+    verdict
         "match" if the claim holds, else "miss"; "not told from null" if it holds
         and the null's number says as much.
     """
@@ -334,9 +338,9 @@ def against_null(
 
     Parameters
     ----------
-    id : str
+    id
         The row.
-    verdicts, nulls : iterable of Verdict
+    verdicts, nulls
         What the row's check says of a result, and of its null result.
     """
     known = {null.name: null for null in nulls}
@@ -366,7 +370,7 @@ def mean_and_stderr(
 
     Returns
     -------
-    mean, stderr
+    estimate
         NaN if a seed has no number; the error is None for one seed without `errors`.
     """
     import numpy as np
@@ -386,9 +390,9 @@ def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
 
     Parameters
     ----------
-    id : str
+    id
         The row that the evidence belongs to.
-    stored : mapping
+    stored
         A verdict as `to_json` wrote it; its word is not read.
 
     Raises

@@ -42,11 +42,11 @@ class Trajectories(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         Where they end: bits.
-    log_forward : Tensor
+    log_forward
         Log-probability of the whole way under the forward policy.
-    log_backward : Tensor
+    log_backward
         The same of the way back, given its end.
     """
 
@@ -60,18 +60,18 @@ class BitsGFlowNet(nn.Module):
 
     Parameters
     ----------
-    n_sites : int
+    n_sites
         Number of sites.
-    hidden : int
+    hidden
         Units of a hidden layer.
-    n_layers : int
+    n_layers
         Linear layers, at least 2.
-    generator : torch.Generator
+    generator
         Source of the initial weights.
 
     Attributes
     ----------
-    log_z : torch.nn.Parameter
+    log_z
         Estimate of log Z, learned.
 
     Raises
@@ -113,12 +113,12 @@ class BitsGFlowNet(nn.Module):
 
         Parameters
         ----------
-        partial : Tensor
+        partial
             Bits and blanks (-1).
 
         Returns
         -------
-        tuple of Tensor
+        logits
             Of the n_sites moves that write a 0, then as many that write a 1; and
             of blanking each site. Where nothing can be moved, all are -inf.
         """
@@ -139,19 +139,19 @@ def forward_trajectories(
 
     Parameters
     ----------
-    policy : BitsGFlowNet
+    policy
         The policies.
-    n : int
+    n
         How many.
-    generator : torch.Generator
+    generator
         Source of the moves.
-    explore : float
+    explore
         Probability of a move that is uniform among the possible ones; the
         log-probabilities are still the policy's.
 
     Returns
     -------
-    Trajectories
+    trajectories
 
     Raises
     ------
@@ -189,16 +189,16 @@ def backward_trajectories(
 
     Parameters
     ----------
-    policy : BitsGFlowNet
+    policy
         The policies.
-    x : Tensor
+    x
         Bits, such as data.
-    generator : torch.Generator
+    generator
         Source of the moves.
 
     Returns
     -------
-    Trajectories
+    trajectories
 
     Raises
     ------
@@ -229,16 +229,16 @@ def trajectory_balance_loss(
 
     Parameters
     ----------
-    policy : BitsGFlowNet
+    policy
         Its log Z.
-    energy : Energy or callable
+    energy
         Maps bits to energies; no gradient flows into it.
-    ways : Trajectories
+    ways
         Of either direction.
 
     Returns
     -------
-    Tensor
+    loss
         The loss.
     """
     with torch.no_grad():
@@ -252,12 +252,12 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
 
     Parameters
     ----------
-    policy : BitsGFlowNet
+    policy
         Of at most 12 sites: there are 3**n_sites partial states.
 
     Returns
     -------
-    Tensor
+    law
         In the order of `enumerate_states`.
 
     Raises

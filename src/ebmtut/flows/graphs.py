@@ -102,7 +102,7 @@ class NetworkOnGraphs(nn.Module):
 
     def hollow(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
-    ) -> Float[Tensor, "copies n_vertices width"]:
+    ) -> Float[Tensor, "n_copies n_vertices width"]:
         """Features of every site of every graph that its own state is no part of."""
         w, graphs = self.weights, self.graphs
         place = w.places(graphs.adjacency.to(x)).flatten(0, 1)

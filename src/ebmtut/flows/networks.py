@@ -106,7 +106,7 @@ class HollowNetwork(nn.Module, ABC):
 
         Returns
         -------
-        Tensor
+        flux
             (batch, n_sites) for bits, of the flips; else
             (batch, n_sites, n_states), zero at the current state.
         """
@@ -271,7 +271,7 @@ def window_offsets(side: int, window: int | None = None) -> Tensor:
 
     Returns
     -------
-    Tensor
+    offsets
         Sites, int64, shape (side**2, window**2 - 1); column k stands at the
         same place relative to every site.
 

@@ -23,16 +23,16 @@ class FlowTerms(NamedTuple):
 
     Attributes
     ----------
-    outward : Tensor
+    outward
         Rates R_t(y, x) to all neighbours y, shaped as the log-ratios.
-    inward : Tensor
+    inward
         Rates R_t(x, y) p_t(y) / p_t(x), with which the reversed process
         leaves x for y; the same shape.
-    derivative : Tensor
+    derivative
         Time derivative of the unnormalised log-law, ``(batch,)``.
-    n_clipped : int
+    n_clipped
         Log-ratios that were cut.
-    max_log_ratio : float
+    max_log_ratio
         The largest before the cut.
     """
 
@@ -65,7 +65,7 @@ def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tens
 
     Returns
     -------
-    tuple of Tensor
+    rates
         R(y, x) = relu(G), and R(x, y) p(y) / p(x) = relu(-G) p(y) / p(x).
     """
     return equivariant.relu(), (-equivariant).relu() * log_ratios.exp()
@@ -84,7 +84,7 @@ def reversible_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, T
 
     Returns
     -------
-    tuple of Tensor
+    rates
         As `one_way_rates` returns.
     """
     gibbs = log_ratios.sigmoid()

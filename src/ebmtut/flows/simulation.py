@@ -49,22 +49,22 @@ class Rollout(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         Last states, ``(n, n_sites)``.
-    log_weights : Tensor
+    log_weights
         Integral of xi_t along the path, ``(n,)``: weights of continuous time.
-    chain_log_weights : Tensor or None
+    chain_log_weights
         Log-weights of the discrete chain, ``(n,)``; minus infinity where the
         reversed chain cannot make a step.
-    states : Tensor or None
+    states
         All states, ``(n_steps + 1, n, n_sites)``, and
-    xi : Tensor or None
+    xi
         xi_t there, ``(n_steps + 1, n)``, where ``keep_states``.
-    n_jumps : float
+    n_jumps
         Sites that changed, mean over the states, without the kernel's.
-    n_overflows : int
+    n_overflows
         Steps whose rates were too large for a probability.
-    n_clipped : int
+    n_clipped
         Log-ratios that the flow cut.
     """
 
@@ -83,15 +83,15 @@ class ExactRollout(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         Last states, ``(n, n_sites)``.
-    log_weights : Tensor
+    log_weights
         Log-weights of the exact simulation, ``(n,)``.
-    n_candidates : float
+    n_candidates
         Evaluations of the network, mean over the states.
-    n_jumps : float
+    n_jumps
         Jumps, mean over the states.
-    n_exceeded : int
+    n_exceeded
         Candidates at which the total rate was above the bound; it must be 0
         for the simulation to be exact.
     """
@@ -116,7 +116,7 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
 
     Returns
     -------
-    Kernel
+    kernel
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
     check_shape("colors", colors, (path.n_sites,))
@@ -146,7 +146,7 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: int = 1) -> Ker
 
     Returns
     -------
-    Kernel
+    kernel
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
     check_range("n_steps", n_steps, low=1, integer=True)
@@ -201,7 +201,7 @@ def simulate(
 
     Returns
     -------
-    Rollout
+    rollout
 
     Raises
     ------
@@ -282,7 +282,7 @@ def simulate_exact(
 
     Returns
     -------
-    ExactRollout
+    exact_rollout
         Look at its ``n_exceeded``.
 
     Raises
@@ -321,7 +321,7 @@ def reverse_elbo(
 
     Returns
     -------
-    Tensor
+    bound
         One draw of the bound a state, in nats; the mean of its exponential is
         the probability itself.
 

@@ -25,11 +25,11 @@ class LogPartition(NamedTuple):
 
     Attributes
     ----------
-    estimate : float
+    estimate
         log Z_0 plus the log of the mean weight.
-    standard_error : float
+    standard_error
         Of the estimate, by the delta method.
-    lower_bound : float
+    lower_bound
         log Z_0 plus the mean log-weight: below log Z in expectation.
     """
 
@@ -51,7 +51,7 @@ def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
 
     Returns
     -------
-    float
+    value
 
     Raises
     ------
@@ -76,7 +76,7 @@ def log_partition(
 
     Returns
     -------
-    LogPartition
+    log_partition
         The paper's bound, the weighted mean of the unnormalised log-law, is
         lower by the whole entropy of the target: see `weighted_mean`.
     """
@@ -103,7 +103,7 @@ def weighted_mean(
 
     Returns
     -------
-    Tensor
+    mean
         Float64, shape of one value.
     """
     w = _relative(log_weights)
@@ -130,7 +130,7 @@ def independence_metropolis(
 
     Returns
     -------
-    Tensor
+    states
         Index of the sample that the chain holds after each step, int64.
     """
     _relative(log_weights)

@@ -36,13 +36,14 @@ class ScaleState:
 
     Attributes
     ----------
-    state : {"stored", "live", "not run"}
+    state
+        One of "stored", "live", "not run".
         Where its numbers are.
-    verdicts : tuple of Verdict
+    verdicts
         Of the stored result; empty if none is stored.
-    protocol : str
+    protocol
         How the stored result was measured, in the experiment's words.
-    provenance : Provenance or None
+    provenance
         Where the stored result comes from.
     """
 
@@ -87,11 +88,11 @@ def rows(
 
     Parameters
     ----------
-    root : Path, optional
+    root
         The results folder; by default the project's own.
-    paper : str
+    paper
         Key of one paper, or "all".
-    scales : sequence of str
+    scales
         Scales whose stored results are read; those of another count as absent.
 
     Raises
@@ -136,12 +137,12 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
 
     Parameters
     ----------
-    ledger : sequence of Row
+    ledger
         From `rows`.
 
     Returns
     -------
-    dict of str to dict
+    table
         By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
         numbers that the paper prints, and of these each word of a verdict and
         ``not run``; ``claims``, our own beside their null, sanity checks left out,

@@ -152,9 +152,9 @@ def paper_html(ledger: Sequence[Row], references: References) -> str:
 
     Parameters
     ----------
-    ledger : sequence of Row
+    ledger
         Rows of one paper.
-    references : callable
+    references
         ``references(id, table) -> list of Reference``, the null and exact rows.
     """
     told = [row for row in ledger if row.fact.tables or _is_begun(row)]

@@ -26,15 +26,16 @@ class Reference:
 
     Attributes
     ----------
-    kind : {"null", "exact"}
+    kind
+        One of "null", "exact".
         Whether the model knows nothing, or everything.
-    label : str
+    label
         Which model it is.
-    values : mapping of str to float
+    values
         A number for each column of the table.
-    stderr : mapping of str to float
+    stderr
         Standard errors, where the numbers are estimates.
-    size : str
+    size
         How many draws stand behind an estimate.
     """
 
@@ -52,16 +53,16 @@ def reference_rows(
 
     Parameters
     ----------
-    id, table : str
+    id, table
         The table.
-    n_points, n_repeats : int
+    n_points, n_repeats
         Points a sample, and samples, of the rows that are estimates.
-    seed : int
+    seed
         Of their draws.
 
     Returns
     -------
-    list of Reference
+    references
         Empty for a table without such rows yet.
 
     Raises

@@ -41,7 +41,7 @@ def kolmogorov_residual(
 
     Returns
     -------
-    Tensor
+    residual
         One a state.
     """
     return flow.terms(x, t).xi - slope
@@ -85,7 +85,7 @@ def kolmogorov_variance_loss(
 
     Returns
     -------
-    Tensor
+    loss
         A scalar; unbiased by the factor n / (n - 1).
     """
     check_shape("x", x, (len(t), None, flow.path.n_sites))

@@ -293,7 +293,7 @@ def denoising_score_matching_loss(
 
     Returns
     -------
-    Tensor
+    loss
         Mean over rows of the sum over coordinates.
 
     Raises

@@ -47,7 +47,7 @@ def gaussian_frechet_distance(
 
     Returns
     -------
-    float
+    value
         At least 0; in float64.
 
     Raises
@@ -74,8 +74,8 @@ def gaussian_frechet_distance(
 
 
 def frechet_distance(
-    features1: Float[Tensor, "n1 n_features"],
-    features2: Float[Tensor, "n2 n_features"],
+    features1: Float[Tensor, "n_x n_features"],
+    features2: Float[Tensor, "n_y n_features"],
 ) -> float:
     """Frechet distance of two samples' features, squared as everywhere.
 
@@ -88,7 +88,7 @@ def frechet_distance(
 
     Returns
     -------
-    float
+    value
         At least 0.
 
     Raises
@@ -139,7 +139,7 @@ class PrecisionRecall(NamedTuple):
 
 def precision_recall(
     data: Float[Tensor, "n n_features"],
-    samples: Float[Tensor, "m n_features"],
+    samples: Float[Tensor, "n_samples n_features"],
     n_neighbors: int = 3,
 ) -> PrecisionRecall:
     """Improved precision and recall (Kynkaanniemi et al., 2019, Equation 1).
@@ -187,7 +187,7 @@ class Neighbors(NamedTuple):
 
 
 def nearest_neighbors(
-    samples: Float[Tensor, "m ..."],
+    samples: Float[Tensor, "n_samples ..."],
     data: Float[Tensor, "n ..."],
     *,
     block: int = 1024,

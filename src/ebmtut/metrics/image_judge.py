@@ -148,7 +148,7 @@ def train_image_judge(
 
     Returns
     -------
-    ImageJudge
+    image_judge
         In evaluation mode, its weights frozen.
 
     Raises

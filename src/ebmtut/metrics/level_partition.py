@@ -36,10 +36,10 @@ class LevelPartition(NamedTuple):
 
     Attributes
     ----------
-    levels : list of Estimate
+    levels
         log Z of each level: a stochastic lower bound, and its standard error as
         far as the samples of the levels are independent.
-    effective : list of float
+    effective
         Effective sample size of each ratio, as a fraction.
     """
 
@@ -49,7 +49,7 @@ class LevelPartition(NamedTuple):
 
 @torch.no_grad()
 def log_partition_chain(
-    energy: LevelEnergy, samples: Float[Tensor, "levels batch ..."]
+    energy: LevelEnergy, samples: Float[Tensor, "n_levels batch ..."]
 ) -> LevelPartition:
     """Estimate log Z of every level from samples of the levels above.
 

@@ -19,11 +19,11 @@ class AnnealedSamples(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         Last states, ``(n, n_sites)``.
-    log_weights : Tensor
+    log_weights
         Their log-weights, of mean weight Z_1 / Z_0, ``(n,)``.
-    n_resampled : int
+    n_resampled
         How often states were drawn anew by their weights.
     """
 
@@ -66,7 +66,7 @@ def annealed_importance_sampling(
 
     Returns
     -------
-    AnnealedSamples
+    annealed_samples
 
     Raises
     ------

@@ -30,20 +30,20 @@ def anneal(
 
     Parameters
     ----------
-    kernel : callable
+    kernel
         Inverse temperature to sampler.
-    x : Tensor
+    x
         Start, bits.
-    inverse_temperatures : iterable of float
+    inverse_temperatures
         One after another.
-    generator : torch.Generator
+    generator
         Source of all randomness.
-    n_steps : int
+    n_steps
         Steps at each, at least 1.
 
     Returns
     -------
-    Tensor
+    states
         The last states.
 
     Raises
@@ -68,12 +68,12 @@ def vertex_gibbs(energy: GraphEnergy) -> Sampler:
 
     Parameters
     ----------
-    energy : GraphEnergy
+    energy
         The problem.
 
     Returns
     -------
-    Sampler
+    sampler
         Each update is reversible; the sweep leaves p unchanged.
 
     Raises
@@ -110,17 +110,17 @@ def repair_independent_set(
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    x : Tensor
+    x
         Bits, ordered as in `GraphBatch.by_graph`.
-    complete : bool
+    complete
         Whether to choose, again in turn, every vertex that then has no chosen
         neighbour; the paper does not.
 
     Returns
     -------
-    Tensor
+    sets
         Independent sets, zero at padded sites.
 
     Raises
@@ -148,16 +148,16 @@ def greedy_independent_set(
 
     Parameters
     ----------
-    graphs : GraphBatch
+    graphs
         The graphs.
-    n_copies : int
+    n_copies
         Sets a graph.
-    generator : torch.Generator
+    generator
         Source of the orders, one a set.
 
     Returns
     -------
-    Tensor
+    sets
         Maximal independent sets, ordered as in `GraphBatch.by_graph`.
 
     Raises

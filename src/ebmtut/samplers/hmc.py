@@ -84,11 +84,11 @@ class AdaptedStep(NamedTuple):
 
     Attributes
     ----------
-    step_size : float
+    step_size
         The step size.
-    acceptance : float
+    acceptance
         Mean acceptance rate with it.
-    x : Tensor
+    x
         Where the chains are.
     """
 

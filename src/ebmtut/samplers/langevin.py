@@ -32,11 +32,11 @@ class VectorState(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         (batch, ...).
-    energy : Tensor
+    energy
         (batch,).
-    gradient : Tensor
+    gradient
         Like ``x``.
     """
 
@@ -50,9 +50,9 @@ class MoveInfo(NamedTuple):
 
     Attributes
     ----------
-    acceptance : Tensor
+    acceptance
         Probability of accepting the proposal; 1 without a test.
-    distance : Tensor
+    distance
         Euclidean length of the move that was made.
     """
 

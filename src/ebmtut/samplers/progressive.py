@@ -200,7 +200,7 @@ def progressive_samples(
     chain: ConditionalChain,
     *,
     generator: torch.Generator,
-) -> Float[Tensor, "levels batch ..."]:
+) -> Float[Tensor, "n_levels batch ..."]:
     """Draw samples of all levels, from the highest down.
 
     Parameters
@@ -218,7 +218,7 @@ def progressive_samples(
 
     Returns
     -------
-    Tensor
+    samples
         ``samples[t]`` are those of level t; ``samples[T]`` is the start.
 
     Raises
@@ -296,7 +296,7 @@ def interpolate(
     n_points: int,
     *,
     generators: tuple[torch.Generator, torch.Generator],
-) -> Float[Tensor, "points batch ..."]:
+) -> Float[Tensor, "n_points batch ..."]:
     """Samples of level 0 between two runs, along arcs of their noise.
 
     All standard normals, those of the start and of every step, are turned from
@@ -374,7 +374,7 @@ def inpaint(
 
     Returns
     -------
-    Tensor
+    samples
         Like ``data``, of level 0, with the known coordinates exactly as they are.
 
     Raises

@@ -205,7 +205,7 @@ def train_flow(
 
     Returns
     -------
-    FlowTraining
+    flow_training
 
     Raises
     ------

@@ -104,7 +104,7 @@ def train_graph_flow(
 
     Returns
     -------
-    tuple
+    trained
         Averaged weights, and the loss of every step.
 
     Raises

@@ -82,7 +82,7 @@ def variance_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Of the last fifth of the rollouts, the standard deviation over
         trajectories, mean over times, of xi_t and of the derivative alone;
         the mean loss; the same over all steps as arrays.

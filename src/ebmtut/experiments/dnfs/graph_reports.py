@@ -32,7 +32,7 @@ def shares_table(result: Result, size: str, *, seconds: bool = False) -> str:
 
     Returns
     -------
-    str
+    text
         A line a method: how many evaluations of all ratios it makes at a state, the
         mean share of one state, and that of the best of each graph's.
     """

@@ -91,7 +91,7 @@ def mcmc_job(
 
     Returns
     -------
-    Outcome
+    outcome
         First Wasserstein distance of the energies, the same between two halves
         of long chains, mean energy and CPU seconds; the energies.
     """

@@ -183,7 +183,7 @@ def train_lattice_flow(
 
     Returns
     -------
-    tuple
+    trained
         The flow, without a cut of its ratios; scalars; arrays.
     """
     assert isinstance(path.target, LatticeIsing)
@@ -237,7 +237,7 @@ def lattice_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Errors of log Z and of the mean energy, ESS by each kind of weights
         and CPU seconds; energies and log-weights, losses and weights of the
         network.

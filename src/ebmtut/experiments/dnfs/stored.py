@@ -26,7 +26,7 @@ def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
 
     Returns
     -------
-    list of TrainedFlow
+    trained
         At criticality, and at sigma = 0.1.
 
     Raises

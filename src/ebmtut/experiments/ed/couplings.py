@@ -149,7 +149,7 @@ def fit_coupling(
 
     Returns
     -------
-    Tensor
+    coupling
         Symmetric couplings with a zero diagonal, shape (n_sites, n_sites).
     """
     n_sites = x.shape[1]
@@ -216,7 +216,7 @@ def ising_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Scalars at the best penalty and (``*_chosen``) at the one with the
         smallest held-out loss; the couplings at the best penalty.
     """

@@ -106,7 +106,7 @@ def density_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Scalars of `evaluate_density` with the coverage and the seconds of
         training; the landscape (float16) and the losses, averaged over
         50 equal parts of the run. Only ``diverged_at`` if it diverged.

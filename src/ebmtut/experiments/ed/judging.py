@@ -94,7 +94,7 @@ def coverage(
 
     Returns
     -------
-    inside, area
+    shares
         Fraction of the points inside the region, and the region's part of
         the square.
     """
@@ -144,7 +144,7 @@ def evaluate_density(
 
     Returns
     -------
-    dict
+    table
         Numbers and their standard errors (``*_se``). ``gap`` is the NLL
         minus the entropy of the data's law, that is the Kullback-Leibler
         divergence from data to model; it is computed by

@@ -138,7 +138,7 @@ def fit_density(
 
     Returns
     -------
-    TrainResult
+    train_result
         The averaged energy and the losses.
     """
     data = DensityData(density)

@@ -114,7 +114,7 @@ def learner(
 
     Returns
     -------
-    callable
+    function
         ``learn(setting, report)``: ``setting`` replaces fields of the recipe,
         ``report`` hears which part of the steps is done, between 0 and 1.
         It returns the log density, shape (n_pixels, n_pixels), None if the

@@ -91,7 +91,7 @@ def coulomb_job(
 
     Returns
     -------
-    Outcome
+    outcome
         ``l1`` from the analytic coupling; ``near``, the mass within two cells of
         it; ``boundary``, the concentration at the boundary; ``mass``, in all;
         ``bad``, how many entries are not finite; for Gibbs-OT also ``dual``, ``V``

@@ -113,7 +113,7 @@ def coupling_job(
 
     Returns
     -------
-    Outcome
+    outcome
         ``l1``, the distance of the coupling from the exact one; ``marginal``, the
         error of its marginals; ``excess``, what it costs once repaired, relative to
         the optimum; ``seconds``; for IBP and Gibbs-OT ``dual``, what the dual value

@@ -61,7 +61,7 @@ def chain_job(config: BandsConfig, seed: int) -> Outcome:
 
     Returns
     -------
-    Outcome
+    outcome
         By snapshot, what `look_at` sees; arrays ``n/g``, ``n/h``, ``n/U``, ``n/L``.
     """
     _, p, q, cost = two_modes(config.n_points, "coulomb")

@@ -23,11 +23,11 @@ class LineProblem(NamedTuple):
 
     Attributes
     ----------
-    x : Tensor
+    x
         Points, ``(n,)``.
-    p, q : Tensor
+    p, q
         Masses, ``(n,)``.
-    cost : Tensor
+    cost
         M, ``(n, n)``.
     """
 
@@ -50,17 +50,17 @@ def bumps(
 
     Parameters
     ----------
-    x : Tensor
+    x
         Points, ``(n,)``.
-    modes : sequence of (weight, mean, width)
+    modes
         The bumps.
-    floor : float
+    floor
         Mass that is spread evenly, relative to that of the bumps. Without it
         the temperature T / p_i of a point far from all bumps has no end.
 
     Returns
     -------
-    Tensor
+    masses
         ``(n,)``, summing to 1.
     """
     check_range("floor", floor, low=0)

@@ -50,7 +50,7 @@ def stopping_table(
 
     Returns
     -------
-    dict
+    table
         By temperature, lists over the seeds: ``mixed_at`` and ``settled_at``,
         the iterations at which the paper's rule and the settled dual value
         stop; ``mixed_error`` and ``settled_error``, what the best dual value

@@ -120,7 +120,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
 
     Returns
     -------
-    Outcome
+    outcome
         ``equilibrium``, the mean bound over T in long runs at constant T; ``drift``,
         the mean of r^n - r^1 in standard errors, the largest over n; ``spread``, the
         deviation of r^2N - r^1 over the scale of its bound. Temperatures and bounds
@@ -175,7 +175,7 @@ def bounds_along(
 
     Returns
     -------
-    Tensor
+    bounds
         Shape ``(N // every,)``.
     """
     _, p, q, cost = problem
@@ -265,7 +265,7 @@ def tails(
 
     Returns
     -------
-    dict of str to array
+    table
         ``K``; ``below`` and ``below_bound``, Pr(r^2N < r^1 - K) and its
         bound; ``above`` and ``above_bound``, Pr(r^2N > r^1 + gamma K) and its
         bound; ``gamma``.

@@ -122,7 +122,7 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
 
     Returns
     -------
-    Outcome
+    outcome
         ``rows`` lists method, start, smoothing, budget, CPU
         seconds for all problems and the relative error of the mean feasible
         dual; a warm start's budget of 0 is what the last epoch's potentials

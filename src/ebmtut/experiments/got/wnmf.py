@@ -78,7 +78,7 @@ def wnmf_job(
 
     Returns
     -------
-    Outcome
+    outcome
         Scalars: the mean exact transport cost of the chosen images and its
         standard error, the lower bound over all images, sharpness, and CPU
         seconds, which other work on the machine does not change much.
@@ -171,7 +171,7 @@ def learn_by_gibbs_ot(
 
     Returns
     -------
-    dictionary, mixtures, outcome
+    learned
         Scalars of the outcome: median CPU seconds of an epoch and of the exact
         solution of all its problems, and the duals' error in the last look.
         ``looks`` has a row for each look: epoch, temperature, V, mean exact

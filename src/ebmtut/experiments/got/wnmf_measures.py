@@ -201,7 +201,7 @@ def sharpness(dictionary: Tensor) -> dict[str, float]:
 
     Returns
     -------
-    dict
+    table
         ``support``: exp of the entropy, in pixels; ``variation``: sum of the
         absolute differences of neighbours, of a component of mass 1.
     """
@@ -226,7 +226,7 @@ def grain(images: np.ndarray) -> float:
 
     Returns
     -------
-    float
+    value
         0 for even images, 1 for points of salt.
     """
     smooth = median_filter(images.astype(float), size=(1, 3, 3), mode="nearest")

@@ -111,7 +111,7 @@ def draw(
 
     Returns
     -------
-    dict of int to Tensor
+    samples
         Bits, shape (n, n_sites), by number of sweeps. A chain's are the same
         chains, later; PMP's are independent runs; linear programs go to the end,
         whatever the number.

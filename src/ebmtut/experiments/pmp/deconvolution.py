@@ -201,7 +201,7 @@ def deconvolution_job(
 
 def feature_distances(
     found: Float[Tensor, "n_features side side"],
-    truth: Float[Tensor, "n_true small small"],
+    truth: Float[Tensor, "n_true feature_rows feature_columns"],
 ) -> Int[Tensor, " n_true"]:
     """Pixels by which each true feature misses its closest inferred one.
 

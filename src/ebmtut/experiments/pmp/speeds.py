@@ -21,7 +21,7 @@ def speeds_table(folder: Path | None = None) -> str:
 
     Returns
     -------
-    str
+    text
         A line a model; torch's time is scaled to as many chains as ours. What
         to call if there is no such file.
     """
