@@ -4,6 +4,7 @@ torch takes None for its global generator, so that a forgotten one would be no e
 but a run that no seed repeats.
 """
 
+import copy
 import importlib
 import inspect
 import pkgutil
@@ -40,6 +41,16 @@ from ebmtut.energies import (
     PerceptronEnergy,
     WideResNetConfig,
     WideResNetEnergy,
+    lattice_coloring,
+)
+from ebmtut.flows import (
+    Flow,
+    OddLatticeNetwork,
+    gibbs_kernel,
+    independence_metropolis,
+    reverse_elbo,
+    simulate,
+    simulate_exact,
 )
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
@@ -81,6 +92,7 @@ from ebmtut.metrics import (
     train_image_judge,
 )
 from ebmtut.noise import NoiseLevels
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import (
     bernoulli,
     bernoulli_indices,
@@ -96,6 +108,7 @@ from ebmtut.samplers import (
     ConditionalChain,
     adapt_step_size,
     anneal,
+    annealed_importance_sampling,
     block_gibbs,
     boltzmann_gibbs,
     boltzmann_gwg,
@@ -111,7 +124,7 @@ from ebmtut.samplers import (
     vertex_gibbs,
 )
 from ebmtut.states import enumerate_states, states_to_index
-from ebmtut.training import TrainConfig, train
+from ebmtut.training import FlowConfig, TrainConfig, train, train_flow
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.transport import (
     WarmChains,
@@ -146,6 +159,10 @@ CELLS = HistogramProposal(torch.ones(2, 2), 2)
 GRID = {"bits_per_coordinate": 2, "coarse_bits": 1}
 PAIR = GraphBatch.from_edges([(2, [(0, 1)])])
 GRAPH_FLOW = GraphFlowNetwork(width=2)
+FLOW = Flow(
+    AnnealingPath(LatticeIsing(3, 0.2)), OddLatticeNetwork(3, width=2, n_hidden=2)
+)
+SWEEP = gibbs_kernel(FLOW.path, lattice_coloring(3))
 POLICY = BitsGFlowNet(4, 2, generator=make_generator(0))
 PICTURES = torch.rand(3, 6, 6, generator=make_generator(0))
 MASSES = PICTURES / PICTURES.sum((1, 2), keepdim=True)
@@ -352,6 +369,26 @@ CALLS = {
         TrainConfig(1),
         generator=g,
     ),
+    "AnnealingPath.sample_start": lambda g: FLOW.path.sample_start(2, generator=g),
+    "annealed_importance_sampling": lambda g: annealed_importance_sampling(
+        FLOW.path, SWEEP, 4, 2, generator=g
+    ),
+    "independence_metropolis": lambda g: independence_metropolis(
+        torch.zeros(3).double(), generator=g
+    ),
+    "reverse_elbo": lambda g: reverse_elbo(
+        FLOW, torch.zeros(2, 9), bound=100.0, generator=g
+    ),
+    "simulate": lambda g: simulate(FLOW, 2, 2, generator=g),
+    "simulate_exact": lambda g: simulate_exact(FLOW, 2, bound=100.0, generator=g),
+    "train_flow": lambda g: train_flow(
+        copy.deepcopy(FLOW),
+        FlowConfig(
+            n_time_steps=2, n_trajectories=2, n_rollouts=1, inner_steps=1, n_times=2
+        ),
+        TrainConfig(1, batch_size=4),
+        generator=g,
+    ),
     "transport_explorer": lambda g: transport_explorer(generator=g),
     "wasserstein_nmf": lambda g: wasserstein_nmf(PICTURES, NMF, generator=g),
     "wnmf_epoch": one_epoch,
@@ -360,15 +397,16 @@ CALLS = {
 # None is a choice of theirs: a threshold, and a fresh generator of seed 0.
 OPTIONAL = {
     "ConvEnergy",
+    "FourierEnergy",
     "MLPEnergy",
     "PerceptronEnergy",
     "WideResNetEnergy",
     "binarize",
 }
-OPTIONAL = {"FourierEnergy", "MLPEnergy", "binarize"}
 # No functions of their own: what others are to offer, what is inside of `train`,
 # and the check itself.
 OTHERS = {
+    "Kernel.__call__",
     "Loss.__call__",
     "Perturbation.negatives",
     "Proposal.sample",
