@@ -65,7 +65,8 @@ function render({ model: state, el }) {
   button("pour again", () => pour(0));
 
   const laws = panel("densities: marginal grey, conditional blue, x̃ / a red");
-  const cloud = panel("chains as bars, their law as a line: click to pour");
+  const cloud = panel("chains as bars, their law as a line, on top the noise of a step: "
+    + "click to pour");
   cloud.classList.add("re-pour");
   cloud.addEventListener("pointerdown", (event) => {
     const [share] = pointed(cloud, event);
@@ -134,6 +135,7 @@ function render({ model: state, el }) {
     context.globalAlpha = 1;
     axis(context);
     curve(context, target, high, INK, true);
+    context.fillRect(20, 20, x2pixel(size) - x2pixel(0), 6);
 
     const cell = (2 * REACH) / CELLS;
     const right = target.reduce((sum, value, k) =>
