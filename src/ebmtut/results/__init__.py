@@ -17,12 +17,14 @@ from ebmtut.results.store import (
     result_folder,
     save_result,
 )
+from ebmtut.results.tables import Table
 
 __all__ = [
     "SCALES",
     "Provenance",
     "Result",
     "ResultNotFound",
+    "Table",
     "check_writable",
     "collect_provenance",
     "default_root",

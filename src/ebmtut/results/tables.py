@@ -1,0 +1,149 @@
+"""Tables of numbers for a page: HTML for readers, plain text for the comparison."""
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from ebmtut.checks import InputError
+
+__all__ = ["KINDS", "Cell", "Table"]
+
+# What a cell may hold: words, a count, a number, a number with its error, or nothing.
+Cell = str | int | float | tuple[float, float] | None
+
+# Kinds of rows, and the words that tell them apart where there is no colour.
+KINDS = {
+    "": "",
+    "null": "what no learning gives",
+    "exact": "exact",
+    "paper": "as the paper prints it",
+}
+
+MINUS, NOTHING = "\u2212", "\u2013"
+
+
+class Table:
+    """A small table; the last line of a notebook's cell shows it.
+
+    Parameters
+    ----------
+    columns
+        Heading, with its unit, to the column's cells. The first column holds the rows'
+        names. A pair ``(value, error)`` is printed as value ± error, to the error's
+        second digit (its first, from 3 on); ``None`` and NaN as a dash.
+    caption
+        What the table shows, and what its errors are; stands above it.
+    kinds
+        One of ``""``, ``"null"``, ``"exact"``, ``"paper"`` a row; the row is set apart
+        and its name explained by a mark. Empty: all rows are ours.
+    digits
+        Significant digits of numbers without an error.
+
+    Raises
+    ------
+    InputError
+        If columns differ in length, or a row is of an unknown kind.
+
+    Examples
+    --------
+    >>> Table({"method": ["ED", "J = 0"], "error": [(0.0123, 0.0021), 0.2]},
+    ...       kinds=["", "null"])
+    method            error
+    ED      0.0123 ± 0.0021
+    J = 0               0.2
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[Cell]],
+        *,
+        caption: str = "",
+        kinds: Sequence[str] = (),
+        digits: int = 3,
+    ) -> None:
+        lengths = {head: len(column) for head, column in columns.items()}
+        if len(set(lengths.values())) != 1:
+            raise InputError(f"columns must be of one length, got {lengths}")
+        n_rows = next(iter(lengths.values()))
+        if kinds and (len(kinds) != n_rows or not set(kinds) <= set(KINDS)):
+            raise InputError(
+                f"kinds must name one of {', '.join(map(repr, KINDS))} for each of "
+                f"{n_rows} rows, got {list(kinds)}"
+            )
+        self.heads = tuple(columns)
+        self.caption = caption
+        self.kinds = tuple(kinds) or ("",) * n_rows
+        self.numeric = tuple(
+            not any(isinstance(cell, str) for cell in column)
+            for column in columns.values()
+        )
+        printed = ([_print(cell, digits) for cell in col] for col in columns.values())
+        self.rows = tuple(zip(*printed, strict=True))
+
+    def __repr__(self) -> str:
+        lines = (self.heads, *self.rows)
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        right = (False, *self.numeric[1:])
+        text = [
+            "  ".join(
+                cell.rjust(width) if is_right else cell.ljust(width)
+                for cell, width, is_right in zip(line, widths, right, strict=True)
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.caption, *text] if self.caption else text)
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f'<th scope="col"{_align(numeric)}>{escape(name)}</th>'
+            for name, numeric in zip(self.heads, (False, *self.numeric[1:]), strict=True)
+        )
+        body = "".join(
+            self._line(row, kind)
+            for row, kind in zip(self.rows, self.kinds, strict=True)
+        )
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        label = escape(self.caption or ", ".join(self.heads), quote=True)
+        return (
+            f'<div class="numbers" role="region" tabindex="0" aria-label="{label}">'
+            f"<table>{caption}<thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+    def _line(self, row: Sequence[str], kind: str) -> str:
+        name, *cells = map(escape, row)
+        said = f' title="{KINDS[kind]}"' if kind else ""
+        inner = "".join(
+            f"<td{_align(numeric)}>{cell}</td>"
+            for cell, numeric in zip(cells, self.numeric[1:], strict=True)
+        )
+        style = f' class="{kind}"' if kind else ""
+        return f'<tr{style}{said}><th scope="row">{name}</th>{inner}</tr>'
+
+
+def _align(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
+
+
+def _print(cell: Cell, digits: int) -> str:
+    if cell is None:
+        return NOTHING
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, tuple):
+        return _with_error(*map(float, cell))
+    if isinstance(cell, int):
+        return str(cell).replace("-", MINUS)
+    value = float(cell)
+    if not math.isfinite(value):
+        return NOTHING if math.isnan(value) else f"{value:+}".replace("-", MINUS)
+    return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def _with_error(value: float, error: float) -> str:
+    if not math.isfinite(value) or not math.isfinite(error) or error <= 0:
+        return _print(value, 3)
+    first = math.floor(math.log10(error))
+    # Two digits of an error that begins with 1 or 2, else one.
+    places = max(0, -first + (error / 10.0**first < 3))
+    return f"{value:.{places}f} ± {error:.{places}f}".replace("-", MINUS)

@@ -1,0 +1,69 @@
+"""Tables: what is printed, what is set apart, and what is refused."""
+
+import math
+
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.results import Table
+
+
+def test_text_is_aligned_and_rounded_to_the_error() -> None:
+    table = Table(
+        {
+            "method": ["ED", "exact"],
+            "error": [(0.01234, 0.00213), (-1.5, 0.04)],
+            "time [s]": [12.3456, None],
+            "n": [3, -1],
+        },
+        caption="Errors: standard errors.",
+        kinds=["", "exact"],
+    )
+    assert repr(table).splitlines() == [
+        "Errors: standard errors.",
+        "method            error  time [s]   n",
+        "ED      0.0123 ± 0.0021      12.3   3",
+        "exact      −1.50 ± 0.04         –  −1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "printed"),
+    [
+        ((123.4, 29.9), "123 ± 30"),
+        ((123.4, 2.0), "123.4 ± 2.0"),
+        ((1.0, 0.0), "1"),
+        ((math.nan, 1.0), "–"),
+        (math.nan, "–"),
+        (-math.inf, "−inf"),
+        (1e-5, "1e−05"),
+        (True, "True"),
+    ],
+)
+def test_cells(cell: object, printed: str) -> None:
+    table = Table({"a": ["x"], "b": [cell]})  # type: ignore[list-item]
+    assert table.rows == (("x", printed),)
+
+
+def test_html_names_the_rows_and_escapes() -> None:
+    table = Table({"a<b": ["x & y"], "c": [0.5]}, kinds=["null"])
+    html = table._repr_html_()
+    assert '<tr class="null" title="what no learning gives">' in html
+    assert '<th scope="row">x &amp; y</th><td class="number">0.5</td>' in html
+    assert "a&lt;b" in html
+
+
+@pytest.mark.parametrize(
+    ("columns", "kinds", "word"),
+    [
+        ({"a": ["x"], "b": [1, 2]}, (), "columns"),
+        ({}, (), "columns"),
+        ({"a": ["x"]}, ("best",), "kinds"),
+        ({"a": ["x"]}, ("", ""), "kinds"),
+    ],
+)
+def test_bad_tables_are_refused(
+    columns: dict[str, list[object]], kinds: tuple[str, ...], word: str
+) -> None:
+    with pytest.raises(InputError, match=word):
+        Table(columns, kinds=kinds)  # type: ignore[arg-type]
