@@ -45,7 +45,12 @@ from ebmtut.energies import (
 )
 from ebmtut.flows import (
     Flow,
+    HollowAttention,
+    HollowConvolution,
+    HollowMLP,
+    HollowTransformer,
     OddLatticeNetwork,
+    TimeFeatures,
     gibbs_kernel,
     independence_metropolis,
     reverse_elbo,
@@ -259,8 +264,15 @@ CALLS = {
     "HistogramProposal.fit": lambda g: HistogramProposal.fit(free, generator=g, **GRID),
     "HistogramProposal.sample": lambda g: CELLS.sample(3, generator=g),
     "ConvEnergy": lambda g: ConvEnergy(4, (1.0,), 2, 1, generator=g),
+    "GraphFlowNetwork": lambda g: GraphFlowNetwork(width=2, generator=g),
+    "HollowAttention": lambda g: HollowAttention(3, width=4, generator=g),
+    "HollowConvolution": lambda g: HollowConvolution(3, width=2, generator=g),
+    "HollowMLP": lambda g: HollowMLP(3, width=2, generator=g),
+    "HollowTransformer": lambda g: HollowTransformer(3, width=4, generator=g),
     "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
+    "OddLatticeNetwork": lambda g: OddLatticeNetwork(3, width=2, generator=g),
     "PerceptronEnergy": lambda g: PerceptronEnergy((2,), (1.0,), 2, generator=g),
+    "TimeFeatures": lambda g: TimeFeatures(2, generator=g),
     "WideResNetEnergy": lambda g: WideResNetEnergy(
         WideResNetConfig(4, 1, (1,), 0.9, 1, 4), generator=g
     ),
@@ -398,14 +410,22 @@ CALLS = {
 OPTIONAL = {
     "ConvEnergy",
     "FourierEnergy",
+    "GraphFlowNetwork",
+    "HollowAttention",
+    "HollowConvolution",
+    "HollowMLP",
+    "HollowTransformer",
     "MLPEnergy",
+    "OddLatticeNetwork",
     "PerceptronEnergy",
+    "TimeFeatures",
     "WideResNetEnergy",
     "binarize",
 }
 # No functions of their own: what others are to offer, what is inside of `train`,
-# and the check itself.
+# a base class, and the check itself.
 OTHERS = {
+    "HollowNetwork",
     "Kernel.__call__",
     "Loss.__call__",
     "Perturbation.negatives",

@@ -40,6 +40,7 @@ FLOORS = (
             "tensor_checks",
             "deadlines",
             "random",
+            "_layers",
             "states",
             "schedules",
             "noise",

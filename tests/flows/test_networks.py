@@ -44,7 +44,6 @@ def exchange_error(network, n=16, seed=0):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_networks_are_odd_under_a_flip(name):
-    torch.manual_seed(0)
     network = BINARY[name]
     assert exchange_error(network) < 1e-12
     x = torch.randint(2, (4, network.n_sites)).double()

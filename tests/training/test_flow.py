@@ -25,7 +25,6 @@ STEPS = TrainConfig(n_steps=60, batch_size=32, n_warmup=5, precision="float32")
 
 
 def new_flow(**options):
-    torch.manual_seed(0)
     return Flow(PATH, OddLatticeNetwork(3, width=8, n_hidden=16), **options)
 
 

@@ -19,9 +19,7 @@ ROLLOUT = GraphFlowConfig(n_graphs=4, n_copies=8, n_time_steps=16, inner_steps=2
 
 
 def weights(seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return GraphFlowNetwork(width=16)
+    return GraphFlowNetwork(width=16, generator=make_generator(seed))
 
 
 def learn(n_steps, **how):

@@ -22,8 +22,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from ebmtut._layers import source_of_weights
 from ebmtut.checks import check_choice, check_range
-from ebmtut.random import check_generator, make_generator
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -130,8 +130,7 @@ class PerceptronEnergy(_Headed):
         super().__init__(noises, head, math.prod(shape))
         check_range("hidden", hidden, low=1, integer=True)
         check_range("n_layers", n_layers, low=1, integer=True)
-        generator = make_generator(0) if generator is None else generator
-        check_generator(generator)
+        generator = source_of_weights(generator)
         self.shape = tuple(shape)
         widths = [self.n_pixels, *[hidden] * n_layers]
         self.layers = nn.ModuleList(
@@ -199,8 +198,7 @@ class ConvEnergy(_Headed):
         check_range("side % 2", side % 2, low=0, high=0, integer=True)
         check_range("channels", channels, low=1, integer=True)
         check_range("n_blocks", n_blocks, low=1, integer=True)
-        generator = make_generator(0) if generator is None else generator
-        check_generator(generator)
+        generator = source_of_weights(generator)
         self.side = side
         wide, n_levels = 2 * channels, len(noises)
         self.first = _conv(1, channels, 3, generator)
@@ -374,8 +372,7 @@ class WideResNetEnergy(nn.Module):
         check_range("len(scales)", len(scales), low=n_levels, high=n_levels)
         for t, scale in enumerate(scales):
             check_range(f"scales[{t}]", scale, low=0, include_low=False)
-        generator = make_generator(0) if generator is None else generator
-        check_generator(generator)
+        generator = source_of_weights(generator)
         self.config = config
         self.register_buffer("scales", torch.tensor(scales))
         n_in, time = config.channels, 4 * config.channels

@@ -18,11 +18,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut._layers import linear, source_of_weights
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies.base import EnergyFunction, energies_of
-from ebmtut.energies.mlp import linear_layer
 from ebmtut.noise import NoiseLevels, check_levels
-from ebmtut.random import make_generator
 from ebmtut.tensor_checks import check_shape, check_vectors
 
 __all__ = ["FourierEnergy", "LevelEnergy", "at_level", "conditional_energy"]
@@ -175,20 +174,19 @@ class FourierEnergy(nn.Module):
         check_range("n_layers", n_layers, low=1, integer=True)
         check_range("n_features", n_features, low=1, integer=True)
         check_range("bandwidth", bandwidth, low=0, include_low=False)
-        generator = make_generator(0) if generator is None else generator
-        check_type("generator", generator, torch.Generator)
+        generator = source_of_weights(generator, anywhere=True)
         self.n_dims, self.n_levels = n_dims, n_levels
         directions = torch.randn(
             n_dims, n_features, generator=generator, device=generator.device
         )
         self.register_buffer("frequencies", bandwidth * directions)
-        self.first = linear_layer(2 * n_features, hidden, generator)
+        self.first = linear(2 * n_features, hidden, generator)
         self.inner = nn.ModuleList(
-            linear_layer(hidden, hidden, generator) for _ in range(n_layers - 1)
+            linear(hidden, hidden, generator) for _ in range(n_layers - 1)
         )
         # One shift a level and layer: the embedding of few levels is a table.
         self.shifts = nn.Parameter(torch.zeros(n_levels, n_layers, hidden))
-        self.last = linear_layer(hidden, 1, generator)
+        self.last = linear(hidden, 1, generator)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut._layers import linear, source_of_weights
+from ebmtut.checks import InputError, check_range
 from ebmtut.energies.base import Energy
-from ebmtut.random import make_generator
 from ebmtut.tensor_checks import check_shape, check_states
 
 __all__ = ["MLPEnergy"]
@@ -65,12 +65,10 @@ class MLPEnergy(Energy):
         check_range("n_layers", n_layers, low=1, integer=True)
         self.n_sites = n_sites
         widths = [n_sites] + [hidden] * (n_layers - 1) + [1]
-        if generator is None:
-            generator = make_generator(0)
-        check_type("generator", generator, torch.Generator)
+        generator = source_of_weights(generator, anywhere=True)
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
-            layers += [linear_layer(n_in, n_out, generator), nn.SiLU()]
+            layers += [linear(n_in, n_out, generator), nn.SiLU()]
         self.net = nn.Sequential(*layers[:-1])
         if base_probs is not None:
             check_shape("base_probs", base_probs, (n_sites,))
@@ -116,13 +114,3 @@ class MLPEnergy(Energy):
             if self.base_logits is not None:
                 energy = energy - x @ self.base_logits
         return energy
-
-
-def linear_layer(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
-    """A layer with weights from a generator, uniform within +-1/sqrt(fan-in)."""
-    # An ordinary nn.Linear would draw its weights from the global stream.
-    layer = nn.utils.skip_init(nn.Linear, n_in, n_out, device=generator.device)
-    bound = n_in**-0.5
-    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-    nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-    return layer

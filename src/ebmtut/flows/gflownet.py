@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import check_range, check_type
+from ebmtut._layers import linear
+from ebmtut.checks import check_range
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import categorical, check_generator
 from ebmtut.states import index_to_states
@@ -92,17 +93,12 @@ class BitsGFlowNet(nn.Module):
         check_range("n_sites", n_sites, low=1, integer=True)
         check_range("hidden", hidden, low=1, integer=True)
         check_range("n_layers", n_layers, low=2, integer=True)
-        check_type("generator", generator, torch.Generator)
+        check_generator(generator)
         self.n_sites = n_sites
         widths = [2 * n_sites] + [hidden] * (n_layers - 1) + [3 * n_sites]
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
-            # An ordinary nn.Linear would draw its weights from the global stream.
-            layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
-            for weight in layer.parameters():
-                bound = n_in**-0.5
-                nn.init.uniform_(weight, -bound, bound, generator=generator)
-            layers += [layer, nn.SiLU()]
+            layers += [linear(n_in, n_out, generator), nn.SiLU()]
         self.net = nn.Sequential(*layers[:-1])
         self.log_z = nn.Parameter(torch.zeros(()))
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
+from ebmtut._layers import linear, source_of_weights
 from ebmtut.checks import check_range
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
@@ -30,29 +31,38 @@ class GraphFlowNetwork(nn.Module):
         Hidden features of a vertex and of a message.
     n_rounds
         Rounds in which vertices learn about the graph itself, not its states.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
 
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or the generator none.
     """
 
-    def __init__(self, *, width: int = 32, n_rounds: int = 3) -> None:
+    def __init__(
+        self,
+        *,
+        width: int = 32,
+        n_rounds: int = 3,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
+        generator = source_of_weights(generator)
         check_range("width", width, low=1, integer=True)
         check_range("n_rounds", n_rounds, low=0, integer=True)
         self.width = width
-        self.first = nn.Linear(2, width)
+        self.first = linear(2, width, generator)
         self.rounds = nn.ModuleList(
-            nn.Linear(3 * width, width) for _ in range(n_rounds)
+            linear(3 * width, width, generator) for _ in range(n_rounds)
         )
-        self.time = TimeFeatures(width)
-        self.sender = nn.Linear(width, width, bias=False)
-        self.receiver = nn.Linear(width, width)
-        self.said = nn.Linear(3, width, bias=False)
-        self.heard = nn.Linear(width + 1, width)
-        self.after = nn.Linear(width, width)
-        self.readout = nn.Linear(width, 1)
+        self.time = TimeFeatures(width, generator=generator)
+        self.sender = linear(width, width, generator, bias=False)
+        self.receiver = linear(width, width, generator)
+        self.said = linear(3, width, generator, bias=False)
+        self.heard = linear(width + 1, width, generator)
+        self.after = linear(width, width, generator)
+        self.readout = linear(width, 1, generator)
 
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
         """Return the network of some graphs.

@@ -1,12 +1,11 @@
 """A small network for lattices whose odd symmetry needs no readout."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
+from ebmtut._layers import linear, normal_weights, source_of_weights
 from ebmtut.checks import check_range
 from ebmtut.flows.networks import TimeFeatures, window_offsets
 from ebmtut.tensor_checks import check_shape
@@ -32,11 +31,13 @@ class OddLatticeNetwork(nn.Module):
         Sites a side of the window; None is the whole lattice.
     n_hidden
         Hidden units of the gate.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
 
     Raises
     ------
     InputError
-        If a size is out of range.
+        If a size is out of range, or the generator none.
     """
 
     n_states = 2
@@ -48,8 +49,10 @@ class OddLatticeNetwork(nn.Module):
         width: int = 32,
         window: int | None = None,
         n_hidden: int = 64,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        generator = source_of_weights(generator)
         check_range("width", width, low=1, integer=True)
         check_range("n_hidden", n_hidden, low=1, integer=True)
         index = window_offsets(side, window)
@@ -61,11 +64,13 @@ class OddLatticeNetwork(nn.Module):
         entry[index, here] = torch.arange(index.shape[1]).expand_as(index)
         self.entry: Tensor
         self.register_buffer("entry", entry, persistent=False)
-        scale = 1 / math.sqrt(index.shape[1])
-        self.kernel = nn.Parameter(torch.randn(index.shape[1], width) * scale)
-        self.time = TimeFeatures(n_hidden)
-        self.squares = nn.Linear(width, n_hidden, bias=False)
-        self.gate = nn.Linear(n_hidden, width)
+        n_inside = index.shape[1]
+        self.kernel = normal_weights(
+            n_inside, width, scale=n_inside**-0.5, generator=generator
+        )
+        self.time = TimeFeatures(n_hidden, generator=generator)
+        self.squares = linear(width, n_hidden, generator, bias=False)
+        self.gate = linear(n_hidden, width, generator)
 
     def _matrix(self) -> Tensor:
         """The window at every site as one matrix: faster than gathered windows."""

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
+from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
 from ebmtut.checks import check_range
 from ebmtut.tensor_checks import check_shape
 
@@ -37,15 +38,26 @@ class TimeFeatures(nn.Module):
         Features.
     n_waves
         Frequencies pi/2, pi, 3 pi/2 and so on.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
     """
 
-    def __init__(self, width: int, n_waves: int = 4) -> None:
+    def __init__(
+        self,
+        width: int,
+        n_waves: int = 4,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
+        generator = source_of_weights(generator)
         waves = math.pi / 2 * torch.arange(1, n_waves + 1)
         self.waves: Tensor
         self.register_buffer("waves", waves, persistent=False)
         self.net = nn.Sequential(
-            nn.Linear(2 * n_waves + 1, width), nn.SiLU(), nn.Linear(width, width)
+            linear(2 * n_waves + 1, width, generator),
+            nn.SiLU(),
+            linear(width, width, generator),
         )
 
     def forward(self, t: Float[Tensor, " batch"]) -> Float[Tensor, "batch width"]:
@@ -67,14 +79,23 @@ class HollowNetwork(nn.Module, ABC):
         States of a site, at least 2.
     width
         Hidden features a site.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
 
     Raises
     ------
     InputError
-        If a number is out of range.
+        If a number is out of range, or the generator none.
     """
 
-    def __init__(self, n_sites: int, *, n_states: int = 2, width: int = 64) -> None:
+    def __init__(
+        self,
+        n_sites: int,
+        *,
+        n_states: int = 2,
+        width: int = 64,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
         check_range("n_sites", n_sites, low=1, integer=True)
         check_range("n_states", n_states, low=2, integer=True)
@@ -83,8 +104,10 @@ class HollowNetwork(nn.Module, ABC):
         self.n_states = n_states
         self.width = width
         # Not zero: at G = 0 a relu passes no gradient on.
-        self.readout = nn.Parameter(torch.empty(n_states, width))
-        nn.init.normal_(self.readout, std=width**-0.5)
+        generator = source_of_weights(generator)
+        self.readout = normal_weights(
+            n_states, width, scale=width**-0.5, generator=generator
+        )
 
     @abstractmethod
     def hollow(
@@ -121,11 +144,13 @@ class HollowNetwork(nn.Module, ABC):
 class _SiteEmbedding(nn.Module):
     """State, place and time of every site as one vector."""
 
-    def __init__(self, n_sites: int, n_states: int, width: int) -> None:
+    def __init__(
+        self, n_sites: int, n_states: int, width: int, generator: torch.Generator
+    ) -> None:
         super().__init__()
-        self.token = nn.Embedding(n_states, width)
-        self.place = nn.Parameter(torch.randn(n_sites, width) * 0.5)
-        self.time = TimeFeatures(width)
+        self.token = embedding(n_states, width, generator)
+        self.place = normal_weights(n_sites, width, scale=0.5, generator=generator)
+        self.time = TimeFeatures(width, generator=generator)
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
         tokens: Tensor = self.token(x.long())
@@ -137,23 +162,31 @@ class HollowMLP(HollowNetwork):
 
     Parameters
     ----------
-    n_sites, n_states, width
+    n_sites, n_states, width, generator
         As in `HollowNetwork`.
     n_layers
         Matrices W_k, side by side; there is no depth.
     """
 
     def __init__(
-        self, n_sites: int, *, n_states: int = 2, width: int = 64, n_layers: int = 4
+        self,
+        n_sites: int,
+        *,
+        n_states: int = 2,
+        width: int = 64,
+        n_layers: int = 4,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_sites, n_states=n_states, width=width)
+        generator = source_of_weights(generator)
+        super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
         check_range("n_layers", n_layers, low=1, integer=True)
-        self.embed = _SiteEmbedding(n_sites, n_states, width)
-        self.mix = nn.Parameter(
-            torch.randn(n_layers, n_sites, n_sites) / math.sqrt(n_sites)
+        self.embed = _SiteEmbedding(n_sites, n_states, width, generator)
+        scale = n_sites**-0.5
+        self.mix = normal_weights(
+            n_layers, n_sites, n_sites, scale=scale, generator=generator
         )
         self.shift = nn.Parameter(torch.zeros(n_layers, n_sites, width))
-        self.time = TimeFeatures(n_layers * width)
+        self.time = TimeFeatures(n_layers * width, generator=generator)
 
     def hollow(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
@@ -173,22 +206,29 @@ class HollowAttention(HollowNetwork):
 
     Parameters
     ----------
-    n_sites, n_states, width
+    n_sites, n_states, width, generator
         As in `HollowNetwork`.
     n_heads
         Sets of weights; divides the width.
     """
 
     def __init__(
-        self, n_sites: int, *, n_states: int = 2, width: int = 64, n_heads: int = 4
+        self,
+        n_sites: int,
+        *,
+        n_states: int = 2,
+        width: int = 64,
+        n_heads: int = 4,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_sites, n_states=n_states, width=width)
+        generator = source_of_weights(generator)
+        super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
         check_range("n_heads", n_heads, low=1, high=width, integer=True)
         check_range("width % n_heads", width % n_heads, low=0, high=0)
         self.n_heads = n_heads
-        self.embed = _SiteEmbedding(n_sites, n_states, width)
-        self.keys_queries_values = nn.Linear(width, 3 * width)
-        self.after = nn.Linear(width, width)
+        self.embed = _SiteEmbedding(n_sites, n_states, width, generator)
+        self.keys_queries_values = linear(width, 3 * width, generator)
+        self.after = linear(width, width, generator)
 
     def hollow(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
@@ -217,7 +257,7 @@ class HollowConvolution(HollowNetwork):
     ----------
     side
         Sites a side of the periodic lattice, at least 3.
-    n_states, width
+    n_states, width, generator
         As in `HollowNetwork`.
     window
         Sites a side of the window; None is the whole lattice.
@@ -233,16 +273,22 @@ class HollowConvolution(HollowNetwork):
         width: int = 32,
         window: int | None = None,
         n_layers: int = 2,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(side * side, n_states=n_states, width=width)
+        generator = source_of_weights(generator)
+        super().__init__(
+            side * side, n_states=n_states, width=width, generator=generator
+        )
         check_range("n_layers", n_layers, low=0, integer=True)
         index = window_offsets(side, window)
         self.index: Tensor
         self.register_buffer("index", index, persistent=False)
         n_inputs = index.shape[1] * (n_states - 1)
-        self.first = nn.Linear(n_inputs, width)
-        self.time = TimeFeatures(width)
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_layers))
+        self.first = linear(n_inputs, width, generator)
+        self.time = TimeFeatures(width, generator=generator)
+        self.layers = nn.ModuleList(
+            linear(width, width, generator) for _ in range(n_layers)
+        )
 
     def hollow(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]

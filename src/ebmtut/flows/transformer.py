@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
+from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
 from ebmtut.checks import check_range
 from ebmtut.flows.networks import HollowNetwork, TimeFeatures
 
@@ -22,15 +23,15 @@ __all__ = ["HollowTransformer"]
 class _Block(nn.Module):
     """Causal self-attention and a feed-forward layer, each after a norm."""
 
-    def __init__(self, width: int, n_heads: int) -> None:
+    def __init__(self, width: int, n_heads: int, generator: torch.Generator) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.norm_attention = nn.LayerNorm(width)
         self.norm_feed = nn.LayerNorm(width)
-        self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.merge = nn.Linear(width, width)
-        self.widen = nn.Linear(width, 4 * width)
-        self.narrow = nn.Linear(4 * width, width)
+        self.queries_keys_values = linear(width, 3 * width, generator)
+        self.merge = linear(width, width, generator)
+        self.widen = linear(width, 4 * width, generator)
+        self.narrow = linear(4 * width, width, generator)
 
     def forward(self, h: Tensor) -> Tensor:
         parts = self.queries_keys_values(self.norm_attention(h))
@@ -49,7 +50,7 @@ class HollowTransformer(HollowNetwork):
 
     Parameters
     ----------
-    n_sites, n_states, width
+    n_sites, n_states, width, generator
         As in `HollowNetwork`.
     n_layers
         Causal layers, before the readout.
@@ -70,20 +71,25 @@ class HollowTransformer(HollowNetwork):
         width: int = 64,
         n_layers: int = 3,
         n_heads: int = 4,
+        generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(n_sites, n_states=n_states, width=width)
+        generator = source_of_weights(generator)
+        super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
         check_range("n_layers", n_layers, low=1, integer=True)
         check_range("n_heads", n_heads, low=1, high=width, integer=True)
         check_range("width % n_heads", width % n_heads, low=0, high=0)
         self.n_heads = n_heads
-        self.token = nn.Embedding(n_states + 1, width)  # the last is the start
-        self.place = nn.Parameter(torch.randn(n_sites, width) * 0.5)
-        self.direction = nn.Parameter(torch.randn(2, 1, 1, width) * 0.5)
-        self.time = TimeFeatures(width)
-        self.blocks = nn.ModuleList(_Block(width, n_heads) for _ in range(n_layers))
+        # The last token is the start.
+        self.token = embedding(n_states + 1, width, generator)
+        self.place = normal_weights(n_sites, width, scale=0.5, generator=generator)
+        self.direction = normal_weights(2, 1, 1, width, scale=0.5, generator=generator)
+        self.time = TimeFeatures(width, generator=generator)
+        self.blocks = nn.ModuleList(
+            _Block(width, n_heads, generator) for _ in range(n_layers)
+        )
         self.norm = nn.LayerNorm(width)
-        self.queries_keys_values = nn.Linear(width, 3 * width)
-        self.merge = nn.Linear(width, width)
+        self.queries_keys_values = linear(width, 3 * width, generator)
+        self.merge = linear(width, width, generator)
         earlier = torch.ones(n_sites, n_sites, dtype=torch.bool).tril()
         self.seen: Tensor
         self.register_buffer(

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebmtut._layers import linear
 from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
 from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
 from ebmtut.losses.kolmogorov import (
@@ -24,6 +25,7 @@ from ebmtut.losses.kolmogorov import (
     log_partition_slope,
 )
 from ebmtut.paths import Time
+from ebmtut.random import check_generator
 from ebmtut.training.loop import TrainConfig, train
 
 __all__ = ["FlowConfig", "FlowTraining", "train_flow"]
@@ -103,12 +105,18 @@ class FlowTraining:
 class _Learner(nn.Module):
     """The network, and the slope that LEAPS learns beside it."""
 
-    def __init__(self, network: nn.Module, learned: bool) -> None:
+    def __init__(
+        self, network: nn.Module, learned: bool, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.network = network
         self.slope: nn.Module | None = None
         if learned:
-            self.slope = nn.Sequential(TimeFeatures(32), nn.SiLU(), nn.Linear(32, 1))
+            self.slope = nn.Sequential(
+                TimeFeatures(32, generator=generator),
+                nn.SiLU(),
+                linear(32, 1, generator),
+            )
 
 
 class _Buffer:
@@ -222,7 +230,8 @@ def train_flow(
             "batch_size must be at least twice n_times and divided by it, got "
             f"{optimizer.batch_size} and {n_times}"
         )
-    learner = _Learner(flow.network, config.objective == "learned")
+    check_generator(generator)
+    learner = _Learner(flow.network, config.objective == "learned", generator)
     buffer = _Buffer(flow, config, -(-optimizer.n_steps // config.inner_steps))
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from ebmtut.checks import check_choice, check_range
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.flows import dmala_kernel, simulate
@@ -47,6 +50,7 @@ __all__ = [
     "check_shares",
     "draw_shares",
     "graph_job",
+    "graph_row",
     "n_seeds",
     "optima",
     "shares",
@@ -159,14 +163,10 @@ def graph_job(
     """Train on graphs of one size, and judge every method on others."""
     generator = make_generator(seed)
     train_graphs = graphs_of(config, size, config.n_train, 1_000_000 + seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        untrained = GraphFlowNetwork(width=config.width)
-        network = GraphFlowNetwork(width=config.width)
-    network.load_state_dict(untrained.state_dict())
+    untrained = GraphFlowNetwork(width=config.width, generator=make_generator(seed))
     start = time.thread_time()
     trained, losses = train_graph_flow(
-        network,
+        deepcopy(untrained),
         problem_on(config, train_graphs),
         config.rollout,
         config.train,
@@ -355,7 +355,7 @@ def draw_shares(result: Result) -> Figure:
     return figure
 
 
-def check_shares(result: Result, prefix: str, table: str) -> list[Verdict]:
+def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
     """Set sizes beside the paper's, and shares of the optimum to our bounds."""
     config = result.config
     most = max(config["refinements"])
@@ -394,3 +394,43 @@ def check_shares(result: Result, prefix: str, table: str) -> list[Verdict]:
         name = f"{prefix}{size}: share above DMALA of as many evaluations"
         verdicts.append(claim(name, mean, "at least", 0, null=null, **of))
     return verdicts
+
+
+def graph_row(
+    problem: str, title: str, *, prefix: str, table: str
+) -> Experiment[GraphProblemConfig]:
+    """Declare the row of a problem.
+
+    Parameters
+    ----------
+    problem
+        As in `GraphProblemConfig`; also the row's name.
+    title
+        The row's.
+    prefix, table
+        What the facts call its graphs and its table.
+    """
+    full = GraphProblemConfig(problem=problem)
+    quick = replace(
+        full,
+        sizes=("16-20",),
+        n_train=100,
+        n_test=20,
+        n_copies=16,
+        refinements=(0, 1, 3),
+        train=replace(full.train, n_steps=300),
+        n_seeds=(1,),
+    )
+    return Experiment(
+        id=f"dnfs/{problem}",
+        title=title,
+        presets={"quick": quick, "full": full},
+        cells=cells,
+        job=graph_job,
+        n_seeds=n_seeds,
+        arrays={"losses": "losses/{cell}"},
+        stack=True,
+        extras=optima,
+        figure=draw_shares,
+        check=partial(check_shares, prefix=prefix, table=table),
+    )

@@ -155,19 +155,14 @@ def new_network(
     method: str, side: int, config: LatticeConfig, *, seed: int
 ) -> nn.Module:
     """Make the network of a method with weights of one seed."""
-    with torch.random.fork_rng(devices=[]):
-        # Layers of torch draw their weights from the global stream alone.
-        torch.manual_seed(seed)
-        if method in ("ours", "untrained"):
-            return OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
-        kind = method.rsplit(" ", 1)[-1]
-        if kind == "leConv":
-            return HollowConvolution(side, width=config.width)
-        if kind == "leTF":
-            return HollowTransformer(side * side, width=config.width)
-        if kind == "leMLP":
-            return HollowMLP(side * side, width=config.width)
-        return HollowAttention(side * side, width=config.width)
+    how: Any = {"width": config.width, "generator": make_generator(seed)}
+    if method in ("ours", "untrained"):
+        return OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
+    kind = method.rsplit(" ", 1)[-1]
+    if kind == "leConv":
+        return HollowConvolution(side, **how)
+    networks = {"leTF": HollowTransformer, "leMLP": HollowMLP}
+    return networks.get(kind, HollowAttention)(side * side, **how)
 
 
 def train_lattice_flow(

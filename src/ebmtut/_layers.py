@@ -1,0 +1,96 @@
+"""Layers whose first weights come from a generator.
+
+An ordinary layer of torch draws them from the global stream, which belongs to
+nobody: what a program did before would change what it learns.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ebmtut.checks import check_type
+from ebmtut.random import check_generator, make_generator
+
+__all__ = ["embedding", "linear", "normal_weights", "source_of_weights"]
+
+
+def source_of_weights(
+    generator: torch.Generator | None, *, anywhere: bool = False
+) -> torch.Generator:
+    """Return the generator itself; for None a fresh one of seed 0.
+
+    Parameters
+    ----------
+    generator
+        What a network was given.
+    anywhere
+        Whether the network can be made on the generator's device, whichever it is;
+        else that has to be the CPU.
+
+    Raises
+    ------
+    InputError
+        If it is no generator, or on another device.
+    """
+    if generator is None:
+        return make_generator(0)
+    check_type("generator", generator, torch.Generator)
+    if not anywhere:
+        check_generator(generator)
+    return generator
+
+
+def linear(
+    n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
+) -> nn.Linear:
+    """Return a linear layer, uniform within +-1/sqrt(n_in) as torch's own.
+
+    Parameters
+    ----------
+    n_in, n_out
+        Features.
+    generator
+        Source of the weights, then of the bias.
+    bias
+        Whether there is one.
+    """
+    layer = nn.utils.skip_init(
+        nn.Linear, n_in, n_out, bias=bias, device=generator.device
+    )
+    bound = n_in**-0.5
+    for weight in layer.parameters():
+        nn.init.uniform_(weight, -bound, bound, generator=generator)
+    return layer
+
+
+def embedding(n_tokens: int, width: int, generator: torch.Generator) -> nn.Embedding:
+    """Return a table of standard normal vectors, as torch's own.
+
+    Parameters
+    ----------
+    n_tokens, width
+        Rows and columns.
+    generator
+        Source of the entries.
+    """
+    layer = nn.utils.skip_init(nn.Embedding, n_tokens, width)
+    nn.init.normal_(layer.weight, generator=generator)
+    return layer
+
+
+def normal_weights(
+    *shape: int, scale: float = 1.0, generator: torch.Generator
+) -> Float[nn.Parameter, "..."]:
+    """Return normal weights.
+
+    Parameters
+    ----------
+    *shape
+        Their shape.
+    scale
+        Their standard deviation.
+    generator
+        Their source.
+    """
+    weights: Tensor = torch.randn(shape, generator=generator)
+    return nn.Parameter(weights * scale)
