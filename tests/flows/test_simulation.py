@@ -124,9 +124,12 @@ def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
     )
     assert found.n_overflows == 0
     assert abs(mean_error(found.chain_log_weights, want)) < 5
-    exact = simulate_exact(flow, N, bound=60.0, generator=generator)
+    exact = simulate_exact(flow, N, bound=60.0, generator=generator, path_weights=True)
     assert exact.n_exceeded == 0
     assert abs(mean_error(exact.log_weights, want)) < 5
+    # Of continuous time, along the same states: less is left to chance.
+    assert abs(mean_error(exact.path_log_weights, want)) < 5
+    assert exact.path_log_weights.std() < exact.log_weights.std()
 
 
 @methods
@@ -218,6 +221,20 @@ def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     bias = -float(slopes[1] - slopes[0]) / 40
     assert float(found["trapezoid"][0]) == pytest.approx(want, abs=abs(bias) / 20)
     assert float(found["left"][0]) - want == pytest.approx(bias, rel=0.05)
+
+
+def test_a_perfect_flow_simulated_exactly_has_equal_weights_too():
+    path = AnnealingPath(random_energy(3, scale=0.7))
+    flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
+    _, log_z = laws(path, [0.0, 1.0])
+    options = {"bound": 80.0, "generator": make_generator(0), "path_weights": True}
+    found = simulate_exact(flow, 20, **options)
+    # xi is the slope of log Z_t, whose trapezoid over a wait h is off by
+    # h^3 / 12 of its curvature: of third order in the mean wait.
+    want = torch.full((20,), float(log_z[1] - log_z[0]))
+    error = (found.path_log_weights.double() - want.double()).abs().max()
+    assert float(error) < 1e-3
+    assert float(found.log_weights.std()) > 0.01
 
 
 def test_reverse_bound_is_below_the_law_of_the_flow():

@@ -17,6 +17,7 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from ebmtut.results import load_checkpoint
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 PATH = AnnealingPath(LatticeIsing(3, 0.2))
@@ -81,11 +82,14 @@ def test_a_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path):
             on_step=kill,
             **options,
         )
+    kept = load_checkpoint(options["checkpoint"])[0]["buffer.cpu_seconds"]
+    assert kept > 0
     again = train_flow(new_flow(), SMALL, STEPS, generator=make_generator(9), **options)
     torch.testing.assert_close(
         torch.from_numpy(again.losses), torch.from_numpy(whole.losses), rtol=0, atol=0
     )
     assert (again.slope_spread == whole.slope_spread).all()
+    assert again.cpu_seconds > float(kept)
     for a, b in zip(
         again.flow.network.parameters(), whole.flow.network.parameters(), strict=True
     ):

@@ -7,7 +7,9 @@ for the chain in continuous time, blind to the error of the steps. Those of the
 mean is Z_1 / Z_0 for Euler steps that do not overflow, however few they are.
 For tau-leaping it is at most that: the reversed chain may flip two sites at
 once that one-way rates cannot flip together, a loss of first order in the
-step. Those of the *exact simulation* have the mean Z_1 / Z_0.
+step. Those of the *exact simulation* have the mean Z_1 / Z_0. Along exactly
+simulated states the weights of continuous time have it, too, and are worth
+more: only there does their ESS say how well the rates are learned.
 """
 
 from collections.abc import Callable
@@ -87,6 +89,9 @@ class ExactRollout(NamedTuple):
         Last states, ``(n, n_sites)``.
     log_weights
         Log-weights of the exact simulation, ``(n,)``.
+    path_log_weights
+        Integral of xi_t along the exactly simulated states, ``(n,)``, by the
+        trapezoid over the candidates.
     n_candidates
         Evaluations of the network, mean over the states.
     n_jumps
@@ -98,6 +103,7 @@ class ExactRollout(NamedTuple):
 
     x: Tensor
     log_weights: Tensor
+    path_log_weights: Tensor | None
     n_candidates: float
     n_jumps: float
     n_exceeded: int
@@ -259,7 +265,12 @@ def simulate(
 
 @torch.no_grad()
 def simulate_exact(
-    flow: Flow, n: int, *, bound: float, generator: torch.Generator
+    flow: Flow,
+    n: int,
+    *,
+    bound: float,
+    generator: torch.Generator,
+    path_weights: bool = False,
 ) -> ExactRollout:
     """Draw from the chain in continuous time, by thinning.
 
@@ -279,6 +290,8 @@ def simulate_exact(
         Larger than the total rate outward and inward of every state met.
     generator
         Source of all randomness.
+    path_weights
+        Whether to integrate xi_t as well, for one more evaluation a jump.
 
     Returns
     -------
@@ -292,7 +305,8 @@ def simulate_exact(
     """
     check_range("n", n, low=1, integer=True)
     start = flow.path.sample_start(n, generator=generator)
-    return _thin(flow, start, bound, reverse=False, generator=generator)
+    integral = _Integral(flow, start) if path_weights else None
+    return _thin(flow, start, bound, generator=generator, integral=integral)
 
 
 @torch.no_grad()
@@ -331,7 +345,7 @@ def reverse_elbo(
         As in `simulate_exact`, or if a total rate is above the bound.
     """
     check_shape("x", x, (None, flow.path.n_sites))
-    found = _thin(flow, x.clone(), bound, reverse=True, generator=generator)
+    found = _thin(flow, x.clone(), bound, generator=generator, reverse=True)
     if found.n_exceeded:
         raise InputError(
             f"bound must be above every total rate, got {bound:g}, which was "
@@ -341,8 +355,32 @@ def reverse_elbo(
     return end - flow.path.log_partition_start - found.log_weights
 
 
+class _Integral:
+    """Integral of xi_t along states that jump between evaluations."""
+
+    def __init__(self, flow: Flow, x: Tensor) -> None:
+        self.flow = flow
+        self.xi = flow.terms(x, 0.0).xi
+        self.total = torch.zeros_like(self.xi)
+
+    def wait(self, rows: Tensor, passed: Tensor, xi: Tensor) -> None:
+        """Add a stretch of time without a jump, at whose end xi is given."""
+        self.total[rows] += passed * (self.xi[rows] + xi) / 2
+        self.xi[rows] = xi
+
+    def jump(self, rows: Tensor, x: Tensor, t: Tensor) -> None:
+        """Begin anew in other states."""
+        self.xi[rows] = self.flow.terms(x, t).xi
+
+
 def _thin(
-    flow: Flow, x: Tensor, bound: float, *, reverse: bool, generator: torch.Generator
+    flow: Flow,
+    x: Tensor,
+    bound: float,
+    *,
+    generator: torch.Generator,
+    reverse: bool = False,
+    integral: _Integral | None = None,
 ) -> ExactRollout:
     """Simulate either process exactly, changing ``x`` to its last states."""
     path, n = flow.path, len(x)
@@ -361,12 +399,19 @@ def _thin(
         wait = x.new_empty(len(alive)).exponential_(bound, generator=generator)
         now = (passed[alive] + wait).clamp(max=1.0)
         here = x[alive]
-        log_weights[alive] += (now - passed[alive]) * path.time_derivative(here)
+        step = now - passed[alive]
+        log_weights[alive] += step * path.time_derivative(here)
         passed[alive] = now
-        alive, now, here = alive[now < 1], now[now < 1], here[now < 1]
+        if integral is not None and bool((over := now == 1).any()):
+            xi = flow.terms(here[over], 1.0).xi
+            integral.wait(alive[over], step[over], xi)
+        on = now < 1
+        alive, now, here, step = alive[on], now[on], here[on], step[on]
         if not len(alive):
             break
         terms = flow.terms(here, 1 - now if reverse else now)
+        if integral is not None:
+            integral.wait(alive, step, terms.xi)
         outward, inward = (v.flatten(1) / bound for v in terms[:2])
         total_out, total_in = outward.sum(1), inward.sum(1)
         n_candidates += len(alive)
@@ -378,8 +423,13 @@ def _thin(
         n_jumps += int(jump.sum())
         if jump.any():
             move = categorical(rates[jump].log(), generator=generator)
-            x[alive[jump]] = _neighbor(here[jump], move, path.n_states)
-    return ExactRollout(x, log_weights, n_candidates / n, n_jumps / n, n_exceeded)
+            x[alive[jump]] = y = _neighbor(here[jump], move, path.n_states)
+            if integral is not None:
+                integral.jump(alive[jump], y, now[jump])
+    integrated = None if integral is None else integral.total
+    return ExactRollout(
+        x, log_weights, integrated, n_candidates / n, n_jumps / n, n_exceeded
+    )
 
 
 def _neighbor(x: Tensor, move: Tensor, n_states: int) -> Tensor:

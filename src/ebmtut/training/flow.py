@@ -7,6 +7,7 @@ then it draws again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -93,6 +94,8 @@ class FlowTraining:
         Log-ratios that were cut in all batches.
     max_log_ratio
         The largest one met.
+    cpu_seconds
+        Of all goes of a run that was resumed, as far as they were kept.
     """
 
     flow: Flow
@@ -100,6 +103,7 @@ class FlowTraining:
     slope_spread: np.ndarray
     n_clipped: int
     max_log_ratio: float
+    cpu_seconds: float
 
 
 class _Learner(nn.Module):
@@ -133,7 +137,9 @@ class _Buffer:
             "step": torch.zeros((), dtype=torch.long),
             "n_clipped": torch.zeros((), dtype=torch.long),
             "max_log_ratio": torch.tensor(-torch.inf),
+            "cpu_seconds": torch.zeros((), dtype=torch.float64),
         }
+        self._clock = time.process_time()
 
     def refill(
         self, flow: Flow, refine: Kernel | None, generator: torch.Generator
@@ -171,6 +177,12 @@ class _Buffer:
         time = index(config.n_time_steps + 1, n_times).repeat_interleave(n // n_times)
         rollout = index(min(held, config.n_rollouts), n)
         return torch.stack([rollout, time, index(config.n_trajectories, n)], 1)
+
+    def tick(self) -> None:
+        """Add the CPU time since the last call."""
+        now = time.process_time()
+        self.tensors["cpu_seconds"] += now - self._clock
+        self._clock = now
 
     def seen(self, n_clipped: int, max_log_ratio: float) -> None:
         """Count what a batch's ratios were."""
@@ -258,6 +270,7 @@ def train_flow(
         return kolmogorov_residual(counted, x, t, slope).square().mean()
 
     def after(step: int, averaged: nn.Module) -> None:
+        buffer.tick()
         if on_step is not None:
             on_step(step, flow.with_network(_network_of(averaged)))
 
@@ -289,6 +302,7 @@ def train_flow(
         buffer.tensors["spread"].numpy(),
         int(buffer.tensors["n_clipped"]),
         float(buffer.tensors["max_log_ratio"]),
+        float(buffer.tensors["cpu_seconds"]),
     )
 
 

@@ -61,8 +61,9 @@ CRITICAL = math.log(1 + math.sqrt(2)) / 4
 #: Our recipe; the paper's (rates relu(G), rollouts of the flow alone, c_t of
 #: coordinate descent, ratios cut at 5) with two networks; that of LEAPS.
 LEARNED = ("ours", "paper, leConv", "paper, leTF", "LEAPS, leConv")
-#: The untrained network, and annealing with Gibbs sweeps along the same path.
-NULLS = ("untrained", "AIS", "SMC")
+#: The untrained network, and annealing with Gibbs sweeps along the same path,
+#: as many as the flow has steps, or four and sixteen times as many.
+NULLS = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class LatticeConfig:
     methods
         Some of `LEARNED` and `NULLS`.
     n_seeds
-        Independent runs of our recipe; of the others there is one.
+        Independent runs of what is learned; of the nulls there is one.
     n_samples
         Samples by which a method is judged.
     n_chain_samples
@@ -89,6 +90,8 @@ class LatticeConfig:
         Size of our network; leConv and leTF have the same width.
     learning_rate, n_warmup
         Of Adam.
+    rival_steps
+        Optimiser steps of the other recipes, for each of ours.
     """
 
     problems: tuple[tuple[int, float, int], ...]
@@ -101,10 +104,12 @@ class LatticeConfig:
     n_hidden: int = 32
     learning_rate: float = 2e-3
     n_warmup: int = 200
+    rival_steps: int = 1
 
     def __post_init__(self) -> None:
         for method in self.methods:
             check_choice("methods", method, (*LEARNED, *NULLS))
+        check_range("rival_steps", self.rival_steps, low=1, integer=True)
         for name in ("n_seeds", "n_samples", "n_chain_samples", "n_time_steps"):
             check_range(name, getattr(self, name), low=1, integer=True)
 
@@ -123,7 +128,7 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
             "method": method,
             "side": side,
             "sigma": sigma,
-            "n_steps": n_steps,
+            "n_steps": n_steps if method == "ours" else n_steps * config.rival_steps,
             "config": alone,
         }
         for k, (side, sigma, n_steps) in enumerate(config.problems)
@@ -147,8 +152,8 @@ def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
-    """As many seeds as configured for our recipe, one for the others."""
-    return config.n_seeds if names[0] == "ours" else 1
+    """As many seeds as configured for what is learned, one for the nulls."""
+    return config.n_seeds if names[0] in LEARNED else 1
 
 
 def new_network(
@@ -193,7 +198,6 @@ def train_lattice_flow(
     )
     objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
     refine = gibbs_kernel(path, lattice_coloring(side)) if ours else None
-    began = time.process_time()
     found = train_flow(
         flow,
         FlowConfig(objective=objective, n_time_steps=config.n_time_steps),
@@ -212,7 +216,7 @@ def train_lattice_flow(
     )
     trained = Flow(path, found.flow.network, rates=flow.rates)
     scalars = {
-        "train cpu s": time.process_time() - began,
+        "train cpu s": found.cpu_seconds,
         "loss": float(found.losses[-100:].mean()),
         "clipped": found.n_clipped,
     }
@@ -240,7 +244,8 @@ def lattice_job(
     path = AnnealingPath(LatticeIsing(side, sigma))
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = make_generator(seed + 1_000_000)
-    if method in ("AIS", "SMC"):
+    null, _, factor = method.partition(" x")
+    if null in ("AIS", "SMC"):
         sweep = _fast_gibbs(side, sigma)
         # Compiled before the clock starts.
         sweep(path.sample_start(1, generator=generator), 1.0, generator=generator)
@@ -249,12 +254,13 @@ def lattice_job(
             path,
             sweep,
             config.n_samples,
-            config.n_time_steps,
+            config.n_time_steps * int(factor or 1),
             generator=generator,
-            resample_below=0.5 if method == "SMC" else 0.0,
+            resample_below=0.5 if null == "SMC" else 0.0,
         )
         seconds = time.process_time() - began
-        return _judged(path, exact, x, log_weights, seconds)
+        judged = _judged(path, exact, x, log_weights, seconds)
+        return Outcome(judged, _kept(path, x, log_weights))
     scalars: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     flow = Flow(path, new_network(method, side, config, seed=seed))
@@ -265,34 +271,37 @@ def lattice_job(
     began = time.process_time()
     drawn = simulate(flow, config.n_samples, config.n_time_steps, generator=generator)
     seconds = time.process_time() - began
-    outcome = _judged(path, exact, drawn.x, drawn.log_weights, seconds)
+    scalars |= _judged(path, exact, drawn.x, drawn.log_weights, seconds)
     scalars |= {"jumps": drawn.n_jumps}
     scalars |= _other_weights(flow, exact, config, side, generator)
+    arrays |= _kept(path, drawn.x, drawn.log_weights)
     weights = {f"net.{k}": v.numpy() for k, v in flow.network.state_dict().items()}
-    return Outcome(outcome.scalars | scalars, outcome.arrays | arrays | weights)
+    return Outcome(scalars, arrays | weights)
 
 
 def _judged(
     path: AnnealingPath, exact: float, x: Tensor, log_weights: Tensor, seconds: float
-) -> Outcome:
+) -> dict[str, float]:
     """ESS, and beside it what ESS cannot see."""
     found = log_partition(log_weights, path.log_partition_start)
     energy = path.target(x)
-    return Outcome(
-        {
-            "ESS": effective_sample_size(log_weights),
-            "log Z error": found.estimate - exact,
-            "log Z stderr": found.standard_error,
-            "log Z bound error": found.lower_bound - exact,
-            "energy": float(energy.mean()),
-            "weighted energy": float(weighted_mean(log_weights, energy)),
-            "sample cpu ms": 1000 * seconds / len(x),
-        },
-        {
-            "energies": energy.numpy().astype("float32"),
-            "log_weights": log_weights.numpy().astype("float32"),
-        },
-    )
+    return {
+        "ESS": effective_sample_size(log_weights),
+        "log Z error": found.estimate - exact,
+        "log Z stderr": found.standard_error,
+        "log Z bound error": found.lower_bound - exact,
+        "energy": float(energy.mean()),
+        "weighted energy": float(weighted_mean(log_weights, energy)),
+        "sample cpu ms": 1000 * seconds / len(x),
+    }
+
+
+def _kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
+    """Energies and log-weights, one a sample."""
+    return {
+        "energies": path.target(x).numpy().astype("float32"),
+        "log_weights": log_weights.numpy().astype("float32"),
+    }
 
 
 def _other_weights(
@@ -302,34 +311,45 @@ def _other_weights(
     side: int,
     generator: torch.Generator,
 ) -> dict[str, Any]:
-    """ESS and log Z by the other kinds of weights, and with Gibbs sweeps."""
-    n, start = config.n_chain_samples, flow.path.log_partition_start
-    chain = simulate(
-        flow, n, config.n_time_steps, chain_weights=True, generator=generator
-    )
-    refine = gibbs_kernel(flow.path, lattice_coloring(side))
-    swept = simulate(flow, n, config.n_time_steps, refine=refine, generator=generator)
+    """What `_judged` says of other weights, and of rollouts with Gibbs sweeps.
+
+    "chain": those of the discrete chain. "swept": a Gibbs sweep after each
+    step. "exact": those of the exact simulation; "path": those of continuous
+    time along it.
+    """
+    n, n_steps = config.n_chain_samples, config.n_time_steps
+    clock = [time.process_time()]
+
+    def seconds() -> float:
+        clock.append(time.process_time())
+        return clock[-1] - clock[-2]
+
     # Twice the largest total rate that a few chains meet on a grid of times.
-    pilot = simulate(
-        flow, 64, config.n_time_steps, keep_states=True, generator=generator
-    )
+    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
     assert pilot.states is not None
-    met = [flow.terms(x, k / config.n_time_steps) for k, x in enumerate(pilot.states)]
-    largest = max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
-    thinned = simulate_exact(flow, n, bound=2 * largest, generator=generator)
+    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
+    bound = 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
+    seconds()
+    chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
     assert chain.chain_log_weights is not None
-    kinds = {
-        "chain": chain.chain_log_weights,
-        "swept": swept.log_weights,
-        "exact": thinned.log_weights,
-    }
-    found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": 2 * largest}
+    kinds = {"chain": (chain.x, chain.chain_log_weights, seconds())}
+    refine = gibbs_kernel(flow.path, lattice_coloring(side))
+    swept = simulate(flow, n, n_steps, refine=refine, generator=generator)
+    kinds["swept"] = swept.x, swept.log_weights, seconds()
+    thinned = simulate_exact(
+        flow, n, bound=bound, path_weights=True, generator=generator
+    )
+    assert thinned.path_log_weights is not None
+    kinds["exact"] = thinned.x, thinned.log_weights, seconds()
+    kinds["path"] = thinned.x, thinned.path_log_weights, kinds["exact"][2]
+    found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": bound}
     found["candidates"] = thinned.n_candidates
-    for kind, log_weights in kinds.items():
-        finite = bool(torch.isfinite(log_weights).any())
-        found[f"ESS {kind}"] = effective_sample_size(log_weights) if finite else 0.0
-        value = log_partition(log_weights, start).estimate if finite else -math.inf
-        found[f"log Z error {kind}"] = value - exact
+    for kind, (x, log_weights, spent) in kinds.items():
+        if bool(torch.isfinite(log_weights).any()):
+            judged = _judged(flow.path, exact, x, log_weights, spent)
+            found |= {f"{name} {kind}": value for name, value in judged.items()}
+        else:
+            found |= {f"ESS {kind}": 0.0, f"log Z error {kind}": -math.inf}
     return found
 
 
