@@ -10,6 +10,7 @@ from ebmtut.flows.gflownet import (
 )
 from ebmtut.flows.graphs import GraphFlowNetwork, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
+from ebmtut.flows.master import flow_laws
 from ebmtut.flows.networks import (
     HollowAttention,
     HollowConvolution,
@@ -59,6 +60,7 @@ __all__ = [
     "backward_trajectories",
     "dmala_kernel",
     "effective_sample_size",
+    "flow_laws",
     "forward_trajectories",
     "gibbs_kernel",
     "independence_metropolis",

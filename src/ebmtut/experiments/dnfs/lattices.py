@@ -198,16 +198,18 @@ def train_lattice_flow(
     )
     objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
     refine = gibbs_kernel(path, lattice_coloring(side)) if ours else None
+    fit = FlowConfig(objective=objective, n_time_steps=config.n_time_steps)
+    optimizer = TrainConfig(
+        n_steps=n_steps,
+        learning_rate=config.learning_rate,
+        n_warmup=config.n_warmup,
+        clip_norm=1.0,
+        precision="float32",
+    )
     found = train_flow(
         flow,
-        FlowConfig(objective=objective, n_time_steps=config.n_time_steps),
-        TrainConfig(
-            n_steps=n_steps,
-            learning_rate=config.learning_rate,
-            n_warmup=config.n_warmup,
-            clip_norm=1.0,
-            precision="float32",
-        ),
+        fit,
+        optimizer,
         generator=make_generator(seed),
         refine=refine,
         checkpoint=checkpoint,
@@ -217,10 +219,18 @@ def train_lattice_flow(
     trained = Flow(path, found.flow.network, rates=flow.rates)
     scalars = {
         "train cpu s": found.cpu_seconds,
+        "train evaluations": _evaluations(fit, optimizer),
         "loss": float(found.losses[-100:].mean()),
         "clipped": found.n_clipped,
     }
     return trained, scalars, {"losses": found.losses, "spread": found.slope_spread}
+
+
+def _evaluations(fit: FlowConfig, optimizer: TrainConfig) -> int:
+    """States at which a training evaluates the network; backward counts as two."""
+    n_drawn = -(-optimizer.n_steps // fit.inner_steps)
+    drawn = n_drawn * fit.n_trajectories * (fit.n_time_steps + 1)
+    return drawn + 3 * optimizer.n_steps * optimizer.batch_size
 
 
 def lattice_job(
