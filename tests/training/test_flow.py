@@ -17,7 +17,7 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.results import load_checkpoint
+from ebmtut.results.checkpoints import load_checkpoint
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 PATH = AnnealingPath(LatticeIsing(3, 0.2))
