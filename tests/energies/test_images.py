@@ -45,6 +45,19 @@ def test_small_energies_give_one_number_a_state_and_repeat(head: str) -> None:
         assert not torch.allclose(values, energy(x, (level + 1) % 3))
 
 
+@pytest.mark.parametrize("head", ["denoiser", "signed", "linear"])
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_the_gradient_by_hand_is_that_of_autograd(head: str, n_layers: int) -> None:
+    energy = PerceptronEnergy((4, 4), NOISES, 8, n_layers, head).double()
+    x, level = states(7, 4, 4)
+    x = x.double()
+    value, gradient = energy.energy_and_gradient(x, level)
+    exact = energy(x.requires_grad_(), level)
+    (expected,) = torch.autograd.grad(exact.sum(), x)
+    assert torch.allclose(value, exact, rtol=1e-12, atol=0)
+    assert torch.allclose(gradient, expected, rtol=1e-10, atol=1e-10)
+
+
 def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:
     for head, lowest in (("denoiser", 0.0), ("signed", -1e3)):
         for energy in small_energies(head):

@@ -24,6 +24,7 @@ from torch.nn.utils import parametrize
 
 from ebmtut._layers import source_of_weights
 from ebmtut.checks import check_choice, check_range
+from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -92,6 +93,19 @@ class _Headed(nn.Module):
             value = output[:, 0]
         return value / self.noises[level].square()
 
+    def slopes(
+        self, x: Tensor, output: Tensor, level: Tensor
+    ) -> tuple[Tensor, Tensor | float]:
+        """Slopes of the energies in the output, and in x where that stays."""
+        precision = self.noises[level].square().reciprocal()[:, None]
+        if self.head == "denoiser":
+            misfit = precision * (x - output)
+            return -misfit, misfit
+        if self.head == "signed":
+            lower, upper = output.chunk(2, dim=1)
+            return precision * torch.cat([-lower, upper], dim=1), 0.0
+        return precision, 0.0
+
 
 class PerceptronEnergy(_Headed):
     """A multilayer perceptron with a shift for every level, and a head.
@@ -157,6 +171,31 @@ class PerceptronEnergy(_Headed):
         for layer in self.layers[1:]:
             h = layer(nn.functional.silu(h))
         return self.read(flat, self.last(nn.functional.silu(h)), level)
+
+    @torch.no_grad()
+    def energy_and_gradient(
+        self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch ..."]]:
+        """Energies and their gradient in x, by hand: half the time of autograd's.
+
+        Raises
+        ------
+        InputError
+            As for `forward`.
+        """
+        check_shape("x", x, (None, *self.shape))
+        flat = x.flatten(1)
+        h = self.layers[0](flat) + self.shifts[level]
+        gates = []
+        for layer in [*self.layers[1:], self.last]:
+            out, slope = silu_and_slope(h)
+            gates.append(slope)
+            h = layer(out)
+        back, direct = self.slopes(flat, h, level)
+        for layer in [self.last, *reversed(self.layers[1:])]:
+            back = (back @ layer.weight) * gates.pop()
+        gradient = back @ self.layers[0].weight + direct
+        return self.read(flat, h, level), gradient.reshape(x.shape)
 
 
 class ConvEnergy(_Headed):

@@ -13,6 +13,7 @@ has one mode. The paper writes the same law in :math:`y_t = a\, x_t`.
 """
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from ebmtut._layers import linear, source_of_weights
 from ebmtut.checks import InputError, check_range
 from ebmtut.energies.base import EnergyFunction, energies_of
+from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.noise import NoiseLevels, check_levels
 from ebmtut.tensor_checks import check_shape, check_vectors
 
@@ -30,11 +32,20 @@ __all__ = ["FourierEnergy", "LevelEnergy", "at_level", "conditional_energy"]
 LevelEnergy = Callable[[Tensor, Tensor], Tensor]
 
 
+@runtime_checkable
+class OffersGradient(Protocol):
+    """An energy of levels that knows its gradient without autograd."""
+
+    def energy_and_gradient(self, x: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+        """Energies and their gradient in x, without a graph."""
+        ...
+
+
 def energy_and_gradient(
     energy: LevelEnergy, x: Tensor, level: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Energies and their gradient in x: by autograd, or as the energy offers them."""
-    if isinstance(energy, FourierEnergy):
+    if isinstance(energy, OffersGradient):
         return energy.energy_and_gradient(x, level)
     with torch.enable_grad():
         x = x.detach().requires_grad_()
@@ -235,10 +246,8 @@ class FourierEnergy(nn.Module):
         for layer, shift in zip(
             [*self.inner, self.last], [*shifts[1:], 0.0], strict=True
         ):
-            gate = h.sigmoid()
-            out = h * gate
-            # The slope of h sigmoid(h).
-            slopes.append(gate + out * (1 - gate))
+            out, slope = silu_and_slope(h)
+            slopes.append(slope)
             h = layer(out) + shift
         g = self.last.weight * slopes.pop()
         for layer in reversed(self.inner):

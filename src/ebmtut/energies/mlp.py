@@ -114,3 +114,10 @@ class MLPEnergy(Energy):
             if self.base_logits is not None:
                 energy = energy - x @ self.base_logits
         return energy
+
+
+def silu_and_slope(h: Tensor) -> tuple[Tensor, Tensor]:
+    """Return h sigmoid(h) and its slope, for gradients by hand."""
+    gate = h.sigmoid()
+    out = h * gate
+    return out, gate + out * (1 - gate)
