@@ -20,6 +20,7 @@ from ebmtut.experiments.drl.images import (
     measure,
     null_images,
     train_images,
+    trained_once,
 )
 from ebmtut.random import make_generator
 
@@ -58,6 +59,35 @@ def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
     for verdict in experiment.check(result):
         assert verdict.verdict in ("match", "miss", "not comparable")
         assert verdict.verdict != "match" or verdict.ours is not None
+
+
+def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:
+    """A second row finds the energy of the first, and one of other code does not."""
+    of = {"recipe": TINY, "n_samples": 64}
+    first = get_experiment("drl/likelihood").run(
+        "quick", checkpoints=tmp_path / "a", **of
+    )
+    (kept,) = (tmp_path / "trained").iterdir()
+    written = kept.stat().st_mtime_ns
+    again = get_experiment("drl/likelihood").run(
+        "quick", checkpoints=tmp_path / "b", **of
+    )
+    assert kept.stat().st_mtime_ns == written
+    live = get_experiment("drl/likelihood").run("quick", **of)
+    for result in (again, live):
+        assert result.scalars["bits"] == first.scalars["bits"]
+    other = replace(TINY, n_steps=7)
+    trained_once(other, 0, tmp_path / "c" / "parts" / "x.safetensors")
+    assert len(list((tmp_path / "trained").iterdir())) == 2
+
+
+def test_the_seconds_of_a_shared_training_are_those_of_the_training(tmp_path) -> None:
+    found = [
+        trained_once(TINY, 3, tmp_path / row / "parts" / "x.safetensors")
+        for row in "ab"
+    ]
+    assert found[0].seconds == found[1].seconds > 0
+    assert (found[0].stopped_at, found[0].message) == (TINY.n_steps, "")
 
 
 def test_the_seed_repeats_and_another_differs() -> None:

@@ -16,6 +16,8 @@ from ebmtut.samplers import (
     paper_step_sizes,
     progressive_samples,
 )
+from ebmtut.samplers.langevin import normals
+from ebmtut.samplers.progressive import _kept_start, draw_conditional
 
 # Data N(1, 0.09) in the first coordinate, N(-0.5, 1.44) in the second.
 MEAN = torch.tensor([1.0, -0.5], dtype=torch.float64)
@@ -51,6 +53,49 @@ def test_every_level_has_its_law():
         mean, variance = law(t)
         assert ((samples[t].mean(0) - mean) / variance.sqrt()).abs().max() < error
         assert (samples[t].var(0) / variance - 1).abs().max() < error * math.sqrt(2)
+
+
+def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
+    """Two modes that no step of the chain joins: the starts divide the mass.
+
+    The share of the far mode is that of importance resampling with M starts, whose
+    bias falls as 1 / M; with 200 starts it is below 1 / 100 (checked by a single
+    one: the share that the start alone has is off by more than 0.2).
+    """
+    noise = NoiseLevels((0.95,))
+    shift = torch.tensor([[2.0]], dtype=torch.float64)
+
+    def two(x, level):  # weights 0.8 and 0.2, variances 0.02
+        near = -((x - shift / 2) ** 2).sum(1) / 0.04 + math.log(0.8)
+        far = -((x + shift / 2) ** 2).sum(1) / 0.04 + math.log(0.2)
+        return -torch.logaddexp(near, far)
+
+    n, above = 4000, 0.0
+    seen = torch.full((n, 1), above, dtype=torch.float64)
+    level = torch.zeros(n, dtype=torch.long)
+    shares = {}
+    for n_starts in (1, 200):
+        chain = ConditionalChain(3, (0.02,), n_starts=n_starts)
+        draw = normals(make_generator(0))
+        state, _ = draw_conditional(two, noise, seen, level, chain, draw)
+        shares[n_starts] = float((state.x > 0).double().mean())
+    # Seen from 0 both modes are equally far: the law's share is the weight, 0.8.
+    assert shares[200] == pytest.approx(0.8, abs=0.01 + 5 * 0.4 / math.sqrt(n))
+    assert abs(shares[1] - 0.8) > 0.2
+
+
+def test_kept_starts_have_exactly_their_probabilities():
+    n = 40_000
+    starts = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)[:, None, None]
+    starts = starts.expand(3, n, 1).contiguous()
+    level = torch.zeros(n, dtype=torch.long)
+    kept = _kept_start(
+        lambda x, t: x[:, 0].abs(), starts, level, normals(make_generator(1))
+    )
+    weights = (0.5 * starts[:, 0, 0] ** 2 - starts[:, 0, 0].abs()).exp()
+    for value, p in zip(starts[:, 0, 0], weights / weights.sum(), strict=True):
+        share = float((kept == value).double().mean())
+        assert share == pytest.approx(float(p), abs=5 * math.sqrt(p * (1 - p) / n))
 
 
 def test_the_normal_approximation_has_the_law_of_equation_12():
@@ -145,6 +190,11 @@ REFUSALS = {
     "size": (lambda: ConditionalChain(1, 0.0), "step_size .*> 0, got 0"),
     "sizes": (lambda: ConditionalChain(1, (0.1, -1.0)), "step_size .*got -1"),
     "start": (lambda: ConditionalChain(start="cold"), "start .*gaussian, noisy"),
+    "no starts": (lambda: ConditionalChain(n_starts=0), "n_starts .*>= 1, got 0"),
+    "noisy starts": (
+        lambda: ConditionalChain(start="noisy", n_starts=2),
+        "n_starts must be 1 with start='noisy', got 2",
+    ),
     "levels": (
         lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE),
         "step_size must have one for each of the 3 levels, got 1",

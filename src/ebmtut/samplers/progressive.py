@@ -57,6 +57,11 @@ class ConditionalChain:
         "gaussian" draws the start as if level t were standard Gaussian, from
         :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes :math:`x_{t+1} / a`, as
         the paper does.
+    n_starts
+        M, Gaussian starts of which one is kept, with a probability proportional to
+        its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
+        between modes, many starts divide its mass among them; in high dimensions
+        one weight outdoes all others, and nothing is gained.
 
     Raises
     ------
@@ -68,6 +73,7 @@ class ConditionalChain:
     step_size: float | tuple[float, ...] = 0.5
     adjusted: bool = True
     start: Literal["gaussian", "noisy"] = "gaussian"
+    n_starts: int = 1
 
     def __post_init__(self) -> None:
         check_range("n_steps", self.n_steps, low=0, integer=True)
@@ -75,6 +81,11 @@ class ConditionalChain:
         for size in sizes if isinstance(sizes, tuple) else (sizes,):
             check_range("step_size", size, low=0, include_low=False)
         check_choice("start", self.start, ("gaussian", "noisy"))
+        check_range("n_starts", self.n_starts, low=1, integer=True)
+        if self.n_starts > 1 and self.start != "gaussian":
+            raise InputError(
+                f"n_starts must be 1 with start='noisy', got {self.n_starts}"
+            )
 
     def step_sizes(self, noise: NoiseLevels) -> tuple[float, ...]:
         """Return the step size of every level.
@@ -149,6 +160,12 @@ def draw_conditional(
         x = _normal_approximation(energy, above, level, sigma, shrinkage, draw)
     elif chain.start == "gaussian":
         x = shrinkage * above + sigma * draw(above)
+        if chain.n_starts > 1:
+            starts = [
+                shrinkage * above + sigma * draw(above)
+                for _ in range(chain.n_starts - 1)
+            ]
+            x = _kept_start(energy, torch.stack([x, *starts]), level, draw)
     else:
         x = above / torch.where(shrinkage > 0, shrinkage, 1.0)
     if known is not None and free is not None:
@@ -177,6 +194,24 @@ def _normal_approximation(
     center, width = above / shrinkage, sigma / shrinkage
     gradient = vector_state(lambda x: energy(x, level), center).gradient
     return center - width**2 * gradient + width * draw(above)
+
+
+def _kept_start(
+    energy: LevelEnergy, starts: Tensor, level: Tensor, draw: Draw
+) -> Tensor:
+    """Keep one Gaussian start of each row, by the weights of the conditional law.
+
+    The parabola of x_{t+1} less that of the Gaussian is -|x|^2 / 2 and a constant.
+    """
+    with torch.no_grad():
+        flat = starts.flatten(0, 1)
+        weights = 0.5 * (flat**2).flatten(1).sum(1)
+        weights = weights - energy(flat, level.repeat(len(starts)))
+        weights = weights.reshape(len(starts), -1)
+        # The largest of weights and Gumbel noise, made of standard normals.
+        gumbel = -torch.log(-torch.special.log_ndtr(draw(weights)))
+        place = (weights + gumbel).argmax(0)
+    return starts[place, torch.arange(len(place), device=place.device)]
 
 
 def _check_alive(state: VectorState, level: Tensor) -> None:

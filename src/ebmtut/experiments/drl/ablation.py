@@ -42,6 +42,8 @@ _SIGNED: dict[str, Any] = {"head": "signed", "trust": 0.0}
 _PLAIN: dict[str, Any] = {"trust": 0.0}
 #: Our default for long training.
 LONG = "denoiser, ten times as long, a quarter of the rate"
+#: Where the saturated gap is what keeps a run alive.
+HOT = "denoiser, four times the rate, saturated"
 #: One factor at a time against the collapse, from the signed head and from ours.
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "signed head": _SIGNED,
@@ -53,7 +55,7 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "signed, saturated gap": {"head": "signed"},
     "denoiser": _PLAIN,
     "denoiser, four times the rate": _PLAIN | {"learning_rate": 16e-3},
-    "denoiser, four times the rate, saturated": {"learning_rate": 16e-3},
+    HOT: {"learning_rate": 16e-3},
     "denoiser, saturated gap": {},
     "denoiser, saturated, ten times as long": {"n_steps": 10},
     LONG: {"n_steps": 10, "learning_rate": 1e-3},
@@ -164,14 +166,14 @@ def check_ablation(result: Result) -> list[Verdict]:
         for name in ("T1 K36", "T6 K2"):
             ratio = mean(name) / base
             label = f"{name} is farther from the data than T6 K6, by a factor of"
-            verdicts.append(claim(label, ratio, "at least", 1.0))
+            verdicts.append(claim(label, ratio, "at least", 1.25))
     lives = table.get("variants", {})
-    for name, row in lives.items():
-        if name == LONG or ("saturated" in name and "long" not in name):
-            lived = np.isfinite(row.get("distance", [math.nan] * len(row["steps"])))
-            label = f"{name}: share of runs that live"
-            share, n_seeds = float(np.mean(lived)), len(lived)
-            verdicts.append(claim(label, share, "at least", 1.0, n_seeds=n_seeds))
+    if HOT in lives:
+        row = lives[HOT]
+        lived = np.isfinite(row.get("distance", [math.nan] * len(row["steps"])))
+        label = f"{HOT}: share of runs that live"
+        share, n_seeds = float(np.mean(lived)), len(lived)
+        verdicts.append(claim(label, share, "at least", 1.0, n_seeds=n_seeds))
     short = "denoiser, saturated gap"
     if {LONG, short} <= set(lives):
         ratio = (
@@ -181,6 +183,22 @@ def check_ablation(result: Result) -> list[Verdict]:
         label = "ten times as long: distance over that of the recipe"
         verdicts.append(claim(label, ratio, "at most", 1.0))
     return verdicts
+
+
+def nothing_helps(result: Result) -> Result:
+    """Return the row had no setting and no remedy made a difference."""
+    table = result.scalars["table"]
+    settings = table.get("settings", {})
+    settings = {name: settings.get("T6 K6", row) for name, row in settings.items()}
+    lives = dict(table.get("variants", {}))
+    for name, without in (
+        (HOT, "denoiser, four times the rate"),
+        (LONG, "denoiser, saturated, ten times as long"),
+    ):
+        if {name, without} <= set(lives):
+            lives[name] = lives[without]
+    table = table | {"settings": settings, "variants": lives}
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 EXPERIMENT = Experiment(
@@ -195,11 +213,12 @@ EXPERIMENT = Experiment(
                 "denoiser, four times the rate, saturated",
             ),
         ),
-        "full": AblationConfig(n_seeds=3),
+        "full": AblationConfig(QUICK, n_seeds=3),
     },
     cells=cells,
     job=image_job,
     figure=draw_ablation,
     check=check_ablation,
+    null=nothing_helps,
     parallel=False,
 )

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import check_range
 from ebmtut.experiments.drl.images import (
+    FULL,
     QUICK,
     ImageRecipe,
     as_pictures,
     image_set,
     judge_of,
     measure,
-    train_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment
@@ -47,11 +47,7 @@ def inpainting_job(
 ) -> Outcome:
     """Complete held-out images twice, and by the mean and the nearest image."""
     recipe = config.recipe
-    trained = (
-        trained_once(recipe, seed)
-        if checkpoint is None
-        else train_images(recipe, seed, checkpoint)
-    )
+    trained = trained_once(recipe, seed, checkpoint)
     data, judge = image_set(recipe.data), judge_of(recipe.data)
     images, labels = (
         data.held_out[: config.n_images],
@@ -127,7 +123,7 @@ EXPERIMENT = Experiment(
     title="Half an image completed",
     presets={
         "quick": InpaintingConfig(QUICK),
-        "full": InpaintingConfig(ImageRecipe(n_steps=6000), n_images=500),
+        "full": InpaintingConfig(FULL, n_images=500),
     },
     job=inpainting_job,
     figure=draw_inpainting,

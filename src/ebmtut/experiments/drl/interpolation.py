@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import check_range
 from ebmtut.experiments.drl.images import (
+    FULL,
     QUICK,
     ImageRecipe,
     as_pictures,
     image_set,
     measure,
-    train_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment
@@ -57,11 +57,7 @@ def interpolation_job(
 ) -> Outcome:
     """Draw arcs of images, and blends of their ends, pixel by pixel, beside them."""
     recipe = config.recipe
-    trained = (
-        trained_once(recipe, seed)
-        if checkpoint is None
-        else train_images(recipe, seed, checkpoint)
-    )
+    trained = trained_once(recipe, seed, checkpoint)
     noise = recipe.noise
     like = torch.empty(config.n_arcs, *image_set(recipe.data).images.shape[1:])
     arcs = interpolate(
@@ -131,7 +127,7 @@ EXPERIMENT = Experiment(
     title="Images between images",
     presets={
         "quick": InterpolationConfig(QUICK),
-        "full": InterpolationConfig(ImageRecipe(n_steps=6000)),
+        "full": InterpolationConfig(FULL),
     },
     job=interpolation_job,
     figure=draw_interpolation,

@@ -15,12 +15,12 @@ from torch import Tensor
 from ebmtut.checks import check_range
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl.images import (
+    FULL,
     QUICK,
     ImageRecipe,
     ImageSet,
     draw_images,
     image_set,
-    train_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment
@@ -77,11 +77,7 @@ def likelihood_job(
 ) -> Outcome:
     """Estimate log Z from more and more samples, and judge held-out images."""
     recipe = config.recipe
-    trained = (
-        trained_once(recipe, seed)
-        if checkpoint is None
-        else train_images(recipe, seed, checkpoint)
-    )
+    trained = trained_once(recipe, seed, checkpoint)
     drawn = draw_images(
         trained.energy, recipe, config.n_samples, generator=make_generator(seed + 2)
     )[1:]
@@ -136,7 +132,9 @@ def check_likelihood(result: Result) -> list[Verdict]:
     No claim on the bits themselves: the bound on log Z errs in the energy's favour.
     """
     smallest = min(result.scalars["effective"])
-    return [claim("smallest effective share of samples", smallest, "at least", 0.01)]
+    name = "smallest effective share of samples"
+    # Of the estimate: it says nothing of what was learned.
+    return [claim(name, smallest, "at least", 0.01, sanity=True)]
 
 
 EXPERIMENT = Experiment(
@@ -144,7 +142,7 @@ EXPERIMENT = Experiment(
     title="Bits per pixel",
     presets={
         "quick": LikelihoodConfig(QUICK, n_samples=1000),
-        "full": LikelihoodConfig(ImageRecipe(n_steps=6000), n_samples=10_000),
+        "full": LikelihoodConfig(FULL, n_samples=10_000),
     },
     job=likelihood_job,
     figure=draw_likelihood,

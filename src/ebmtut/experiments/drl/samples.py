@@ -13,13 +13,14 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import check_range
 from ebmtut.experiments.drl.images import (
+    FULL,
     QUICK,
     ImageRecipe,
     as_pictures,
     draw_images,
     image_set,
     measure,
-    train_images,
+    null_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment, Names
@@ -50,11 +51,7 @@ def samples_job(
     recipe: ImageRecipe, n_samples: int, seed: int, checkpoint: Path | None = None
 ) -> Outcome:
     """Learn, draw through all levels, and find each sample's nearest datum."""
-    trained = (
-        trained_once(recipe, seed)
-        if checkpoint is None
-        else train_images(recipe, seed, checkpoint)
-    )
+    trained = trained_once(recipe, seed, checkpoint)
     found = {"seconds": trained.seconds, "steps": trained.stopped_at}
     if trained.message:
         return Outcome(found)
@@ -79,6 +76,17 @@ def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
         (recipe.data,): {"recipe": recipe, "n_samples": config.n_samples}
         for recipe in config.recipes
     }
+
+
+def gaussian_rows(config: SamplesConfig, seed: int) -> Outcome:
+    """Judge the null: samples of a Gaussian fitted to the pixels."""
+    rows = {}
+    for name in (recipe.data for recipe in config.recipes):
+        made = null_images(
+            image_set(name), config.n_samples, generator=make_generator(seed)
+        )
+        rows[name] = measure(made["Gaussian fit"], name)
+    return Outcome({"Gaussian fit": rows})
 
 
 def draw_samples(result: Result) -> Figure:
@@ -124,8 +132,19 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target in bounds:
             mean, stderr = mean_and_stderr(row[metric])
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
+            # A Gaussian's samples are of all classes, and no copies either.
+            of["sanity"] = metric != "confidence"
             verdicts.append(claim(f"{name}: {metric}", mean, rule, target, **of))
     return verdicts
+
+
+def gaussian_fit(result: Result) -> Result:
+    """Return the row with the samples of a Gaussian in place of the energy's."""
+    table = {
+        name: {metric: [value] for metric, value in row.items()}
+        for name, row in result.scalars["Gaussian fit"].items()
+    }
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 EXPERIMENT = Experiment(
@@ -135,15 +154,17 @@ EXPERIMENT = Experiment(
         "quick": SamplesConfig((QUICK,)),
         "full": SamplesConfig(
             (
-                replace(QUICK, n_steps=6000),
-                ImageRecipe("MNIST 14x14", hidden=256, n_steps=6000),
+                FULL,
+                replace(FULL, data="MNIST 14x14", hidden=256, n_steps=10_000),
             )
         ),
     },
     cells=cells,
     job=samples_job,
     arrays={"*": "{name}/{cell}"},
+    extras=gaussian_rows,
     figure=draw_samples,
     check=check_samples,
+    null=gaussian_fit,
     parallel=False,
 )
