@@ -193,8 +193,8 @@ class PerceptronEnergy(_Headed):
             h = layer(out)
         back, direct = self.slopes(flat, h, level)
         for layer in [self.last, *reversed(self.layers[1:])]:
-            back = (back @ layer.weight) * gates.pop()
-        gradient = back @ self.layers[0].weight + direct
+            back = (back @ layer.get_parameter("weight")) * gates.pop()
+        gradient = back @ self.layers[0].get_parameter("weight") + direct
         return self.read(flat, h, level), gradient.reshape(x.shape)
 
 

@@ -36,6 +36,10 @@ LevelEnergy = Callable[[Tensor, Tensor], Tensor]
 class OffersGradient(Protocol):
     """An energy of levels that knows its gradient without autograd."""
 
+    def __call__(self, x: Tensor, level: Tensor) -> Tensor:
+        """Energies."""
+        ...
+
     def energy_and_gradient(self, x: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
         """Energies and their gradient in x, without a graph."""
         ...
@@ -251,7 +255,7 @@ class FourierEnergy(nn.Module):
             h = layer(out) + shift
         g = self.last.weight * slopes.pop()
         for layer in reversed(self.inner):
-            g = (g @ layer.weight) * slopes.pop()
+            g = (g @ layer.get_parameter("weight")) * slopes.pop()
         to_sine, to_cosine = (g @ self.first.weight).chunk(2, dim=1)
         slope = (to_sine * cosine - to_cosine * sine) @ self.frequencies.T
         return 0.5 * (x**2).sum(1) + h.squeeze(-1), x + slope
