@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
+from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.losses import bit_moments, match_moments, persistent_match_moments
 from ebmtut.random import make_generator
@@ -61,6 +62,31 @@ def test_a_penalty_keeps_weights_small():
     assert free.weight[0, 1] > 1 > 0.2 > held.weight[0, 1].abs()
 
 
+def test_in_spins_it_climbs_the_likelihood_of_spins():
+    """One step of Adam moves J and h by the rate, the way the exact gradient points."""
+    generator = make_generator(0)
+    x = enumerate_states(3).double()[[0, 0, 1, 3, 3, 5, 6, 7]]
+    samples = enumerate_states(3).double()[[0, 1, 1, 2, 4, 7, 7, 6]]
+    coupling = torch.zeros(3, 3).double().requires_grad_()
+    field = torch.zeros(3).double().requires_grad_()
+
+    def score(bits):
+        s = 2 * bits - 1
+        return ((s @ coupling) * s).sum(1) + s @ field
+
+    (score(samples).mean() - score(x).mean()).backward()
+    steps = [-0.1 * coupling.grad.fill_diagonal_(0).sign()]
+    steps.append(-0.1 * field.grad.sign())
+    model = match_moments(
+        x, lambda model: samples, n_steps=1, learning_rate=0.1, variables="spins"
+    )
+    want = BoltzmannMachine.from_ising(Ising(*steps))
+    states = torch.rand(5, 3, generator=generator).double().round()
+    # Adam's first step is the rate times g / (|g| + 1e-8), and no g is tiny.
+    found, wanted = model(states), want(states)
+    torch.testing.assert_close(found - found[0], wanted - wanted[0], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_samples_that_are_not_finite_stop_it(value):
     """At the step where they come, with the weights of the step before."""
@@ -90,6 +116,7 @@ def test_samples_that_are_not_finite_stop_it(value):
         ({"n_steps": -1}, "n_steps"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"penalty": -0.1}, "penalty"),
+        ({"variables": "nats"}, "variables"),
     ],
 )
 def test_bad_input(change, words):

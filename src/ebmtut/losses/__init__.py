@@ -15,6 +15,7 @@ from ebmtut.losses.kolmogorov import (
     log_partition_slope,
 )
 from ebmtut.losses.moment_matching import (
+    VARIABLES,
     Samples,
     bit_moments,
     match_moments,
@@ -47,6 +48,7 @@ from ebmtut.losses.recovery_likelihood import (
 
 __all__ = [
     "RBM_METHODS",
+    "VARIABLES",
     "Bernoulli",
     "DenoisingScoreMatching",
     "DirectedNeighborhood",

@@ -15,11 +15,21 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, check_range
+from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.tensor_checks import check_bits
 
-__all__ = ["Samples", "bit_moments", "match_moments", "persistent_match_moments"]
+__all__ = [
+    "VARIABLES",
+    "Samples",
+    "bit_moments",
+    "match_moments",
+    "persistent_match_moments",
+]
+
+#: What the steps of learning are measured in: W and b of the energy
+#: -x'Wx / 2 - b'x of bits, or J and h of -s'Js - h's, s = 2x - 1.
+VARIABLES = ("bits", "spins")
 
 
 @runtime_checkable
@@ -71,6 +81,7 @@ def match_moments(
     n_steps: int,
     learning_rate: float = 1e-3,
     penalty: float = 0.0,
+    variables: str = "bits",
     on_step: Callable[[int, BoltzmannMachine], None] | None = None,
     progress: bool = False,
     label: str = "learning",
@@ -88,6 +99,9 @@ def match_moments(
         Of Adam.
     penalty
         Weight of the l1 penalty on the weights.
+    variables
+        One of `VARIABLES`: whose parameters Adam moves and the penalty weighs. A
+        step in spins is eight times as long in the weights of bits, W = 8J.
     on_step
         Called with (step, model) after every step.
     progress
@@ -113,6 +127,7 @@ def match_moments(
         n_steps=n_steps,
         learning_rate=learning_rate,
         penalty=penalty,
+        variables=variables,
         on_step=on_step,
         progress=progress,
         label=label,
@@ -128,6 +143,7 @@ def persistent_match_moments(
     n_steps: int,
     learning_rate: float = 1e-3,
     penalty: float = 0.0,
+    variables: str = "bits",
     on_step: Callable[[int, BoltzmannMachine], None] | None = None,
     progress: bool = False,
     label: str = "learning",
@@ -136,7 +152,7 @@ def persistent_match_moments(
 
     Parameters
     ----------
-    x, n_steps, learning_rate, penalty, on_step, progress, label
+    x, n_steps, learning_rate, penalty, variables, on_step, progress, label
         As for :func:`match_moments`.
     advance
         ``advance(state, model) -> state``, called once a step: chains, or
@@ -159,12 +175,18 @@ def persistent_match_moments(
     check_range("n_steps", n_steps, low=0, integer=True)
     check_range("learning_rate", learning_rate, low=0)
     check_range("penalty", penalty, low=0)
+    check_choice("variables", variables, VARIABLES)
     mean, second = bit_moments(x)
     n_sites = x.shape[1]
     model = BoltzmannMachine(
         x.new_zeros(n_sites, n_sites), x.new_zeros(n_sites), learnable=True
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    in_spins = variables == "spins"
+    pairs, fields = (
+        torch.zeros_like(p, requires_grad=True) if in_spins else p
+        for p in (model.weight, model.bias)
+    )
+    optimizer = torch.optim.Adam([pairs, fields], lr=learning_rate)
     for step in tqdm(range(n_steps), desc=label, disable=not progress):
         state = advance(state, model)
         sample_mean, sample_second = _moments(state.x)
@@ -175,11 +197,20 @@ def persistent_match_moments(
                 f"smaller learning_rate ({learning_rate})",
                 step,
             )
+        excess, mean_excess = sample_second - second, sample_mean - mean
+        if in_spins:
+            # d/dJ counts each pair twice, and <ss'> = 4 <xx'> - 2 <x> - 2 <x'> + 1.
+            excess = 8 * excess - 4 * (mean_excess[:, None] + mean_excess)
+            mean_excess = 2 * mean_excess
         # Symmetric gradients keep a symmetric W; its diagonal plays no part.
-        gradient = sample_second - second + penalty * model.weight.detach().sign()
-        model.weight.grad = gradient.fill_diagonal_(0)
-        model.bias.grad = sample_mean - mean
+        gradient = excess + penalty * pairs.detach().sign()
+        pairs.grad = gradient.fill_diagonal_(0)
+        fields.grad = mean_excess
         optimizer.step()
+        if in_spins:
+            with torch.no_grad():
+                model.weight.copy_(8 * pairs)
+                model.bias.copy_(2 * fields - 4 * pairs.sum(dim=1))
         if on_step is not None:
             on_step(step, model)
     return model, state

@@ -33,7 +33,7 @@ from ebmtut.experiments.pmp.chains import (
     work,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.losses import persistent_match_moments
+from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
@@ -50,7 +50,7 @@ __all__ = [
     "true_model",
 ]
 
-GRAPHS = ("lattice", "random graph")
+GRAPHS = ("random graph", "lattice")
 METHODS = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
 
 
@@ -71,6 +71,8 @@ class StructuredConfig:
         Some of `METHODS`, for learning with chains that start anew.
     sweeps
         Of learning and of sampling, one run each.
+    gwg_sweeps
+        GWG-reset makes no more than these: its moves look at all sites.
     updates
         Single-site updates a step of persistent chains; PMP beside them makes as
         many sweeps as take no longer than GWG's (`equal_sweeps`).
@@ -78,6 +80,8 @@ class StructuredConfig:
         Samples to learn from, and the Gibbs sweeps that each of them takes.
     n_steps, learning_rate, penalty
         Of Adam, and the weight of the l1 penalty.
+    variables
+        One of `VARIABLES`, in which step and penalty are measured.
     n_chains, n_chains_persistent
         Samples a step.
     n_judged
@@ -92,12 +96,14 @@ class StructuredConfig:
     n_nodes: int = 200
     methods: tuple[str, ...] = METHODS
     sweeps: tuple[int, ...] = (2, 5, 10, 25)
+    gwg_sweeps: int = 5
     updates: tuple[int, ...] = (100, 200, 400)
     n_data: int = 2000
     n_data_sweeps: int = 2000
     n_steps: int = 1000
     learning_rate: float = 1e-3
     penalty: float = 0.01
+    variables: str = "spins"
     n_chains: int = 20
     n_chains_persistent: int = 100
     n_judged: int = 500
@@ -108,9 +114,11 @@ class StructuredConfig:
             check_choice("graphs", graph, GRAPHS)
         for method in self.methods:
             check_choice("methods", method, METHODS)
+        check_choice("variables", self.variables, VARIABLES)
         check_range("side", self.side, low=3, integer=True)
         check_range("n_nodes", self.n_nodes, low=5, integer=True)
         for name in (
+            "gwg_sweeps",
             "n_data_sweeps",
             "n_steps",
             "n_chains",
@@ -201,6 +209,7 @@ def structured_job(
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         penalty=config.penalty,
+        variables=config.variables,
         label=f"{method} {graph}",
     )
     seconds = time.process_time() - began
@@ -223,7 +232,12 @@ def structured_job(
 
 def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every graph, way of learning, method and amount of it."""
-    plans = [("reset", m, k) for m in config.methods for k in config.sweeps]
+    plans = [
+        ("reset", m, k)
+        for m in config.methods
+        for k in config.sweeps
+        if m != "GWG-reset" or k <= config.gwg_sweeps
+    ]
     rivals = [m for m in config.methods if m.startswith("PMP")] + [*CHAINS]
     plans += [("persistent", m, k) for m in rivals for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
@@ -269,7 +283,14 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
     amounts = [int(amount) for amount in next(iter(rows.values()))]
     for method, row in rows.items():
         values = [np.mean(cell[metric]) for cell in row.values()]
-        ax.plot(amounts, values, "o-", ms=2.5, color=COLORS[method], label=method)
+        ax.plot(
+            [int(amount) for amount in row],
+            values,
+            "o-",
+            ms=2.5,
+            color=COLORS[method],
+            label=method,
+        )
     cell = next(iter(next(iter(rows.values())).values()))
     ax.axhline(
         np.mean(cell[f"null_{metric}"]), color=COLORS["null"], lw=1, label="null"
@@ -339,11 +360,13 @@ EXPERIMENT = Experiment(
     title="Lattices and random graphs",
     presets={
         "quick": StructuredConfig(
+            side=15,
+            n_nodes=100,
             methods=("PMP", "Gibbs-reset"),
             sweeps=(2, 5),
-            updates=(100,),
+            updates=(50,),
             n_data_sweeps=500,
-            n_steps=300,
+            n_steps=200,
             learning_rate=3e-3,
             n_chains=100,
         ),
