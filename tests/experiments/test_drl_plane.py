@@ -24,7 +24,14 @@ from ebmtut.experiments.drl.plane import (
 from ebmtut.experiments.verdicts import null_keeps
 from ebmtut.random import make_generator
 
-TINY = {"n_steps": 3, "batch_size": 16, "hidden": 8, "n_features": 4, "n_samples": 50}
+TINY = {
+    "n_steps": 3,
+    "batch_size": 16,
+    "n_starts": 2,
+    "hidden": 8,
+    "n_features": 4,
+    "n_samples": 50,
+}
 
 
 def test_the_grid_holds_every_density():
@@ -62,7 +69,7 @@ def test_a_fiftieth_of_a_square_beside_the_board_counts():
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_of_three_steps_is_judged(method):
     outcome = plane_job(method, "checkerboard", PlaneConfig(**TINY), seed=0)
-    n_levels = plane_noise(method, 6).n_levels
+    n_levels = plane_noise(method).n_levels
     assert outcome.arrays["density"].shape == (n_levels, 200, 200)
     # Three steps leave the Gaussian that training starts from, nearly.
     standard = -(PLANE.points**2).sum(1).reshape(200, 200) / 2
@@ -86,4 +93,4 @@ def test_refusals():
     with pytest.raises(InputError, match=r"^n_langevin must .*got 0"):
         PlaneConfig(n_langevin=0)
     with pytest.raises(InputError, match=r"^method must be one of recovery, short-run"):
-        plane_noise("persistent", 6)
+        plane_noise("persistent")

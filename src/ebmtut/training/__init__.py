@@ -1,5 +1,6 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
+from ebmtut.training.clock import CpuClock
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 from ebmtut.training.loop import (
@@ -12,6 +13,7 @@ from ebmtut.training.loop import (
 from ebmtut.training.state import RunState
 
 __all__ = [
+    "CpuClock",
     "FlowConfig",
     "FlowTraining",
     "GraphFlowConfig",

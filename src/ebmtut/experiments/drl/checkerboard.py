@@ -45,7 +45,8 @@ class CheckerboardConfig:
 
 def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
     """Name the only cell."""
-    board = {"method": "recovery", "density": "checkerboard", "config": config.plane}
+    method = "recovery, many starts"
+    board = {"method": method, "density": "checkerboard", "config": config.plane}
     return {"recovery": board}
 
 
@@ -122,9 +123,8 @@ EXPERIMENT = Experiment(
     title="A checkerboard at every level",
     presets={
         "quick": CheckerboardConfig(),
-        "full": CheckerboardConfig(PlaneConfig(n_steps=1500), n_seeds=3),
-        "paper": CheckerboardConfig(
-            PlaneConfig(20_000, n_langevin=30, hidden=128), n_seeds=5
+        "full": CheckerboardConfig(
+            PlaneConfig(n_steps=4000, n_samples=40_000), n_seeds=5
         ),
     },
     cells=cells,

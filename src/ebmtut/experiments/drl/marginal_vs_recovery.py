@@ -45,7 +45,7 @@ class MarginalConfig:
     """
 
     densities: tuple[str, ...] = ("checkerboard",)
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[str, ...] = tuple(METHODS)
     plane: PlaneConfig = field(default_factory=PlaneConfig)
     n_seeds: int = 1
 
@@ -160,9 +160,6 @@ EXPERIMENT = Experiment(
     presets={
         "quick": MarginalConfig(),
         "full": MarginalConfig(plane=PlaneConfig(n_steps=1000), n_seeds=3),
-        "paper": MarginalConfig(
-            DENSITIES, plane=PlaneConfig(20_000, n_langevin=30, hidden=128), n_seeds=5
-        ),
     },
     cells=cells,
     job=plane_job,

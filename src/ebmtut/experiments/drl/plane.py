@@ -1,9 +1,10 @@
 """Learning densities of the plane, judged on a grid: what two rows share."""
 
 import math
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,22 +13,62 @@ from torch import Tensor
 from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_log_prob, sample_density
 from ebmtut.energies import FourierEnergy, at_level
+from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
 from ebmtut.metrics import PlaneGrid, log_partition_chain
 from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, progressive_samples
-from ebmtut.training import TrainConfig, train
+from ebmtut.training import CpuClock, TrainConfig, train
 
-__all__ = ["METHODS", "PLANE", "SCALE", "PlaneConfig", "plane_job", "plane_noise"]
+__all__ = [
+    "METHODS",
+    "PLANE",
+    "SCALE",
+    "PlaneConfig",
+    "plane_chain",
+    "plane_job",
+    "plane_noise",
+]
 
-METHODS = ("recovery", "short-run", "score matching")
+
+class PlaneMethod(NamedTuple):
+    """How a method learns.
+
+    Attributes
+    ----------
+    objective
+        "recovery", "marginal" (short-run chains from white noise) or "score".
+    n_levels, first_ratio
+        T; noise over signal on the first noisy level, from which it grows by equal
+        factors to 4.
+    many
+        Whether its chains choose among many starts.
+    """
+
+    objective: str
+    n_levels: int
+    first_ratio: float
+    many: bool
+
+
+#: Chains with one start need small steps of noise; with many, larger ones tell more.
+METHODS: Mapping[str, PlaneMethod] = {
+    "recovery": PlaneMethod("recovery", 6, 0.25, False),
+    "short-run": PlaneMethod("marginal", 1, 4.0, False),
+    "recovery, many starts": PlaneMethod("recovery", 4, 0.7, True),
+    "short-run, many starts": PlaneMethod("marginal", 1, 4.0, True),
+    "score matching": PlaneMethod("score", 6, 0.1, True),
+}
 
 #: The densities divided by this have about unit variance.
 SCALE = 2.3
 #: Where laws are judged, in those units: well beyond all data.
 PLANE = PlaneGrid(3.2, 200)
+#: Step size, learning rate and weight of the squared energies of the short run with
+#: one start: of what we tried, where it stays alive (`book/drl/record.md`).
+SHORT_STEP, SHORT_RATE, SHORT_REGULARISER = 0.1, 5e-4, 1e-3
 #: A square of the checkerboard is 2 long: a sample this near to it is on it.
 MARGIN = 0.02 * 2
 
@@ -40,16 +81,15 @@ class PlaneConfig:
     ----------
     n_steps
         Optimiser steps.
-    n_levels
-        T.
     n_langevin
         K, steps of a training chain, for recovery likelihood and short-run alike.
-    hidden, n_features
-        Units of the two hidden layers; Fourier features.
+    n_starts
+        Of those chains, where they have many (`ebmtut.samplers.ConditionalChain`);
+        where they have one, they get as many Langevin steps more as these cost.
+    hidden, n_features, bandwidth
+        Units of the two hidden layers; Fourier features, and their frequencies.
     batch_size, learning_rate
         Of Adam.
-    regulariser
-        Weight of the mean squared energies.
     score_factor
         Steps of score matching, which runs no chains, for one of the others'.
     n_samples
@@ -57,39 +97,52 @@ class PlaneConfig:
     """
 
     n_steps: int = 600
-    n_levels: int = 6
-    n_langevin: int = 10
-    hidden: int = 64
-    n_features: int = 32
+    n_langevin: int = 5
+    n_starts: int = 16
+    hidden: int = 128
+    n_features: int = 64
+    bandwidth: float = 5.0
     batch_size: int = 256
     learning_rate: float = 2e-3
-    regulariser: float = 1e-3
     score_factor: int = 4
     n_samples: int = 4000
 
     def __post_init__(self) -> None:
         for name in ("n_steps", "n_langevin", "hidden", "n_features", "batch_size"):
             check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_levels", self.n_levels, low=2, integer=True)
         check_range("score_factor", self.score_factor, low=1, integer=True)
         check_range("n_samples", self.n_samples, low=2, integer=True)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
-        check_range("regulariser", self.regulariser, low=0)
+        check_range("n_starts", self.n_starts, low=1, integer=True)
+        for name in ("learning_rate", "bandwidth"):
+            check_range(name, getattr(self, name), low=0, include_low=False)
 
 
-def plane_noise(method: str, n_levels: int) -> NoiseLevels:
+def plane_noise(method: str) -> NoiseLevels:
     """Return the forward chain of a method; a single sigma of 1 is the marginal.
 
     Recovery likelihood learns the density itself; score matching needs noise, as
     little as a tenth of a standard deviation, on the level that is judged.
     """
-    check_choice("method", method, METHODS)
-    if method == "short-run":
+    objective, n_levels, first, _ = lookup("method", method, METHODS)
+    if objective == "marginal":
         return NoiseLevels((1.0,))
-    if method == "score matching":
-        return geometric_noise(n_levels, 0.1, 4.0)
-    ratios = geometric_noise(n_levels, 0.25, 4.0, noisy_data=False)
+    if objective == "score":
+        return geometric_noise(n_levels, first, 4.0)
+    ratios = geometric_noise(n_levels, first, 4.0, noisy_data=False)
     return NoiseLevels((*ratios.sigmas[:-1], 1.0))
+
+
+def plane_chain(method: str, config: PlaneConfig) -> ConditionalChain:
+    """Return the chain of a method; equal cost with one start or with many."""
+    objective, *_, many = lookup("method", method, METHODS)
+    if many:
+        return ConditionalChain(config.n_langevin, 0.3, n_starts=config.n_starts)
+    # A start is an energy, a Langevin step an energy and its gradient.
+    n_steps = config.n_langevin + config.n_starts // 2
+    if objective == "marginal":
+        # From white noise a Metropolis test would let chains stand still.
+        return ConditionalChain(n_steps, SHORT_STEP, adjusted=False)
+    return ConditionalChain(n_steps, 0.3)
 
 
 def plane_job(
@@ -108,7 +161,7 @@ def plane_job(
     are NaN. Arrays: ``density`` (levels, n, n) and ``samples`` (levels, n, 2).
     """
     check_choice("density", density, DENSITIES)
-    noise = plane_noise(method, config.n_levels)
+    noise = plane_noise(method)
     generator = make_generator(seed)
     energy = FourierEnergy(
         2,
@@ -116,18 +169,16 @@ def plane_job(
         config.hidden,
         2,
         config.n_features,
-        3.0,
+        config.bandwidth,
         generator=generator,
     )
+    chain = plane_chain(method, config)
+    alone = method == "short-run"
     recovery = RecoveryLikelihood(
         noise,
-        # Short-run chains cannot be adjusted: from white noise, a test would let
-        # them stand still.
-        ConditionalChain(config.n_langevin, 0.7 if method == "recovery" else 0.1)
-        if method != "short-run"
-        else ConditionalChain(config.n_langevin, 0.2, adjusted=False),
-        regulariser=config.regulariser,
-        target_acceptance=0.7 if method == "recovery" else None,
+        chain,
+        regulariser=SHORT_REGULARISER if alone else 0.0,
+        target_acceptance=0.7 if chain.adjusted else None,
     )
     loss = DenoisingScoreMatching(noise) if method == "score matching" else recovery
 
@@ -137,7 +188,7 @@ def plane_job(
     # Score matching runs no chains: the same CPU time is worth more steps.
     factor = config.score_factor if method == "score matching" else 1
     n_steps = factor * config.n_steps
-    started = time.process_time()
+    clock = CpuClock()
     try:
         trained = train(
             energy,
@@ -146,11 +197,12 @@ def plane_job(
             TrainConfig(
                 n_steps,
                 config.batch_size,
-                config.learning_rate,
+                SHORT_RATE if alone else config.learning_rate,
                 precision="float32",
             ),
             generator=generator,
-            buffers={"step_sizes": recovery.step_sizes},
+            buffers={"step_sizes": recovery.step_sizes, "seconds": clock.seconds},
+            on_step=clock.tick,
             checkpoint=checkpoint,
             identity={
                 "method": method,
@@ -161,15 +213,10 @@ def plane_job(
         ).energy
     except DivergenceError as error:
         return Outcome({"stopped": float(error.step), "kl": math.nan})
-    seconds = time.process_time() - started
 
     steps = tuple(recovery.step_sizes.tolist())
-    if method == "score matching":
-        chain = ConditionalChain(config.n_langevin, 0.3)
-    else:
-        chain = ConditionalChain(
-            config.n_langevin, steps, adjusted=method == "recovery"
-        )
+    if method != "score matching":
+        chain = replace(chain, step_size=steps)
     start = normal(torch.empty(config.n_samples, 2), generator=generator)
     samples = progressive_samples(trained, noise, start, chain, generator=generator)
     energies = [PLANE.energies(at_level(trained, t)) for t in range(noise.n_levels)]
@@ -180,7 +227,7 @@ def plane_job(
         | {
             "log Z error": bound.value - PLANE.log_partition(energies[0]),
             "log Z stderr": bound.stderr,
-            "seconds": seconds,
+            "seconds": float(clock.seconds),
         },
         {
             "density": torch.stack([PLANE.log_density(e) for e in energies])

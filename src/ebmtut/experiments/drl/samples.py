@@ -152,12 +152,7 @@ EXPERIMENT = Experiment(
     title="Images from white noise",
     presets={
         "quick": SamplesConfig((QUICK,)),
-        "full": SamplesConfig(
-            (
-                FULL,
-                replace(FULL, data="MNIST 14x14", hidden=256, n_steps=10_000),
-            )
-        ),
+        "full": SamplesConfig((FULL,)),
     },
     cells=cells,
     job=samples_job,

@@ -1,0 +1,31 @@
+"""Seconds of the CPU that a training has cost, over all of its sessions."""
+
+import time
+
+import torch
+from torch import nn
+
+__all__ = ["CpuClock"]
+
+
+class CpuClock:
+    """Counts while a training runs, from step to step.
+
+    Give `seconds` to `ebmtut.training.train` among its ``buffers``, which a
+    checkpoint holds, and `tick` as ``on_step``: a run that goes on counts on.
+
+    Attributes
+    ----------
+    seconds
+        So far: a tensor, changed in place.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = torch.zeros((), dtype=torch.float64)
+        self._last = time.process_time()
+
+    def tick(self, step: int, averaged: nn.Module) -> None:
+        """Count what has passed since the last step."""
+        now = time.process_time()
+        self.seconds.add_(now - self._last)
+        self._last = now
