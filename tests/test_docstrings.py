@@ -16,8 +16,6 @@ SECTION = re.compile(
     re.MULTILINE,
 )
 NAME = r"\*{0,2}[A-Za-z_]\w*"
-# Files and folders still to be converted; take out what has nothing left.
-TO_CONVERT: set[str] = set()
 
 
 def docstrings(file):
@@ -45,26 +43,14 @@ def typed_entries(text):
     return found
 
 
-def part(file):
-    """Return the entry of the list that a file is under, else its folder."""
-    path = file.relative_to(SOURCE).as_posix()
-    folder = path.partition("/")[0]
-    return path if path in TO_CONVERT else folder
-
-
-PARTS = sorted({part(file) for file in SOURCE.rglob("*.py")} | TO_CONVERT)
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_entries_are_untyped(name):
+def test_entries_are_untyped():
     faults = [
         f"{file.relative_to(ROOT)}: {owner}: {entry}"
         for file in sorted(SOURCE.rglob("*.py"))
-        if part(file) == name
         for owner, text in docstrings(file)
         for entry in typed_entries(text)
     ]
-    assert name in TO_CONVERT or not faults, "\n".join(faults)
+    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +82,6 @@ def test_sizes_bear_the_names_that_are_agreed():
     agreed = set(re.findall(r"`(\w+)`", paragraph[1]))
     used = {}
     for file in SOURCE.rglob("*.py"):
-        if part(file) in TO_CONVERT:
-            continue
         text = file.read_text("utf-8")
         for shape in re.findall(
             r'\b(?:Float|Int|Bool|UInt8)\w*\[\s*\w+(?:\.\w+)?,\s*"([^"]*)"', text

@@ -4,6 +4,8 @@ An ordinary layer of torch draws them from the global stream, which belongs to
 nobody: what a program did before would change what it learns.
 """
 
+from typing import TypeVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 from ebmtut.checks import check_type
 from ebmtut.random import check_generator, make_generator
 
-__all__ = ["embedding", "linear", "normal_weights", "source_of_weights"]
+__all__ = ["conv", "embedding", "linear", "normal_weights", "source_of_weights"]
 
 
 def source_of_weights(
@@ -41,7 +43,12 @@ def source_of_weights(
 
 
 def linear(
-    n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
+    n_in: int,
+    n_out: int,
+    generator: torch.Generator,
+    *,
+    bias: bool = True,
+    zero_bias: bool = False,
 ) -> nn.Linear:
     """Return a linear layer, uniform within +-1/sqrt(n_in) as torch's own.
 
@@ -51,15 +58,60 @@ def linear(
         Features.
     generator
         Source of the weights, then of the bias.
-    bias
-        Whether there is one.
+    bias, zero_bias
+        Whether there is a bias, and whether it starts at zero.
     """
     layer = nn.utils.skip_init(
         nn.Linear, n_in, n_out, bias=bias, device=generator.device
     )
-    bound = n_in**-0.5
-    for weight in layer.parameters():
-        nn.init.uniform_(weight, -bound, bound, generator=generator)
+    return _drawn(layer, n_in**-0.5, generator, zero_bias)
+
+
+def conv(
+    n_in: int,
+    n_out: int,
+    size: int,
+    generator: torch.Generator,
+    *,
+    stride: int = 1,
+    gain: float = 1.0,
+) -> nn.Conv2d:
+    """Return a convolution that keeps the size of images, without bias at first.
+
+    In memory a pixel's channels lie beside each other, which is the order that the
+    CPU's convolutions want.
+
+    Parameters
+    ----------
+    n_in, n_out
+        Channels.
+    size, stride
+        Pixels of the window, odd, and between windows.
+    generator
+        Source of the weights.
+    gain
+        Factor of their scale, which is that of `linear`.
+    """
+    layer = nn.utils.skip_init(
+        nn.Conv2d, n_in, n_out, size, stride=stride, padding=size // 2
+    )
+    bound = gain * (n_in * size * size) ** -0.5
+    drawn = _drawn(layer, bound, generator, zero_bias=True)
+    return drawn.to(memory_format=torch.channels_last)
+
+
+_Layer = TypeVar("_Layer", nn.Linear, nn.Conv2d)
+
+
+def _drawn(
+    layer: _Layer, bound: float, generator: torch.Generator, zero_bias: bool
+) -> _Layer:
+    nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+    if layer.bias is not None:
+        if zero_bias:
+            nn.init.zeros_(layer.bias)
+        else:
+            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return layer
 
 

@@ -13,6 +13,8 @@ __all__ = [
     "DivergenceError",
     "InputError",
     "check_choice",
+    "check_counts",
+    "check_positive",
     "check_range",
     "check_type",
 ]
@@ -83,6 +85,42 @@ def check_range(
         noun = "an integer" if integer else "a number"
         rule = _interval(low, high, include_low, include_high)
         raise InputError(f"{name} must be {noun}{rule}, got {value!r}")
+
+
+def check_counts(*, low: int = 1, **values: Any) -> None:
+    """Require integers that are not too small.
+
+    Parameters
+    ----------
+    low
+        The least that is allowed.
+    **values
+        The integers by their names.
+
+    Raises
+    ------
+    InputError
+        For the first that is none or less than `low`.
+    """
+    for name, value in values.items():
+        check_range(name, value, low=low, integer=True)
+
+
+def check_positive(**values: Any) -> None:
+    """Require finite numbers above zero.
+
+    Parameters
+    ----------
+    **values
+        The numbers by their names.
+
+    Raises
+    ------
+    InputError
+        For the first that is none.
+    """
+    for name, value in values.items():
+        check_range(name, value, low=0, include_low=False)
 
 
 def _interval(

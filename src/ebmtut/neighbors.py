@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts
 from ebmtut.energies import EnergyFunction
 from ebmtut.tensor_checks import check_shape, check_states
 
@@ -49,8 +49,8 @@ def neighbor_log_ratios(
         If `x` has no two dimensions or a number is out of range.
     """
     check_shape("x", x, (None, None))
-    check_range("n_states", n_states, low=2, integer=True)
-    check_range("chunk", chunk, low=1, integer=True)
+    check_counts(low=2, n_states=n_states)
+    check_counts(chunk=chunk)
     closed_form = getattr(energy, "flip_log_ratios", None)
     if n_states == 2 and closed_form is not None:
         ratios: Tensor = closed_form(x)

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive, check_range
 from ebmtut.random import normal
 from ebmtut.tensor_checks import check_vectors
 
@@ -163,7 +163,7 @@ def linear_noise(
     InputError
         If a number is outside its range.
     """
-    check_range("n_levels", n_levels, low=1, integer=True)
+    check_counts(n_levels=n_levels)
     check_range("first", first, low=0, high=1, include_low=False)
     check_range("last", last, low=first, high=1)
     rise = (last - first) / max(n_levels - 1, 1)
@@ -218,8 +218,8 @@ def geometric_noise(
     InputError
         If a number is outside its range, or the noise of a step falls.
     """
-    check_range("n_levels", n_levels, low=2, integer=True)
-    check_range("first", first, low=0, include_low=False)
+    check_counts(low=2, n_levels=n_levels)
+    check_positive(first=first)
     check_range("last", last, low=first, include_low=False)
     n_ratios = n_levels + 1 if noisy_data else n_levels
     growth = (last / first) ** (1.0 / (n_ratios - 1))

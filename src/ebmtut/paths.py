@@ -10,7 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range, check_type
+from ebmtut.checks import (
+    InputError,
+    check_choice,
+    check_counts,
+    check_range,
+    check_type,
+)
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.tensor_checks import check_shape
@@ -94,8 +100,8 @@ class AnnealingPath:
             n_sites = target.n_sites
         elif isinstance(target, Energy) and n_sites != target.n_sites:
             raise InputError(f"n_sites must be {target.n_sites}, got {n_sites}")
-        check_range("n_sites", n_sites, low=1, integer=True)
-        check_range("n_states", n_states, low=2, integer=True)
+        check_counts(n_sites=n_sites)
+        check_counts(low=2, n_states=n_states)
         self.target = target
         self.n_sites = n_sites
         self.n_states = n_states
@@ -215,7 +221,7 @@ class AnnealingPath:
         dtype
             Floating dtype of the states.
         """
-        check_range("n", n, low=0, integer=True)
+        check_counts(low=0, n=n)
         check_type("generator", generator, torch.Generator)
         return torch.randint(
             self.n_states,

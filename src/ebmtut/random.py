@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_range, check_type
 from ebmtut.tensor_checks import check_floating
 
 __all__ = [
@@ -162,7 +162,7 @@ def bernoulli_indices(
         If `n` or `prob` is out of range.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("n", n, low=0, integer=True)
+    check_counts(low=0, n=n)
     check_range("prob", prob, low=0, high=1, include_low=False, include_high=False)
     rate = -math.log1p(-prob)
     found = torch.full((1,), -1.0, dtype=torch.float64, device=generator.device)

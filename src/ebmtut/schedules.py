@@ -7,7 +7,7 @@ n_steps - 1, where it then stays; a step below 0 is refused.
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_positive, check_range, check_type
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
 
@@ -65,8 +65,7 @@ def geometric(start: float, stop: float, n_steps: int) -> Schedule:
     n_steps
         As in `linear`.
     """
-    check_range("start", start, low=0, include_low=False)
-    check_range("stop", stop, low=0, include_low=False)
+    check_positive(start=start, stop=stop)
     fraction = _fraction(start, stop, n_steps)
     ratio = math.log(stop / start)
     return lambda step: start * math.exp(ratio * fraction(step))
@@ -82,7 +81,7 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
     n_warmup
         Steps until the full value; 0 changes nothing.
     """
-    check_range("n_warmup", n_warmup, low=0, integer=True)
+    check_counts(low=0, n_warmup=n_warmup)
     check_type("schedule", schedule, Callable)  # type: ignore[arg-type]
 
     def scaled(step: int) -> float:
@@ -95,7 +94,7 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
 def _fraction(start: float, stop: float, n_steps: int) -> Schedule:
     check_range("start", start)
     check_range("stop", stop)
-    check_range("n_steps", n_steps, low=1, integer=True)
+    check_counts(n_steps=n_steps)
     last = n_steps - 1
 
     def fraction(step: int) -> float:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_shape
 
 __all__ = [
@@ -113,8 +113,8 @@ def enumerate_states(
     InputError
         If the states number more than 2**24.
     """
-    check_range("n_sites", n_sites, low=1, integer=True)
-    check_range("n_states", n_states, low=2, integer=True)
+    check_counts(n_sites=n_sites)
+    check_counts(low=2, n_states=n_states)
     if n_sites * math.log2(n_states) > _MAX_ENUMERATED_BITS:
         raise InputError(
             f"n_sites={n_sites} with n_states={n_states} has too many states: "
@@ -219,7 +219,7 @@ def gray_encode(
     """
     check_shape("points", points, (None, 2))
     check_finite("points", points)
-    check_range("scale", scale, low=0, include_low=False)
+    check_positive(scale=scale)
     scaled = points.double() * scale
     # Compared as floats: what is too large for an integer wraps around.
     if bool((scaled.abs() >= 2**GRAY_MAGNITUDE_BITS).any()):
@@ -264,7 +264,7 @@ def gray_decode(
         If `bits` are no 32-bit states.
     """
     check_bits("bits", bits, 2 * (GRAY_MAGNITUDE_BITS + 1))
-    check_range("scale", scale, low=0, include_low=False)
+    check_positive(scale=scale)
     digits = bits.long().unflatten(1, (2, -1))
     # A Gray code is undone by summing the digits so far, modulo 2.
     binary = digits[..., 1:].cumsum(dim=-1) % 2
@@ -279,14 +279,14 @@ def _place_values(n_digits: int, base: int, device: torch.device) -> Tensor:
 
 
 def _check_index_bits(n_sites: int, n_states: int) -> None:
-    check_range("n_sites", n_sites, low=1, integer=True)
-    check_range("n_states", n_states, low=2, integer=True)
+    check_counts(n_sites=n_sites)
+    check_counts(low=2, n_states=n_states)
     if n_sites * math.log2(n_states) > 63:
         raise InputError(f"states must have an index below 2**63, got {n_sites} sites")
 
 
 def _check_states(name: str, x: Tensor, n_states: int) -> None:
-    check_range("n_states", n_states, low=2, integer=True)
+    check_counts(low=2, n_states=n_states)
     check_finite(name, x)
     if x.is_floating_point() and bool((x != x.round()).any()):
         raise InputError(f"{name} must hold integer values, got fractions")

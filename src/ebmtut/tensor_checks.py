@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_type
+from ebmtut.checks import InputError, check_range, check_type
 
 __all__ = [
     "check_bits",
@@ -55,10 +55,8 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
 
     Parameters
     ----------
-    name
-        Name of the argument, for the message.
-    tensor
-        The tensor to check.
+    name, tensor
+        As for `check_shape`.
 
     Raises
     ------
@@ -98,12 +96,8 @@ def check_floats(
 
     Parameters
     ----------
-    name
-        Name of the argument, for the message.
-    tensor
-        The tensor to check.
-    shape
-        The sizes; None allows any size.
+    name, tensor, shape
+        As for `check_shape`.
 
     Returns
     -------
@@ -148,7 +142,11 @@ def check_states(
 
 
 def check_bits(
-    name: str, x: Float[Tensor, "batch n_sites"], n_sites: int | None = None
+    name: str,
+    x: Float[Tensor, "batch n_sites"],
+    n_sites: int | None = None,
+    *,
+    least: int = 0,
 ) -> None:
     """Require a batch of binary states.
 
@@ -156,13 +154,16 @@ def check_bits(
     ----------
     name, x, n_sites
         As for `check_states`, with values 0 and 1.
+    least
+        The least number of states.
 
     Raises
     ------
     InputError
-        If the shape, the dtype or a value is another.
+        If the shape, the dtype or a value is another, or there are fewer states.
     """
     check_states(name, x, n_sites)
+    check_range(f"len({name})", len(x), low=least, integer=True)
     outside = x[(x != 0) & (x != 1)]
     if outside.numel():
         raise InputError(f"{name} must hold only 0 and 1, got {outside[0].item():g}")

@@ -93,7 +93,7 @@ def test_bad_arguments():
         exact_perturb_and_map(energy, 21, torch.zeros(1, 21))
     with pytest.raises(InputError, match=r"n_sites must be 3, .* got 4"):
         exact_perturb_and_map(energy, 4, torch.zeros(1, 4))
-    with pytest.raises(InputError, match=r"number of samples must be .*got 0"):
+    with pytest.raises(InputError, match=r"len\(x\) must be .*got 0"):
         log_partition_bound(energy, x[:0], x[:0])
     for run in (log_partition_bound, lambda *a: exact_perturb_and_map(energy, 3, a[2])):
         with pytest.raises(InputError, match="noise must be a floating"):

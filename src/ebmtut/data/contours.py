@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from ebmtut.checks import check_choice, check_range, check_type
+from ebmtut.checks import check_choice, check_counts, check_range, check_type
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
@@ -81,7 +81,7 @@ def contours(
         more than their shorter side.
     """
     check_shape("images", images, (None, None, None))
-    check_range("shrink", shrink, low=1, integer=True)
+    check_counts(shrink=shrink)
     check_range("shrink", shrink, high=min(images.shape[1:]))
     small = max_pool2d(images[:, None], shrink)[:, 0]
     ink = pad((small > 0.5).to(images.dtype), (1, 1, 1, 1))

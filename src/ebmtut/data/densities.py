@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range, check_type
+from ebmtut.checks import check_choice, check_counts, check_type
 from ebmtut.data.density_laws import LOG_PROB
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
@@ -159,7 +159,7 @@ def sample_density(
     """
     check_choice("name", name, DENSITIES)
     check_type("generator", generator, torch.Generator)
-    check_range("n", n, low=1, integer=True)
+    check_counts(n=n)
     return _SAMPLERS[name](n, _Draws(generator))
 
 

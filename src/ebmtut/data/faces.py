@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData
 from ebmtut.random import check_generator
@@ -117,8 +117,8 @@ def drawn_faces(n: int, *, generator: torch.Generator, side: int = _SIDE) -> Ima
         Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_generator(generator)
-    check_range("n", n, low=1, integer=True)
-    check_range("side", side, low=8, integer=True)
+    check_counts(n=n)
+    check_counts(low=8, side=side)
     labels = torch.arange(n) * 40 // n
     axis = torch.linspace(-1, 1, side)
     people = torch.rand(40, 5, generator=generator)[labels]

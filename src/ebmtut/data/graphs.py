@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_counts, check_range
 from ebmtut.energies import GraphBatch
 from ebmtut.random import check_generator
 
@@ -59,7 +59,7 @@ def random_graphs(
         If a number is out of range, the family unknown, or NetworkX missing.
     """
     check_choice("family", family, tuple(GRAPH_FAMILIES))
-    check_range("n_graphs", n_graphs, low=1, integer=True)
+    check_counts(n_graphs=n_graphs)
     least = 5 if family == "barabasi-albert" else 1
     check_range("n_low", n_low, low=least, integer=True)
     check_range("n_high", n_high, low=n_low, integer=True)

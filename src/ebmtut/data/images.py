@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_type
 from ebmtut.random import bernoulli
 
 __all__ = ["ImageData", "binarize", "glyph_digits"]
@@ -78,8 +78,8 @@ def glyph_digits(n: int, *, generator: torch.Generator, side: int = 28) -> Image
         Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("n", n, low=1, integer=True)
-    check_range("side", side, low=8, integer=True)
+    check_counts(n=n)
+    check_counts(low=8, side=side)
     device = generator.device
     font = _font().to(device)
     labels = torch.randint(10, (n,), generator=generator, device=device)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_range, check_type
 from ebmtut.energies import LatticeIsing
 from ebmtut.samplers import ising_gibbs
 
@@ -63,10 +63,9 @@ def ising_samples(
     of discrete neural flow samplers.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("side", side, low=3, integer=True)
+    check_counts(low=3, side=side)
     check_range("sigma", sigma)
-    check_range("n", n, low=1, integer=True)
-    check_range("n_sweeps", n_sweeps, low=1, integer=True)
+    check_counts(n=n, n_sweeps=n_sweeps)
     device = generator.device
     start = torch.randint(2, (n, side * side), generator=generator, device=device)
     energy = LatticeIsing(side, sigma)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_range, check_type
 from ebmtut.message_passing import binary_convolution
 from ebmtut.random import bernoulli
 
@@ -92,8 +92,7 @@ def shape_images(
     shapes and the density of its code.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("n_images", n_images, low=1, integer=True)
-    check_range("grid", grid, low=1, integer=True)
+    check_counts(n_images=n_images, grid=grid)
     check_range("density", density, low=0, high=1, include_low=False)
     features = shapes(dtype).to(generator.device)
     kept: list[Tensor] = []

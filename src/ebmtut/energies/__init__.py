@@ -2,14 +2,7 @@
 
 from ebmtut.energies.base import Energy, EnergyFunction, energies_of
 from ebmtut.energies.graphs import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
-from ebmtut.energies.images import (
-    PAPER_NETWORKS,
-    ConvEnergy,
-    PerceptronEnergy,
-    WideResNetConfig,
-    WideResNetEnergy,
-    sinusoidal_embedding,
-)
+from ebmtut.energies.images import ConvEnergy, PerceptronEnergy
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.energies.levels import (
@@ -21,6 +14,12 @@ from ebmtut.energies.levels import (
 from ebmtut.energies.mlp import MLPEnergy
 from ebmtut.energies.pairwise import BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.energies.rbm import RBM
+from ebmtut.energies.wide_resnet import (
+    PAPER_NETWORKS,
+    WideResNetConfig,
+    WideResNetEnergy,
+    sinusoidal_embedding,
+)
 
 __all__ = [
     "PAPER_NETWORKS",

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
 from ebmtut.tensor_checks import check_shape, check_states
@@ -94,7 +94,7 @@ class GraphBatch:
             raise InputError("graphs must hold at least 1 graph, got 0")
         sizes = [n for n, _ in graphs]
         for n in sizes:
-            check_range("n_vertices", n, low=1, integer=True)
+            check_counts(n_vertices=n)
         adjacency = torch.zeros(len(graphs), max(sizes), max(sizes), dtype=dtype)
         for matrix, (n, edges) in zip(adjacency, graphs, strict=True):
             for i, j in edges:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.states import bits_to_spins
@@ -135,7 +135,7 @@ def lattice_adjacency(
     """
     if periodic:
         _check_periodic_side(side)
-    check_range("side", side, low=1, integer=True)
+    check_counts(side=side)
     eye = torch.eye(side, dtype=dtype)
     loop = eye.roll(1, dims=0)
     if not periodic:

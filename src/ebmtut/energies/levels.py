@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive
 from ebmtut.energies.base import EnergyFunction, energies_of
 from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.noise import NoiseLevels, check_levels
@@ -68,7 +68,7 @@ def at_level(energy: LevelEnergy, level: int) -> EnergyFunction:
     level
         At least 0.
     """
-    check_range("level", level, low=0, integer=True)
+    check_counts(low=0, level=level)
 
     def one(x: Tensor) -> Tensor:
         return energy(x, torch.full((len(x),), level, device=x.device))
@@ -183,12 +183,14 @@ class FourierEnergy(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_range("n_dims", n_dims, low=1, integer=True)
-        check_range("n_levels", n_levels, low=1, integer=True)
-        check_range("hidden", hidden, low=1, integer=True)
-        check_range("n_layers", n_layers, low=1, integer=True)
-        check_range("n_features", n_features, low=1, integer=True)
-        check_range("bandwidth", bandwidth, low=0, include_low=False)
+        check_counts(
+            n_dims=n_dims,
+            n_levels=n_levels,
+            hidden=hidden,
+            n_layers=n_layers,
+            n_features=n_features,
+        )
+        check_positive(bandwidth=bandwidth)
         generator = source_of_weights(generator, anywhere=True)
         self.n_dims, self.n_levels = n_dims, n_levels
         directions = torch.randn(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts
 from ebmtut.energies.base import Energy
 from ebmtut.tensor_checks import check_shape, check_states
 
@@ -60,9 +60,7 @@ class MLPEnergy(Energy):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_range("n_sites", n_sites, low=1, integer=True)
-        check_range("hidden", hidden, low=1, integer=True)
-        check_range("n_layers", n_layers, low=1, integer=True)
+        check_counts(n_sites=n_sites, hidden=hidden, n_layers=n_layers)
         self.n_sites = n_sites
         widths = [n_sites] + [hidden] * (n_layers - 1) + [1]
         generator = source_of_weights(generator, anywhere=True)

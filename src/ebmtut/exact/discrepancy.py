@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.tensor_checks import check_finite, check_shape
@@ -190,7 +190,7 @@ def pooling_channel(n_sites: int, window: int) -> Float64[Tensor, "n_all n_chann
     InputError
         If `n_sites` is out of range or not a multiple of `window`.
     """
-    check_range("window", window, low=1, integer=True)
+    check_counts(window=window)
     check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
     if n_sites % window:
         raise InputError(f"window must divide n_sites={n_sites}, got {window}")

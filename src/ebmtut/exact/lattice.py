@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from scipy.integrate import quad
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 __all__ = [
@@ -89,7 +89,7 @@ def transfer_log_partition(
         If a size is out of range, or the couplings are so strong that
         entries of T would underflow: cols (4 |K| + 2 |b|) must be at most 600.
     """
-    check_range("rows", rows, low=3, integer=True)
+    check_counts(low=3, rows=rows)
     check_range("cols", cols, low=3, high=_MAX_TRANSFER_COLS, integer=True)
     check_range("edge_coupling", edge_coupling)
     check_range("field", field)
@@ -175,8 +175,7 @@ def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
         If a size or the coupling is out of range, or if an odd loop would be
         frustrated: there the four products cancel each other.
     """
-    check_range("rows", rows, low=3, integer=True)
-    check_range("cols", cols, low=3, integer=True)
+    check_counts(low=3, rows=rows, cols=cols)
     check_range("edge_coupling", edge_coupling, low=-_MAX_K, high=_MAX_K)
     if edge_coupling < 0 and (rows % 2 or cols % 2):
         raise InputError(

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra, minimum_spanning_tree
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_positive
 from ebmtut.energies import GraphBatch
 from ebmtut.exact.optimum import Optima, edge_lists, unproved
 
@@ -50,7 +50,7 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: float = 300) -> Optima:
     OptimumUnproved
         If the time was up; the message names the graph.
     """
-    check_range("time_limit", time_limit, low=0, include_low=False)
+    check_positive(time_limit=time_limit)
     x = torch.zeros(len(graphs), graphs.n_sites)
     value = torch.zeros(len(graphs))
     for number, (n, edges) in enumerate(edge_lists(graphs)):

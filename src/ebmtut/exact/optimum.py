@@ -17,7 +17,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_positive
 from ebmtut.energies import GraphBatch
 
 __all__ = ["Optima", "OptimumUnproved", "maximum_independent_sets"]
@@ -71,7 +71,7 @@ def maximum_independent_sets(
         If the time was up; the message names the graph.
     """
     solve = _solver(solver)
-    check_range("time_limit", time_limit, low=0, include_low=False)
+    check_positive(time_limit=time_limit)
     x = torch.zeros(len(graphs), graphs.n_sites)
     for number, (n, edges) in enumerate(edge_lists(graphs)):
         best = solve(n, edges, time_limit)

@@ -21,15 +21,13 @@ from ebmtut.flows.networks import (
 )
 from ebmtut.flows.rates import Flow, FlowTerms, one_way_rates, reversible_rates
 from ebmtut.flows.simulation import (
-    ExactRollout,
     Kernel,
     Rollout,
     dmala_kernel,
     gibbs_kernel,
-    reverse_elbo,
     simulate,
-    simulate_exact,
 )
+from ebmtut.flows.thinning import ExactRollout, reverse_elbo, simulate_exact
 from ebmtut.flows.transformer import HollowTransformer
 from ebmtut.flows.weights import (
     LogPartition,

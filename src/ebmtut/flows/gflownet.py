@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import categorical, check_generator
 from ebmtut.states import index_to_states
@@ -90,9 +90,8 @@ class BitsGFlowNet(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        check_range("n_sites", n_sites, low=1, integer=True)
-        check_range("hidden", hidden, low=1, integer=True)
-        check_range("n_layers", n_layers, low=2, integer=True)
+        check_counts(n_sites=n_sites, hidden=hidden)
+        check_counts(low=2, n_layers=n_layers)
         check_generator(generator)
         self.n_sites = n_sites
         widths = [2 * n_sites] + [hidden] * (n_layers - 1) + [3 * n_sites]
@@ -154,7 +153,7 @@ def forward_trajectories(
     InputError
         If a number is out of range.
     """
-    check_range("n", n, low=1, integer=True)
+    check_counts(n=n)
     check_range("explore", explore, low=0, high=1)
     d = policy.n_sites
     check_generator(generator, policy.log_z.device)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
 from ebmtut.tensor_checks import check_shape
@@ -49,8 +49,8 @@ class GraphFlowNetwork(nn.Module):
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        check_range("width", width, low=1, integer=True)
-        check_range("n_rounds", n_rounds, low=0, integer=True)
+        check_counts(width=width)
+        check_counts(low=0, n_rounds=n_rounds)
         self.width = width
         self.first = linear(2, width, generator)
         self.rounds = nn.ModuleList(

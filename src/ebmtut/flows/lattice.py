@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, normal_weights, source_of_weights
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts
 from ebmtut.flows.networks import TimeFeatures, window_offsets
 from ebmtut.tensor_checks import check_shape
 
@@ -53,8 +53,7 @@ class OddLatticeNetwork(nn.Module):
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        check_range("width", width, low=1, integer=True)
-        check_range("n_hidden", n_hidden, low=1, integer=True)
+        check_counts(width=width, n_hidden=n_hidden)
         index = window_offsets(side, window)
         self.n_sites = side * side
         # Row of the kernel with which site j enters the features of site i; the

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -97,9 +97,8 @@ class HollowNetwork(nn.Module, ABC):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_range("n_sites", n_sites, low=1, integer=True)
-        check_range("n_states", n_states, low=2, integer=True)
-        check_range("width", width, low=1, integer=True)
+        check_counts(n_sites=n_sites, width=width)
+        check_counts(low=2, n_states=n_states)
         self.n_sites = n_sites
         self.n_states = n_states
         self.width = width
@@ -179,7 +178,7 @@ class HollowMLP(HollowNetwork):
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
-        check_range("n_layers", n_layers, low=1, integer=True)
+        check_counts(n_layers=n_layers)
         self.embed = _SiteEmbedding(n_sites, n_states, width, generator)
         scale = n_sites**-0.5
         self.mix = normal_weights(
@@ -223,8 +222,7 @@ class HollowAttention(HollowNetwork):
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
-        check_range("n_heads", n_heads, low=1, high=width, integer=True)
-        check_range("width % n_heads", width % n_heads, low=0, high=0)
+        check_heads(n_heads, width)
         self.n_heads = n_heads
         self.embed = _SiteEmbedding(n_sites, n_states, width, generator)
         self.keys_queries_values = linear(width, 3 * width, generator)
@@ -279,7 +277,7 @@ class HollowConvolution(HollowNetwork):
         super().__init__(
             side * side, n_states=n_states, width=width, generator=generator
         )
-        check_range("n_layers", n_layers, low=0, integer=True)
+        check_counts(low=0, n_layers=n_layers)
         index = window_offsets(side, window)
         self.index: Tensor
         self.register_buffer("index", index, persistent=False)
@@ -303,6 +301,12 @@ class HollowConvolution(HollowNetwork):
         for layer in self.layers:
             hidden = hidden + silu(layer(hidden))
         return hidden
+
+
+def check_heads(n_heads: int, width: int) -> None:
+    """Require heads that divide the width."""
+    check_range("n_heads", n_heads, low=1, high=width, integer=True)
+    check_range("width % n_heads", width % n_heads, low=0, high=0)
 
 
 def window_offsets(side: int, window: int | None = None) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_positive
 from ebmtut.paths import AnnealingPath, Time
 from ebmtut.tensor_checks import check_shape
 
@@ -129,7 +129,7 @@ class Flow:
     ) -> None:
         check_choice("rates", rates, _RATES)
         if max_log_ratio is not None:
-            check_range("max_log_ratio", max_log_ratio, low=0, include_low=False)
+            check_positive(max_log_ratio=max_log_ratio)
         for name in ("n_sites", "n_states"):
             theirs, ours = getattr(network, name, None), getattr(path, name)
             if theirs is not None and theirs != ours:

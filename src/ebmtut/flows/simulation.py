@@ -1,15 +1,13 @@
-"""Simulation of a flow, in steps of time or exactly, with its weights.
+"""Simulation of a flow in steps of time, with its weights.
 
-Three kinds of log-weights come out, and they are not the same. Those of
+Two kinds of log-weights come out, and they are not the same. Those of
 *continuous time* integrate xi_t along the simulated states: the paper's, exact
 for the chain in continuous time, blind to the error of the steps. Those of the
 *discrete chain* compare each step's probability with its reversal's; their
 mean is Z_1 / Z_0 for Euler steps that do not overflow, however few they are.
 For tau-leaping it is at most that: the reversed chain may flip two sites at
 once that one-way rates cannot flip together, a loss of first order in the
-step. Those of the *exact simulation* have the mean Z_1 / Z_0. Along exactly
-simulated states the weights of continuous time have it, too, and are worth
-more: only there does their ESS say how well the rates are learned.
+step. A third kind is that of the exact simulation, `ebmtut.flows.thinning`.
 """
 
 from collections.abc import Callable
@@ -19,7 +17,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import (
+    check_choice,
+    check_counts,
+    check_range,
+)
 from ebmtut.flows.rates import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, categorical, check_generator
@@ -27,14 +29,11 @@ from ebmtut.samplers import dmala, run_chain
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
-    "ExactRollout",
     "Kernel",
     "Rollout",
     "dmala_kernel",
     "gibbs_kernel",
-    "reverse_elbo",
     "simulate",
-    "simulate_exact",
 ]
 
 
@@ -78,35 +77,6 @@ class Rollout(NamedTuple):
     n_jumps: float
     n_overflows: int
     n_clipped: int
-
-
-class ExactRollout(NamedTuple):
-    """What :func:`simulate_exact` returns.
-
-    Attributes
-    ----------
-    x
-        Last states, ``(n, n_sites)``.
-    log_weights
-        Log-weights of the exact simulation, ``(n,)``.
-    path_log_weights
-        Integral of xi_t along the exactly simulated states, ``(n,)``, by the
-        trapezoid over the candidates.
-    n_candidates
-        Evaluations of the network, mean over the states.
-    n_jumps
-        Jumps, mean over the states.
-    n_exceeded
-        Candidates at which the total rate was above the bound; it must be 0
-        for the simulation to be exact.
-    """
-
-    x: Tensor
-    log_weights: Tensor
-    path_log_weights: Tensor | None
-    n_candidates: float
-    n_jumps: float
-    n_exceeded: int
 
 
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
@@ -155,7 +125,7 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: int = 1) -> Ker
     kernel
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
-    check_range("n_steps", n_steps, low=1, integer=True)
+    check_counts(n_steps=n_steps)
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         sampler = dmala(path.at(t), step_size, ratios="exact")
@@ -214,8 +184,7 @@ def simulate(
     InputError
         If a number is out of range or a choice unknown.
     """
-    check_range("n", n, low=1, integer=True)
-    check_range("n_steps", n_steps, low=1, integer=True)
+    check_counts(n=n, n_steps=n_steps)
     check_choice("method", method, _STEPS)
     check_choice("quadrature", quadrature, ("trapezoid", "left"))
     path = flow.path
@@ -263,176 +232,7 @@ def simulate(
     )
 
 
-@torch.no_grad()
-def simulate_exact(
-    flow: Flow,
-    n: int,
-    *,
-    bound: float,
-    generator: torch.Generator,
-    path_weights: bool = False,
-) -> ExactRollout:
-    """Draw from the chain in continuous time, by thinning.
-
-    Candidates come at the constant rate ``bound``; one is a jump with
-    probability R / bound. The reversed process, thinned at the same times,
-    gives the weight: a jump's factor is that of the path's law, which cancels
-    against the law's own change, and a candidate that stays has
-    (bound - total inward) / (bound - total outward). No step of time enters.
-
-    Parameters
-    ----------
-    flow
-        What to simulate; it must not cut its ratios.
-    n
-        Number of chains.
-    bound
-        Larger than the total rate outward and inward of every state met.
-    generator
-        Source of all randomness.
-    path_weights
-        Whether to integrate xi_t as well, for one more evaluation a jump.
-
-    Returns
-    -------
-    exact_rollout
-        Look at its ``n_exceeded``.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range or the flow cuts its ratios.
-    """
-    check_range("n", n, low=1, integer=True)
-    start = flow.path.sample_start(n, generator=generator)
-    integral = _Integral(flow, start) if path_weights else None
-    return _thin(flow, start, bound, generator=generator, integral=integral)
-
-
-@torch.no_grad()
-def reverse_elbo(
-    flow: Flow,
-    x: Float[Tensor, "n n_sites"],
-    *,
-    bound: float,
-    generator: torch.Generator,
-) -> Float[Tensor, " n"]:
-    """Bound the log-likelihood of states under the flow from below.
-
-    The reversed process, simulated exactly, takes a state back to t = 0. Over
-    its paths the log of p_0 times the ratio of both processes has a mean of at
-    most the log-probability with which the flow ends in the state (Ou, Zhang
-    and Li 2025, Appendix D.1).
-
-    Parameters
-    ----------
-    flow
-        What to judge; it must not cut its ratios.
-    x
-        States, such as data.
-    bound, generator
-        As in `simulate_exact`.
-
-    Returns
-    -------
-    bound
-        One draw of the bound a state, in nats; the mean of its exponential is
-        the probability itself.
-
-    Raises
-    ------
-    InputError
-        As in `simulate_exact`, or if a total rate is above the bound.
-    """
-    check_shape("x", x, (None, flow.path.n_sites))
-    found = _thin(flow, x.clone(), bound, generator=generator, reverse=True)
-    if found.n_exceeded:
-        raise InputError(
-            f"bound must be above every total rate, got {bound:g}, which was "
-            f"exceeded {found.n_exceeded} times"
-        )
-    end = flow.path.log_density(x, 1.0)
-    return end - flow.path.log_partition_start - found.log_weights
-
-
-class _Integral:
-    """Integral of xi_t along states that jump between evaluations."""
-
-    def __init__(self, flow: Flow, x: Tensor) -> None:
-        self.flow = flow
-        self.xi = flow.terms(x, 0.0).xi
-        self.total = torch.zeros_like(self.xi)
-
-    def wait(self, rows: Tensor, passed: Tensor, xi: Tensor) -> None:
-        """Add a stretch of time without a jump, at whose end xi is given."""
-        self.total[rows] += passed * (self.xi[rows] + xi) / 2
-        self.xi[rows] = xi
-
-    def jump(self, rows: Tensor, x: Tensor, t: Tensor) -> None:
-        """Begin anew in other states."""
-        self.xi[rows] = self.flow.terms(x, t).xi
-
-
-def _thin(
-    flow: Flow,
-    x: Tensor,
-    bound: float,
-    *,
-    generator: torch.Generator,
-    reverse: bool = False,
-    integral: _Integral | None = None,
-) -> ExactRollout:
-    """Simulate either process exactly, changing ``x`` to its last states."""
-    path, n = flow.path, len(x)
-    check_range("bound", bound, low=0, include_low=False)
-    if flow.max_log_ratio is not None:
-        raise InputError(
-            "max_log_ratio must be None for an exact simulation, got "
-            f"{flow.max_log_ratio:g}"
-        )
-    check_generator(generator, x.device)
-    passed = x.new_zeros(n)
-    log_weights = x.new_zeros(n)
-    n_candidates = n_jumps = n_exceeded = 0
-    alive = torch.arange(n, device=x.device)
-    while len(alive):
-        wait = x.new_empty(len(alive)).exponential_(bound, generator=generator)
-        now = (passed[alive] + wait).clamp(max=1.0)
-        here = x[alive]
-        step = now - passed[alive]
-        log_weights[alive] += step * path.time_derivative(here)
-        passed[alive] = now
-        if integral is not None and bool((over := now == 1).any()):
-            xi = flow.terms(here[over], 1.0).xi
-            integral.wait(alive[over], step[over], xi)
-        on = now < 1
-        alive, now, here, step = alive[on], now[on], here[on], step[on]
-        if not len(alive):
-            break
-        terms = flow.terms(here, 1 - now if reverse else now)
-        if integral is not None:
-            integral.wait(alive, step, terms.xi)
-        outward, inward = (v.flatten(1) / bound for v in terms[:2])
-        total_out, total_in = outward.sum(1), inward.sum(1)
-        n_candidates += len(alive)
-        n_exceeded += int(((total_out >= 1) | (total_in >= 1)).sum())
-        rates, total = (inward, total_in) if reverse else (outward, total_out)
-        jump = torch.rand(len(alive), generator=generator, device=x.device) < total
-        stay = (-total_in[~jump]).log1p() - (-total_out[~jump]).log1p()
-        log_weights[alive[~jump]] += stay
-        n_jumps += int(jump.sum())
-        if jump.any():
-            move = categorical(rates[jump].log(), generator=generator)
-            x[alive[jump]] = y = _neighbor(here[jump], move, path.n_states)
-            if integral is not None:
-                integral.jump(alive[jump], y, now[jump])
-    integrated = None if integral is None else integral.total
-    return ExactRollout(
-        x, log_weights, integrated, n_candidates / n, n_jumps / n, n_exceeded
-    )
-
-
-def _neighbor(x: Tensor, move: Tensor, n_states: int) -> Tensor:
+def neighbor_at(x: Tensor, move: Tensor, n_states: int) -> Tensor:
     """The neighbour at a flat index of the log-ratios."""
     y = x.clone()
     rows = torch.arange(len(x), device=x.device)
@@ -454,7 +254,7 @@ def _euler(
     y = x.clone()
     if move.any():
         site = categorical(jump[move].log(), generator=generator)
-        y[move] = _neighbor(x[move], site, n_states)
+        y[move] = neighbor_at(x[move], site, n_states)
     return y, int((total > 1).sum())
 
 

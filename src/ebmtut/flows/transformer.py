@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
-from ebmtut.checks import check_range
-from ebmtut.flows.networks import HollowNetwork, TimeFeatures
+from ebmtut.checks import check_counts
+from ebmtut.flows.networks import HollowNetwork, TimeFeatures, check_heads
 
 __all__ = ["HollowTransformer"]
 
@@ -75,9 +75,8 @@ class HollowTransformer(HollowNetwork):
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
-        check_range("n_layers", n_layers, low=1, integer=True)
-        check_range("n_heads", n_heads, low=1, high=width, integer=True)
-        check_range("width % n_heads", width % n_heads, low=0, high=0)
+        check_counts(n_layers=n_layers)
+        check_heads(n_heads, width)
         self.n_heads = n_heads
         # The last token is the start.
         self.token = embedding(n_states + 1, width, generator)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts
 from ebmtut.experiments.facts import PublishedTable, get_fact
 
 __all__ = ["Reference", "reference_rows"]
@@ -72,8 +72,7 @@ def reference_rows(
     """
     from ebmtut.random import check_seed
 
-    check_range("n_points", n_points, low=2, integer=True)
-    check_range("n_repeats", n_repeats, low=2, integer=True)
+    check_counts(low=2, n_points=n_points, n_repeats=n_repeats)
     check_seed(seed)
     printed = get_fact(id).table(table)
     if table == "negative log-RMSE":

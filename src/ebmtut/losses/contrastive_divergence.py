@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.samplers import Sampler, run_chain
@@ -45,10 +45,8 @@ def contrastive_divergence_loss(
         If the states are no bits, there are none, or the energies have another
         shape.
     """
-    check_bits("x", x)
-    check_bits("x_model", x_model, n_sites=x.shape[1])
-    check_range("len(x)", len(x), low=1, integer=True)
-    check_range("len(x_model)", len(x_model), low=1, integer=True)
+    check_bits("x", x, least=1)
+    check_bits("x_model", x_model, x.shape[1], least=1)
     u = energies_of(energy, torch.cat([x, x_model]))
     return u[: len(x)].mean() - u[len(x) :].mean()
 
@@ -75,7 +73,7 @@ class PersistentChains:
         restart_probability: float = 0.0,
     ) -> None:
         check_bits("x", x)
-        check_range("n_steps", n_steps, low=1, integer=True)
+        check_counts(n_steps=n_steps)
         check_range("restart_probability", restart_probability, low=0, high=1)
         self.x = x.clone()
         self.n_steps = n_steps
@@ -97,11 +95,11 @@ class PersistentChains:
             row to start afresh from, or there is no generator.
         """
         n_chains, n_sites = self.x.shape
-        check_bits("data", data, n_sites)
+        restarts = self.restart_probability > 0
+        check_bits("data", data, n_sites, least=1 if restarts else 0)
         check_generator(generator, self.x.device)
         x = self.x
-        if self.restart_probability > 0:
-            check_range("len(data)", len(data), low=1, integer=True)
+        if restarts:
             draw = torch.rand(n_chains, generator=generator, device=self.x.device)
             pick = torch.randint(
                 len(data), (n_chains,), generator=generator, device=self.x.device

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
 from ebmtut.tensor_checks import check_bits
@@ -97,12 +97,11 @@ def energy_discrepancy_loss(
 
     See the chapter :doc:`/book/ed/index`.
     """
-    check_bits("x", x)
-    check_range("len(x)", len(x), low=1, integer=True)
+    check_bits("x", x, least=1)
 
     check_range("stabilizer", stabilizer, low=0)
     if n_backward is not None:
-        check_range("n_backward", n_backward, low=1, integer=True)
+        check_counts(n_backward=n_backward)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
     ratio = stabilizer / n_negatives
     if n_backward is not None and n_backward < negatives.x.shape[1]:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, check_choice, check_range
+from ebmtut.checks import DivergenceError, check_choice, check_counts, check_range
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.tensor_checks import check_bits
 
@@ -65,8 +65,7 @@ def bit_moments(
     InputError
         If ``x`` is not made of bits or empty.
     """
-    check_bits("x", x)
-    check_range("len(x)", len(x), low=1, integer=True)
+    check_bits("x", x, least=1)
     return _moments(x)
 
 
@@ -172,7 +171,7 @@ def persistent_match_moments(
     InputError, DivergenceError
         As :func:`match_moments`.
     """
-    check_range("n_steps", n_steps, low=0, integer=True)
+    check_counts(low=0, n_steps=n_steps)
     check_range("learning_rate", learning_rate, low=0)
     check_range("penalty", penalty, low=0)
     check_choice("variables", variables, VARIABLES)

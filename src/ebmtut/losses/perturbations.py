@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.random import bernoulli, bernoulli_indices, check_generator
 from ebmtut.tensor_checks import check_states
 
@@ -84,7 +84,7 @@ def check_draw(
     asked by the loss, once a batch.
     """
     check_states("x", x)
-    check_range("n_negatives", n_negatives, low=1, integer=True)
+    check_counts(n_negatives=n_negatives)
     check_generator(generator, x.device)
 
 
@@ -220,9 +220,9 @@ class Pool:
                 "or a whole number and no image_shape"
             )
         for size in window:
-            check_range("window", size, low=1, integer=True)
+            check_counts(window=size)
         for size in shape:
-            check_range("image_shape", size, low=1, integer=True)
+            check_counts(image_shape=size)
         if math.prod(window) < 2:
             raise InputError(f"window must hold two sites or more, got {self.window}")
 

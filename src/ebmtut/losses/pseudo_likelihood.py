@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from ebmtut.checks import check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.tensor_checks import check_bits
@@ -44,6 +43,5 @@ def pseudo_likelihood_loss(
     InputError
         If ``x`` is not made of bits or empty.
     """
-    check_bits("x", x)
-    check_range("len(x)", len(x), low=1, integer=True)
+    check_bits("x", x, least=1)
     return functional.softplus(neighbor_log_ratios(energy, x)).sum(dim=1).mean()

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_counts, check_range
 from ebmtut.energies import RBM
 from ebmtut.message_passing import (
     perturb_and_coordinate_descent,
@@ -124,7 +124,7 @@ def learn_rbm(
         ("n_chains", n_chains),
     ):
         check_range(name, value, low=1, integer=True)
-    check_range("n_steps", n_steps, low=0, integer=True)
+    check_counts(low=0, n_steps=n_steps)
     check_range("learning_rate", learning_rate, low=0)
     if batch_size > len(x):
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, InputError, check_range
+from ebmtut.checks import DivergenceError, InputError, check_positive, check_range
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.noise import NoiseLevels, check_levels
 from ebmtut.random import check_generator
@@ -110,7 +110,7 @@ def saturated_gap(
     trusted
         c, positive.
     """
-    check_range("trusted", trusted, low=0, include_low=False)
+    check_positive(trusted=trusted)
     size = gap.abs().clamp(min=trusted)
     excess = trusted * torch.log(size / trusted)
     return torch.where(

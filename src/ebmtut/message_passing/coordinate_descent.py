@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.energies import RBM, BoltzmannMachine
 from ebmtut.random import bernoulli, logistic
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -59,8 +59,8 @@ def perturb_and_coordinate_descent(
     check_type("model", model, BoltzmannMachine, RBM)
     for name, parameter in model.named_parameters():
         check_finite(name, parameter)
-    check_range("n_samples", n_samples, low=1, integer=True)
-    check_range("n_steps", n_steps, low=0, integer=True)
+    check_counts(n_samples=n_samples)
+    check_counts(low=0, n_steps=n_steps)
     if start is not None:
         check_bits("start", start, model.n_sites)
         if len(start) != n_samples:

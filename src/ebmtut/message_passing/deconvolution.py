@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_positive, check_range
 from ebmtut.message_passing import _factor_kernels as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
@@ -181,8 +181,8 @@ def _check(
     n_images, height, width = images.shape
     want = (n_images, n_features, height - rows + 1, width - columns + 1)
     check_floats("location_unaries", location_unaries, want)
-    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_counts(low=0, n_sweeps=n_sweeps)
     check_range("damping", damping, low=0, high=1, include_high=False)
-    check_range("evidence", evidence, low=0, include_low=False)
+    check_positive(evidence=evidence)
     if start is not None:
         check_floats("start", start, feature_unaries.shape)

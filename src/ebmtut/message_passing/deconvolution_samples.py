@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,
@@ -64,14 +64,13 @@ def sample_deconvolution(
     InputError
         As :func:`deconvolve`, and if a prior or a size is out of range.
     """
-    check_range("n_features", n_features, low=1, integer=True)
+    check_counts(n_features=n_features)
     for name, prior in (
         ("location_prior", location_prior),
         ("feature_prior", feature_prior),
     ):
         check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
-    check_range("location_copies", location_copies, low=1, integer=True)
-    check_range("n_starts", n_starts, low=1, integer=True)
+    check_counts(location_copies=location_copies, n_starts=n_starts)
     check_images(images, feature_shape)
     rows, columns = feature_shape
     n_images, height, width = images.shape

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_choice, check_counts
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 from ebmtut.random import logistic
@@ -131,7 +131,7 @@ def perturb_and_map_lp(
     InputError
         As `relax`, and if ``n_samples`` is less than 1.
     """
-    check_range("n_samples", n_samples, low=1, integer=True)
+    check_counts(n_samples=n_samples)
     terms = nonzero_pairs(model)
     shape = (n_samples, len(terms.bias))
     noise = logistic(shape, generator=generator, dtype=torch.float64)

@@ -70,8 +70,7 @@ def log_partition_bound(
     -----
     See the chapter :doc:`/book/pmp/index`.
     """
-    check_bits("x", x)
-    check_range("number of samples", len(x), low=1, integer=True)
+    check_bits("x", x, least=1)
     noise = check_floats("noise", noise, x.shape)
     scores = -energy(x) + (noise * (x - 0.5)).sum(dim=1)
     n = len(scores)

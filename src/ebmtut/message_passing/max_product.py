@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_choice, check_counts, check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing._pairwise_kernels import compiled_sweeps
@@ -201,7 +201,7 @@ def _checked(
 
 def check_settings(n_sweeps: int, damping: float, init: str) -> tuple[int, float, bool]:
     """Check how messages are sent; say whether they start symmetric."""
-    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_counts(low=0, n_sweeps=n_sweeps)
     check_range("damping", damping, low=0, high=1, include_high=False)
     check_choice("init", init, STARTS)
     return n_sweeps, damping, init == "symmetric"

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_positive
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
@@ -163,6 +163,6 @@ def _checked(
     """Pairs, and unaries without a gradient."""
     terms = nonzero_pairs(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_range("tolerance", tolerance, low=0, include_low=False)
-    check_range("max_sweeps", max_sweeps, low=1, integer=True)
+    check_positive(tolerance=tolerance)
+    check_counts(max_sweeps=max_sweeps)
     return terms, unaries

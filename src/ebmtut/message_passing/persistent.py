@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import check_generator
@@ -111,7 +111,7 @@ def start_persistent(
     InputError
         If an argument is out of range or of another kind.
     """
-    check_range("n_samples", n_samples, low=1, integer=True)
+    check_counts(n_samples=n_samples)
     terms = pairs_of(model)
     settings = check_settings(0, 0.0, init)
     check_generator(generator, terms.bias.device)

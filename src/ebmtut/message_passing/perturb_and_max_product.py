@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
@@ -61,7 +61,7 @@ def perturb_and_max_product(
     InputError
         If an argument is out of range, of another kind or of another shape.
     """
-    check_range("n_samples", n_samples, low=1, integer=True)
+    check_counts(n_samples=n_samples)
     terms = pairs_of(model)
     settings = check_settings(n_sweeps, damping, init)
     shape = (n_samples, len(terms.bias))

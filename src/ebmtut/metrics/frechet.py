@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.tensor_checks import check_floats, check_shape
 
 __all__ = [
@@ -206,7 +206,7 @@ def nearest_neighbors(
     InputError
         If the shapes differ or there are no data.
     """
-    check_range("block", block, low=1, integer=True)
+    check_counts(block=block)
     check_range("len(data)", len(data), low=1, integer=True)
     check_shape("samples", samples, (None, *data.shape[1:]))
     flat = data.flatten(1).double()

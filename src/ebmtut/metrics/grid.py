@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
@@ -127,8 +127,7 @@ def sample_by_proposal(
     """
     check_type("generator", generator, torch.Generator)
     check_floating("dtype", dtype)
-    check_range("batch", batch, low=1, integer=True)
-    check_range("n_samples", n_samples, low=1, integer=True)
+    check_counts(batch=batch, n_samples=n_samples)
     states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)
     levels = torch.empty(0, dtype=torch.float64, device=generator.device)
     n_drawn, bound = 0, -math.inf

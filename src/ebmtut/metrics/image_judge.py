@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_positive, check_range, check_type
 from ebmtut.random import check_generator, spawn_seed
 from ebmtut.tensor_checks import check_floats, check_shape
 
@@ -47,11 +47,9 @@ class ImageJudge(nn.Module):
         n_colors: int = 1,
     ) -> None:
         super().__init__()
-        check_range("side", side, low=8, integer=True)
-        check_range("n_classes", n_classes, low=2, integer=True)
-        check_range("channels", channels, low=1, integer=True)
-        check_range("n_features", n_features, low=1, integer=True)
-        check_range("n_colors", n_colors, low=1, integer=True)
+        check_counts(low=8, side=side)
+        check_counts(low=2, n_classes=n_classes)
+        check_counts(channels=channels, n_features=n_features, n_colors=n_colors)
         self.side, self.n_colors = side, n_colors
         wide, left = 2 * channels, side
         layers: list[nn.Module] = [
@@ -163,9 +161,8 @@ def train_image_judge(
     check_floats("images", images, shape)
     check_shape("labels", labels, (len(images),))
     check_range("len(images)", len(images), low=1, integer=True)
-    check_range("n_steps", n_steps, low=1, integer=True)
-    check_range("batch_size", batch_size, low=1, integer=True)
-    check_range("learning_rate", learning_rate, low=0, include_low=False)
+    check_counts(n_steps=n_steps, batch_size=batch_size)
+    check_positive(learning_rate=learning_rate)
     check_range("pixel_noise", pixel_noise, low=0)
     check_range("labels.min()", int(labels.min()), low=0, integer=True)
     # The layers draw their weights from the global stream: keep that as it was.

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_choice, check_counts, check_positive
 from ebmtut.tensor_checks import check_bits
 
 __all__ = ["hamming_distances", "hamming_kernel_mean", "mmd", "mmd_of_fresh_sample"]
@@ -86,11 +86,9 @@ def hamming_kernel_mean(
         If they are no bits, of different numbers of sites or empty, or
         ``block`` is less than 1.
     """
-    check_range("block", block, low=1, integer=True)
-    check_bits("x", x)
-    check_bits("y", y, x.shape[1])
-    check_range("len(x)", len(x), low=1, integer=True)
-    check_range("len(y)", len(y), low=1, integer=True)
+    check_counts(block=block)
+    check_bits("x", x, least=1)
+    check_bits("y", y, x.shape[1], least=1)
     return _kernel_mean(x, y, rate, block)
 
 
@@ -147,11 +145,9 @@ def mmd(
         than 2 rows, or an option is unknown.
     """
     check_choice("statistic", statistic, STATISTICS)
-    check_range("block", block, low=1, integer=True)
+    check_counts(block=block)
     rate = _rate(x, kernel, bandwidth)
-    check_bits("y", y, n_sites=x.shape[1])
-    for name, sample in (("len(x)", x), ("len(y)", y)):
-        check_range(name, len(sample), low=2, integer=True)
+    check_bits("y", y, x.shape[1], least=2)
     y = y.to(x.dtype)
 
     def within(sample: Float[Tensor, "n n_sites"]) -> float:
@@ -189,8 +185,7 @@ def mmd_of_fresh_sample(
     InputError
         As for `mmd`.
     """
-    check_range("n", n, low=1, integer=True)
-    check_range("len(x)", len(x), low=2, integer=True)
+    check_counts(n=n)
     rate = _rate(x, kernel, bandwidth)
     m = len(x)
     # Without the pairs of a row with itself, whose kernel is exactly 1.
@@ -201,6 +196,6 @@ def mmd_of_fresh_sample(
 def _rate(x: Float[Tensor, "n_x n_sites"], kernel: str, bandwidth: float) -> float:
     """Check bits and a kernel's choice, and return its decay a differing site."""
     check_choice("kernel", kernel, KERNELS)
-    check_range("bandwidth", bandwidth, low=0.0, include_low=False)
-    check_bits("x", x)
+    check_positive(bandwidth=bandwidth)
+    check_bits("x", x, least=2)
     return bandwidth if kernel == "exponential_hamming" else 1.0 / x.shape[1]

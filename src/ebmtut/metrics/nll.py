@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating
@@ -116,8 +116,8 @@ def log_weights(
         floating, or the energies have another shape or are not finite.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("n_samples", n_samples, low=2, integer=True)
-    check_range("batch", batch, low=1, integer=True)
+    check_counts(low=2, n_samples=n_samples)
+    check_counts(batch=batch)
     check_floating("dtype", dtype)
     parts = []
     for start in range(0, n_samples, batch):
@@ -178,7 +178,7 @@ def log_partition_uniform(
 
     """
     check_type("generator", generator, torch.Generator)
-    check_range("n_sites", n_sites, low=1, integer=True)
+    check_counts(n_sites=n_sites)
     uniform = BernoulliProposal.uniform(n_sites, generator.device)
     return log_partition_importance(
         energy, uniform, n_samples, generator=generator, batch=batch, dtype=dtype
@@ -219,9 +219,8 @@ def nll(
         energies have another shape or, as the log partition function, are not
         finite.
     """
-    check_bits("x", x)
-    check_range("len(x)", len(x), low=2, integer=True)
-    check_range("batch", batch, low=1, integer=True)
+    check_bits("x", x, least=2)
+    check_counts(batch=batch)
     if not isinstance(log_partition, Estimate):
         log_partition = Estimate(float(log_partition), 0.0)
     check_range("log_partition", log_partition.value)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.tensor_checks import check_shape
 
@@ -40,8 +40,8 @@ class PlaneGrid:
     n: int = 200
 
     def __post_init__(self) -> None:
-        check_range("extent", self.extent, low=0, include_low=False)
-        check_range("n", self.n, low=2, integer=True)
+        check_positive(extent=self.extent)
+        check_counts(low=2, n=self.n)
 
     @property
     def log_cell(self) -> float:

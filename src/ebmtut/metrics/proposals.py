@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_range, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_floats
@@ -164,7 +164,7 @@ class HistogramProposal:
         check_type("generator", generator, torch.Generator)
         check_floating("dtype", dtype)
         check_range("coarse_bits", coarse_bits, low=1, high=12, integer=True)
-        check_range("draws_per_cell", draws_per_cell, low=1, integer=True)
+        check_counts(draws_per_cell=draws_per_cell)
         check_range("uniform", uniform, low=0.0, high=1.0, include_low=False)
         side = 2**coarse_bits
         cells = torch.ones(side, side, dtype=torch.float64, device=generator.device)

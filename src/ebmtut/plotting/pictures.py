@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive
 from ebmtut.plotting.colors import DENSITY_CMAP, DIVERGING_CMAP, IMAGE_CMAP
 
 __all__ = [
@@ -43,8 +43,8 @@ def grid_points(extent: float, n: int = 200) -> Float64[Tensor, "n_points 2"]:
         Row k * n + j has the j-th x and the k-th
         y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
     """
-    check_range("extent", extent, low=0.0, include_low=False)
-    check_range("n", n, low=2, integer=True)
+    check_positive(extent=extent)
+    check_counts(low=2, n=n)
     centre = (torch.arange(n, dtype=torch.float64) + 0.5) * (2.0 * extent / n) - extent
     y, x = torch.meshgrid(centre, centre, indexing="ij")
     return torch.stack([x.flatten(), y.flatten()], dim=1)
@@ -131,7 +131,7 @@ def heatmap(
     matrix = _square("matrix", matrix)
     if limit is None:
         limit = float(np.abs(matrix).max()) or 1.0
-    check_range("limit", limit, low=0.0, include_low=False)
+    check_positive(limit=limit)
     image = ax.imshow(matrix, cmap=DIVERGING_CMAP, vmin=-limit, vmax=limit)
     ends = [0, len(matrix) - 1] if ticks else []
     labels = [str(end + 1) for end in ends]
@@ -163,7 +163,7 @@ def image_grid(
         )
     n, height, width = images.shape
     columns = n_columns or int(np.ceil(np.sqrt(n)))
-    check_range("n_columns", columns, low=1, integer=True)
+    check_counts(n_columns=columns)
     columns = min(columns, n)
     rows = -(-n // columns)
     # Gaps and missing images are not a number: they stay transparent.

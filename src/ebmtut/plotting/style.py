@@ -4,7 +4,7 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib import font_manager
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import check_choice, check_counts, check_positive
 from ebmtut.plotting.colors import DENSITY_CMAP, OKABE_ITO
 
 __all__ = ["TEXT_WIDTH", "figure_size", "panel_size", "use_style"]
@@ -100,8 +100,7 @@ def panel_size(
     title
         Inches above each panel for its title.
     """
-    check_range("n_rows", n_rows, low=1, integer=True)
-    check_range("n_columns", n_columns, low=1, integer=True)
-    check_range("aspect", aspect, low=0.0, include_low=False)
+    check_counts(n_rows=n_rows, n_columns=n_columns)
+    check_positive(aspect=aspect)
     panel = TEXT_WIDTH / n_columns
     return TEXT_WIDTH, n_rows * (panel * aspect + title)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.paths import AnnealingPath
 
 __all__ = ["AnnealedSamples", "annealed_importance_sampling"]
@@ -73,8 +73,7 @@ def annealed_importance_sampling(
     InputError
         If a number is out of range.
     """
-    check_range("n", n, low=1, integer=True)
-    check_range("n_steps", n_steps, low=1, integer=True)
+    check_counts(n=n, n_steps=n_steps)
     check_range("resample_below", resample_below, low=0, high=1)
     x = path.sample_start(n, generator=generator) if start is None else start
     log_weights = torch.zeros(n, dtype=torch.float64, device=x.device)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import RBM
 from ebmtut.random import bernoulli
 from ebmtut.tensor_checks import check_bits
@@ -52,7 +52,7 @@ def block_gibbs(
     """
     check_type("model", model, RBM)
     check_bits("v", v, model.n_visible)
-    check_range("n_sweeps", n_sweeps, low=1, integer=True)
+    check_counts(n_sweeps=n_sweeps)
     for _ in range(n_sweeps):
         h = bernoulli(torch.sigmoid(model.hidden_logits(v)), generator=generator)
         v = bernoulli(torch.sigmoid(model.visible_logits(h)), generator=generator)

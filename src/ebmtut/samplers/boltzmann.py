@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _gwg_kernels
@@ -98,7 +98,7 @@ def boltzmann_gwg(
     """
     check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
-    check_range("n_steps", n_steps, low=0, integer=True)
+    check_counts(low=0, n_steps=n_steps)
     if x.device.type != "cpu":
         return run_chain(gwg(model), x, n_steps, generator=generator).x_final
     coupling = model.symmetric_weight.detach().float().numpy()

@@ -16,7 +16,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -120,10 +120,9 @@ def run_chain(
         If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
         ``x`` is no batch of the sampler's states, or there is no generator.
     """
-    check_range("n_steps", n_steps, low=0, integer=True)
-    check_range("n_burn", n_burn, low=0, integer=True)
+    check_counts(low=0, n_steps=n_steps, n_burn=n_burn)
     if keep_every is not None:
-        check_range("keep_every", keep_every, low=1, integer=True)
+        check_counts(keep_every=keep_every)
     check_type("x", x, Tensor)
     check_generator(generator, x.device)
 

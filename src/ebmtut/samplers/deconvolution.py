@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.random import check_generator
 from ebmtut.samplers import _deconvolution_kernels as kernels
 from ebmtut.tensor_checks import check_floats
@@ -75,7 +75,7 @@ def deconvolution_gibbs(
     for name, x in (("images", images), ("S", locations), ("W", features)):
         if bool(((x != 0) & (x != 1)).any()):
             raise InputError(f"{name} must hold only 0 and 1")
-    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_counts(low=0, n_sweeps=n_sweeps)
     check_range("evidence", evidence)
     logits = []
     for name, prior in (

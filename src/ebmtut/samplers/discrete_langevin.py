@@ -6,6 +6,7 @@ ICML 2022). With an acceptance test it is DMALA; without one it is DULA,
 which is faster and biased.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_positive
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
@@ -23,6 +24,7 @@ from ebmtut.samplers.metropolis import (
     informed_state,
     metropolis_log_acceptance,
     ratio_function,
+    start_informed,
 )
 
 __all__ = [
@@ -86,13 +88,8 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
     """
-    check_range("step_size", step_size, low=0, include_low=False)
+    check_positive(step_size=step_size)
     ratio_function(ratios)
-
-    @torch.no_grad()
-    def init(x: Float[Tensor, "batch n_sites"]) -> InformedState:
-        start_energy(energy, x)
-        return informed_state(energy, x, ratios)
 
     @torch.no_grad()
     def step(
@@ -110,7 +107,7 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
         )
         return accept_or_stay(state, proposal, log_acceptance, generator=generator)
 
-    return Sampler(init, step)
+    return Sampler(partial(start_informed, energy, ratios), step)
 
 
 def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sampler:
@@ -136,7 +133,7 @@ def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sa
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
     """
-    check_range("step_size", step_size, low=0, include_low=False)
+    check_positive(step_size=step_size)
     log_ratios = ratio_function(ratios)
 
     def init(x: Float[Tensor, "batch n_sites"]) -> DulaState:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts
 from ebmtut.energies import GraphBatch, GraphEnergy
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, run_chain, start_energy
@@ -51,7 +51,7 @@ def anneal(
     InputError
         If a number is out of range or `x` holds no bits.
     """
-    check_range("n_steps", n_steps, low=1, integer=True)
+    check_counts(n_steps=n_steps)
     check_bits("x", x)
     check_generator(generator, x.device)
     for inverse_temperature in inverse_temperatures:
@@ -165,7 +165,7 @@ def greedy_independent_set(
     InputError
         If `n_copies` is below 1.
     """
-    check_range("n_copies", n_copies, low=1, integer=True)
+    check_counts(n_copies=n_copies)
     check_generator(generator)
     adjacency = graphs.adjacency
     chosen = adjacency.new_zeros(len(graphs), n_copies, graphs.n_sites)

@@ -6,13 +6,14 @@ until the mean acceptance rate lies in [0.6, 0.9].
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.energies import EnergyFunction
 from ebmtut.samplers.chain import Sampler, run_chain
 from ebmtut.samplers.langevin import (
@@ -22,9 +23,9 @@ from ebmtut.samplers.langevin import (
     metropolis,
     normals,
     per_chain,
+    start_vectors,
     vector_state,
 )
-from ebmtut.tensor_checks import check_finite, check_vectors
 
 __all__ = ["AdaptedStep", "adapt_step_size", "hmc"]
 
@@ -52,13 +53,7 @@ def hmc(
         if the states or their energies are not finite.
     """
     check_step_size(step_size)
-    check_range("n_leapfrog", n_leapfrog, low=1, integer=True)
-
-    def init(x: Tensor) -> VectorState:
-        check_vectors("x", x)
-        state = vector_state(energy, x)
-        check_finite("energy(x)", state.energy)
-        return state
+    check_counts(n_leapfrog=n_leapfrog)
 
     def step(
         state: VectorState, *, generator: torch.Generator
@@ -76,7 +71,7 @@ def hmc(
         log_ratio = log_ratio - 0.5 * (momentum**2).flatten(1).sum(1)
         return metropolis(state, proposal, log_ratio, draw)
 
-    return Sampler(init, step)
+    return Sampler(partial(start_vectors, energy), step)
 
 
 class AdaptedStep(NamedTuple):
@@ -137,8 +132,7 @@ def adapt_step_size(
     """
     check_range("high", high, low=0, high=1, include_low=False, include_high=False)
     check_range("low", low, low=0, high=high, include_low=False, include_high=False)
-    check_range("n_steps", n_steps, low=1, integer=True)
-    check_range("n_rounds", n_rounds, low=1, integer=True)
+    check_counts(n_steps=n_steps, n_rounds=n_rounds)
     factor, above = 2.0, None
     for _ in range(n_rounds):
         result = run_chain(make(step_size), x, n_steps, generator=generator)

@@ -8,6 +8,7 @@ one gradient.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch.nn.functional import logsigmoid
 from ebmtut.checks import check_choice
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import categorical
-from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
+from ebmtut.samplers.chain import Sampler, StepInfo
 from ebmtut.samplers.gibbs import flip_sites
 from ebmtut.samplers.metropolis import (
     InformedState,
@@ -25,6 +26,7 @@ from ebmtut.samplers.metropolis import (
     informed_state,
     metropolis_log_acceptance,
     ratio_function,
+    start_informed,
 )
 
 __all__ = ["balancing_function", "gwg", "gwg_log_proposal"]
@@ -101,11 +103,6 @@ def gwg(
     ratio_function(ratios)
 
     @torch.no_grad()
-    def init(x: Float[Tensor, "batch n_sites"]) -> InformedState:
-        start_energy(energy, x)
-        return informed_state(energy, x, ratios)
-
-    @torch.no_grad()
     def step(
         state: InformedState, *, generator: torch.Generator
     ) -> tuple[InformedState, StepInfo]:
@@ -121,4 +118,4 @@ def gwg(
         )
         return accept_or_stay(state, proposal, log_acceptance, generator=generator)
 
-    return Sampler(init, step)
+    return Sampler(partial(start_informed, energy, ratios), step)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
 from ebmtut.samplers import _ising_kernels as kernels
@@ -105,7 +105,7 @@ def _check(
 ) -> None:
     check_type("energy", energy, Ising, LatticeIsing)
     check_bits("x", x, energy.n_sites)
-    check_range("n_sweeps", n_sweeps, low=0, integer=True)
+    check_counts(low=0, n_sweeps=n_sweeps)
 
 
 def _logit_parts(

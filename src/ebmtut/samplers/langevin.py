@@ -8,13 +8,14 @@ energy is steep.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_positive
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.energies.levels import ConditionalEnergy
 from ebmtut.random import normal
@@ -105,25 +106,19 @@ def _sampler(
 ) -> Sampler:
     check_step_size(step_size)
 
-    def init(x: Tensor) -> VectorState:
-        check_vectors("x", x)
-        state = vector_state(energy, x)
-        check_finite("energy(x)", state.energy)
-        return state
-
     def step(
         state: VectorState, *, generator: torch.Generator
     ) -> tuple[VectorState, MoveInfo]:
         draw = normals(generator)
         return langevin_move(energy, state, step_size, draw, adjusted=adjusted)
 
-    return Sampler(init, step)
+    return Sampler(partial(start_vectors, energy), step)
 
 
 def check_step_size(step_size: float | Tensor) -> None:
     """Refuse step sizes that are not positive."""
     if not isinstance(step_size, Tensor):
-        check_range("step_size", step_size, low=0, include_low=False)
+        check_positive(step_size=step_size)
         return
     wrong = step_size[~(step_size > 0) | step_size.isinf()]
     if wrong.numel():
@@ -133,6 +128,14 @@ def check_step_size(step_size: float | Tensor) -> None:
 def normals(generator: torch.Generator) -> Draw:
     """Standard normals of a generator."""
     return lambda like: normal(like, generator=generator)
+
+
+def start_vectors(energy: EnergyFunction, x: Tensor) -> VectorState:
+    """State of the chains' start, refused unless it and its energies are finite."""
+    check_vectors("x", x)
+    state = vector_state(energy, x)
+    check_finite("energy(x)", state.energy)
+    return state
 
 
 def vector_state(energy: EnergyFunction, x: Tensor) -> VectorState:

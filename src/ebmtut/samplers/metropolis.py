@@ -11,7 +11,7 @@ from ebmtut.checks import check_choice
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import exponential
-from ebmtut.samplers.chain import StepInfo
+from ebmtut.samplers.chain import StepInfo, start_energy
 
 __all__ = ["InformedState", "metropolis_log_acceptance"]
 
@@ -54,6 +54,15 @@ def informed_state(
     # The gradient's forward pass is all that the energy itself needs.
     log_ratios = taylor_log_ratios(remember, x)
     return InformedState(x, seen[0].detach(), log_ratios)
+
+
+@torch.no_grad()
+def start_informed(
+    energy: EnergyFunction, ratios: str, x: Float[Tensor, "batch n_sites"]
+) -> InformedState:
+    """State of the chains' start, refused as by `start_energy`."""
+    start_energy(energy, x)
+    return informed_state(energy, x, ratios)
 
 
 def metropolis_log_acceptance(

@@ -15,7 +15,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.checks import (
+    DivergenceError,
+    InputError,
+    check_choice,
+    check_counts,
+    check_positive,
+)
 from ebmtut.energies import LevelEnergy, at_level, conditional_energy
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator, normal
@@ -76,12 +82,12 @@ class ConditionalChain:
     n_starts: int = 1
 
     def __post_init__(self) -> None:
-        check_range("n_steps", self.n_steps, low=0, integer=True)
+        check_counts(low=0, n_steps=self.n_steps)
         sizes = self.step_size
         for size in sizes if isinstance(sizes, tuple) else (sizes,):
-            check_range("step_size", size, low=0, include_low=False)
+            check_positive(step_size=size)
         check_choice("start", self.start, ("gaussian", "noisy"))
-        check_range("n_starts", self.n_starts, low=1, integer=True)
+        check_counts(n_starts=self.n_starts)
         if self.n_starts > 1 and self.start != "gaussian":
             raise InputError(
                 f"n_starts must be 1 with start='noisy', got {self.n_starts}"
@@ -125,7 +131,7 @@ def paper_step_sizes(noise: NoiseLevels, b: float) -> tuple[float, ...]:
     InputError
         If ``b`` is not positive.
     """
-    check_range("b", b, low=0, include_low=False)
+    check_positive(b=b)
     first = noise.noises[0]
     sizes = []
     for t, (sigma, a) in enumerate(zip(noise.sigmas, noise.shrinkages, strict=True)):
@@ -356,7 +362,7 @@ def interpolate(
     InputError
         If there are fewer than 2 points, or the generators are none.
     """
-    check_range("n_points", n_points, low=2, integer=True)
+    check_counts(low=2, n_points=n_points)
     for generator in generators:
         check_generator(generator, like.device)
     samples = []
@@ -423,7 +429,7 @@ def inpaint(
     outside = free[(free != 0) & (free != 1)]
     if outside.numel():
         raise InputError(f"free must hold only 0 and 1, got {outside[0].item():g}")
-    check_range("n_steps", chain.n_steps, low=1, integer=True)
+    check_counts(n_steps=chain.n_steps)
     # What is free carries no information: it is noise from the start.
     blank = torch.where(free > 0, torch.zeros_like(data), data)
     zeros = torch.zeros(len(data), dtype=torch.long, device=data.device)

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.checks import (
+    DivergenceError,
+    InputError,
+    check_choice,
+    check_counts,
+    check_range,
+)
 from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
@@ -72,7 +78,7 @@ class FlowConfig:
         check_choice("method", self.method, ("euler", "tau_leaping"))
         for name in ("n_time_steps", "n_rollouts", "inner_steps", "n_times"):
             check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_trajectories", self.n_trajectories, low=2, integer=True)
+        check_counts(low=2, n_trajectories=self.n_trajectories)
 
 
 @dataclass

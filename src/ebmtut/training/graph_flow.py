@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import GraphEnergy
 from ebmtut.flows import Flow, Kernel, simulate
 from ebmtut.flows.graphs import GraphFlowNetwork
@@ -55,7 +55,7 @@ class GraphFlowConfig:
     def __post_init__(self) -> None:
         for name in ("n_graphs", "n_time_steps", "n_rollouts", "inner_steps"):
             check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_copies", self.n_copies, low=2, integer=True)
+        check_counts(low=2, n_copies=self.n_copies)
 
 
 def flow_on(weights: GraphFlowNetwork, problem: GraphEnergy) -> Flow:

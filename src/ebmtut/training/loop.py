@@ -23,6 +23,8 @@ from ebmtut.checks import (
     DivergenceError,
     InputError,
     check_choice,
+    check_counts,
+    check_positive,
     check_range,
     check_type,
 )
@@ -76,13 +78,12 @@ class TrainConfig:
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        check_range("n_steps", self.n_steps, low=0, integer=True)
-        check_range("batch_size", self.batch_size, low=1, integer=True)
+        check_counts(low=0, n_steps=self.n_steps, n_warmup=self.n_warmup)
+        check_counts(batch_size=self.batch_size)
         check_range("learning_rate", self.learning_rate, low=0)
         check_choice("decay", self.decay, ("cosine", "constant"))
-        check_range("n_warmup", self.n_warmup, low=0, integer=True)
         check_range("ema_decay", self.ema_decay, low=0, high=1, include_high=False)
-        check_range("clip_norm", self.clip_norm, low=0, include_low=False)
+        check_positive(clip_norm=self.clip_norm)
         check_choice("precision", self.precision, ("auto", "float32", "bfloat16"))
 
     def learning_rate_at(self, step: int) -> float:
@@ -190,7 +191,7 @@ def train(
         energy of other sizes, or a batch is empty or its loss no scalar.
     """
     check_type("generator", generator, torch.Generator)
-    check_range("checkpoint_every", checkpoint_every, low=1, integer=True)
+    check_counts(checkpoint_every=checkpoint_every)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         if identity is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_positive
 from ebmtut.tensor_checks import check_finite
 
 __all__ = [
@@ -114,7 +114,7 @@ def check_temperature(temperature: float | Tensor) -> None:
     value = temperature
     if isinstance(value, Tensor) and value.numel() == 1:
         value = float(value)
-    check_range("temperature", value, low=0, include_low=False)
+    check_positive(temperature=value)
 
 
 def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:

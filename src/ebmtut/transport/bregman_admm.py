@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_positive
 from ebmtut.transport._problem import check_problem
 
 __all__ = ["bregman_admm"]
@@ -60,8 +60,8 @@ def bregman_admm(
     with sparse support, 2017 (github.com/bobye/WBC_Matlab).
     """
     check_problem(p, q, cost, batched=False)
-    check_range("n_steps", n_steps, low=1, integer=True)
-    check_range("tau", tau, low=0, include_low=False)
+    check_counts(n_steps=n_steps)
+    check_positive(tau=tau)
     size = float(cost[torch.isfinite(cost)].abs().mean())
     scaled = cost / (tau * (size or 1.0))  # any penalty will do where all is free
     # A massless row or column would divide nothing by nothing.

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_positive, check_range
 from ebmtut.schedules import Schedule
 
 __all__ = ["constant_temperatures", "paper_cooling", "temperatures_of"]
@@ -29,7 +29,7 @@ def temperatures_of(
     temperatures
         T^(1), ..., T^(2N).
     """
-    check_range("n_iterations", n_iterations, low=1, integer=True)
+    check_counts(n_iterations=n_iterations)
     values = [schedule(n) for n in range(n_iterations)]
     return torch.tensor(values, dtype=torch.float64).repeat_interleave(2)
 
@@ -51,7 +51,7 @@ def constant_temperatures(
     temperatures
         T^(1), ..., T^(2N).
     """
-    check_range("temperature", temperature, low=0, include_low=False)
+    check_positive(temperature=temperature)
     return temperatures_of(lambda n: temperature, n_iterations)
 
 
@@ -75,8 +75,8 @@ def paper_cooling(
         2 l numbers, from about ``start / N`` down to
         ``start / (N l^power)``.
     """
-    check_range("n_points", n_points, low=1, integer=True)
-    check_range("start", start, low=0, include_low=False)
+    check_counts(n_points=n_points)
+    check_positive(start=start)
     check_range("power", power, low=0)
     return temperatures_of(
         lambda n: start * n_iterations ** (-power * (n + 1) / n_iterations) / n_points,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_positive
 from ebmtut.transport._problem import check_problem, weighted_sum
 from ebmtut.transport.duals import feasible_duals_of
 
@@ -132,8 +132,8 @@ def sinkhorn(
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)
-    check_range("regularization", regularization, low=0, include_low=False)
-    check_range("n_iterations", n_iterations, low=1, integer=True)
+    check_positive(regularization=regularization)
+    check_counts(n_iterations=n_iterations)
     coupling = ot.sinkhorn(
         *(x.detach().cpu().numpy() for x in (p, q, cost)),
         reg=regularization,

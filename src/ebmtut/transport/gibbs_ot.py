@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.tensor_checks import check_finite
 from ebmtut.transport._chains import CompiledChain
 from ebmtut.transport._noise_kernels import exponentials
@@ -307,7 +307,7 @@ def _run(
     p, q, cost = p.detach(), q.detach(), cost.detach()
     schedule = as_temperatures(temperatures, p)
     if trace_every is not None:
-        check_range("trace_every", trace_every, low=1, integer=True)
+        check_counts(trace_every=trace_every)
     check_type("generator", generator, torch.Generator)
     g = start_of(state, p)
     chain = make_chain(*map(torch.atleast_2d, (p, q, cost, g)))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_positive, check_type
 from ebmtut.random import exponential
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
 from ebmtut.transport.grid_cost import GridCost, check_images, least_sums
@@ -74,7 +74,7 @@ def grid_gibbs_pass(
     InputError
         If T is not positive, or U, p and q are not alike.
     """
-    check_range("temperature", temperature, low=0, include_low=False)
+    check_positive(temperature=temperature)
     check_type("generator", generator, torch.Generator)
     check_sides(U, p, q, cost)
     return gibbs_pass(U, p, q, cost, temperature, generator)

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts
 from ebmtut.transport._grid_kernels import axis_min_plus
 from ebmtut.transport._problem import check_masses
 
@@ -77,8 +77,7 @@ def grid_cost(
         Of the costs.
     """
     width = height if width is None else width
-    check_range("height", height, low=1, integer=True)
-    check_range("width", width, low=1, integer=True)
+    check_counts(height=height, width=width)
 
     def squared(n: int) -> Tensor:
         x = torch.arange(n, dtype=dtype) / max(height, width)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import check_temperature, weighted_sum
 from ebmtut.transport.duals import feasible_duals_of, feasible_plan, transport_plan
@@ -46,7 +46,7 @@ def has_mixed(
     """
     check_temperature(temperature)
     check_shape("V", V, (None,))
-    check_range("tau", tau, low=1, integer=True)
+    check_counts(tau=tau)
     if len(V) <= tau:
         return False
     return stops_rising(float(V[-1]), float(V[-1 - tau]), temperature, tau)
@@ -83,7 +83,7 @@ def has_settled(
         is negative.
     """
     check_shape("dual", dual, (None,))
-    check_range("window", window, low=1, integer=True)
+    check_counts(window=window)
     check_range("tolerance", tolerance, low=0)
     if len(dual) <= window:
         return False

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range, check_type
+from ebmtut.checks import (
+    InputError,
+    check_choice,
+    check_counts,
+    check_positive,
+    check_range,
+    check_type,
+)
 from ebmtut.transport._problem import (
     as_temperatures,
     check_potential,
@@ -198,7 +205,7 @@ def simulate_martingale(
     for name, mass in (("p", p), ("q", q)):
         if bool((mass == 0).any()):
             raise InputError(f"{name} must be positive here, got a mass of 0")
-    check_range("n_chains", n_chains, low=1, integer=True)
+    check_counts(n_chains=n_chains)
     U = p.new_zeros(n_chains, len(p))
     g, noted, predicted = U, [], U.new_zeros(n_chains)
     for t_h, t_g in as_temperatures(temperatures, p):
@@ -279,10 +286,9 @@ def bounded_gibbs_ot(
         its range.
     """
     check_problem(p, q, cost, batched=False)
-    check_range("n_iterations", n_iterations, low=1, integer=True)
-    check_range("start", start, low=0, include_low=False)
+    check_counts(n_iterations=n_iterations, every=every)
+    check_positive(start=start)
     check_range("fraction", fraction, low=0, high=1, include_low=False)
-    check_range("every", every, low=1, integer=True)
     temperature, used, bounds = start, [], []
     for done in range(0, n_iterations, every):
         n = min(every, n_iterations - done)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, check_choice, check_counts
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
@@ -58,7 +58,7 @@ def encode_landscape(log_density: ArrayLike, n_pixels: int = 48) -> np.ndarray:
         raise InputError(
             f"log_density must be a square matrix, got shape {values.shape}"
         )
-    check_range("n_pixels", n_pixels, low=1, integer=True)
+    check_counts(n_pixels=n_pixels)
     n_cells = len(values)
     if n_cells % n_pixels:
         raise InputError(f"n_pixels must divide {n_cells}, got {n_pixels}")

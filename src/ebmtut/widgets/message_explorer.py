@@ -13,7 +13,7 @@ import traitlets
 from jaxtyping import Float64
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_positive, check_range
 from ebmtut.random import logistic
 from ebmtut.widgets._sources import script, style
 
@@ -96,7 +96,7 @@ class SmallGraph:
         InputError
             If the temperature is not positive.
         """
-        check_range("temperature", temperature, low=0, include_low=False)
+        check_positive(temperature=temperature)
         weight = torch.zeros(self.n_sites, self.n_sites, dtype=torch.float64)
         for (i, j), coupling in zip(self.edges, self.couplings, strict=True):
             weight[i, j] = weight[j, i] = 4 * coupling / temperature
@@ -205,7 +205,7 @@ def message_explorer(
     InputError
         If there are too few draws, no graphs, or one that is too large.
     """
-    check_range("n_draws", n_draws, low=40, integer=True)
+    check_counts(low=40, n_draws=n_draws)
     check_range("number of graphs", len(graphs), low=1, integer=True)
     for graph in graphs:
         check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)

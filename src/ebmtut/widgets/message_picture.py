@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
@@ -51,7 +51,7 @@ def message_picture(
         If there are no graphs, draws or sweeps.
     """
     check_range("number of graphs", len(graphs), low=1, integer=True)
-    check_range("n_draws", n_draws, low=1, integer=True)
+    check_counts(n_draws=n_draws)
     figure, axes = plt.subplots(
         -(-len(graphs) // 2), 2, figsize=(TEXT_WIDTH, 4.6), squeeze=False
     )

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import traitlets
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, check_counts, check_range
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
@@ -128,7 +128,7 @@ def transport_explorer(
         If there are no laws, their bars are not fit to be drawn, or there is no
         generator.
     """
-    check_range("n_iterations", n_iterations, low=40, integer=True)
+    check_counts(low=40, n_iterations=n_iterations)
     check_range("number of shapes", len(shapes), low=1, integer=True)
     n = len(shapes[0].p)
     check_range("bars", n, low=2, high=64, integer=True)

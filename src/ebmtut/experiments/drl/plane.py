@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_log_prob, sample_density
-from ebmtut.energies import FourierEnergy, LevelEnergy, at_level
+from ebmtut.energies import FourierEnergy, at_level
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
@@ -158,8 +158,7 @@ def plane_job(
     on the checkerboard's squares), ``samples on support`` (share of the progressive
     samples there), ``log Z`` by the grid less that by the chain of ratios,
     ``log Z stderr``, and CPU ``seconds`` of training. Those of a run that diverged
-    are NaN. Arrays: ``density`` (levels, n, n), ``samples`` (levels, n, 2),
-    ``step_sizes`` and ``log Z bias`` (`partition_bias`).
+    are NaN. Arrays: ``density`` (levels, n, n) and ``samples`` (levels, n, 2).
     """
     check_choice("density", density, DENSITIES)
     noise = plane_noise(method)
@@ -236,31 +235,8 @@ def plane_job(
             .numpy(),
             "samples": samples[:, :2000].half().numpy(),
             "step_sizes": np.array(steps),
-            "log Z bias": partition_bias(
-                trained, samples, PLANE.log_partition(energies[0])
-            ),
         },
     )
-
-
-def partition_bias(
-    energy: LevelEnergy, samples: Tensor, exact: float, n_largest: int = 64
-) -> np.ndarray:
-    """How far the chain of ratios is off, on average, over the number of samples.
-
-    The samples are divided into groups of 16, 64, 256, ...; rows of (size, mean error,
-    its standard error over the groups, of which there are at least 8).
-    """
-    rows, size = [], 16
-    while samples.shape[1] >= 8 * size:
-        groups = samples[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
-        found = [
-            log_partition_chain(energy, groups[:, k]).levels[0].value - exact
-            for k in range(min(groups.shape[1], n_largest))
-        ]
-        rows.append((size, np.mean(found), np.std(found, ddof=1) / len(found) ** 0.5))
-        size *= 4
-    return np.array(rows).reshape(-1, 3)
 
 
 def judge_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:

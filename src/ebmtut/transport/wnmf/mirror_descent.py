@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_positive, check_range
 
 __all__ = [
     "AcceleratedDescent",
@@ -105,7 +105,7 @@ def accelerated_step(
     Krichene, Bayen and Bartlett, Accelerated mirror descent in continuous
     and discrete time, 2015, Algorithm 1 and Section 5.
     """
-    check_range("step_size", step_size, low=0, include_low=False)
+    check_positive(step_size=step_size)
     check_range("averaging", averaging, low=3)
     count = state.count + 1
     z = mirror_step(state.z, gradient, step_size * count / averaging)

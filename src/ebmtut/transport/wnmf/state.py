@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_counts, check_range, check_type
 from ebmtut.tensor_checks import check_finite, check_shape
 from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.wnmf.mirror_descent import AcceleratedDescent, accelerated_start
@@ -84,7 +84,7 @@ class WNMFConfig:
         for name in ("n_hold", "n_average"):
             check_range(name, getattr(self, name), low=0, integer=True)
         if self.batch_size is not None:
-            check_range("batch_size", self.batch_size, low=1, integer=True)
+            check_counts(batch_size=self.batch_size)
         positive = ("step_size", "membership_step_size", "temperature", "slowness")
         for name in positive:
             check_range(name, getattr(self, name), low=0, include_low=False)

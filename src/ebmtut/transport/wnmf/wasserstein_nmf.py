@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_range, check_type
+from ebmtut.checks import check_counts, check_positive, check_type
 from ebmtut.transport._problem import check_masses
 from ebmtut.transport.grid import check_sides, gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
@@ -112,11 +112,10 @@ def run_until_mixed(
         If masses are negative or do not sum to 1, shapes differ, or a number
         is not positive.
     """
-    check_range("window", window, low=1, integer=True)
-    check_range("max_passes", max_passes, low=1, integer=True)
+    check_counts(window=window, max_passes=max_passes)
     for name, mass in (("p", p), ("q", q)):
         check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
-    check_range("temperature", temperature, low=0, include_low=False)
+    check_positive(temperature=temperature)
     check_type("generator", generator, torch.Generator)
     check_sides(U, p, q, cost)
     return _until_mixed(U, p, q, cost, temperature, window, max_passes, generator)

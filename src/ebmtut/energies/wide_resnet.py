@@ -1,0 +1,272 @@
+"""The network of recovery likelihood's paper, an energy of images at all levels."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from ebmtut._layers import conv, linear, source_of_weights
+from ebmtut.checks import check_range
+from ebmtut.tensor_checks import check_shape
+
+__all__ = [
+    "PAPER_NETWORKS",
+    "WideResNetConfig",
+    "WideResNetEnergy",
+    "sinusoidal_embedding",
+]
+
+
+def sinusoidal_embedding(
+    level: Int[Tensor, " batch"], n_features: int
+) -> Float[Tensor, "batch n_features"]:
+    """Sines and cosines of a level at geometric frequencies from 1 to 1/10000.
+
+    Parameters
+    ----------
+    level
+        One a row.
+    n_features
+        Even, at least 4: half sines, half cosines.
+
+    Raises
+    ------
+    InputError
+        If ``n_features`` is odd or too small.
+    """
+    check_range("n_features / 2", n_features / 2, low=2)
+    check_range("n_features % 2", n_features % 2, low=0, high=0, integer=True)
+    half = n_features // 2
+    steps = torch.arange(half, device=level.device, dtype=torch.float32)
+    frequencies = torch.exp(-math.log(10_000) * steps / (half - 1))
+    phase = level[:, None].float() * frequencies
+    return torch.cat([phase.sin(), phase.cos()], dim=1)
+
+
+@dataclass(frozen=True)
+class WideResNetConfig:
+    """A column of the paper's architectures.
+
+    Attributes
+    ----------
+    side
+        Pixels a side.
+    n_blocks
+        N, residual blocks at each resolution.
+    multipliers
+        Channels at each resolution, in units of `channels`.
+    channels
+        Of the first convolution.
+    n_colors, n_levels
+        Colours of a pixel; T.
+    beta1, batch_size
+        Of Adam, and of the training.
+    """
+
+    side: int
+    n_blocks: int
+    multipliers: tuple[int, ...]
+    beta1: float
+    batch_size: int
+    channels: int = 128
+    n_colors: int = 3
+    n_levels: int = 6
+
+    def __post_init__(self) -> None:
+        for name in ("n_blocks", "batch_size", "channels", "n_colors", "n_levels"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+        halvings = len(self.multipliers) - 1
+        check_range("number of multipliers", halvings + 1, low=1, integer=True)
+        check_range("side", self.side, low=2**halvings, integer=True)
+        check_range("beta1", self.beta1, low=0, high=1, include_high=False)
+
+    def n_parameters(self) -> int:
+        """Count the trainable numbers of the network by formula."""
+
+        def conv(n_in: int, n_out: int) -> int:
+            return 9 * n_in * n_out + n_out
+
+        def dense(n_in: int, n_out: int) -> int:
+            return n_in * n_out + n_out
+
+        time = 4 * self.channels
+        total = dense(self.channels, time) + dense(time, time)
+        total += dense(time, self.channels * self.multipliers[-1])
+        total += conv(self.n_colors, self.channels)
+        n_in = self.channels
+        for multiplier in self.multipliers:
+            n_out = self.channels * multiplier
+            for _ in range(self.n_blocks):
+                # Two convolutions, a scale a channel, the time, a shortcut.
+                total += conv(n_in, n_out) + conv(n_out, n_out) + n_out
+                total += dense(time, n_out)
+                total += conv(n_in, n_out) if n_in != n_out else 0
+                n_in = n_out
+        return total
+
+
+#: The columns of Tables 5 and 6. The text at hand lacks the two tables: blocks and
+#: Adam's beta1 are those of the official code's README (March 2021), multipliers
+#: those of its `model.py`; a batch size that the README leaves out is the code's 64.
+PAPER_NETWORKS: dict[str, WideResNetConfig] = {
+    "cifar10": WideResNetConfig(32, 8, (1, 2, 2, 2), 0.9, 256),
+    "celeba64": WideResNetConfig(64, 6, (1, 2, 2, 2, 4), 0.5, 128),
+    "lsun_church64": WideResNetConfig(64, 2, (1, 2, 2, 2, 4), 0.9, 128),
+    "lsun_bedroom64": WideResNetConfig(64, 2, (1, 2, 2, 2, 4), 0.9, 128),
+    "lsun_church128": WideResNetConfig(128, 2, (1, 2, 2, 2, 4, 4), 0.5, 64),
+    "lsun_bedroom128": WideResNetConfig(128, 5, (1, 2, 2, 2, 4, 4), 0.5, 64),
+}
+
+
+class WideResNetEnergy(nn.Module):
+    r"""The paper's network (Gao et al., 2021, Appendix B).
+
+    Residual blocks of two convolutions with leaky ReLU of slope 0.2, halved in
+    resolution by average pooling; the second convolution of a block starts at zero
+    and has a trainable scale for each channel; the level's embedding enters after
+    the first. All weights but the last layer's are divided by their spectral norm;
+    those that start at zero only where it exceeds 1. At the end ReLU, a sum over
+    the pixels and a product with the embedding. E = -f / scale_t, where the paper's
+    code has :math:`scale_t = c_t^2 b^2 \sigma_{t+1}^2`.
+
+    Parameters
+    ----------
+    config
+        Its sizes.
+    scales
+        One for each level, positive; 1 by default.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
+
+    Raises
+    ------
+    InputError
+        If there is not one positive scale for each level.
+    """
+
+    scales: Tensor
+
+    def __init__(
+        self,
+        config: WideResNetConfig,
+        scales: tuple[float, ...] | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        scales = (1.0,) * config.n_levels if scales is None else scales
+        n_levels = config.n_levels
+        check_range("len(scales)", len(scales), low=n_levels, high=n_levels)
+        for t, scale in enumerate(scales):
+            check_range(f"scales[{t}]", scale, low=0, include_low=False)
+        generator = source_of_weights(generator)
+        self.config = config
+        self.register_buffer("scales", torch.tensor(scales))
+        n_in, time = config.channels, 4 * config.channels
+        self.embed = nn.ModuleList(
+            [
+                _bounded(linear(n_in, time, generator, zero_bias=True), generator),
+                _bounded(linear(time, time, generator, zero_bias=True), generator),
+            ]
+        )
+        self.first = _bounded(conv(config.n_colors, n_in, 3, generator), generator)
+        self.levels = nn.ModuleList()
+        for multiplier in config.multipliers:
+            n_out = config.channels * multiplier
+            blocks = nn.ModuleList()
+            for _ in range(config.n_blocks):
+                blocks.append(_WideBlock(n_in, n_out, time, generator))
+                n_in = n_out
+            self.levels.append(blocks)
+        self.last = linear(time, n_in, generator, zero_bias=True)
+
+    def forward(
+        self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
+    ) -> Float[Tensor, " batch"]:
+        """Energies of images (batch, n_colors, side, side) at their levels.
+
+        Raises
+        ------
+        InputError
+            If the images have another shape.
+        """
+        side = self.config.side
+        check_shape("x", x, (None, self.config.n_colors, side, side))
+        embedded = sinusoidal_embedding(level, self.config.channels).to(x.dtype)
+        time = self.embed[1](_leaky(self.embed[0](embedded)))
+        h = self.first(x.contiguous(memory_format=torch.channels_last))
+        for k, blocks in enumerate(self.levels):
+            if k:
+                h = nn.functional.avg_pool2d(h, 2, ceil_mode=True)
+            assert isinstance(blocks, nn.ModuleList)
+            for block in blocks:
+                h = block(h, time)
+        pooled = h.relu().sum((2, 3))
+        value = (pooled * self.last(_leaky(time))).float().sum(1)
+        return -value / self.scales[level]
+
+
+class _WideBlock(nn.Module):
+    def __init__(
+        self, n_in: int, n_out: int, time: int, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.first = _bounded(conv(n_in, n_out, 3, generator), generator)
+        self.second = _bounded(
+            conv(n_out, n_out, 3, generator, gain=0.0), generator, only_above=True
+        )
+        self.scale = nn.Parameter(torch.ones(n_out, 1, 1))
+        self.time = _bounded(linear(time, n_out, generator, zero_bias=True), generator)
+        self.shortcut = (
+            nn.Identity()
+            if n_in == n_out
+            else _bounded(conv(n_in, n_out, 3, generator), generator)
+        )
+
+    def forward(self, h: Tensor, time: Tensor) -> Tensor:
+        inner = self.first(_leaky(h)) + self.time(_leaky(time))[:, :, None, None]
+        moved: Tensor = self.shortcut(h) + self.scale * self.second(_leaky(inner))
+        return moved
+
+
+class _SpectralNorm(nn.Module):
+    """A weight divided by its largest singular value, which one power step tracks."""
+
+    u: Tensor
+
+    def __init__(
+        self, weight: Tensor, only_above: bool, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.only_above = only_above
+        u = torch.randn(len(weight), generator=generator)
+        self.register_buffer("u", u / u.norm())
+
+    def forward(self, weight: Tensor) -> Tensor:
+        matrix = weight.flatten(1)
+        with torch.no_grad():
+            v = nn.functional.normalize(matrix.T @ self.u, dim=0)
+            u = nn.functional.normalize(matrix @ v, dim=0)
+            # A weight of zero has no direction: the old one stays.
+            u = torch.where(u.norm() > 0.5, u, self.u)
+            if self.training:
+                self.u.copy_(u)
+        norm = u @ matrix @ v
+        return weight / norm.clamp(min=1.0 if self.only_above else 1e-12)
+
+
+def _bounded(
+    layer: nn.Module, generator: torch.Generator, only_above: bool = False
+) -> nn.Module:
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    norm = _SpectralNorm(weight, only_above, generator)
+    parametrize.register_parametrization(layer, "weight", norm)
+    return layer
+
+
+def _leaky(h: Tensor) -> Tensor:
+    return nn.functional.leaky_relu(h, 0.2)
