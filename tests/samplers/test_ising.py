@@ -194,9 +194,85 @@ def test_xoshiro_matches_published_values():
 def test_packing_round_trip():
     bits = np.random.default_rng(0).integers(0, 2, (130, 7), dtype=np.uint8)
     words = kernels.pack_chains(bits)
-    assert words.shape == (3, 7)
+    assert words.shape == (3, 8)
     assert int(words[1, 2]) >> 3 & 1 == bits[67, 2]
     assert (kernels.unpack_chains(words, 130) == bits).all()
+
+
+@pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
+def test_packing_rows_round_trip(side):
+    bits = np.random.default_rng(0).integers(0, 2, (2, side * side), dtype=np.uint8)
+    words = kernels.pack_rows(bits, side)
+    assert (kernels.unpack_rows(words, side) == bits).all()
+
+
+@pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
+def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
+    """P(1) = 1 with all four neighbours set, else 0: one sweep as plain torch does."""
+    bits = np.random.default_rng(1).random((1, side * side)) < 0.9
+    certain = kernels.threshold_bits(np.array([0.0, 0.0, 0.0, 0.0, 1.0]))
+    grid = bits.reshape(side, side).copy()
+    colors = lattice_coloring(side).reshape(side, side).numpy()
+    for color in range(colors.max() + 1):
+        rolls = [np.roll(grid, step, axis) for axis in (0, 1) for step in (-1, 1)]
+        grid = np.where(colors == color, np.logical_and.reduce(rolls), grid)
+    for plan, words, row_side in (
+        (kernels.row_plan(side), kernels.pack_rows(bits.astype(np.uint8), side), side),
+        (kernels.chain_plan(side), kernels.pack_chains(bits.astype(np.uint8)), 0),
+    ):
+        streams = kernels.xoshiro_states(0, kernels.LANES)[None]
+        parts = (plan.target, plan.neighbor, plan.mask, plan.first)
+        kernels.lattice_sweeps(words, *parts, certain, streams, 1, row_side)
+        swept = (
+            kernels.unpack_rows(words, side)
+            if row_side
+            else kernels.unpack_chains(words, 1)
+        )
+        assert (swept.reshape(side, side) == grid).all()
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 3])
+def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p):
+    """As few chains are packed; here many, to see the law of all 512 states."""
+    energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
+    start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
+    order = torch.argsort(lattice_coloring(3), stable=True)
+    law = swept_law(energy, start, order.repeat(n_sweeps))
+    logit = 4 * energy.sigma * torch.tensor([-4, -2, 0, 2, 4]) + 2 * energy.bias
+    plan = kernels.row_plan(3)
+    words = kernels.pack_rows(start.byte().repeat(n_chains, 1).numpy(), 3)
+    kernels.lattice_sweeps(
+        words,
+        plan.target,
+        plan.neighbor,
+        plan.mask,
+        plan.first,
+        kernels.threshold_bits(torch.sigmoid(logit.double()).numpy()),
+        kernels.xoshiro_states(3, 8 * n_chains).reshape(n_chains, 8, 4),
+        n_sweeps,
+        3,
+    )
+    x = torch.from_numpy(kernels.unpack_rows(words, 3)).double()
+    assert law_p(x, law) > 1e-4
+
+
+def test_one_chain_has_the_exact_energy():
+    """A long chain of one lattice, through the public door: E[s'As] in batches."""
+    sigma, step, side = 0.1, 1e-4, 12
+    exact = (
+        lattice_log_partition(side, sigma + step)
+        - lattice_log_partition(side, sigma - step)
+    ) / (2 * step)
+    energy = LatticeIsing(side, sigma)
+    x = torch.zeros(1, side * side, dtype=torch.float64)
+    generator = make_generator(11)
+    values = []
+    for _ in range(660):
+        x = ising_gibbs(energy, x, 10, generator=generator)
+        values.append(-energy(x).item() / sigma)
+    batches = torch.tensor(values[20:]).reshape(-1, 20).mean(1)
+    error = batches.std() / math.sqrt(len(batches))
+    assert abs(batches.mean() - exact) < 5 * error
 
 
 def test_thresholds_are_the_binary_digits():

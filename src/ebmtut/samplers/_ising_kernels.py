@@ -1,33 +1,48 @@
 """Compiled Gibbs sweeps of Ising models: plain arrays in, updated in place.
 
-The lattice kernel is multispin code: bit c of a word is chain c's spin, so
-64 chains move at once. A chain's new spin is 1 where a uniform number,
-drawn bit by bit from the most significant down, falls below its
-probability; the comparison is settled at the first bit that differs, for
-all 64 chains after eight words or so.
+The lattice kernel is multispin code: a word holds 64 spins that are redrawn
+together, of 64 chains at one site (``pack_chains``) or of one chain along a
+row (``pack_rows``). A spin becomes 1 where a uniform number, drawn bit by bit
+from the most significant down, falls below its probability; the comparison is
+settled at the first bit that differs, for all spins of eight words after ten
+bits or so. Eight words go side by side, so that the processor's widest
+registers hold them; the loops over them are written so that the compiler
+sees it.
 
-Each word (lattice) or chain (dense) has its own xoshiro256++ stream
-(Blackman and Vigna, 2021), started by SplitMix64, so that results do not
-depend on how the work is split among threads.
+Random numbers are xoshiro256++ streams (Blackman and Vigna, 2021), started by
+SplitMix64: eight for 64 chains or a chain of rows, one for a chain of a dense
+model. Results do not depend on how the work is split among threads.
 """
+
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebmtut._compiled import compiled
+from ebmtut.energies import lattice_coloring
 
 __all__ = [
+    "LANES",
     "PROBABILITY_BITS",
+    "Plan",
+    "chain_plan",
     "dense_sweeps",
     "lattice_sweeps",
     "pack_chains",
+    "pack_rows",
+    "row_plan",
     "threshold_bits",
     "unpack_chains",
+    "unpack_rows",
     "xoshiro_states",
 ]
 
+LANES = 8  # words drawn side by side: 512 bits
+
 PROBABILITY_BITS = 48
-_LEVELS = 8  # drawn between two looks at whether all chains are settled
+_LEVELS = 4  # drawn between two looks at whether all spins are settled
 _REFRESH = 32  # dense sweeps between two sums of the fields from scratch
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -43,18 +58,116 @@ def xoshiro_states(seed: int, n_streams: int) -> NDArray[np.uint64]:
 
 
 def pack_chains(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Pack ``(n_chains, n_sites)`` into words ``(n_words, n_sites)``."""
+    """Pack ``(n_chains, n_sites)`` into words ``(n_words, n_sites + 1)``.
+
+    The last word of each row belongs to no site: lanes without work write there.
+    """
     n_chains, n_sites = bits.shape
-    padded = np.zeros((n_sites, -(-n_chains // 64) * 64), dtype=np.uint8)
-    padded[:, :n_chains] = bits.T
-    packed = np.packbits(padded, axis=1, bitorder="little")
-    return np.ascontiguousarray(packed.view("<u8").astype(np.uint64).T)
+    words = np.zeros((-(-n_chains // 64), n_sites + 1), dtype=np.uint64)
+    _set_chains(bits, words)
+    return words
 
 
 def unpack_chains(words: NDArray[np.uint64], n_chains: int) -> NDArray[np.uint8]:
     """Undo :func:`pack_chains`."""
-    packed = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
-    return np.unpackbits(packed, axis=1, bitorder="little", count=n_chains).T
+    bits = np.empty((n_chains, words.shape[1] - 1), dtype=np.uint8)
+    _get_chains(words, bits)
+    return bits
+
+
+def pack_rows(bits: NDArray[np.uint8], side: int) -> NDArray[np.uint64]:
+    """Pack chains on a square lattice, a row's spins into words.
+
+    Returns ``(n_chains, 3 * side * n_words + 1)``: the rows, room for the same
+    shifted to either side, and the word that belongs to no site.
+    """
+    n_words = -(-side // 64)
+    padded = np.zeros((len(bits), side, 64 * n_words), dtype=np.uint8)
+    padded[..., :side] = bits.reshape(-1, side, side)
+    packed = np.packbits(padded, axis=2, bitorder="little").view("<u8")
+    words = np.zeros((len(bits), 3 * side * n_words + 1), dtype=np.uint64)
+    words[:, : side * n_words] = packed.reshape(len(bits), -1)
+    return words
+
+
+def unpack_rows(words: NDArray[np.uint64], side: int) -> NDArray[np.uint8]:
+    """Undo :func:`pack_rows`."""
+    n_words = -(-side // 64)
+    rows = np.ascontiguousarray(words[:, : side * n_words]).astype("<u8")
+    packed = rows.view(np.uint8).reshape(len(words), side, 8 * n_words)
+    bits = np.unpackbits(packed, axis=2, bitorder="little", count=side)
+    return bits.reshape(len(words), -1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which words of a lattice are redrawn together, class after class.
+
+    Attributes
+    ----------
+    target
+        (n_blocks, LANES), the words of a block.
+    neighbor
+        (n_blocks, 4, LANES), the words that hold their neighbours' spins.
+    mask
+        (n_blocks, LANES), the bits of a target that are redrawn.
+    first
+        (n_classes + 1,), where each class of blocks begins.
+    """
+
+    target: NDArray[np.uint64]
+    neighbor: NDArray[np.uint64]
+    mask: NDArray[np.uint64]
+    first: NDArray[np.uint64]
+
+
+@lru_cache(maxsize=16)
+def chain_plan(side: int) -> Plan:
+    """Plan for words of :func:`pack_chains`: a word is a site."""
+    sites = np.arange(side * side).reshape(side, side)
+    moves = [np.roll(sites, step, axis) for axis in (0, 1) for step in (-1, 1)]
+    around = np.stack([move.ravel() for move in moves])
+    colors = lattice_coloring(side).numpy()
+    masks = [_ALL * (colors == color) for color in np.unique(colors)]
+    return _plan(around, masks, nowhere=side * side)
+
+
+@lru_cache(maxsize=16)
+def row_plan(side: int) -> Plan:
+    """Plan for words of :func:`pack_rows`: a word is a piece of a row."""
+    n_words = -(-side // 64)
+    words = np.arange(side * n_words).reshape(side, n_words)
+    above, below = np.roll(words, 1, 0), np.roll(words, -1, 0)
+    left, right = words + words.size, words + 2 * words.size
+    around = np.stack([move.ravel() for move in (above, below, left, right)])
+    colors = lattice_coloring(side).numpy()
+    masks = [
+        pack_rows((colors == color).astype(np.uint8)[None], side)[0, : words.size]
+        for color in np.unique(colors)
+    ]
+    return _plan(around, masks, nowhere=3 * words.size)
+
+
+def _plan(
+    around: NDArray[np.int64], masks: list[NDArray[np.uint64]], nowhere: int
+) -> Plan:
+    """Group each class's words by LANES; what is missing in a group is nowhere."""
+    targets, neighbors, kept, first = [], [], [], [0]
+    for mask in masks:
+        members = np.flatnonzero(mask)
+        n_empty = -len(members) % LANES
+        targets.append(np.pad(members, (0, n_empty), constant_values=nowhere))
+        empty = ((0, 0), (0, n_empty))
+        neighbors.append(np.pad(around[:, members], empty, constant_values=nowhere))
+        kept.append(np.pad(mask[members], (0, n_empty)))
+        first.append(first[-1] + len(targets[-1]) // LANES)
+    neighbor = np.concatenate(neighbors, axis=1).reshape(4, -1, LANES)
+    return Plan(
+        np.concatenate(targets).reshape(-1, LANES).astype(np.uint64),
+        np.ascontiguousarray(neighbor.transpose(1, 0, 2)).astype(np.uint64),
+        np.concatenate(kept).reshape(-1, LANES),
+        np.array(first, dtype=np.uint64),
+    )
 
 
 def threshold_bits(probabilities: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -86,51 +199,159 @@ def xoshiro_next(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def lattice_sweeps(words, order, neighbors, thresholds, streams, n_sweeps):  # type: ignore[no-untyped-def]
-    """Sweep 64 chains a word over a graph where each site has four neighbours.
+def _set_chains(bits, words):  # type: ignore[no-untyped-def]
+    for chain in range(bits.shape[0]):
+        shift = np.uint64(chain % 64)
+        lattice = words[chain // 64]
+        for site in range(bits.shape[1]):
+            lattice[site] |= np.uint64(bits[chain, site]) << shift
 
-    words (n_words, n_sites) is updated in place; streams (n_words, 4) start
-    the random numbers. order lists the sites as visited, neighbors
-    (n_sites, 4) belong to order's entries; both are uint64, which spares a
-    test for negative indices. thresholds is threshold_bits of
-    P(1 | 0, ..., 4 neighbours 1).
+
+@compiled
+def _get_chains(words, bits):  # type: ignore[no-untyped-def]
+    for chain in range(bits.shape[0]):
+        shift = np.uint64(chain % 64)
+        lattice = words[chain // 64]
+        for site in range(bits.shape[1]):
+            bits[chain, site] = (lattice[site] >> shift) & np.uint64(1)
+
+
+@compiled
+def _shift_rows(lattice, side):  # type: ignore[no-untyped-def]
+    """Write each row's left, then its right neighbours behind the rows."""
+    n_words = (side + 63) // 64
+    size = side * n_words
+    last = np.uint64((side - 1) % 64)
+    one = np.uint64(1)
+    top = np.uint64(63)
+    for row in range(side):
+        begin, end = row * n_words, (row + 1) * n_words - 1
+        carry = (lattice[end] >> last) & one
+        for k in range(begin, end + 1):
+            lattice[size + k] = (lattice[k] << one) | carry
+            carry = lattice[k] >> top
+        carry = (lattice[begin] & one) << last
+        for k in range(end, begin - 1, -1):
+            lattice[2 * size + k] = (lattice[k] >> one) | carry
+            carry = lattice[k] << top
+
+
+# What a block works on lies in one array, LANES words after LANES words, so
+# that the compiler knows that nothing overlaps: the four words of the random
+# streams; in which spins 0, 1, 2, 3, 4 neighbours are set; which are below
+# their probability, and which are not settled.
+_STREAM, _NONE, _ONE, _TWO, _THREE, _FOUR, _BELOW, _OPEN = (
+    LANES * k for k in (0, 4, 5, 6, 7, 8, 9, 10)
+)
+
+
+@compiled
+def _count_neighbors(work, lattice, neighbor, mask):  # type: ignore[no-untyped-def]
+    for lane in range(LANES):
+        a = lattice[neighbor[0, lane]]
+        b = lattice[neighbor[1, lane]]
+        c = lattice[neighbor[2, lane]]
+        d = lattice[neighbor[3, lane]]
+        odd = a ^ b ^ c ^ d
+        pair = (a & b) | (c & d)
+        four = a & b & c & d
+        three = odd & pair
+        one = odd & ~pair
+        none = ~(a | b | c | d)
+        work[_NONE + lane] = none
+        work[_ONE + lane] = one
+        work[_TWO + lane] = ~(none | one | three | four)
+        work[_THREE + lane] = three
+        work[_FOUR + lane] = four
+        work[_BELOW + lane] = np.uint64(0)
+        work[_OPEN + lane] = mask[lane]
+
+
+@compiled
+def _draw_digits(work, thresholds, level):  # type: ignore[no-untyped-def]
+    """Compare with _LEVELS digits more; return the spins that are still open."""
+    # Written out: only then is the loop over lanes one of wide registers.
+    p0, p1, p2, p3, p4 = thresholds[level]
+    q0, q1, q2, q3, q4 = thresholds[level + np.uint64(1)]
+    r0, r1, r2, r3, r4 = thresholds[level + np.uint64(2)]
+    t0, t1, t2, t3, t4 = thresholds[level + np.uint64(3)]
+    left = np.uint64(0)
+    for lane in range(LANES):
+        s0 = work[_STREAM + lane]
+        s1 = work[_STREAM + LANES + lane]
+        s2 = work[_STREAM + 2 * LANES + lane]
+        s3 = work[_STREAM + 3 * LANES + lane]
+        none = work[_NONE + lane]
+        one = work[_ONE + lane]
+        two = work[_TWO + lane]
+        three = work[_THREE + lane]
+        four = work[_FOUR + lane]
+        below = work[_BELOW + lane]
+        unsettled = work[_OPEN + lane]
+
+        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
+        digit = none & p0 | one & p1 | two & p2 | three & p3 | four & p4
+        below |= unsettled & digit & ~draw
+        unsettled &= ~(draw ^ digit)
+
+        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
+        digit = none & q0 | one & q1 | two & q2 | three & q3 | four & q4
+        below |= unsettled & digit & ~draw
+        unsettled &= ~(draw ^ digit)
+
+        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
+        digit = none & r0 | one & r1 | two & r2 | three & r3 | four & r4
+        below |= unsettled & digit & ~draw
+        unsettled &= ~(draw ^ digit)
+
+        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
+        digit = none & t0 | one & t1 | two & t2 | three & t3 | four & t4
+        below |= unsettled & digit & ~draw
+        unsettled &= ~(draw ^ digit)
+
+        work[_STREAM + lane] = s0
+        work[_STREAM + LANES + lane] = s1
+        work[_STREAM + 2 * LANES + lane] = s2
+        work[_STREAM + 3 * LANES + lane] = s3
+        work[_BELOW + lane] = below
+        work[_OPEN + lane] = unsettled
+        left |= unsettled
+    return left
+
+
+@compiled
+def lattice_sweeps(  # type: ignore[no-untyped-def]
+    words, target, neighbor, mask, first, thresholds, streams, n_sweeps, row_side
+):
+    """Sweep lattices of packed spins, each site with four neighbours.
+
+    words (n_lattices, n_words) is updated in place; streams (n_lattices, LANES,
+    4) start the random numbers. target, neighbor, mask and first are a Plan's.
+    thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1). row_side is
+    the side where words are rows, whose neighbours within a row are found by
+    shifting, else 0.
     """
-    depth = thresholds.shape[0]
+    depth = np.uint64(thresholds.shape[0])
+    work = np.empty(11 * LANES, dtype=np.uint64)
     for w in range(words.shape[0]):
         lattice = words[w]
-        s0, s1, s2, s3 = streams[w]
+        for lane in range(LANES):
+            for part in range(4):
+                work[_STREAM + part * LANES + lane] = streams[w, lane, part]
         for _ in range(n_sweeps):
-            for k in range(order.shape[0]):
-                a = lattice[neighbors[k, 0]]
-                b = lattice[neighbors[k, 1]]
-                c = lattice[neighbors[k, 2]]
-                d = lattice[neighbors[k, 3]]
-                # In which chains are 0, 1, 2, 3, 4 neighbours set?
-                odd = a ^ b ^ c ^ d
-                pair = (a & b) | (c & d)
-                four = a & b & c & d
-                three = odd & pair
-                one = odd & ~pair
-                none = ~(a | b | c | d)
-                two = ~(none | one | three | four)
-                below = np.uint64(0)
-                unsettled = ~np.uint64(0)
-                for start in range(0, depth, _LEVELS):
-                    for level in range(_LEVELS):
-                        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-                        t = np.uint64(start + level)
-                        digit = (
-                            (none & thresholds[t, 0])
-                            | (one & thresholds[t, 1])
-                            | (two & thresholds[t, 2])
-                            | (three & thresholds[t, 3])
-                            | (four & thresholds[t, 4])
-                        )
-                        below |= unsettled & digit & ~draw
-                        unsettled &= ~(draw ^ digit)
-                    if unsettled == 0:
-                        break
-                lattice[order[k]] = below
+            for color in range(first.shape[0] - 1):
+                if row_side:
+                    _shift_rows(lattice, row_side)
+                for block in range(first[color], first[color + 1]):
+                    _count_neighbors(work, lattice, neighbor[block], mask[block])
+                    level = np.uint64(0)
+                    while level < depth:
+                        if _draw_digits(work, thresholds, level) == 0:
+                            break
+                        level += np.uint64(_LEVELS)
+                    for lane in range(LANES):
+                        kept = lattice[target[block, lane]] & ~mask[block, lane]
+                        lattice[target[block, lane]] = kept | work[_BELOW + lane]
 
 
 @compiled

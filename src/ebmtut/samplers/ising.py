@@ -140,25 +140,33 @@ def _sweep_dense(
 def _sweep_lattice(
     energy: LatticeIsing, bits: NDArray[np.uint8], n_sweeps: int, seed: int
 ) -> NDArray[Any]:
-    order = np.argsort(lattice_coloring(energy.side).numpy(), kind="stable")
-    sites = np.arange(energy.n_sites).reshape(energy.side, energy.side)
-    moves = [np.roll(sites, step, axis) for axis in (0, 1) for step in (-1, 1)]
-    neighbors = np.stack([move.ravel() for move in moves], axis=1)[order]
     n_up = torch.arange(5, dtype=torch.float64)
     logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
     thresholds = kernels.threshold_bits(torch.sigmoid(logit).numpy())
-    words = kernels.pack_chains(bits)
-    streams = kernels.xoshiro_states(seed, len(words))
+    chains, rows = kernels.chain_plan(energy.side), kernels.row_plan(energy.side)
+    # Which packing redraws fewer words: 64 chains in one, or a chain's row?
+    by_rows = len(bits) * rows.target.size < -(-len(bits) // 64) * chains.target.size
+    plan = rows if by_rows else chains
+    words = (
+        kernels.pack_rows(bits, energy.side) if by_rows else kernels.pack_chains(bits)
+    )
+    streams = kernels.xoshiro_states(seed, len(words) * kernels.LANES)
+    streams = streams.reshape(len(words), kernels.LANES, 4)
 
-    def sweep(rows: slice) -> None:
+    def sweep(part: slice) -> None:
         kernels.lattice_sweeps(
-            words[rows],
-            order.astype(np.uint64),
-            neighbors.astype(np.uint64),
+            words[part],
+            plan.target,
+            plan.neighbor,
+            plan.mask,
+            plan.first,
             thresholds,
-            streams[rows],
+            streams[part],
             n_sweeps,
+            energy.side if by_rows else 0,
         )
 
     in_threads(sweep, len(words), n_sweeps * bits.size)
+    if by_rows:
+        return kernels.unpack_rows(words, energy.side)
     return kernels.unpack_chains(words, len(bits))
