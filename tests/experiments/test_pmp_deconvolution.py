@@ -14,6 +14,7 @@ from ebmtut.experiments.pmp.deconvolution import (
     DeconvolutionConfig,
     Protocol,
     deconvolution_job,
+    deconvolution_table,
     feature_distances,
     out_of_reach,
 )
@@ -67,14 +68,16 @@ def test_a_small_problem_is_solved_where_every_place_is_in_reach():
 def test_run_resumes_draws_and_judges(tmp_path):
     result = ROW.run(TINY, checkpoints=tmp_path)
     assert set(result.scalars["table"]) == set(PROTOCOLS)
-    assert result.arrays["as printed/features"].shape == (2, 5, 6, 6)
+    assert result.arrays["one copy/features"].shape == (2, 5, 6, 6)
     assert result.arrays["Gibbs/images"].shape == (2, 2, 14, 14)
     again = ROW.run(TINY, checkpoints=tmp_path)
-    seconds = [r.scalars["table"]["as printed"]["seconds"] for r in (result, again)]
+    seconds = [r.scalars["table"]["one copy"]["seconds"] for r in (result, again)]
     assert seconds[0] == seconds[1]  # nothing ran
     plt.close(DECONVOLUTION.figure(result))
     verdicts = DECONVOLUTION.check(result)
     assert len(verdicts) == 6 and all("Gibbs" not in v.name for v in verdicts)
+    table = deconvolution_table(result)
+    assert [row[0] for row in table.rows] == [*PROTOCOLS, "nothing is there"]
     # Three sweeps find nothing, and the verdicts say so.
     assert {v.verdict for v in verdicts if "features" in v.name} == {"miss"}
 
@@ -82,7 +85,7 @@ def test_run_resumes_draws_and_judges(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"protocols": ("as print",)}, "as print"),
+        ({"protocols": ("one cop",)}, "one cop"),
         ({"n_seeds": 0}, "n_seeds"),
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"feature_side": 4}, "feature_side"),
@@ -101,8 +104,8 @@ def test_bad_configurations(change, words):
 
 def test_features_may_be_as_large_as_the_images():
     config = replace(TINY, n_images=2, feature_side=14, n_seeds=1)
-    result = ROW.run(replace(config, protocols=("as printed",)))
-    assert result.arrays["as printed/features"].shape == (1, 5, 14, 14)
+    result = ROW.run(replace(config, protocols=("one copy",)))
+    assert result.arrays["one copy/features"].shape == (1, 5, 14, 14)
 
 
 @pytest.mark.parametrize(

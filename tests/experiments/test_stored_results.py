@@ -28,7 +28,6 @@ WITHOUT_A_NULL = {
     "ed/w-and-m",
     "ed/window",
     "pmp/coordinate-descent",
-    "pmp/deconvolution",
     "pmp/log-partition",
     "pmp/persistent",
     "pmp/rbm",

@@ -20,6 +20,7 @@ from ebmtut.checks import check_choice, check_range
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pmp.leads import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
     EVIDENCE,
@@ -29,14 +30,17 @@ from ebmtut.message_passing import (
 from ebmtut.plotting import COLORS, TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 
 __all__ = [
+    "ABLATIONS",
     "EXPERIMENT",
     "PROTOCOLS",
     "DeconvolutionConfig",
     "Protocol",
     "deconvolution_job",
+    "deconvolution_table",
     "feature_distances",
     "out_of_reach",
 ]
@@ -53,8 +57,8 @@ class Protocol:
     border
         White pixels added around every image.
     copies_a_pixel
-        How often a location's log-odds count for each pixel of a feature; 0
-        stands for once in all.
+        How often a location's log-odds and noise count for each pixel of a feature,
+        once in the authors' program; 0 stands for once in all.
     damping
         Part of the old message that is kept.
     n_starts
@@ -77,11 +81,21 @@ class Protocol:
         check_choice("sampler", self.sampler, ("PMP", "Gibbs"))
 
 
+#: One change of the white border's three at a time, and all but one.
+ABLATIONS: Mapping[str, Protocol] = {
+    "border alone": Protocol(border=1),
+    "damping alone": Protocol(damping=0.3),
+    "starts alone": Protocol(n_starts=4),
+    "no border": Protocol(damping=0.3, n_starts=4),
+    "damping 0.5": Protocol(border=1, n_starts=4),
+    "one start": Protocol(border=1, damping=0.3),
+}
 PROTOCOLS: Mapping[str, Protocol] = {
-    "as printed": Protocol(),
-    "as programmed": Protocol(copies_a_pixel=1),
+    "one copy": Protocol(),
+    "36 copies": Protocol(copies_a_pixel=1),
     "white border": Protocol(border=1, damping=0.3, n_starts=4),
     "Gibbs": Protocol(border=1, sampler="Gibbs"),
+    **ABLATIONS,
 }
 
 
@@ -140,13 +154,13 @@ def deconvolution_job(
     outcome
         Scalars ``found`` (true features that are among the inferred),
         ``error`` (part of the pixels that are explained wrongly),
-        ``locations``, ``last_change`` of a belief, ``seconds``; arrays
+        ``locations``, ``last_change`` of a belief, CPU ``seconds``; arrays
         ``features``, ``images``.
     """
     data = config.data()
     images = pad(data.images, [protocol.border] * 4)
     generator = make_generator(seed)
-    start = time.perf_counter()
+    start = time.process_time()
     side = config.feature_side
     change = float("nan")
     if protocol.sampler == "PMP":
@@ -180,7 +194,7 @@ def deconvolution_job(
             feature_prior=FEATURE_PRIOR,
             generator=generator,
         )
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     border = [-protocol.border] * 4
     made = pad(binary_convolution(s, w), border)
     distances = feature_distances(w, data.features)
@@ -296,7 +310,7 @@ def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
 def draw_deconvolution(result: Result) -> Figure:
     """Draw images, true features and the features of every posterior sample."""
     table = result.scalars["table"]
-    names = list(table)
+    names = [name for name in table if name not in ABLATIONS]
     n_rows = -(-len(names) // 2)
     n_seeds, n_features = result.arrays[f"{names[0]}/features"].shape[:2]
     # A panel is half the page: its features, and as much as one for the text.
@@ -346,8 +360,9 @@ def _tiles(ax: Axes, images: np.ndarray, n_columns: int) -> None:
 def check_deconvolution(result: Result) -> list[Verdict]:
     """Every true feature is found, and the images are explained."""
     verdicts = []
-    for name, row in result.scalars["table"].items():
-        if name == "Gibbs":
+    table = result.scalars["table"]
+    for name, row in table.items():
+        if name == "Gibbs" or name in ABLATIONS:
             continue
         n = len(row["found"])
         verdicts += [
@@ -369,6 +384,46 @@ def check_deconvolution(result: Result) -> list[Verdict]:
     return verdicts
 
 
+def blank_images(result: Result) -> Result:
+    """Return the answer "nothing is there": no shape, and all black pixels wrong."""
+    config = DeconvolutionConfig(**(result.config | {"protocols": ()}))
+    black = float(config.data().images.double().mean())
+    table = {
+        name: row
+        | {"found": [0.0] * len(row["found"]), "error": [black] * len(row["error"])}
+        for name, row in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def deconvolution_table(result: Result) -> Table:
+    """Tabulate shapes found and pixels wrong, by protocol."""
+    table = result.scalars["table"]
+    rows = list(table.values())
+    total = result.scalars["true_locations"]
+    black = blank_images(result).scalars["table"]
+    return Table(
+        {
+            "protocol": [*table, "nothing is there"],
+            "all 4 shapes": [
+                f"{sum(f == 4 for f in row['found'])} of {len(row['found'])}"
+                for row in rows
+            ]
+            + [f"0 of {len(rows[0]['found'])}"],
+            "shapes, mean": [float(np.mean(row["found"])) for row in rows] + [0.0],
+            "wrong pixels [%]": [100 * float(np.mean(row["error"])) for row in rows]
+            + [100 * float(np.mean(next(iter(black.values()))["error"]))],
+            "locations": [round(float(np.mean(row["locations"]))) for row in rows]
+            + [0],
+            "time [s]": [float(np.mean(row["seconds"])) for row in rows] + [None],
+        },
+        caption=f"Means over samples of consecutive seeds. The images hold {total:.0f} "
+        "shapes. Time is of one sample, on the CPU.",
+        kinds=[""] * len(rows) + ["null"],
+        digits=2,
+    )
+
+
 EXPERIMENT = Experiment(
     id="pmp/deconvolution",
     title="Blind deconvolution",
@@ -383,6 +438,7 @@ EXPERIMENT = Experiment(
     arrays={"*": "{cell}/{name}"},
     stack=True,
     extras=truth,
+    null=blank_images,
     figure=draw_deconvolution,
     check=check_deconvolution,
 )
