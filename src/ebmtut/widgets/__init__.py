@@ -7,6 +7,10 @@ except ImportError as error:
         "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
     ) from error
 
+from ebmtut.widgets.discrepancy_explorer import (
+    DiscrepancyExplorer,
+    discrepancy_explorer,
+)
 from ebmtut.widgets.flow_explorer import (
     FlowExplorer,
     TrainedFlow,
@@ -39,6 +43,7 @@ from ebmtut.widgets.transport_picture import transport_picture
 __all__ = [
     "SMALL_GRAPHS",
     "TWO_LAWS",
+    "DiscrepancyExplorer",
     "FlowExplorer",
     "LandscapeExplorer",
     "MessageExplorer",
@@ -49,6 +54,7 @@ __all__ = [
     "TransportExplorer",
     "TwoLaws",
     "decode_landscape",
+    "discrepancy_explorer",
     "draw_laws",
     "encode_landscape",
     "flow_explorer",
