@@ -15,6 +15,7 @@ from ebmtut.data import (
     density_extent,
     density_log_prob,
     density_scale,
+    exact_entropy,
     sample_density,
 )
 from ebmtut.energies import lattice_adjacency
@@ -32,6 +33,7 @@ from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
     evaluate_density,
+    judge_independent_bits,
     landscape,
 )
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
@@ -176,6 +178,16 @@ def test_judging_on_the_gpu():
         device="cuda",
     )
     assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
+
+
+@pytest.mark.parametrize("density", ["circles", "swissroll"])
+def test_independent_bits_miss_the_entropy_by_their_gap(density):
+    """The null's NLL and gap, on other points each, are one divergence apart."""
+    found = judge_independent_bits(density)
+    error = math.hypot(found["nll_se"], found["gap_se"])
+    over = found["nll"] - exact_entropy(density)
+    assert over == pytest.approx(found["gap"], abs=5 * error)
+    assert found["gap"] > 0.5 and 0.3 < found["area"] < 0.8
 
 
 # ---------------------------------------------------------------- densities

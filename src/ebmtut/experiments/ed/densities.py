@@ -23,6 +23,7 @@ from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
     evaluate_density,
+    judge_independent_bits,
     landscape,
 )
 from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_density
@@ -166,9 +167,10 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
     return Outcome({"entropy": entropies}, pictures)
 
 
-# Largest part of the square for the region of 95 percent of the mass. A flat square
-# over the whole checkerboard has 60 percent.
-AREAS = {"2spirals": 0.60, "circles": 0.60, "checkerboard": 0.45}
+# Largest part of the square for the region of 95 percent of the mass. The truth has 17,
+# 29 and 31 percent, independent bits 48, 55 and 79, a flat square over the whole
+# checkerboard 60.
+AREAS = {"2spirals": 0.40, "circles": 0.45, "checkerboard": 0.45}
 
 
 def draw_landscapes(result: Result) -> Figure:
@@ -198,7 +200,10 @@ def draw_landscapes(result: Result) -> Figure:
 
 
 def check_landscapes(result: Result) -> list[Verdict]:
-    """Judge coverage: much of the data, little of the square."""
+    """Judge coverage: little of the square, and in it, for sanity, most of the data.
+
+    Independent bits cover most of the data, too, with a larger region.
+    """
     verdicts = []
     for method, row in result.scalars["table"].items():
         for density, most in AREAS.items():
@@ -208,10 +213,29 @@ def check_landscapes(result: Result) -> list[Verdict]:
             inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
             name = f"{method}, {density}: "
             verdicts += [
-                claim(name + "data in the 95 % region", inside, "at least", 0.90),
+                claim(
+                    name + "data in the 95 % region",
+                    inside,
+                    "at least",
+                    0.90,
+                    sanity=True,
+                ),
                 claim(name + "region's part of the square", area, "at most", most),
             ]
     return verdicts
+
+
+def independent_bits(result: Result) -> Result:
+    """Return what independent bits with the data's means would have got."""
+    table = {
+        method: {
+            density: cell
+            | {key: [v] for key, v in judge_independent_bits(density).items()}
+            for density, cell in row.items()
+        }
+        for method, row in result.scalars["table"].items()
+    }
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
@@ -219,11 +243,12 @@ def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
     return np.array(cell.get(metric, [math.nan]), dtype=float)
 
 
+# A quarter of the negatives, and two of the methods: a minute of two cores.
 QUICK = DensityConfig(
     densities=("2spirals", "circles", "checkerboard"),
-    methods=dict.fromkeys(ED_METHODS, 1),
-    recipe=Recipe(n_steps=2_000, batch_size=64, ema_decay=0.99),
-    evaluation=Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=1),
+    methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),
+    recipe=Recipe(n_steps=2_000, batch_size=64, n_negatives=8, ema_decay=0.99),
+    evaluation=Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=0),
     n_pixels=96,
 )
 # Half the paper's batch and a fifth of its steps: four minutes of a core a run, and
@@ -252,6 +277,7 @@ EXPERIMENT = Experiment(
     job=density_job,
     arrays={"landscape": "{cell}", "losses": "losses/{cell}"},
     extras=truth,
+    null=independent_bits,
     figure=draw_landscapes,
     check=check_landscapes,
     devices=("cpu", "cuda"),

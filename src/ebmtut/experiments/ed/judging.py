@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -30,10 +31,16 @@ from ebmtut.metrics import (
     sample_by_proposal,
 )
 from ebmtut.plotting import grid_points
-from ebmtut.random import make_generator
+from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import gray_encode
 
-__all__ = ["Evaluation", "coverage", "evaluate_density", "landscape"]
+__all__ = [
+    "Evaluation",
+    "coverage",
+    "evaluate_density",
+    "judge_independent_bits",
+    "landscape",
+]
 
 
 @torch.no_grad()
@@ -193,6 +200,61 @@ def evaluate_density(
             numbers[name] = float(np.mean(values))
             numbers[f"{name}_se"] = float(spread) / len(values) ** 0.5
     return numbers
+
+
+@cache
+def judge_independent_bits(
+    density: str, n_data: int = 2000, n_repeats: int = 5
+) -> dict[str, float]:
+    """Judge independent bits with the data's means, all that an untrained network is.
+
+    Parameters
+    ----------
+    density
+        One of `ebmtut.data.DENSITIES`.
+    n_data
+        Held-out points for the NLL, and samples a side for the MMD.
+    n_repeats
+        Repeats of the MMD.
+
+    Returns
+    -------
+    table
+        Those numbers of `evaluate_density` that need no estimate of log Z, which
+        is 0, with their standard errors, and the two of `coverage`, ``inside`` and
+        ``area``.
+    """
+    data = DensityData(density)
+    generator = make_generator(0)
+    means = data.sample_bits(100_000, generator=generator).double().mean(0)
+    logits = torch.logit(means.clamp(1e-3, 1 - 1e-3)).float()
+    log_partition = float(torch.nn.functional.softplus(logits).sum())
+
+    def energy(x: Tensor) -> Tensor:
+        return log_partition - x @ logits
+
+    x = data.sample_bits(n_data, generator=generator)
+    normed = Estimate(0.0, 0.0)
+    likelihood, gap = nll(energy, x, normed), _gap(energy, data, normed, generator)
+    chance = means.float().expand(n_data, -1)
+    discrepancies = []
+    for _ in range(n_repeats):
+        x = data.sample_bits(n_data, generator=generator)
+        drawn = bernoulli(chance, generator=generator)
+        discrepancies.append(1e4 * mmd(x, drawn))
+    picture = landscape(energy, density)
+    points = sample_density(density, 10_000, generator=generator).numpy()
+    inside, area = coverage(picture, points, density_extent(density))
+    return {
+        "nll": likelihood.value,
+        "nll_se": likelihood.stderr,
+        "gap": gap.value,
+        "gap_se": gap.stderr,
+        "mmd": float(np.mean(discrepancies)),
+        "mmd_se": float(np.std(discrepancies, ddof=1)) / n_repeats**0.5,
+        "inside": inside,
+        "area": area,
+    }
 
 
 def _gap(

@@ -25,6 +25,7 @@ from ebmtut.results import Result
 
 __all__ = [
     "BY_THE_GAP",
+    "LIVE",
     "SHORT",
     "AblationConfig",
     "ablation",
@@ -39,6 +40,8 @@ __all__ = [
 BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 # Short runs: a short memory of the averaged weights.
 SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
+# Live ones: fewer negatives, so that a page takes a minute of two cores.
+LIVE = replace(SHORT, n_negatives=8)
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,18 @@ def untrained_gap(result: Result) -> float:
     return float(result.scalars["untrained"])
 
 
+def all_untrained(result: Result) -> Result:
+    """Return the same variants, none of which has learned anything."""
+    variants = {
+        name: {"recipe": variant["recipe"], "gap": untrained_gap(result)}
+        for name, variant in result.scalars["variants"].items()
+    }
+    arrays = dict.fromkeys(variants, result.arrays["truth"])  # all alike
+    return replace(
+        result, scalars=result.scalars | {"variants": variants}, arrays=arrays
+    )
+
+
 def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
     """Draw one landscape with its gap, or say that it diverged."""
     name = variant_name(recipe)
@@ -184,5 +199,6 @@ ablation = partial(
     job=density_job,
     gather=gather,
     extras=truth,
+    null=all_untrained,
     devices=("cpu", "cuda"),
 )

@@ -16,6 +16,7 @@ from ebmtut.experiments.ed.densities import ED_METHODS, density_job
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     BY_THE_GAP,
+    LIVE,
     SHORT,
     AblationConfig,
     ablation,
@@ -166,7 +167,7 @@ EXPERIMENT = ablation(
     id="ed/w-and-m",
     title="Stabiliser w against negatives M",
     presets={
-        "quick": AblationConfig(_w_and_m(SHORT, ("ED-Bern",), (0, 1), (1, 32))),
+        "quick": AblationConfig(_w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8))),
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _knobs(_MANY)
         ),

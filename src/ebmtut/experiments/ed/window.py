@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
+    LIVE,
     SHORT,
     AblationConfig,
     ablation,
@@ -58,7 +59,7 @@ EXPERIMENT = ablation(
     id="ed/window",
     title="ED-Pool over the window size",
     presets={
-        "quick": AblationConfig(_windows(SHORT, (2, 32), (32,))),
+        "quick": AblationConfig(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
     },
     figure=draw_window,
