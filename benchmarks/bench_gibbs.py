@@ -33,9 +33,17 @@ from pathlib import Path
 import numba
 import torch
 
-from ebmtut.energies import Ising, LatticeIsing
+from torch import Tensor
+
+from ebmtut.energies import Ising, LatticeIsing, PairwiseGraph
 from ebmtut.random import make_generator
-from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers import (
+    boltzmann_gibbs,
+    color_gibbs,
+    ising_gibbs,
+    ising_gibbs_reference,
+    run_chain,
+)
 
 SECONDS = 0.3  # a timed run is about this long
 REPEATS = 5
@@ -48,11 +56,24 @@ def dense_ising(n_sites: int) -> Ising:
     return Ising(coupling / (4 * n_sites**0.5))
 
 
+def spin_glass(side: int) -> PairwiseGraph:
+    """Random weights on the edges of a periodic lattice."""
+    sites = torch.arange(side * side).reshape(side, side)
+    ahead = [torch.stack([sites, sites.roll(-1, k)]).flatten(1) for k in (0, 1)]
+    edges = torch.cat(ahead, 1)
+    weight = torch.randn(edges.shape[1], generator=make_generator(0))
+    return PairwiseGraph(edges, weight, torch.zeros(side * side))
+
+
 CASES = [
     ("lattice 10x10", LatticeIsing(10, 0.2), 1024),
     ("lattice 25x25", LatticeIsing(25, 0.2), 128),
     ("lattice 64x64", LatticeIsing(64, 0.2), 64),
-    ("lattice 64x64", LatticeIsing(64, 0.2), 1),
+    ("lattice 256x256", LatticeIsing(256, 0.2), 64),
+    ("lattice 25x25", LatticeIsing(25, 0.2), 1),
+    ("lattice 256x256", LatticeIsing(256, 0.2), 1),
+    ("graph 256x256", spin_glass(256), 64),
+    ("graph 256x256", spin_glass(256), 1),
     ("dense 100", dense_ising(100), 1000),
     ("dense 900", dense_ising(900), 100),
 ]
@@ -76,11 +97,24 @@ def elapsed(run: Callable[[int], object], n: int) -> float:
     return clock() - start
 
 
-def measure(name: str, energy: Ising | LatticeIsing, n_chains: int) -> dict:
+def graph_reference(
+    energy: PairwiseGraph, x: Tensor, n_sweeps: int, *, generator: torch.Generator
+) -> Tensor:
+    """The sweeps of boltzmann_gibbs on a graph in plain torch."""
+    sampler = color_gibbs(energy, energy.coloring())
+    return run_chain(sampler, x, n_sweeps, generator=generator).x_final
+
+
+def measure(
+    name: str, energy: Ising | LatticeIsing | PairwiseGraph, n_chains: int
+) -> dict:
     generator = make_generator(1)
     x = (torch.rand(n_chains, energy.n_sites, generator=generator) < 0.5).float()
     row = {"model": name, "chains": n_chains}
-    for column, sweep in (("numba", ising_gibbs), ("torch", ising_gibbs_reference)):
+    graph = isinstance(energy, PairwiseGraph)
+    compiled = boltzmann_gibbs if graph else ising_gibbs
+    plain = graph_reference if graph else ising_gibbs_reference
+    for column, sweep in (("numba", compiled), ("torch", plain)):
         row[column] = best_rate(
             lambda n, sweep=sweep: sweep(energy, x, n, generator=generator), x.numel()
         )

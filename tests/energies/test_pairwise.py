@@ -152,3 +152,20 @@ def test_other_shapes_are_refused():
         BoltzmannMachine(torch.zeros(2, 2), torch.zeros(3))
     with pytest.raises(InputError, match="weight"):
         PairwiseGraph(torch.tensor([[0], [1]]), torch.ones(2), torch.zeros(2))
+
+
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_colors_and_lists_of_a_graph(n_sites, seed):
+    pairs = torch.triu_indices(n_sites, n_sites, 1)
+    keep = torch.rand(pairs.shape[1], generator=make_generator(seed)) < 0.4
+    edges = pairs[:, keep]
+    weight = torch.arange(edges.shape[1], dtype=torch.float64)
+    graph = PairwiseGraph(edges, weight, torch.zeros(n_sites, dtype=torch.float64))
+    colors, lists = graph.coloring(), graph.neighbor_lists()
+    degree = lists.start.diff()
+    assert (colors[edges[0]] != colors[edges[1]]).all()
+    assert colors.min() == 0 and colors.max() <= degree.max()
+    site = torch.repeat_interleave(torch.arange(n_sites), degree)
+    matrix = torch.zeros(n_sites, n_sites, dtype=torch.float64)
+    matrix[site, lists.neighbor] = lists.weight
+    assert torch.equal(matrix, graph.dense().symmetric_weight.detach())

@@ -6,7 +6,8 @@ import torch
 from scipy.stats import chi2
 
 from ebmtut.energies import Ising
-from ebmtut.states import states_to_index
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.states import enumerate_states, states_to_index
 
 
 def cubic_energy(n_sites):
@@ -52,6 +53,24 @@ def law_p(x, probabilities):
     """p-value of independent states against their law over enumerate_states."""
     counts = torch.bincount(states_to_index(x), minlength=len(probabilities))
     return chi_square_p(counts, len(x) * probabilities)
+
+
+def swept_law(energy, start, order):
+    """Exact law after redrawing the sites once in this order."""
+    n_sites = len(start)
+    states = enumerate_states(n_sites)
+    flip = torch.sigmoid(neighbor_log_ratios(energy, states))
+    law = (states == start).all(1).double()
+    index = torch.arange(2**n_sites)
+    for site in order:
+        other = index ^ (1 << (n_sites - 1 - int(site)))
+        law = law * (1 - flip[:, site]) + (law * flip[:, site])[other]
+    return law
+
+
+@pytest.fixture(name="swept_law")
+def _swept_law():
+    return swept_law
 
 
 @pytest.fixture(name="cubic_energy")

@@ -9,27 +9,12 @@ import torch
 
 from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.exact import exact_probabilities, lattice_log_partition
-from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import make_generator
 from ebmtut.samplers import _ising_kernels as kernels
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
-from ebmtut.states import enumerate_states
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-
-
-def swept_law(energy, start, order):
-    """Exact law after redrawing the sites once in this order."""
-    n_sites = len(start)
-    states = enumerate_states(n_sites)
-    flip = torch.sigmoid(neighbor_log_ratios(energy, states))
-    law = (states == start).all(1).double()
-    index = torch.arange(2**n_sites)
-    for site in order:
-        other = index ^ (1 << (n_sites - 1 - int(site)))
-        law = law * (1 - flip[:, site]) + (law * flip[:, site])[other]
-    return law
 
 
 def dense_model():
@@ -41,7 +26,7 @@ def dense_model():
 
 @every_run
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_odd_lattice_sweeps_by_color(run, n_sweeps, law_p):
+def test_odd_lattice_sweeps_by_color(run, n_sweeps, law_p, swept_law):
     """The order of the three colours shows after one sweep."""
     energy = LatticeIsing(3, 0.15, 0.2)
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
@@ -53,7 +38,7 @@ def test_odd_lattice_sweeps_by_color(run, n_sweeps, law_p):
 
 
 @every_run
-def test_even_lattice_sweeps_by_color(run, law_p):
+def test_even_lattice_sweeps_by_color(run, law_p, swept_law):
     """The law of the first 8 of 16 sites after one sweep."""
     energy = LatticeIsing(4, -0.12, 0.1)
     start = (torch.arange(16) % 3 == 0).double()
@@ -66,7 +51,7 @@ def test_even_lattice_sweeps_by_color(run, law_p):
 @every_run
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_dense_sweeps_by_site(run, n_sweeps, dtype, law_p):
+def test_dense_sweeps_by_site(run, n_sweeps, dtype, law_p, swept_law):
     energy = dense_model()
     start = torch.tensor([1, 0, 0, 1, 1], dtype=dtype)
     law = swept_law(energy, start, list(range(5)) * n_sweeps)
@@ -76,7 +61,7 @@ def test_dense_sweeps_by_site(run, n_sweeps, dtype, law_p):
 
 @every_run
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.12, 0.1), dense_model()])
-def test_stationary_law(run, energy, law_p):
+def test_stationary_law(run, energy, law_p, swept_law):
     """All 512 or 32 states in proportion, from independent chains."""
     n_sites = energy.n_sites
     start = torch.ones(n_sites, dtype=torch.float64)
@@ -232,7 +217,7 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
-def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p):
+def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     """As few chains are packed; here many, to see the law of all 512 states."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)

@@ -12,7 +12,12 @@ from ebmtut.energies.levels import (
     conditional_energy,
 )
 from ebmtut.energies.mlp import MLPEnergy
-from ebmtut.energies.pairwise import BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.energies.pairwise import (
+    BoltzmannMachine,
+    NeighborLists,
+    PairTerms,
+    PairwiseGraph,
+)
 from ebmtut.energies.rbm import RBM
 from ebmtut.energies.wide_resnet import (
     PAPER_NETWORKS,
@@ -37,6 +42,7 @@ __all__ = [
     "MLPEnergy",
     "MaxCut",
     "MaxIndependentSet",
+    "NeighborLists",
     "PairTerms",
     "PairwiseGraph",
     "PerceptronEnergy",

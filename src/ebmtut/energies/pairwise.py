@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
+from ebmtut._compiled import compiled
 from ebmtut.checks import InputError
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.tensor_checks import check_finite, check_shape, check_states
 
-__all__ = ["BoltzmannMachine", "PairTerms", "PairwiseGraph"]
+__all__ = ["BoltzmannMachine", "NeighborLists", "PairTerms", "PairwiseGraph"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,25 @@ class PairTerms:
     second: Int[Tensor, " n_pairs"]
     weight: Float[Tensor, " n_pairs"]
     bias: Float[Tensor, " n_sites"]
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """A graph by its sites: those of site i stand from start[i] to start[i + 1].
+
+    Attributes
+    ----------
+    start
+        Where each site's list begins; the last entry is the end.
+    neighbor
+        The neighbours, one list after another.
+    weight
+        w of the edge to each.
+    """
+
+    start: Int[Tensor, " n_sites_and_one"]
+    neighbor: Int[Tensor, " n_ends"]
+    weight: Float[Tensor, " n_ends"]
 
 
 class BoltzmannMachine(Energy):
@@ -184,6 +205,28 @@ class PairwiseGraph(Energy):
         first, second = self.edges
         return PairTerms(first, second, self.weight.detach(), self.bias.detach())
 
+    def neighbor_lists(self) -> NeighborLists:
+        """Return each site's neighbours; weights without a gradient."""
+        here = torch.cat([self.edges[0], self.edges[1]])
+        there = torch.cat([self.edges[1], self.edges[0]])
+        order = torch.argsort(here, stable=True)
+        degree = torch.bincount(here, minlength=self.n_sites)
+        start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
+        weight = self.weight.detach().repeat(2)
+        return NeighborLists(start, there[order], weight[order])
+
+    def coloring(self) -> Int[Tensor, " n_sites"]:
+        """Colour the sites so that neighbours differ, as a Gibbs sweep needs.
+
+        Site after site takes the lowest colour that no neighbour has: at most one
+        colour more than the highest degree, and two on a lattice of even sides.
+        """
+        lists = self.neighbor_lists()
+        colors = _greedy_colors(
+            lists.start.cpu().numpy(), lists.neighbor.cpu().numpy(), self.n_sites
+        )
+        return torch.from_numpy(colors).to(self.edges.device)
+
     def dense(self) -> BoltzmannMachine:
         """Return the same model with a full matrix of weights."""
         matrix = torch.zeros(self.n_sites, self.n_sites).to(self.weight)
@@ -208,3 +251,16 @@ class PairwiseGraph(Energy):
         field = field.index_add(1, first, x[:, second] * weight)
         field = field.index_add(1, second, x[:, first] * weight)
         return (1 - 2 * x) * field
+
+
+@compiled
+def _greedy_colors(start, neighbor, n_sites):  # type: ignore[no-untyped-def]
+    colors = np.full(n_sites, -1, dtype=np.int64)
+    for site in range(n_sites):
+        here = neighbor[start[site] : start[site + 1]]
+        taken = np.zeros(len(here) + 1, dtype=np.bool_)
+        for other in here:
+            if 0 <= colors[other] <= len(here):
+                taken[colors[other]] = True
+        colors[site] = np.argmin(taken)
+    return colors

@@ -1,0 +1,131 @@
+"""Compiled Gibbs sweeps of Boltzmann machines on sparse graphs.
+
+Two kernels, of one law. ``chain_sweeps`` redraws one site of 64 chains at once, so
+that a site's neighbours are read side by side; ``site_sweeps`` serves few chains, and
+redraws 64 sites of one colour at once. Spins, fields and uniform numbers are single
+precision: a probability is right to about 1e-7, and one below 3e-8 counts as zero.
+"""
+
+import numpy as np
+
+from ebmtut._compiled import compiled
+from ebmtut.samplers._ising_kernels import xoshiro_next
+
+__all__ = ["LANES", "STREAMS", "chain_sweeps", "site_sweeps"]
+
+LANES = 64  # sites or chains that are redrawn side by side
+STREAMS = 32  # of random numbers; each draw gives two uniform numbers of 24 bits
+
+_LOG2_E = np.float32(1.4426950408889634)
+_FARTHEST = np.float32(126.0)  # 2^126 is finite
+_ROUND = np.float32(1.5 * 2**23)  # adding it leaves the nearest integer
+# Taylor's coefficients of 2^r, |r| <= 1/2: the next one is below 2e-7.
+_C = tuple(
+    np.float32(c)
+    for c in (
+        0.6931471805599453,
+        0.2402265069591007,
+        0.05550410866482158,
+        0.009618129107628477,
+        0.0013333558146428443,
+        0.00015403530393381606,
+    )
+)
+_C1, _C2, _C3, _C4, _C5, _C6 = _C
+
+
+@compiled
+def _load(work, streams):  # type: ignore[no-untyped-def]
+    for part in range(4):
+        for lane in range(STREAMS):
+            work[part * STREAMS + lane] = streams[lane, part]
+
+
+@compiled
+def _draw(work):  # type: ignore[no-untyped-def]
+    """Advance all streams; their draws stand behind their states."""
+    for lane in range(STREAMS):
+        draw, s0, s1, s2, s3 = xoshiro_next(
+            work[lane],
+            work[STREAMS + lane],
+            work[2 * STREAMS + lane],
+            work[3 * STREAMS + lane],
+        )
+        work[lane] = s0
+        work[STREAMS + lane] = s1
+        work[2 * STREAMS + lane] = s2
+        work[3 * STREAMS + lane] = s3
+        work[4 * STREAMS + lane] = draw
+
+
+@compiled
+def _settle(field, draws):  # type: ignore[no-untyped-def]
+    """Replace each field f by a bit that is 1 with probability 1 / (1 + exp(-f))."""
+    for lane in range(LANES):
+        whole = np.int32(draws[lane] >> np.uint32(8))
+        uniform = (np.float32(whole) + np.float32(0.5)) * np.float32(2.0**-24)
+        power = -field[lane] * _LOG2_E
+        power = power if power < _FARTHEST else _FARTHEST
+        power = power if power > -_FARTHEST else -_FARTHEST
+        nearest = (power + _ROUND) - _ROUND
+        r = power - nearest
+        mantissa = ((((_C6 * r + _C5) * r + _C4) * r + _C3) * r + _C2) * r + _C1
+        exponent = np.int32((np.int32(nearest) + np.int32(127)) << np.int32(23))
+        exp = (mantissa * r + np.float32(1)) * exponent.view(np.float32)
+        settled = uniform + uniform * exp < np.float32(1)
+        field[lane] = np.float32(1) if settled else np.float32(0)
+
+
+@compiled
+def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
+    """Sweep 64 chains a group over all sites, in the order given.
+
+    x (n_groups, n_sites, LANES), 0 or 1, is updated in place; streams (n_groups,
+    STREAMS, 4) start the random numbers. The neighbours of site i, and the weights
+    of the edges to them, are entries start[i] to start[i + 1]; indices are uint64.
+    """
+    work = np.empty(5 * STREAMS, dtype=np.uint64)
+    draws = work[4 * STREAMS :].view(np.uint32)
+    field = np.empty(LANES, dtype=np.float32)
+    for group in range(x.shape[0]):
+        states = x[group]
+        _load(work, streams[group])
+        for _ in range(n_sweeps):
+            for site in order:
+                field[:] = bias[site]
+                for k in range(start[site], start[site + np.uint64(1)]):
+                    other, w = states[neighbor[k]], weight[k]
+                    for lane in range(LANES):
+                        field[lane] += w * other[lane]
+                _draw(work)
+                _settle(field, draws)
+                states[site] = field
+
+
+@compiled
+def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
+    """Sweep chains over blocks of 64 sites, none of which is another's neighbour.
+
+    x (n_chains, n_blocks * LANES), 0 or 1, is updated in place, block by block;
+    streams (n_chains, STREAMS, 4) start the random numbers. Rows start[b] to
+    start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block b: each
+    holds one more neighbour of its sites, of weight 0 where there is none.
+    """
+    work = np.empty(5 * STREAMS, dtype=np.uint64)
+    draws = work[4 * STREAMS :].view(np.uint32)
+    field = np.empty(LANES, dtype=np.float32)
+    for chain in range(x.shape[0]):
+        states = x[chain]
+        _load(work, streams[chain])
+        for _ in range(n_sweeps):
+            for block in range(start.shape[0] - 1):
+                here = block * LANES
+                for lane in range(LANES):
+                    field[lane] = bias[here + lane]
+                for k in range(start[block], start[block + 1]):
+                    for lane in range(LANES):
+                        field[lane] += weight[k, lane] * states[neighbor[k, lane]]
+                _draw(work)
+                _settle(field, draws)
+                for lane in range(LANES):
+                    states[here + lane] = field[lane]
