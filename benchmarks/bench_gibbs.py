@@ -32,7 +32,6 @@ from pathlib import Path
 
 import numba
 import torch
-
 from torch import Tensor
 
 from ebmtut.energies import Ising, LatticeIsing, PairwiseGraph

@@ -55,7 +55,7 @@ class NeighborLists:
         w of the edge to each.
     """
 
-    start: Int[Tensor, " n_sites_and_one"]
+    start: Int[Tensor, " n_starts"]
     neighbor: Int[Tensor, " n_ends"]
     weight: Float[Tensor, " n_ends"]
 

@@ -30,11 +30,12 @@ def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
 
     Returns
     -------
-    mean, stderr
-        The mean difference over the seeds and its standard error. A single seed has
-        an error, too, that of sampling: half the mean square step from one number of
-        sweeps to the next, which a trend only makes larger. None if there is one
-        number of sweeps.
+    mean
+        The mean difference over the seeds.
+    stderr
+        Its standard error. A single seed has an error, too, that of sampling: half
+        the mean square step from one number of sweeps to the next, which a trend only
+        makes larger. None if there is one number of sweeps.
     """
     both = zip(theirs[at], ours[at], strict=True)
     mean, stderr = mean_and_stderr([a - b for a, b in both])
