@@ -31,6 +31,7 @@ from ebmtut.widgets.message_explorer import (
     message_explorer,
 )
 from ebmtut.widgets.message_picture import draw_laws, message_picture
+from ebmtut.widgets.price_explorer import PriceExplorer, price_explorer
 from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
 from ebmtut.widgets.transport_explorer import (
     TWO_LAWS,
@@ -48,6 +49,7 @@ __all__ = [
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
+    "PriceExplorer",
     "RecoveryExplorer",
     "SmallGraph",
     "TrainedFlow",
@@ -63,6 +65,7 @@ __all__ = [
     "message_explorer",
     "message_picture",
     "pack_landscapes",
+    "price_explorer",
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",

@@ -52,32 +52,60 @@ export function dualValue(p, q, cost, g) {
 export const temperatureAt = (start, cooled, t) =>
   cooled ? start * 1000 ** (-t / 100) : start;
 
-// Algorithm 1 from g = 0. noise holds 2 n draws an iteration, those of h first. The
-// coupling says how often each constraint was active in the second half of the
-// iterations: Eq. 22 with the draws in place of U and L, where many partners tie.
-export function gibbsOT(p, q, cost, start, cooled, noise, nIterations) {
+// The paper's cooling over l iterations, Section 6.1: start l^(-power n / l) at n = 1..l.
+export const coolingOver = (l, start, power) =>
+  Array.from({ length: l }, (_, t) => start * l ** ((-power * (t + 1)) / l));
+
+// One iteration of Algorithm 1: all h given g, then all g given that h. theta holds draws
+// of the exponential law of mean 1, those of h first; `from` and `to` say which
+// constraint was the active one.
+export function iterate(p, q, cost, g, T, theta) {
   const n = p.length;
-  let [g, h, U, L] = [1, 2, 3, 4].map(() => new Float64Array(n));
+  const from = largest(n, cost, g);
+  const h = from.value.map((limit, j) => limit + (theta[j] * T) / q[j]);
+  const to = smallest(n, cost, h);
+  const next = to.value.map((limit, i) => limit - (theta[n + i] * T) / p[i]);
+  return { g: next, h, U: to.value, L: from.value, from: from.place, to: to.place };
+}
+
+// How often each constraint was active in some iterations: Eq. 22 with the draws in place
+// of U and L, where many partners tie.
+export function activity(p, q, iterations) {
+  const n = p.length;
   const coupling = new Float64Array(n * n);
-  const trace = [];
-  const first = Math.floor(nIterations / 2);
-  for (let t = 0; t < nIterations; t++) {
-    const T = temperatureAt(start, cooled, t);
-    const from = largest(n, cost, g);
-    L = from.value;
-    h = L.map((limit, j) => limit + (noise[2 * n * t + j] * T) / q[j]);
-    const to = smallest(n, cost, h);
-    U = to.value;
-    g = U.map((limit, i) => limit - (noise[2 * n * t + n + i] * T) / p[i]);
-    trace.push({ V: objective(p, q, U, L), dual: dualValue(p, q, cost, U) });
-    if (t < first) continue;
-    const share = 0.5 / (nIterations - first);
+  const share = 0.5 / iterations.length;
+  for (const { from, to } of iterations)
     for (let k = 0; k < n; k++) {
-      coupling[k * n + to.place[k]] += share * p[k];
-      coupling[from.place[k] * n + k] += share * q[k];
+      coupling[k * n + to[k]] += share * p[k];
+      coupling[from[k] * n + k] += share * q[k];
     }
-  }
-  return { g, h, U, L, coupling, trace };
+  return coupling;
+}
+
+// Algorithm 1 from g = 0, an iteration for each temperature. noise holds 2 n draws an
+// iteration.
+export function chain(p, q, cost, temperatures, noise) {
+  const n = p.length;
+  const iterations = [];
+  let g = new Float64Array(n);
+  temperatures.forEach((T, t) => {
+    const now = iterate(p, q, cost, g, T, noise.slice(2 * n * t, 2 * n * (t + 1)));
+    iterations.push(now);
+    g = now.g;
+  });
+  return iterations;
+}
+
+// The chain's end, V and the dual value all along, and the coupling of its second half.
+export function gibbsOT(p, q, cost, start, cooled, noise, nIterations) {
+  const temperatures = Array.from({ length: nIterations },
+    (_, t) => temperatureAt(start, cooled, t));
+  const iterations = chain(p, q, cost, temperatures, noise);
+  const { g, h, U, L } = iterations[nIterations - 1];
+  const trace = iterations.map((now) => ({
+    V: objective(p, q, now.U, now.L), dual: dualValue(p, q, cost, now.U) }));
+  const late = iterations.slice(Math.floor(nIterations / 2));
+  return { g, h, U, L, coupling: activity(p, q, late), trace };
 }
 
 // Exact transport: send mass along shortest paths until all has arrived. Reduced costs

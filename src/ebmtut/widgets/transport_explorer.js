@@ -5,7 +5,7 @@ import { asFloats, blank, follow, frame, INK, pointed, SIZE } from "./frame.js";
 import { costMatrix, exactOT, gibbsOT, masses, temperatureAt } from "./gibbs_ot.js";
 
 const LOWEST = 0.02; // height of a bar: a law without mass somewhere has no T / p_i
-const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", V: "#e69f00", dual: "#0072b2" };
+const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8", V: "#e69f00", dual: "#0072b2" };
 const COSTS = [["squared", "squared distance"], ["absolute", "distance"],
   ["coulomb", "1 / distance (Coulomb)"]];
 
@@ -32,22 +32,63 @@ function drawLaws(canvas, heights, chosen) {
   context.fillText("q", 18, SIZE[1] - 20);
 }
 
-// Shades of the coupling, circles for the exact one; x to the right, y upwards.
+// Where on a picture with axes the values are; [low, high] on either axis.
+function axes(context, across, up, names) {
+  const [left, bottom, right, top] = [74, 62, 18, 16];
+  const [width, height] = [SIZE[0] - left - right, SIZE[1] - top - bottom];
+  const x = (value) => left + ((value - across[0]) / (across[1] - across[0])) * width;
+  const y = (value) => top + ((up[1] - value) / (up[1] - up[0])) * height;
+  const inside = (value) => Math.min(up[1], Math.max(up[0], value));
+  context.fillStyle = INK;
+  for (const value of ticks(...across)) context.fillText(plain(value), x(value), SIZE[1] - 46);
+  context.fillText(names[0], left + width / 2, SIZE[1] - 18);
+  for (const value of ticks(...up)) {
+    context.fillStyle = INK;
+    context.fillText(plain(value), left / 2 + 8, y(value));
+    context.fillStyle = COLORS.grid;
+    context.fillRect(left, y(value), width, 1);
+  }
+  if (names[1]) {
+    context.save();
+    context.translate(14, top + height / 2);
+    context.rotate(-Math.PI / 2);
+    context.fillStyle = INK;
+    context.fillText(names[1], 0, 0);
+    context.restore();
+  }
+  return { x, y, inside, left, right: left + width, top, bottom: top + height };
+}
+
+// Some three to six round numbers between two.
+function ticks(low, high) {
+  const rough = (high - low) / 4;
+  const ten = 10 ** Math.floor(Math.log10(rough));
+  const step = ten * [1, 2, 5, 10].find((factor) => factor * ten >= rough);
+  const found = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++)
+    found.push(Number((k * step).toPrecision(6)));
+  return found;
+}
+
+const plain = (value) => `${value}`.replace("-", "−");
+
+// Shades of the coupling, circles for the exact one; from p to the right, to q upwards.
 function drawCoupling(canvas, n, coupling, exact) {
   const context = blank(canvas);
-  const [w, h] = [SIZE[0] / n, SIZE[1] / n];
+  const at = axes(context, [0, 1], [0, 1], ["from x, in p", "to y, in q"]);
+  const [w, h] = [(at.right - at.left) / n, (at.bottom - at.top) / n];
   const top = Math.max(...coupling);
   for (let i = 0; i < n; i++)
     for (let j = 0; j < n; j++) {
-      const at = i * n + j;
-      const [x, y] = [i * w, SIZE[1] - (j + 1) * h];
-      if (coupling[at] > 0) {
+      const k = i * n + j;
+      const [x, y] = [at.x(i / n), at.y((j + 1) / n)];
+      if (coupling[k] > 0) {
         context.fillStyle = COLORS.p;
-        context.globalAlpha = Math.sqrt(coupling[at] / top);
+        context.globalAlpha = Math.sqrt(coupling[k] / top);
         context.fillRect(x, y, w, h);
         context.globalAlpha = 1;
       }
-      if (exact[at] > 1e-6) {
+      if (exact[k] > 1e-6) {
         context.strokeStyle = INK;
         context.lineWidth = 1.5;
         context.beginPath();
@@ -55,9 +96,13 @@ function drawCoupling(canvas, n, coupling, exact) {
         context.stroke();
       }
     }
+  context.strokeStyle = INK;
+  context.lineWidth = 1;
+  context.strokeRect(at.left, at.top, at.right - at.left, at.bottom - at.top);
 }
 
-// g below U and h above L with their 95 percent bands; the exact pair in black.
+// g below U and h above L with their 95 percent bands; the exact pair in black. Draws
+// beyond the picture are triangles at its edge.
 function drawPotentials(canvas, p, q, run, exact, T) {
   const context = blank(canvas);
   const n = p.length;
@@ -69,11 +114,9 @@ function drawPotentials(canvas, p, q, run, exact, T) {
   const solid = [...run.U, ...run.L, ...exactG, ...exactH];
   const [low, high] = [Math.min(...solid), Math.max(...solid)];
   const margin = 0.25 * (high - low || 1);
-  const y = (value) => {
-    const share = (value - low + margin) / (high - low + 2 * margin);
-    return SIZE[1] * (1 - Math.min(1, Math.max(0, share)));
-  };
-  const x = (k) => ((k + 0.5) / n) * SIZE[0];
+  const at = axes(context, [0, 1], [low - margin, high + margin], ["x", ""]);
+  const x = (k) => at.x((k + 0.5) / n);
+  const y = (value) => at.y(at.inside(value));
   const line = (values, width) => {
     context.lineWidth = width;
     context.beginPath();
@@ -94,7 +137,10 @@ function drawPotentials(canvas, p, q, run, exact, T) {
     line(limit, 3);
     draws.forEach((value, k) => {
       context.beginPath();
-      context.arc(x(k), y(value), 5, 0, 2 * Math.PI);
+      if (at.inside(value) === value) context.arc(x(k), y(value), 5, 0, 2 * Math.PI);
+      else
+        for (const [dx, dy] of [[-6, 0], [6, 0], [0, 10 * sign]])
+          context.lineTo(x(k) + dx, y(value) - dy + 10 * sign);
       context.fill();
     });
   }
@@ -106,27 +152,22 @@ function drawPotentials(canvas, p, q, run, exact, T) {
 }
 
 // V and the dual value over the iterations, in units of the exact cost, or by how much
-// of V's largest value they exceed a cost of nothing.
+// of V's largest value they exceed a cost of nothing. The axis reaches as far as they do.
 function drawTrace(canvas, trace, value, nLargest) {
   const context = blank(canvas);
   const isFree = value < 1e-9;
   const unit = isFree ? Math.max(...trace.map(({ V }) => Math.abs(V))) || 1 : value;
-  const left = 64;
-  const x = (t) => left + (t / nLargest) * (SIZE[0] - left - 20);
-  const y = (share) => 20 + (2 - Math.min(2, Math.max(0, share))) * 0.5 * (SIZE[1] - 70);
-  for (const share of [0, 0.5, 1, 1.5, 2]) {
-    context.fillStyle = INK;
-    context.fillText(share === 1 ? "exact" : share.toFixed(1), left / 2, y(share));
-    context.fillStyle = share === 1 ? INK : "#d4d4d8";
-    context.fillRect(left, y(share) - 1, SIZE[0] - left - 20, share === 1 ? 3 : 1);
-  }
+  const share = (now) => (isFree ? 1 : 0) + now / unit;
+  const all = trace.flatMap(({ V, dual }) => [share(V), share(dual)]);
+  const range = [Math.min(0, ...all), Math.max(2, ...all)];
+  const at = axes(context, [0, nLargest], range, ["iteration", "over the exact cost"]);
   context.fillStyle = INK;
-  for (const t of [0, 25, 50, 75, 100]) context.fillText(t, x(t), SIZE[1] - 18);
+  context.fillRect(at.left, at.y(1) - 1, at.right - at.left, 3);
   for (const name of ["V", "dual"]) {
     context.strokeStyle = COLORS[name];
     context.lineWidth = 4;
     context.beginPath();
-    trace.forEach((now, t) => context.lineTo(x(t + 1), y((isFree ? 1 : 0) + now[name] / unit)));
+    trace.forEach((now, t) => context.lineTo(at.x(t + 1), at.y(share(now[name]))));
     context.stroke();
   }
 }
@@ -142,11 +183,18 @@ function render({ model: state, el }) {
   let shape = "0"; // the offered shape, "" once the reader has changed it
   let solved = { key: "" }; // the exact solution of what is shown
 
-  function setBar(side, bar, height) {
-    Object.assign(chosen, { side, bar });
+  // Heights of one law between two bars, along a straight line.
+  function setBars(side, from, to) {
+    Object.assign(chosen, { side, bar: to.bar });
     shape = "";
     const heights = state.get(side).slice();
-    heights[bar] = Math.min(1, Math.max(LOWEST, height));
+    const far = Math.abs(to.bar - from.bar);
+    for (let k = 0; k <= far; k++) {
+      const share = far ? k / far : 1;
+      const height = from.height + share * (to.height - from.height);
+      const bar = from.bar + Math.sign(to.bar - from.bar) * k;
+      heights[bar] = Math.min(1, Math.max(LOWEST, height));
+    }
     change({ [side]: heights });
     later(); // the choice may have changed where the height has not
   }
@@ -172,27 +220,35 @@ function render({ model: state, el }) {
     chosen.bar = value - 1;
     later();
   });
-  const heightSlider = slider("height", { min: LOWEST, max: 1, step: 0.02 }, (value) =>
-    setBar(chosen.side, chosen.bar, value));
+  const heightSlider = slider("height", { min: LOWEST, max: 1, step: 0.02 }, (height) => {
+    const here = { bar: chosen.bar, height };
+    setBars(chosen.side, here, here);
+  });
   const stop = player("play the iterations", "n_iterations", 1, nLargest, 120);
 
   const laws = panel("two laws: draw them with mouse or finger");
   const plan = panel("coupling: shades Gibbs-OT, circles exact");
-  const duals = panel("potentials: U, g blue; L, h red; exact dashed");
-  const values = panel("V (orange) and the dual value (blue)");
+  const duals = panel("prices: U, g blue; L, h red; exact dashed");
+  const values = panel("V orange, dual value blue, exact black");
   laws.classList.add("te-drawable");
+  // A fast stroke skips bars: those between two events are filled in.
+  let last = null;
   const draw = (event) => {
-    if (event.type === "pointermove" && !event.buttons) return;
+    if (event.type === "pointermove" && !(event.buttons && last)) return;
     const [x, y] = pointed(laws, event);
     const side = event.type === "pointerdown" ? (y < 0.5 ? "p" : "q") : chosen.side;
     const bar = Math.min(n - 1, Math.max(0, Math.floor(x * n)));
     const up = ((side === "p" ? 0.5 - y : y - 0.5) * SIZE[1]) / (SIZE[1] / 2 - 30);
-    setBar(side, bar, up);
+    const here = { bar, height: Math.min(1, Math.max(LOWEST, up)) };
+    setBars(side, event.type === "pointermove" ? last : here, here);
+    last = here;
   };
   laws.addEventListener("pointerdown", (event) => {
     laws.setPointerCapture(event.pointerId);
     draw(event);
   });
+  for (const end of ["pointerup", "pointercancel"])
+    laws.addEventListener(end, () => (last = null));
   laws.addEventListener("pointermove", draw);
   const line = note();
 

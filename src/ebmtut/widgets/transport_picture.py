@@ -152,5 +152,6 @@ def _draw_values(ax: Axes, values: _Array) -> None:
     ):
         ax.plot(iterations, value, color=COLORS[method], label=name)
     ax.axhline(1, color=COLORS["exact"], lw=1, label="exact")
-    ax.set(title="over the exact cost", xlabel="iteration", ylim=(0, 2))
+    reach = (min(0.0, values.min()), max(2.0, values.max()))
+    ax.set(title="over the exact cost", xlabel="iteration", ylim=reach)
     ax.legend()

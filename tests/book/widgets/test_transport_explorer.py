@@ -215,6 +215,27 @@ def test_mouse_draws_a_law(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
+def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
+    """Two events far apart make a straight line between their bars."""
+    page = visit.page
+    page.mouse.move(*at(page, 4.5 / 32, 0.4))
+    page.mouse.down()
+    page.mouse.move(*at(page, 24.5 / 32, 0.1), steps=1)
+    page.mouse.up()
+    choice(page, "law to shape").select_option("p, above")
+    bar = slider(page, "bar")
+    heights = []
+    for k in range(5, 26):
+        bar.fill(str(k))
+        label = page.locator("canvas").first.get_attribute("aria-label") or ""
+        assert label.startswith(f"Bar {k} of p")
+        heights.append(float(label.split()[-2]))
+    # From the middle line 210 of the 240 pixels are a height of one; half a pixel off.
+    ends = np.array([0.1, 0.4]) * 480 / 210
+    assert heights == pytest.approx(np.linspace(*ends, 21).tolist(), abs=0.02)
+    assert visit.wrong() == []
+
+
 def test_a_finger_draws_too(browser: Browser, site: Path) -> None:
     context = browser.new_context(
         viewport={"width": PHONE[0], "height": PHONE[1]}, has_touch=True

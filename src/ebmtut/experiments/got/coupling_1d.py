@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.got.stopping import stopping_table
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result
+from ebmtut.results import Result, Table
+from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     ExactOT,
     bregman_admm,
@@ -43,12 +44,14 @@ __all__ = [
     "CouplingConfig",
     "anneal",
     "as_bytes",
+    "budgets_table",
     "color_of",
     "coupling_job",
     "distance",
     "draw_plan",
     "entropic_dual",
     "judge",
+    "stops_table",
 ]
 
 # What we ask: half a percent is the row's own bound.
@@ -239,6 +242,78 @@ def draw_coupling(result: Result) -> Figure:
     for ax, budget in zip(axes[:, 0], budgets, strict=True):
         ax.set_ylabel(budget)
     return figure
+
+
+def budgets_table(
+    result: Result,
+    metric: str,
+    caption: str = "",
+    *,
+    percent: bool = False,
+    exact: float | None = None,
+) -> Table:
+    """Write one number of a run: a method a row, a budget a column.
+
+    Parameters
+    ----------
+    result
+        Of a row whose table goes by method and budget.
+    metric
+        Methods without it are left out; where there are seeds, means with their
+        standard errors.
+    caption
+        What stands above.
+    percent
+        Whether numbers are multiplied by a hundred.
+    exact
+        What the exact answer has, for a last row.
+    """
+    unit = 100 if percent else 1
+    table = {
+        name: [_with_error(cell[metric], unit) for cell in row.values()]
+        for name, row in result.scalars["table"].items()
+        if all(metric in cell for cell in row.values())
+    }
+    budgets = list(next(iter(result.scalars["table"].values())))
+    rows: list[list[Cell]] = list(table.values())
+    kinds = [""] * len(rows)
+    names = list(table)
+    if exact is not None:
+        rows.append([exact] * len(budgets))
+        kinds.append("exact")
+        names.append("exact")
+    columns: dict[str, list[Cell]] = {"iterations": list(names)}
+    columns |= {b: [row[k] for row in rows] for k, b in enumerate(budgets)}
+    return Table(columns, caption=caption, kinds=kinds)
+
+
+def _with_error(values: Sequence[float], unit: float = 1) -> Cell:
+    """Mean and standard error; no error where all agree but for rounding."""
+    mean, error = mean_and_stderr(values)
+    if error is None or error < 1e-9 * abs(mean):
+        return unit * mean
+    return unit * mean, unit * error
+
+
+def stops_table(result: Result) -> Table:
+    """Write when each rule stops a chain, and what is missing then."""
+    cells = result.scalars["stopping"]
+    keys = {
+        "the paper's rule: stops at": "mixed_at",
+        "lacks [%]": "mixed_error",
+        "settled dual: stops at": "settled_at",
+        "lacks then [%]": "settled_error",
+        "certified gap [%]": "settled_gap",
+        "V too high by [%]": "overshoot",
+    }
+    columns: dict[str, list[Cell]] = {"temperature": [f"{T}/N" for T in cells]}
+    for head, key in keys.items():
+        unit = 100 if head.endswith("[%]") else 1
+        columns[head] = [_with_error(cell[key], unit) for cell in cells.values()]
+    return Table(
+        columns,
+        caption=f"Means of {result.config['n_seeds']} chains, in shares of the cost",
+    )
 
 
 def color_of(method: str) -> str:

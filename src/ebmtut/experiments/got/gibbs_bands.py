@@ -137,14 +137,15 @@ def draw_bands(result: Result) -> Figure:
         ):
             limit, value = z[f"{n}/{edge}"], z[f"{n}/{name}"]
             far = limit + sign * reach / z[mass]
-            ax.fill_between(z["x"], limit, far, color="#CCCCCC", lw=0)
+            ax.fill_between(z["x"], limit, far, color="#E3E3E3", lw=0, label="95 %")
             ax.plot(z["x"], limit, color=COLORS["exact"], lw=1, label=edge)
             ax.plot(z["x"], value, ".", ms=2, color=COLORS["Gibbs-OT"], label=name)
             ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
         lower.set_xlabel("x")
     for ax in axes[:, 0]:
-        ax.legend(loc="best", markerscale=3)
         ax.set_ylabel("potential")
+    for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
+        ax.legend(loc=free, markerscale=3, fontsize="small")
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure

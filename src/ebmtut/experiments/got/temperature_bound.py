@@ -19,7 +19,8 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result
+from ebmtut.results import Result, Table
+from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     BoundedRun,
     Martingale,
@@ -333,7 +334,7 @@ def draw_temperature_bound(result: Result) -> Figure:
     return figure
 
 
-def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> str:
+def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> Table:
     """Write both tails beside their bounds.
 
     Parameters
@@ -343,17 +344,22 @@ def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> str:
     at
         K, in units of the root of the sum of a_n^2, the scale of the bounds.
     """
-    z = result.arrays
+    z, n = result.arrays, result.config["n_chains"]
     steps = (len(z["K"]) - 1) / K_LARGEST
-    lines = [f"K, scaled   falls by K, bound   rises by {z['gamma']:.1f} K, bound"]
-    for k in at:
-        n = round(k * steps)
-        below, above = (f"{z[s][n]:.4f}, {z[s + '_bound'][n]:.3f}" for s in _SIDES)
-        scaled = K_LARGEST * z["K"][n] / z["K"][-1]
-        lines.append(f"{scaled:9.2f}   {below:17}   {above}")
-    spread = result.scalars["spread"]
-    lines.append(f"standard deviation of r, scaled {spread:.2f}")
-    return "\n".join(lines)
+    rows = [round(k * steps) for k in at]
+    columns: dict[str, list[Cell]] = {"K, scaled": [f"{k:.2f}" for k in at]}
+    for side, head in (
+        ("below", "falls by K"),
+        ("above", f"rises by {z['gamma']:.1f} K"),
+    ):
+        shares = [float(z[side][k]) for k in rows]
+        errors = [(p * (1 - p) / n) ** 0.5 for p in shares]
+        columns[head] = list(zip(shares, errors, strict=True))
+        columns[f"at most, by {_SIDES[side]}"] = [
+            float(z[f"{side}_bound"][k]) for k in rows
+        ]
+    caption = f"How often the martingale ends so far off, {n} chains"
+    return Table(columns, caption=caption)
 
 
 def check_temperature_bound(result: Result) -> list[Verdict]:

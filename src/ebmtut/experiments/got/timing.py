@@ -26,9 +26,10 @@ from ebmtut.experiments.got.wnmf_measures import (
 )
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result
+from ebmtut.results import Result, Table
+from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     GridCost,
     WNMFConfig,
@@ -42,7 +43,8 @@ from ebmtut.transport import (
 __all__ = ["EXPERIMENT", "TimingConfig", "grid_sinkhorn", "timing_job", "timing_table"]
 
 GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
-_LINES = {"warm": "-", "warm, cooled": "--", "cold": ":", "cold, cooled": "-."}
+# Solid lines start warm, dotted ones cold; hollow marks are of a chain that cools.
+_LINES = {"warm": "-", "warm, cooled": "-", "cold": ":", "cold, cooled": ":"}
 
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
 
@@ -215,7 +217,7 @@ def timed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[floa
 
 def draw_timing(result: Result) -> Figure:
     """Draw error against time, warm and cold, with the exact solver's time."""
-    figure, ax = plt.subplots(figsize=figure_size("full"))
+    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 5.2))
     rows = [row for row in result.scalars["rows"] if row["budget"]]
     markers = ("o", "s", "^", "v")
     smoothings = sorted({row["smoothing"] for row in rows})
@@ -233,6 +235,7 @@ def draw_timing(result: Result) -> Figure:
                 [r["error"] for r in of],
                 line + marker,
                 color=COLORS[method],
+                markerfacecolor="white" if start.endswith("cooled") else None,
                 label=f"{name}, {start}",
                 alpha=1.0 if smoothing == smoothings[-1] or not smoothing else 0.5,
             )
@@ -244,28 +247,29 @@ def draw_timing(result: Result) -> Figure:
         xlabel=f"CPU time for {result.scalars['epoch']['n_problems']} problems, ms",
         ylabel="1 − feasible dual / exact",
     )
-    ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.legend(
+        fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2
+    )
     return figure
 
 
-def timing_table(result: Result, budgets: tuple[int, ...]) -> str:
-    """Write time and error of some budgets, and of an epoch with its updates."""
-    epoch = result.scalars["epoch"]
-    lines = [f"CPU ms and error for {epoch['n_problems']} problems"]
-    for row in result.scalars["rows"]:
-        if row["budget"] in budgets:
-            smoothing = f" {row['smoothing']:g}" if row["smoothing"] else ""
-            lines.append(
-                f"{row['method'] + smoothing + ', ' + row['start']:24}"
-                f"{row['budget']:4} iterations {1e3 * row['seconds']:7.0f} ms"
-                f" {row['error']:.3f}"
-            )
-    ratio = epoch["exact_seconds"] / epoch["seconds"]
-    lines.append(
-        f"epoch with its updates {1e3 * epoch['seconds']:.0f} ms, exact solutions "
-        f"{1e3 * epoch['exact_seconds']:.0f} ms: {ratio:.0f} times"
-    )
-    return "\n".join(lines)
+def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
+    """Write what the potentials lack after some budgets, and what they cost."""
+    rows = [row for row in result.scalars["rows"] if row["budget"]]
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        smoothing = f", ε = {row['smoothing']:g}" if row["smoothing"] else ""
+        name = f"{row['method']}{smoothing}, {row['start']}"
+        found.setdefault(name, {})[row["budget"]] = row
+    columns: dict[str, list[Cell]] = {"iterations": sorted(found)}
+    lists = [found[name] for name in sorted(found)]
+    for budget in budgets:
+        columns[f"{budget}: lacks [%]"] = [100 * of[budget]["error"] for of in lists]
+    columns[f"CPU ms for {budgets[-1]}"] = [
+        round(1e3 * of[budgets[-1]]["seconds"]) for of in lists
+    ]
+    n = result.scalars["epoch"]["n_problems"]
+    return Table(columns, caption=f"{n} problems together; a budget counts iterations")
 
 
 def check_timing(result: Result) -> list[Verdict]:

@@ -33,7 +33,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.plotting import COLORS, TEXT_WIDTH, figure_size, image_grid
 from ebmtut.random import make_generator
-from ebmtut.results import Result
+from ebmtut.results import Result, Table
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.transport import (
     GridCost,
@@ -55,6 +55,7 @@ __all__ = [
     "check_factors",
     "draw_course",
     "draw_factors",
+    "epochs_table",
     "factors_table",
     "learn_by_gibbs_ot",
     "wnmf_job",
@@ -283,28 +284,57 @@ def draw_course(result: Result) -> Figure:
     return figure
 
 
-def factors_table(result: Result) -> str:
-    """Write the numbers of each method, and an epoch's time with its error."""
-    names = f"{'cost':>9}{'support':>9}{'variation':>11}{'grain':>7}{'CPU s':>8}"
-    lines = [f"{'':15}{names}"]
-    for method, row in result.scalars["methods"].items():
-        lines.append(
-            f"{method:15}{row['cost']:>9.2e}{row['support']:>9.0f}"
-            f"{row['variation']:>11.2f}{grain(result.arrays[method]):>7.2f}"
-            f"{row['seconds']:>8.1f}"
-        )
-    ours = result.scalars["methods"]["Gibbs-OT"]
-    ratio = ours["exact_seconds"] / ours["epoch_seconds"]
-    V = result.arrays["looks"][-1, 2]
-    lines += [
-        f"costs are exact, means of {result.config['n_exact']} images",
-        f"V(z) of the last epoch, all images, less that cost: "
-        f"{V / ours['cost'] - 1:+.1%} of it",
-        f"epoch {1e3 * ours['epoch_seconds']:.0f} ms CPU, exact solutions "
-        f"{ours['exact_seconds']:.3g} s: {ratio:.0f} times",
-        f"error of the last epoch's duals {ours['dual_error']:.3f}",
-    ]
-    return "\n".join(lines)
+def factors_table(result: Result) -> Table:
+    """Write what each method's components cost and how sharp they are."""
+    methods = result.scalars["methods"]
+    exact = result.config["n_exact"]
+    return Table(
+        {
+            "method": list(methods),
+            "transport cost [1e-3]": [
+                (1e3 * row["cost"], 1e3 * row["stderr"]) for row in methods.values()
+            ],
+            "support [pixels]": [round(row["support"]) for row in methods.values()],
+            "variation": [row["variation"] for row in methods.values()],
+            "grain": [grain(result.arrays[name]) for name in methods],
+            "learning [CPU s]": [row["seconds"] for row in methods.values()],
+        },
+        caption=f"Costs are exact, means of {exact} images ± their standard error",
+    )
+
+
+def epochs_table(results: Mapping[str, Result]) -> Table:
+    """Write what an epoch with Gibbs-OT takes, beside exact solutions of its problems.
+
+    Parameters
+    ----------
+    results
+        By the images' name.
+    """
+    ours = [result.scalars["methods"]["Gibbs-OT"] for result in results.values()]
+    numbers = [result.config["n_images"] for result in results.values()]
+    solved = [min(20, result.config["n_exact"]) for result in results.values()]
+    return Table(
+        {
+            "images": list(results),
+            "problems": numbers,
+            "an epoch [CPU s]": [row["epoch_seconds"] for row in ours],
+            "all solved exactly [CPU s]": [
+                _two_digits(row["exact_seconds"])
+                + (f", scaled up from {few}" if few < n else "")
+                for row, few, n in zip(ours, solved, numbers, strict=True)
+            ],
+            "times as long": [
+                _two_digits(row["exact_seconds"] / row["epoch_seconds"]) for row in ours
+            ],
+            "what the duals lack [%]": [100 * row["dual_error"] for row in ours],
+        },
+        caption="At the end of the learning",
+    )
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):g}"
 
 
 def all_alike(result: Result) -> Result:

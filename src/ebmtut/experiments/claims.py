@@ -1,0 +1,49 @@
+"""Claims and their verdicts as a table, for the pages that keep the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ebmtut.experiments.verdicts import Verdict
+from ebmtut.results import Table
+
+__all__ = ["claims_table"]
+
+_SIGNS = {"at least": "≥", "at most": "≤"}
+
+
+def claims_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
+    """List what was claimed, the number, the bound, the null's number and the verdict.
+
+    Parameters
+    ----------
+    verdicts
+        Of one row or of several.
+    caption
+        What stands above.
+    """
+    return Table(
+        {
+            "claim": [v.name for v in verdicts],
+            "ours": [_ours(v) for v in verdicts],
+            "bound, or published": [_bound(v) for v in verdicts],
+            "null": [v.null for v in verdicts],
+            "verdict": [
+                f"{v.verdict}, a sanity check" if v.sanity else v.verdict
+                for v in verdicts
+            ],
+        },
+        caption=caption,
+    )
+
+
+def _ours(verdict: Verdict) -> float | tuple[float, float] | None:
+    if verdict.ours is None or verdict.stderr is None:
+        return verdict.ours
+    return verdict.ours, verdict.stderr
+
+
+def _bound(verdict: Verdict) -> str:
+    if verdict.target is None:
+        return f"{verdict.published:.3g}, published"
+    return f"{_SIGNS[verdict.rule]} {verdict.target:.3g}"

@@ -1,0 +1,84 @@
+"""Six prices of three heaps and three holes, drawn colder and colder."""
+
+from __future__ import annotations
+
+import anywidget
+import numpy as np
+import torch
+import traitlets
+
+from ebmtut.checks import check_range
+from ebmtut.random import check_generator
+from ebmtut.widgets._sources import script, style
+
+__all__ = ["PriceExplorer", "price_explorer"]
+
+_N_CHAINS = 4
+# Where the heaps and the holes are, and their masses.
+_PLACES = {"x": [0.0, 1.0, 3.0], "y": [1.0, 2.0, 4.0]}
+_MASSES = {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}
+
+
+class PriceExplorer(anywidget.AnyWidget):
+    """Gibbs-OT on nine numbers, beside the exact prices and the exact plan.
+
+    Everything is computed in the page, from the exponential draws that it
+    carries: no kernel and no network. Make it by `price_explorer`.
+
+    Attributes
+    ----------
+    schedule
+        "cools", "hot" or "cold". This and all attributes down to
+        ``n_iterations`` follow the reader, and the page follows them.
+    chain
+        Which of the draws are used.
+    n_iterations
+        How many iterations are shown.
+    x, y, p, q
+        Places and masses of heaps and holes; the cost is the squared distance.
+    noise
+        Draws of the exponential law of mean 1, float32: by chain and
+        iteration, three for the holes and three for the heaps.
+    """
+
+    _esm = script("price_explorer.js")
+    _css = style("price_explorer.css")
+
+    schedule = traitlets.Enum(("cools", "hot", "cold"), "cools").tag(sync=True)
+    chain = traitlets.Int(0, min=0).tag(sync=True)
+    n_iterations = traitlets.Int(1, min=1).tag(sync=True)
+    x = traitlets.List(traitlets.Float()).tag(sync=True)
+    y = traitlets.List(traitlets.Float()).tag(sync=True)
+    p = traitlets.List(traitlets.Float()).tag(sync=True)
+    q = traitlets.List(traitlets.Float()).tag(sync=True)
+    n_chains = traitlets.Int(_N_CHAINS).tag(sync=True)
+    noise = traitlets.Bytes().tag(sync=True)
+
+
+def price_explorer(
+    n_iterations: int = 200, *, generator: torch.Generator
+) -> PriceExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    n_iterations
+        How many the slider reaches; the cooling ends with them.
+    generator
+        On the CPU. The draws are common to all schedules, so that only the
+        temperature makes a difference.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 20 iterations, or no generator.
+    """
+    check_range("n_iterations", n_iterations, low=20, high=1000, integer=True)
+    check_generator(generator)
+    draws = torch.rand(_N_CHAINS, n_iterations, 6, generator=generator)
+    return PriceExplorer(
+        **_PLACES,
+        **_MASSES,
+        n_iterations=n_iterations // 5,
+        noise=(-torch.log1p(-draws)).numpy().astype(np.float32).tobytes(),
+    )

@@ -1,0 +1,129 @@
+"""The widget of six prices: its script against the package, and its page in use."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, Page
+
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    cost_matrix,
+    dual_value,
+    exact_ot,
+    gibbs_ot_iteration,
+    paper_cooling,
+)
+from ebmtut.widgets import PriceExplorer, price_explorer
+from tools.pages import Visit, visitor
+
+pytestmark = pytest.mark.browser
+
+N_ITERATIONS = 60
+SCHEDULES = {
+    "cools": paper_cooling(N_ITERATIONS, 3, power=2.0)[::2],
+    "hot": torch.full((N_ITERATIONS,), 2 / 3, dtype=torch.float64),
+    "cold": torch.full((N_ITERATIONS,), 1e-3, dtype=torch.float64),
+}
+
+# The script's chain for given draws, and the coupling of some of its iterations.
+ANSWERS = """async ({name, n, p, q, cost, noise}) => {
+  const core = await import("./gibbs_ot.js");
+  const page = await import("./price_explorer.js");
+  const T = page.temperatures(name, n);
+  const [a, b] = [Float64Array.from(p), Float64Array.from(q)];
+  const run = core.chain(a, b, Float64Array.from(cost), T, Float64Array.from(noise));
+  const plain = ({g, h, U, L}) => ({g: [...g], h: [...h], U: [...U], L: [...L]});
+  return {T, run: run.map(plain), coupling: [...core.activity(a, b, run.slice(40))]};
+}"""
+
+
+def make_widget() -> PriceExplorer:
+    return price_explorer(N_ITERATIONS, generator=make_generator(4))
+
+
+def problem(widget: PriceExplorer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x, y, p, q = (
+        torch.tensor(z, dtype=torch.float64)
+        for z in (widget.x, widget.y, widget.p, widget.q)
+    )
+    return p, q, cost_matrix(x, y)
+
+
+def run(
+    widget: PriceExplorer, name: str, chain: int
+) -> tuple[list[dict[str, torch.Tensor]], torch.Tensor]:
+    """Do what the page does, by the package's own iteration."""
+    p, q, cost = problem(widget)
+    draws = np.frombuffer(widget.noise, np.float32).reshape(-1, N_ITERATIONS, 2, 3)
+    g, found, coupling = torch.zeros_like(p), [], torch.zeros_like(cost)
+    k = torch.arange(3)
+    for t, T in enumerate(SCHEDULES[name]):
+        come_from = (g[:, None] - cost).argmax(0)
+        theta = torch.from_numpy(draws[chain, t].copy()).double()
+        g, h, U, L = gibbs_ot_iteration(g, p, q, cost, T.repeat(2), *theta)
+        found.append({"g": g, "h": h, "U": U, "L": L})
+        if t >= 40:
+            coupling[k, (cost + h).argmin(1)] += p / 2 / (N_ITERATIONS - 40)
+            coupling[come_from, k] += q / 2 / (N_ITERATIONS - 40)
+    return found, coupling
+
+
+@pytest.mark.parametrize("name", list(SCHEDULES))
+def test_script_computes_what_the_package_computes(
+    browser: Browser, address: str, name: str
+) -> None:
+    widget = make_widget()
+    p, q, cost = problem(widget)
+    noise = np.frombuffer(widget.noise, np.float32)[: 6 * N_ITERATIONS]
+    question = {"name": name, "n": N_ITERATIONS, "p": p.tolist(), "q": q.tolist()}
+    question |= {"cost": cost.flatten().tolist(), "noise": noise.tolist()}
+    with visitor(browser) as visit:
+        visit.open(address)
+        answers = visit.page.evaluate(ANSWERS, question)
+        assert visit.problems == []
+    assert answers["T"] == pytest.approx(SCHEDULES[name].tolist(), rel=1e-12)
+    found, coupling = run(widget, name, 0)
+    for ours, theirs in zip(answers["run"], found, strict=True):
+        for part, value in theirs.items():
+            assert ours[part] == pytest.approx(value.tolist(), abs=1e-9), part
+    assert answers["coupling"] == pytest.approx(coupling.flatten().tolist(), abs=1e-9)
+
+
+def expected_note(name: str, chain: int, n_iterations: int) -> str:
+    widget = make_widget()
+    p, q, cost = problem(widget)
+    U = run(widget, name, chain)[0][n_iterations - 1]["U"]
+    earned = dual_value(p, q, cost, g=U).item()
+    exact = exact_ot(p, q, cost).value
+    return f"at least, {100 * (1 - earned / exact):.2f} % below the exact {exact:.3f}."
+
+
+def test_prices_settle_only_where_they_cool(visit: Visit) -> None:
+    page = visit.page
+    assert visit.wrong() == []
+    note = page.locator(".ex-note")
+    schedule = page.get_by_role("combobox", name=re.compile("^temperature"))
+    end_of(page)
+    for name in SCHEDULES:
+        schedule.select_option(name)
+        assert note.inner_text().endswith(expected_note(name, 0, N_ITERATIONS))
+    page.get_by_role("button", name="other draws").click()
+    assert note.inner_text().endswith(expected_note("cold", 1, N_ITERATIONS))
+    assert visit.dead_sliders() == []
+    assert visit.wrong() == []
+
+
+def end_of(page: Page) -> None:
+    page.get_by_role("slider", name=re.compile("^iterations")).press("End")
+
+
+def test_play_starts_anew_and_stops(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="play").click()
+    page.wait_for_function(
+        "document.querySelector('.ex-note').textContent.startsWith('Iteration 3,')"
+    )
+    page.get_by_role("button", name="stop").click()
+    assert page.get_by_role("button", name="play").is_visible()
