@@ -147,7 +147,7 @@ from ebmtut.transport import (
     wnmf_start,
 )
 from ebmtut.transport.gibbs_ot import standard_exponential
-from ebmtut.widgets import message_explorer, transport_explorer
+from ebmtut.widgets import message_explorer, price_explorer, transport_explorer
 from ebmtut.widgets.message_picture import message_picture
 
 X = enumerate_states(4, dtype=torch.float32)
@@ -350,6 +350,7 @@ CALLS = {
     "perturb_and_max_product": lambda g: perturb_and_max_product(
         MACHINE, 2, 1, generator=g
     ),
+    "price_explorer": lambda g: price_explorer(generator=g),
     "random_graphs": lambda g: random_graphs("erdos-renyi", 2, 3, 4, generator=g),
     "random_rbm": lambda g: random_rbm(2, 3, generator=g),
     "run_chain": lambda g: run_chain(gibbs(LATTICE), SPINS, 1, generator=g),

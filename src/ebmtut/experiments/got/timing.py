@@ -261,7 +261,7 @@ def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
         smoothing = f", ε = {row['smoothing']:g}" if row["smoothing"] else ""
         name = f"{row['method']}{smoothing}, {row['start']}"
         found.setdefault(name, {})[row["budget"]] = row
-    columns: dict[str, list[Cell]] = {"iterations": sorted(found)}
+    columns: dict[str, list[Cell]] = {"iterations": [*sorted(found)]}
     lists = [found[name] for name in sorted(found)]
     for budget in budgets:
         columns[f"{budget}: lacks [%]"] = [100 * of[budget]["error"] for of in lists]

@@ -1,0 +1,58 @@
+"""Three heaps and three holes: the picture of what duality says of them."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+from jaxtyping import Float
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.transport import ExactOT
+
+__all__ = ["draw_duality"]
+
+
+def draw_duality(
+    x: Float[Tensor, " m1"],
+    y: Float[Tensor, " m2"],
+    p: Float[Tensor, " m1"],
+    q: Float[Tensor, " m2"],
+    cost: Float[Tensor, "m1 m2"],
+    solved: ExactOT,
+) -> Figure:
+    """Draw the sand that moves, and beside it which prices leave nothing over.
+
+    Parameters
+    ----------
+    x, y
+        Places of heaps and holes.
+    p, q
+        Their masses.
+    cost
+        M.
+    solved
+        The best plan with its prices.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(TEXT_WIDTH, 2.7))
+    price = solved.g[:, None] - solved.h
+    right.matshow(cost - price < 1e-9, cmap="Blues", vmax=2)
+    for i, j in (solved.plan >= 0).nonzero().tolist():
+        mass = float(solved.plan[i, j])
+        if mass > 0:
+            left.plot([x[i], y[j]], [1, 0], COLORS["Gibbs-OT"], lw=20 * mass)
+        text = f"{cost[i, j]:.0f} − {price[i, j]:.0f}".replace("− -", "+ ")
+        right.text(j, i, text, ha="center", va="center")
+    for at, level, masses, name in ((x, 1, p, "p"), (y, 0, q, "q")):
+        left.scatter(at, [level] * len(at), s=900 * masses, c="k", zorder=3)
+        left.text(min(x.min(), y.min()) - 1.1, level, name, va="center")
+        for place, mass in zip(at.tolist(), masses.tolist(), strict=True):
+            left.text(
+                place, 1.5 * level - 0.25, f"{mass:.1f}", ha="center", va="center"
+            )
+    left.margins(0.25)
+    left.axis("off")
+    right.set_xticks(range(len(y)), [f"{j + 1}" for j in range(len(y))])
+    right.set_yticks(range(len(x)), [f"{i + 1}" for i in range(len(x))])
+    right.set(xlabel="hole", ylabel="heap", title="cost − price")
+    return figure
