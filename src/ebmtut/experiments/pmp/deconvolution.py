@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from ebmtut.checks import check_choice, check_range
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.leads import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -290,6 +290,11 @@ def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
+def n_seeds(config: DeconvolutionConfig, names: Names) -> int:
+    """Draw fewer samples, at most three, of what is in the table alone."""
+    return min(3, config.n_seeds) if names[0] in ABLATIONS else config.n_seeds
+
+
 def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
     """Return what the images are made of, and what cannot be explained."""
     data = config.data()
@@ -435,6 +440,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=deconvolution_job,
+    n_seeds=n_seeds,
     arrays={"*": "{cell}/{name}"},
     stack=True,
     extras=truth,
