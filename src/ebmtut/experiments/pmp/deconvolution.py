@@ -291,8 +291,8 @@ def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def n_seeds(config: DeconvolutionConfig, names: Names) -> int:
-    """Draw fewer samples, at most three, of what is in the table alone."""
-    return min(3, config.n_seeds) if names[0] in ABLATIONS else config.n_seeds
+    """Draw fewer samples, at most two, of what is in the table alone."""
+    return min(2, config.n_seeds) if names[0] in ABLATIONS else config.n_seeds
 
 
 def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
