@@ -56,7 +56,7 @@ FLOORS = (
         "what a run reads, keeps and shows",
         ("data", "results", "plotting", "training", "widgets"),
     ),
-    Floor("the papers' figures and tables", ("experiments", "ledger", "cli")),
+    Floor("the papers' figures and tables", ("experiments", "ledger", "sweeps", "cli")),
 )
 
 WIDTH = 360

@@ -10,7 +10,7 @@ The package is layered; a module imports only from the floors below its own::
        message_passing, transport           perturbed max-product; optimal transport
     3  losses, metrics                      how to learn, how to judge
     4  data, results, plotting, training, widgets
-    5  experiments, ledger, cli             the papers' figures and tables
+    5  experiments, ledger, sweeps, cli             the papers' figures and tables
 
 Nothing is imported here, so that ``import ebmtut`` stays cheap; write
 ``from ebmtut.energies import Ising`` and so on.

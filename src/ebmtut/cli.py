@@ -1,4 +1,4 @@
-"""The command line: ``ebmtut list``, ``ebmtut run`` and ``ebmtut data``.
+"""The command line: rows are listed and run, notebooks swept, data found.
 
 What computes is imported by the command that needs it, so that ``ebmtut list``
 answers at once.
@@ -9,8 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ebmtut import __version__
 from ebmtut.checks import InputError
@@ -26,6 +27,7 @@ __all__ = ["main"]
 # argparse ends with 2 on a wrong command line; a wrong value ends the same way.
 BAD_INPUT = 2
 INTERRUPTED = 130
+FAILED_RUNS = 1
 # As `timeout` ends a command: the work is not done, and nothing is wrong.
 OUT_OF_TIME = 124
 
@@ -41,12 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     status
-        0; 2 after one line on stderr if a value cannot be worked with; 124 if a
-        time limit ended it before the work; 130 if interrupted from the keyboard.
+        0; 1 if runs of a sweep are not done; 2 after one line on stderr if a value
+        cannot be worked with; 124 if a time limit ended it before the work; 130 if
+        interrupted from the keyboard.
     """
     options = _parser().parse_args(arguments)
     try:
-        options.command(options)
+        return options.command(options) or 0
     except KeyboardInterrupt:
         print("interrupted: nothing half-written is left", file=sys.stderr)
         return INTERRUPTED
@@ -61,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ebmtut: {error}", file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+_SCHEDULER = "of Dask workers that see the same files, such as tcp://host:8786"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,13 +104,69 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="compute nothing: draw and judge the stored result again",
     )
+    run.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
     run.add_argument("--quiet", action="store_true", help="no progress bar")
     _add_results(run, "; a stored result of the same row and scale is replaced")
     run.set_defaults(command=_run)
 
+    _add_sweeps(commands)
+
     data = commands.add_parser("data", help="data sets, and where they lie or belong")
     data.set_defaults(command=_data)
     return parser
+
+
+def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
+    sweep = commands.add_parser("sweep", help="a notebook over a grid of parameters")
+    sweep.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    sweep.add_argument(
+        "-p",
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=A,B,...",
+        help="values of one of its parameters; repeat for a grid",
+    )
+    sweep.add_argument(
+        "--seeds", type=_integer, metavar="N", help="repeats of each setting"
+    )
+    sweep.add_argument(
+        "--sample",
+        type=_integer,
+        metavar="N",
+        help="random settings instead of the grid; also from NAME=LOW..HIGH[:log]",
+    )
+    sweep.add_argument(
+        "--sample-seed", default=0, type=_integer, help="of these (default: 0)"
+    )
+    sweep.add_argument(
+        "--out", type=Path, metavar="DIR", help="default: sweeps/ and the name"
+    )
+    sweep.add_argument(
+        "--jobs", type=_integer, metavar="N", help="side by side (default: the cores)"
+    )
+    sweep.add_argument(
+        "--timeout", type=_number, metavar="MINUTES", help="after which a run is ended"
+    )
+    sweep.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
+    sweep.add_argument(
+        "--retry", action="store_true", help="run again what failed or took too long"
+    )
+    sweep.add_argument(
+        "--keep-old",
+        action="store_true",
+        help="keep runs of other code, versions or data instead of running them anew",
+    )
+    sweep.add_argument("--quiet", action="store_true", help="no progress bar")
+    sweep.set_defaults(command=_sweep)
+
+    gather = commands.add_parser("gather", help="a sweep's table, picture and report")
+    gather.add_argument("folder", type=Path, metavar="FOLDER")
+    gather.add_argument("-x", metavar="NAME", help="parameter on the picture's axis")
+    gather.add_argument(
+        "-y", action="append", default=[], metavar="NAME", help="number that it shows"
+    )
+    gather.set_defaults(command=_gather)
 
 
 def _integer(text: str) -> int | str:
@@ -153,21 +215,67 @@ def _run(options: argparse.Namespace) -> None:
 
     matplotlib.use("Agg")  # pictures go to files, with or without a display
 
+    scheduler: AbstractContextManager[None] = nullcontext()
+    if options.scheduler is not None:
+        from ebmtut.sweeps.driver import on_cluster
+
+        scheduler = on_cluster(options.scheduler)
+
     if options.redraw:
         folder, verdicts = redraw(experiment, options.scale, options.results)
     else:
-        folder, verdicts = run_experiment(
-            experiment,
-            options.scale,
-            seed=options.seed,
-            device=options.device,
-            root=options.results,
-            progress=not options.quiet,
-            time_limit=options.time_limit,
-        )
+        with scheduler:
+            folder, verdicts = run_experiment(
+                experiment,
+                options.scale,
+                seed=options.seed,
+                device=options.device,
+                root=options.results,
+                progress=not options.quiet,
+                time_limit=options.time_limit,
+            )
     for verdict in verdicts:
         print(f"{verdict.verdict:15} {verdict.name}: {verdict.reason}")
     print(f"{folder / 'result.json'}\n{folder / 'figure.png'}")
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from ebmtut.sweeps import gather, make_plan, run_sweep
+
+    plan = make_plan(
+        options.notebook,
+        options.parameter,
+        n_seeds=options.seeds,
+        n_samples=options.sample,
+        sample_seed=options.sample_seed,
+    )
+    folder = options.out or Path("sweeps") / options.notebook.stem
+    counts = run_sweep(
+        plan,
+        folder,
+        n_jobs=options.jobs,
+        timeout=options.timeout,
+        retry=options.retry,
+        keep_old=options.keep_old,
+        scheduler=options.scheduler,
+        progress=not options.quiet,
+    )
+    _show_gathered(gather(folder))
+    print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
+    return 0 if counts.keys() <= {"done"} else FAILED_RUNS
+
+
+def _gather(options: argparse.Namespace) -> None:
+    from ebmtut.sweeps import gather
+
+    _show_gathered(gather(options.folder, x=options.x, y=options.y))
+
+
+def _show_gathered(files: Sequence[Path]) -> None:
+    for file in files:
+        print(file)
+    if not any(file.suffix == ".parquet" for file in files):
+        print("no table.parquet: pip install 'ebmtut[sweep]'", file=sys.stderr)
 
 
 def _data(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ebmtut.checks import InputError
 from ebmtut.experiments.experiment import Experiment, resolve_device
+from ebmtut.experiments.injected import check_injected, executed_cells
 from ebmtut.experiments.verdicts import Verdict, to_json
 from ebmtut.plotting import use_style
 from ebmtut.random import check_seed
@@ -46,8 +47,10 @@ def check_parameters(seed: int, device: str, results_dir: str) -> str:
     Raises
     ------
     InputError
-        If a value is another, or nothing can be written to the folder.
+        If a value is another, nothing can be written to the folder, or papermill
+        has set a name that the notebook's own cell does not have.
     """
+    check_injected(executed_cells())
     check_seed(seed)
     if not isinstance(results_dir, (str, Path)):
         raise InputError(f"results_dir must be a folder or '', got {results_dir!r}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from ebmtut import __version__
 
-__all__ = ["Provenance", "collect_provenance", "git_commit"]
+__all__ = ["Provenance", "collect_provenance", "git_commit", "versions"]
 
 _PACKAGES = ("torch", "numpy", "scipy", "numba")
 
@@ -100,7 +100,7 @@ def collect_provenance(
         seed=seed,
         commit=git_commit(),
         device=_describe(device),
-        versions=_versions(),
+        versions=versions(),
         started=datetime.fromtimestamp(begin, UTC).isoformat(timespec="seconds"),
         duration_s=round(now - begin, 3),
         jobs_s=round(jobs_s, 3),
@@ -133,7 +133,8 @@ def _git(root: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of Python, of this package and of those that its numbers depend on."""
     installed = {name: importlib.metadata.version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), "ebmtut": __version__, **installed}
 

@@ -1,0 +1,387 @@
+"""The runs of a sweep side by side: kept, resumed, ended in time, never in each
+other's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import joblib
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.results import check_writable, git_commit
+from ebmtut.results.atomic import replace_file, replace_folder
+from ebmtut.results.provenance import versions
+from ebmtut.sweeps.identity import run_identity
+from ebmtut.sweeps.one_run import RECORD, end_with_children, write_record
+from ebmtut.sweeps.plan import Plan
+
+__all__ = ["load_runs", "on_cluster", "run_sweep"]
+
+#: A run that ended like this is not run again, unless it is asked for.
+ENDED = ("done", "failed", "timeout")
+
+# A run has one thread, and one process besides its kernel.
+_ALONE = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "LOKY_MAX_CPU_COUNT",
+    ),
+    "1",
+)
+
+
+def run_sweep(
+    plan: Plan,
+    folder: str | Path,
+    *,
+    n_jobs: int | None = None,
+    timeout: float | None = None,
+    retry: bool = False,
+    keep_old: bool = False,
+    scheduler: str | None = None,
+    progress: bool = True,
+) -> dict[str, int]:
+    """Execute all runs of a plan that are not there yet.
+
+    Each run is a process with a kernel of its own, so that memory stays flat and
+    one that dies takes no other with it. Its folder ``runs/NAME`` is put in place
+    in one step when it has ended: the executed notebook, what it recorded, and
+    ``run.json`` with all parameters, the status and the provenance.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    folder
+        Where runs are kept. The same call goes on with what is left.
+    n_jobs
+        Runs side by side; by default one for each core that this process may use,
+        or on a GPU one for each GPU.
+    timeout
+        Minutes after which a run is ended.
+    retry
+        Whether runs that failed or took too long are run again; those that were
+        killed always are.
+    keep_old
+        Whether runs stay that other code, other versions or other data made. Else
+        they are run again. The table tells them apart either way.
+    scheduler
+        Address of a Dask scheduler whose workers see the same folder and notebook.
+    progress
+        Whether to show a bar with the time that is left.
+
+    Returns
+    -------
+    counts
+        Runs of the plan by their status.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or another sweep is at work in the folder.
+    """
+    if n_jobs is not None:
+        check_counts(n_jobs=n_jobs)
+    if timeout is not None:
+        check_positive(timeout=timeout)
+    folder = check_writable(folder).resolve()
+    runs = check_writable(folder / "runs")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(folder / ".lock", timeout=0))
+        except Timeout:
+            raise InputError(f"another sweep is at work in {folder}") from None
+        for left in runs.glob(".tmp-*"):  # of runs that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        identity = run_identity(plan.notebook)
+        waiting = _waiting(plan, runs, identity, retry=retry, keep_old=keep_old)
+        _write_plan(folder, plan)
+        about = {
+            "notebook": plan.notebook.name,
+            "identity": identity,
+            "commit": git_commit(),
+            "versions": versions(),
+        }
+        specifications = [
+            {
+                "notebook": str(plan.notebook.resolve()),
+                "folder": str(runs),
+                "name": name,
+                "parameters": dict(plan.runs[name]),
+                "about": about,
+            }
+            for name in waiting
+        ]
+        limit = None if timeout is None else 60 * timeout
+        bar = tqdm(
+            total=len(plan.runs),
+            initial=len(plan.runs) - len(waiting),
+            desc=plan.notebook.stem,
+            unit="run",
+            disable=not progress,
+        )
+        with bar:
+            for name, status in _ended(specifications, limit, n_jobs, scheduler):
+                if status != "done":
+                    tqdm.write(f"{status}: {name}", file=sys.stderr)
+                bar.update()
+    found = load_runs(folder)
+    counts: dict[str, int] = {}
+    for name in plan.runs:
+        status = found[name]["status"] if name in found else "missing"
+        counts[status] = counts.get(status, 0) + 1
+    return counts
+
+
+def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read the records of all runs that have ended, by name.
+
+    Parameters
+    ----------
+    folder
+        Of the sweep.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a record is damaged.
+    """
+    if not (folder / "runs").is_dir():
+        raise InputError(f"{folder} holds no sweep")
+    found = {}
+    for path in sorted((folder / "runs").glob(f"[!.]*/{RECORD}")):
+        try:
+            record = json.loads(path.read_text("utf-8"))
+            found[record["name"]] = record
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged ({error}): delete its folder to run it again"
+            ) from error
+    return found
+
+
+def _waiting(
+    plan: Plan,
+    runs: Path,
+    identity: Mapping[str, str],
+    *,
+    retry: bool,
+    keep_old: bool,
+) -> list[str]:
+    """List the runs that are still to be made, and say which old ones are made anew."""
+    kept = load_runs(runs.parent)
+    waiting, old = [], []
+    for name in plan.runs:
+        record = kept.get(name)
+        if record is None or record["status"] not in ENDED:
+            waiting.append(name)
+        elif record["identity"] != identity and not keep_old:
+            old.append(name)
+        elif record["status"] != "done" and retry:
+            waiting.append(name)
+    if old:
+        what = {
+            key
+            for name in old
+            for key in identity
+            if kept[name]["identity"].get(key) != identity[key]
+        }
+        print(
+            f"{len(old)} runs are of other {', '.join(sorted(what))}: run anew "
+            "(--keep-old keeps them)",
+            file=sys.stderr,
+        )
+    return waiting + old
+
+
+def _write_plan(folder: Path, plan: Plan) -> None:
+    told = {
+        "notebook": plan.notebook.name,
+        "command": " ".join(["ebmtut", *_words(sys.argv[1:])]),
+        "varied": list(plan.varied),
+        "runs": list(plan.runs),
+        "help": {name: p.help for name, p in plan.parameters.items()},
+    }
+    text = json.dumps(told, indent=2, ensure_ascii=False)
+    replace_file(folder / "sweep.json", f"{text}\n".encode())
+
+
+def _words(words: list[str]) -> list[str]:
+    """Name no folder of this machine."""
+    return [Path(word).name if Path(word).is_absolute() else word for word in words]
+
+
+def _ended(
+    specifications: list[dict[str, Any]],
+    limit: float | None,
+    n_jobs: int | None,
+    scheduler: str | None,
+) -> Iterator[tuple[str, str]]:
+    """Make the runs, here or on a cluster, and tell of each when it has ended."""
+    if not specifications:
+        return
+    if scheduler is not None:
+        with on_cluster(scheduler):
+            calls = (joblib.delayed(supervise)(s, limit) for s in specifications)
+            yield from joblib.Parallel(return_as="generator_unordered")(calls)
+        return
+    gpus = _gpus(specifications)
+    places: queue.Queue[str | None] = queue.Queue()
+    for k in range(n_jobs or len(gpus) or joblib.cpu_count()):
+        places.put(gpus[k % len(gpus)] if gpus else None)
+    stop = threading.Event()
+
+    def here(specification: dict[str, Any]) -> tuple[str, str]:
+        gpu = places.get()
+        try:
+            return supervise(specification, limit, stop=stop, gpu=gpu)
+        finally:
+            places.put(gpu)
+
+    # Threads: they only wait for the processes of their runs.
+    pool = ThreadPoolExecutor(places.qsize())
+    try:
+        futures = [pool.submit(here, s) for s in specifications]
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def on_cluster(scheduler: str) -> Iterator[None]:
+    """Let joblib use the workers of a Dask scheduler.
+
+    Parameters
+    ----------
+    scheduler
+        Its address, such as ``tcp://host:8786``.
+
+    Raises
+    ------
+    InputError
+        If Dask is missing, or nobody answers there.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise InputError(
+            "a scheduler needs Dask: pip install 'ebmtut[cluster]' "
+            "(in a checkout: pip install -e '.[cluster]')"
+        ) from error
+    try:
+        client = Client(scheduler, timeout=10)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"scheduler must be the address of one that answers, got {scheduler!r} "
+            f"({' '.join(str(error).split())})"
+        ) from error
+    with client, joblib.parallel_config("dask"):
+        yield
+
+
+def _gpus(specifications: list[dict[str, Any]]) -> list[str]:
+    """List the GPUs, if a run would take one."""
+    devices = {s["parameters"].get("device", "cpu") for s in specifications}
+    if devices <= {"cpu"}:
+        return []
+    import torch
+
+    return [str(k) for k in range(torch.cuda.device_count())]
+
+
+_CHILD = "from ebmtut.sweeps.one_run import main; main()"
+
+
+def supervise(
+    specification: dict[str, Any],
+    limit: float | None,
+    *,
+    stop: threading.Event | None = None,
+    gpu: str | None = None,
+) -> tuple[str, str]:
+    """Start a run in a process of its own and see to its end.
+
+    Parameters
+    ----------
+    specification
+        Arguments of `ebmtut.sweeps.one_run.execute`.
+    limit
+        Seconds that it may take.
+    stop
+        Set when all runs have to end.
+    gpu
+        The one that it may use.
+
+    Returns
+    -------
+    ended
+        The run's name, and "done", "failed", "killed" or "timeout".
+    """
+    name, runs = specification["name"], Path(specification["folder"])
+    started = time.time()
+    environment = {**os.environ, **_ALONE}
+    if gpu is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu
+    words = json.dumps({**specification, "parent": os.getpid()})
+    late = False
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+        )
+        while process.poll() is None:
+            late = limit is not None and time.time() - started > limit
+            if late or (stop is not None and stop.is_set()):
+                end_with_children(process.pid)
+                process.wait()
+                break
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+        complaints.seek(0)
+        told = complaints.read().decode(errors="replace")[-4000:]
+    if process.returncode == 0 and not late:
+        record = json.loads((runs / name / RECORD).read_text("utf-8"))
+        return name, record["status"]
+    if stop is not None and stop.is_set():
+        return name, "killed"
+    status = "timeout" if late else "killed"
+    end = f"ended after {limit:g} s" if late else f"exit code {process.returncode}"
+    error = f"{end}\n{told}".strip()
+    with replace_folder(runs / name) as fresh:
+        for left in runs.glob(f".tmp-{name}-*/notebook.ipynb"):
+            if left.parent != fresh:
+                shutil.copy(left, fresh / "notebook.ipynb")
+                shutil.rmtree(left.parent, ignore_errors=True)
+        write_record(
+            fresh,
+            name,
+            status,
+            specification["parameters"],
+            specification["about"],
+            started=started,
+            error=error,
+        )
+    return name, status

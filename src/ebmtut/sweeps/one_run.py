@@ -1,0 +1,170 @@
+"""One run of a sweep, in a process of its own: a notebook, executed and recorded.
+
+The process ends with its parent, and takes its kernel along: nobody computes for
+nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ebmtut.results.atomic import replace_file, replace_folder
+
+__all__ = ["RECORD", "end_with_children", "execute", "main", "write_record"]
+
+#: What a run's folder holds once the run has ended, whichever way.
+RECORD = "run.json"
+
+
+def execute(
+    notebook: str,
+    folder: str,
+    name: str,
+    parameters: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> str:
+    """Execute a notebook and put its folder in place once all of it is there.
+
+    Parameters
+    ----------
+    notebook
+        Its file.
+    folder, name
+        Where the runs are, and the name of this one.
+    parameters
+        All of them.
+    about
+        What else its record holds: the identity, the commit.
+
+    Returns
+    -------
+    status
+        "done", "failed" if the notebook stopped, "killed" if its kernel died.
+    """
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    started = time.time()
+    status, error = "done", None
+    with replace_folder(Path(folder) / name) as fresh:
+        results = fresh / "results"
+        results.mkdir()
+        known = papermill.inspect_notebook(notebook)
+        told = {"results_dir": str(results)} if "results_dir" in known else {}
+        try:
+            papermill.execute_notebook(
+                notebook,
+                str(fresh / "notebook.ipynb"),
+                parameters={**parameters, **told},
+                cwd=str(Path(notebook).parent),
+                kernel_name="python3",
+                progress_bar=False,
+                start_timeout=180,
+                extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            )
+        except DeadKernelError as death:
+            status, error = "killed", _told(death)
+        except Exception as failure:
+            status, error = "failed", _told(failure)
+        write_record(
+            fresh,
+            name,
+            status,
+            parameters,
+            about,
+            error=error,
+            started=started,
+            numbers=_numbers(results),
+        )
+    return status
+
+
+def write_record(
+    fresh: Path,
+    name: str,
+    status: str,
+    parameters: Mapping[str, Any],
+    about: Mapping[str, Any],
+    *,
+    started: float,
+    error: str | None = None,
+    numbers: Mapping[str, Any] | None = None,
+) -> None:
+    """Write what became of a run, with all that it was told."""
+    record = {
+        "name": name,
+        "status": status,
+        "parameters": dict(parameters),
+        **about,
+        "started": datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.time() - started, 3),
+        "error": error,
+        "numbers": dict(numbers or {}),
+    }
+    text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
+    replace_file(fresh / RECORD, f"{text}\n".encode())
+
+
+def _told(error: Exception) -> str:
+    """A traceback without the colour codes that IPython puts into it."""
+    told = str(error) or "".join(traceback.format_exception(error))
+    return re.sub(r"\x1b\[[0-9;]*m", "", told).strip()
+
+
+def _numbers(results: Path) -> dict[str, Any]:
+    """What the notebook recorded, by the name of the record."""
+    return {
+        path.stem: json.loads(path.read_text("utf-8"))
+        for path in sorted(results.glob("*.json"))
+    }
+
+
+def end_with_children(pid: int | None = None) -> None:
+    """End a process and all that it started, kernels in sessions of their own too.
+
+    Parameters
+    ----------
+    pid
+        The process; None: all that this one started, but not itself.
+    """
+    import psutil
+
+    try:
+        parent = psutil.Process(pid)
+        doomed = parent.children(recursive=True)
+        if pid is not None:
+            doomed.append(parent)
+    except psutil.NoSuchProcess:
+        return
+    for process in doomed:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _leave_with(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        end_with_children()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Execute the specification that stands on the command line, as JSON."""
+    specification = json.loads(sys.argv[1])
+    _leave_with(specification.pop("parent"))
+    execute(**specification)

@@ -1,0 +1,277 @@
+"""What a sweep runs: the words of the command line as values that a notebook takes.
+
+Nothing runs before every name and every type is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ebmtut.checks import InputError, check_choice, check_counts
+
+__all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
+
+#: What the sweep itself sets: where a run records, and that it shows no more than
+#: its own parameters ask for.
+OURS = ("results_dir", "only_this_run")
+
+_Draw = Callable[[random.Random], Any]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A line of a notebook's cell ``parameters``.
+
+    Attributes
+    ----------
+    name, kind, help
+        Its name, its type as it stands there (or that of the default), its comment.
+    default
+        Its value.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep.
+
+    Attributes
+    ----------
+    notebook
+        What is run.
+    parameters
+        All that it takes.
+    varied
+        Names of those that differ between runs.
+    runs
+        All parameters of each run, by the name of its folder.
+    """
+
+    notebook: Path
+    parameters: Mapping[str, Parameter]
+    varied: tuple[str, ...]
+    runs: Mapping[str, Mapping[str, Any]]
+
+
+def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
+    """Read the cell of a notebook that is tagged ``parameters``.
+
+    Parameters
+    ----------
+    notebook
+        Its file.
+
+    Raises
+    ------
+    InputError
+        If it is no notebook, or has no such cell with plain values.
+    """
+    path = Path(notebook)
+    if not path.is_file():
+        raise InputError(f"notebook must be a file, got {str(path)!r}")
+    inspect_notebook = _papermill().inspect_notebook
+    try:
+        found = inspect_notebook(str(path))
+    except Exception as error:  # nbformat and JSON have many
+        raise InputError(f"{path} must be a notebook: {error}") from error
+    known = {}
+    for name, about in found.items():
+        try:
+            default = ast.literal_eval(about["default"])
+        except (SyntaxError, ValueError):
+            raise InputError(
+                f"parameter {name} of {path} must be a plain value, "
+                f"got {about['default']}"
+            ) from None
+        kind = about["inferred_type_name"]
+        kind = type(default).__name__ if kind in (None, "None") else kind
+        known[name] = Parameter(name, kind, default, about["help"])
+    if not known:
+        raise InputError(f"{path} has no cell tagged 'parameters'")
+    return known
+
+
+def _papermill() -> Any:
+    try:
+        import papermill
+    except ImportError as error:
+        raise InputError(
+            "sweeps need papermill: pip install 'ebmtut[sweep]' "
+            "(in a checkout: pip install -e '.[sweep]')"
+        ) from error
+    return papermill
+
+
+def make_plan(
+    notebook: str | Path,
+    given: Sequence[str] = (),
+    *,
+    n_seeds: int | None = None,
+    n_samples: int | None = None,
+    sample_seed: int = 0,
+) -> Plan:
+    """List the runs of a grid, or of a random search.
+
+    Parameters
+    ----------
+    notebook
+        What is run.
+    given
+        ``name=value,value`` each. In a random search also ``name=low..high``, drawn
+        uniformly, and ``name=low..high:log``, uniformly in the logarithm.
+    n_seeds
+        Repeats of each setting, with seeds from the notebook's own one upwards, or
+        from the one that is given.
+    n_samples
+        Settings of a random search, each of which takes one of the values, or a
+        number of the range, for every name; None is the whole grid.
+    sample_seed
+        Of that search: the same one draws the same settings.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, a value is of another type, or there is nothing to run.
+    """
+    known = notebook_parameters(notebook)
+    axes: dict[str, list[Any] | _Draw] = {}
+    for words in given:
+        name, equals, text = words.partition("=")
+        if not equals:
+            raise InputError(f"a parameter must be name=value, got {words!r}")
+        names = [n for n in known if n not in OURS]
+        check_choice("parameter", name, names)
+        if name in axes:
+            raise InputError(f"{name} must be given once: {name}=value,value")
+        axes[name] = _values(known[name], text, ranges=n_samples is not None)
+    if n_seeds is not None:
+        check_counts(n_seeds=n_seeds)
+        axes["seed"] = _seeds(known, axes.pop("seed", None), n_seeds)
+    defaults = {n: p.default for n, p in known.items() if n != "results_dir"}
+    if "only_this_run" in defaults:
+        defaults["only_this_run"] = True
+    settings = _settings(axes, n_samples, sample_seed)
+    every = [defaults | setting for setting in settings]
+    varied = tuple(
+        name for name in axes if len({json.dumps(v[name]) for v in every}) > 1
+    )
+    runs = {_folder_name(values, known): values for values in every}
+    return Plan(Path(notebook), known, varied, runs)
+
+
+def _settings(
+    axes: Mapping[str, list[Any] | _Draw], n_samples: int | None, seed: int
+) -> list[dict[str, Any]]:
+    """Cross the axes, or draw from them; seeds are crossed in both."""
+    lists = {n: values for n, values in axes.items() if isinstance(values, list)}
+    if n_samples is None:
+        return [
+            dict(zip(axes, values, strict=True))
+            for values in itertools.product(*lists.values())
+        ]
+    check_counts(n_samples=n_samples)
+    check_counts(low=0, sample_seed=seed)
+    draw = random.Random(seed)
+    seeds = lists.pop("seed", None)
+    drawn = []
+    for _ in range(n_samples):
+        setting = {
+            name: draw.choice(axis) if isinstance(axis, list) else axis(draw)
+            for name, axis in axes.items()
+            if name != "seed"
+        }
+        drawn += [setting | {"seed": s} for s in seeds] if seeds else [setting]
+    return drawn
+
+
+def _seeds(
+    known: Mapping[str, Parameter], given: list[Any] | _Draw | None, n_seeds: int
+) -> list[int]:
+    if "seed" not in known:
+        raise InputError("n_seeds needs a parameter seed, which the notebook lacks")
+    if given is not None and (not isinstance(given, list) or len(given) > 1):
+        raise InputError("n_seeds goes with one seed at most, the first")
+    first = given[0] if isinstance(given, list) else known["seed"].default
+    return [first + k for k in range(n_seeds)]
+
+
+def _values(parameter: Parameter, text: str, *, ranges: bool) -> list[Any] | _Draw:
+    """Read what stands after the equals sign."""
+    span = re.fullmatch(r"(.+?)\.\.(.+?)(:log)?", text)
+    if span and parameter.kind in ("int", "float"):
+        if not ranges:
+            raise InputError(f"{parameter.name}={text} is a range: it needs --sample N")
+        return _range(parameter, span[1], span[2], logarithmic=bool(span[3]))
+    values = [_value(parameter, part.strip()) for part in text.split(",")]
+    return list({json.dumps(value): value for value in values}.values())
+
+
+def _range(parameter: Parameter, first: str, last: str, *, logarithmic: bool) -> _Draw:
+    low, high = _value(parameter, first), _value(parameter, last)
+    if not low < high or (logarithmic and low <= 0):
+        rule = "0 < low < high" if logarithmic else "low < high"
+        raise InputError(
+            f"a range of {parameter.name} must have {rule}, got {low}..{high}"
+        )
+    whole = parameter.kind == "int"
+
+    def draw(source: random.Random) -> Any:
+        if logarithmic:
+            value = math.exp(source.uniform(math.log(low), math.log(high)))
+            return min(max(round(value), low), high) if whole else value
+        return source.randint(low, high) if whole else source.uniform(low, high)
+
+    return draw
+
+
+def _value(parameter: Parameter, text: str) -> Any:
+    """Read one value as the notebook's cell has its type."""
+    kind = parameter.kind
+    try:
+        if kind == "str":
+            return text
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        if kind in ("int", "float"):
+            number: int | float = int(text) if kind == "int" else float(text)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
+        value = ast.literal_eval(text)
+        if type(value) is not type(parameter.default):
+            raise ValueError
+        return value
+    except (KeyError, ValueError, SyntaxError):
+        about = f" ({parameter.help})" if parameter.help else ""
+        raise InputError(
+            f"{parameter.name} must be {kind}{about}, got {text!r}"
+        ) from None
+
+
+def _folder_name(values: Mapping[str, Any], known: Mapping[str, Parameter]) -> str:
+    """Name a run by its parameters alone, so that any sweep finds it again."""
+    text = json.dumps(values, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    changed = {
+        name: f"{value:.4g}" if isinstance(value, float) else str(value)
+        for name, value in values.items()
+        if name not in OURS and value != known[name].default
+    }
+    told = "-".join(f"{name}={value}" for name, value in changed.items())
+    slug = re.sub(r"[^A-Za-z0-9.=+_-]+", "", told)[:60].strip(".-")
+    return f"{slug or 'defaults'}-{digest}"

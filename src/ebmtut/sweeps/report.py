@@ -1,0 +1,162 @@
+"""The page of a sweep: plain HTML that stands alone beside its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+__all__ = ["report_page"]
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; color: #222; background: #fff; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+.wide { overflow-x: auto; }
+img { max-width: 100%; }
+pre { overflow-x: auto; background: #f4f4f6; padding: .7rem; font-size: .85rem; }
+"""
+
+
+def report_page(
+    plan: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    varied: Sequence[str],
+    means: Sequence[Mapping[str, Any]],
+    numbers: Sequence[str],
+    *,
+    has_picture: bool,
+) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    plan
+        Of the sweep, as ``sweep.json`` holds it.
+    records
+        Of all runs that have ended, by name.
+    varied
+        Parameters that differ between them.
+    means
+        A row a setting, as `ebmtut.sweeps.gather.mean_rows` gives them.
+    numbers
+        Columns of these that are pairs of a mean and its error.
+    has_picture
+        Whether there is a ``plot.png``.
+    """
+    title = f"Sweep of {escape(plan['notebook'])}"
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>",
+        _state(plan, records, varied),
+        "<h2>Numbers</h2>",
+        "<p>Means over the runs of each setting, with the standard error of the mean "
+        'where there are several. All numbers: <a href="table.csv">table.csv</a>.</p>',
+        _table(means, numbers),
+    ]
+    if has_picture:
+        parts.append(
+            '<p><img src="plot.png" alt="The numbers of the table above over the '
+            'parameters of the sweep"></p>'
+        )
+    parts += ["<h2>Runs</h2>", _runs(records, varied), _failures(records)]
+    parts += ["<h2>Where it comes from</h2>", _provenance(records), "</body></html>"]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _state(
+    plan: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    varied: Sequence[str],
+) -> str:
+    counts = Counter(
+        records[name]["status"] if name in records else "missing"
+        for name in plan["runs"]
+    )
+    told = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+    help_ = plan["help"]
+    varied = "".join(
+        f"<li><code>{escape(name)}</code> {escape(help_.get(name) or '')}</li>"
+        for name in varied
+    )
+    older = len(records.keys() - set(plan["runs"]))
+    more = f" and {older} of earlier calls" if older else ""
+    return (
+        f"<p>{len(plan['runs'])} runs{more}: {told}. Made by</p>"
+        f"<pre>{escape(plan['command'])}</pre><p>What differs between runs:</p>"
+        f"<ul>{varied or '<li>nothing</li>'}</ul>"
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        mean, error = value
+        return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "–" if value is None else escape(str(value))
+
+
+def _table(rows: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> str:
+    if not rows:
+        return "<p>No run is done.</p>"
+    columns = [c for c in rows[0] if c not in numbers] + list(numbers)
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_shown(row[c])}</td>" for c in columns) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _runs(records: Mapping[str, Mapping[str, Any]], varied: Sequence[str]) -> str:
+    lines = []
+    for name, record in records.items():
+        href = f"runs/{quote(name)}/notebook.ipynb"
+        told = ", ".join(f"{n} = {_shown(record['parameters'].get(n))}" for n in varied)
+        lines.append(
+            f'<tr><td><a href="{href}">{escape(told or name)}</a></td>'
+            f"<td>{escape(record['status'])}</td><td>{record['seconds']:.0f} s</td>"
+            f'<td><a href="runs/{quote(name)}/run.json">all of it</a></td></tr>'
+        )
+    head = "<tr><th>executed notebook</th><th>status</th><th>time</th><th>record</th>"
+    return f'<div class="wide"><table>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def _failures(records: Mapping[str, Mapping[str, Any]]) -> str:
+    failed = [record for record in records.values() if record["status"] != "done"]
+    if not failed:
+        return ""
+    return "<h2>What failed</h2>" + "".join(
+        f"<details><summary>{escape(r['name'])}: {escape(r['status'])}</summary>"
+        f"<pre>{escape(r['error'] or '')}</pre></details>"
+        for r in failed
+    )
+
+
+def _provenance(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say which code made the runs, and warn where there is more than one."""
+    makers: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records.values():
+        makers.setdefault(str(record["identity"]), []).append(record)
+    parts = []
+    if len(makers) > 1:
+        parts.append(
+            f"<p><strong>These runs were made by {len(makers)} different states of "
+            "code, versions or data.</strong> Compare numbers within one only.</p>"
+        )
+    for found in makers.values():
+        one = found[0]
+        told = ", ".join(f"{name} {v}" for name, v in one["versions"].items())
+        first = min(r["started"] for r in found)
+        last = max(r["started"] for r in found)
+        parts.append(
+            f"<p>{len(found)} runs, {first} to {last}: commit "
+            f"<code>{escape(one['commit'])}</code>; {escape(told)}.</p>"
+        )
+    return "".join(parts)

@@ -1,0 +1,223 @@
+"""Sweeps as real processes: kept, killed, resumed, ended in time, gathered."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from ebmtut.checks import InputError
+from ebmtut.cli import main
+from ebmtut.sweeps import gather, make_plan, run_sweep
+from ebmtut.sweeps.driver import load_runs
+from tests.sweeps.notebooks import write_notebook
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def page(tmp_path):
+    return write_notebook(tmp_path / "page.ipynb")
+
+
+def sweep(page, *words, **options):
+    plan = make_plan(page, words)
+    return run_sweep(plan, page.parent / "out", progress=False, **options)
+
+
+def counts_of_starts(page):
+    """How often the work of each setting was begun, which the notebook notes."""
+    log = page.parent / "log"
+    return {p.name: len(p.read_text("utf-8").splitlines()) for p in log.glob("*")}
+
+
+def table(folder):
+    with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def ours(folder):
+    """Processes that work for a sweep in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(folder) in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
+    out = page.parent / "out"
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--seeds", "2", "--quiet"]
+    assert main([*words, "--out", str(out)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "4 done"
+    rows = table(out)
+    found = [(r["eps"], r["seed"], float(r["loss"]), r["n_steps"]) for r in rows]
+    assert found == [
+        ("0.1", "0", pytest.approx(0.2), "2"),
+        ("0.1", "1", pytest.approx(0.21), "2"),
+        ("0.2", "0", pytest.approx(0.4), "2"),
+        ("0.2", "1", pytest.approx(0.41), "2"),
+    ]
+    assert all(r["table.ED.1"] == str(float(r["seed"])) for r in rows)
+    report = (out / "report.html").read_text("utf-8")
+    for name, record in load_runs(out).items():
+        assert (out / "runs" / name / "notebook.ipynb").is_file()
+        assert f"runs/{name.replace('=', '%3D')}/notebook.ipynb" in report
+        assert record["versions"]["python"] and record["commit"]
+    assert "0.205 ± 0.005" in report  # the mean over two seeds, and its error
+    assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
+    # A second call finds everything, and makes the page again.
+    before = counts_of_starts(page)
+    (out / "table.csv").unlink()
+    assert main([*words, "--out", str(out)]) == 0
+    assert counts_of_starts(page) == before
+    assert table(out) == rows
+
+
+def test_failures_are_recorded_and_stop_nothing(page):
+    words = "eps=0.1,0.5,0.6,0.7"  # the last three raise, kill their kernel, hang
+    counts = sweep(page, words, timeout=0.25)
+    assert counts == {"done": 1, "failed": 1, "killed": 1, "timeout": 1}
+    told = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
+    assert "eps is too dear" in told[0.5]["error"]
+    assert "ended after 15 s" in told[0.7]["error"]
+    assert not ours(page.parent)  # no kernel is left
+    assert gather(page.parent / "out")
+    report = (page.parent / "out" / "report.html").read_text("utf-8")
+    assert "eps is too dear" in report and "1 timeout" in report
+    # What failed is done with, what was killed is not; --retry runs both.
+    times = {eps: record["started"] for eps, record in told.items()}
+    assert sweep(page, "eps=0.5,0.6") == {"failed": 1, "killed": 1}
+    again = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
+    assert again[0.5]["started"] == times[0.5]
+    assert again[0.6]["started"] > times[0.6]
+    sweep(page, "eps=0.5", retry=True)
+    last = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
+    assert last[0.5]["started"] > times[0.5]
+
+
+def test_killed_at_random_moments_it_ends_complete(page):
+    """The driver, a run or a kernel dies by SIGKILL; the same command goes on."""
+    out = page.parent / "out"
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4", "--seeds", "2"]
+    command = [sys.executable, "-m", "ebmtut.cli", *words]
+    command += ["--out", str(out), "--jobs", "2", "--quiet"]
+    environment = {**os.environ, "LOKY_MAX_CPU_COUNT": "2"}
+    draw = random.Random(time.time_ns())
+    finished = {}
+    for victim in ("driver", "run", "kernel"):
+        driver = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            deadline = time.time() + 120
+            while not (under := psutil.Process(driver.pid).children(recursive=True)):
+                assert time.time() < deadline
+                time.sleep(0.05)
+            time.sleep(draw.uniform(0, 3))
+            if victim == "driver":
+                driver.send_signal(signal.SIGKILL)
+            else:
+                under = psutil.Process(driver.pid).children(recursive=True)
+                told = [p for p in under if p.status() != psutil.STATUS_ZOMBIE]
+                kernels = [p for p in told if "ipykernel" in " ".join(p.cmdline())]
+                runs = [p for p in told if p not in kernels]
+                for process in (kernels if victim == "kernel" else runs)[:1]:
+                    process.kill()
+                time.sleep(draw.uniform(0, 2))
+                driver.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            pass  # all was done before
+        driver.wait()
+        deadline = time.time() + 60
+        while ours(out):  # nobody computes for nobody
+            assert time.time() < deadline, [p.cmdline() for p in ours(out)]
+            time.sleep(0.2)
+        records = load_runs(out) if (out / "runs").is_dir() else {}
+        done = {n: r["started"] for n, r in records.items() if r["status"] == "done"}
+        assert finished.items() <= done.items()  # nothing is lost or made twice
+        finished = done
+    assert subprocess.run(command, env=environment, check=False).returncode == 0
+    records = load_runs(out)
+    assert finished.items() <= {n: r["started"] for n, r in records.items()}.items()
+    assert {r["status"] for r in records.values()} == {"done"}
+    assert len(table(out)) == 8
+    assert not list((out / "runs").glob(".tmp-*"))
+
+
+def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tmp_path):
+    sweep(page, "eps=0.1")
+    (first,) = load_runs(page.parent / "out").values()
+    write_notebook(
+        page, last="found = {'loss': 7.0}\n" + "record('f', found, results_dir)"
+    )
+    assert sweep(page, "eps=0.1,0.2", keep_old=True) == {"done": 2}
+    records = load_runs(page.parent / "out")
+    assert records[first["name"]] == first
+    gather(page.parent / "out")
+    report = (page.parent / "out" / "report.html").read_text("utf-8")
+    assert "2 different states of code" in report
+    capsys.readouterr()
+    sweep(page, "eps=0.1,0.2")
+    assert "1 runs are of other notebook: run anew" in capsys.readouterr().err
+    assert load_runs(page.parent / "out")[first["name"]]["numbers"]["f"]["loss"] == 7
+    monkeypatch.setenv("EBMTUT_DATA", str(tmp_path))
+    sweep(page, "eps=0.1")
+    assert "of other data" in capsys.readouterr().err
+
+
+def test_two_sweeps_do_not_share_a_folder(page):
+    from filelock import FileLock
+
+    out = page.parent / "out"
+    out.mkdir()
+    with (
+        FileLock(out / ".lock"),
+        pytest.raises(InputError, match="another sweep is at work"),
+    ):
+        sweep(page, "eps=0.1")
+
+
+def test_a_cluster_makes_the_same_sweep(page):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
+        words += ["--out", str(page.parent / "out")]
+        address = cluster.scheduler_address
+        assert main([*words, "--scheduler", address]) == 0
+    assert len(table(page.parent / "out")) == 2
+
+
+def test_bad_calls_are_one_line(page, tmp_path, capsys):
+    for words, told in (
+        (["gather", str(tmp_path / "none")], "holds no sweep"),
+        (["sweep", str(page), "--jobs", "0"], "n_jobs must be an integer >= 1"),
+        (["sweep", str(page), "--timeout", "-1"], "timeout must be a number > 0"),
+        (["sweep", str(page), "--seeds", "two"], "n_seeds must be an integer"),
+        (["sweep", str(page), "--out", str(page / "x")], "cannot be written to"),
+        (["sweep", str(page), "--scheduler", "here"], "scheduler must be"),
+    ):
+        out = (
+            [] if "--out" in words or words[0] == "gather" else ["--out", str(tmp_path)]
+        )
+        assert main([*words, *out]) == 2
+        told_there = capsys.readouterr().err.splitlines()[-1]
+        assert told in told_there
+
+
+def test_a_damaged_record_is_named(page):
+    sweep(page, "eps=0.1")
+    (name,) = load_runs(page.parent / "out")
+    path = page.parent / "out" / "runs" / name / "run.json"
+    path.write_text(json.dumps([1]), "utf-8")
+    with pytest.raises(InputError, match="is damaged"):
+        gather(page.parent / "out")
