@@ -9,7 +9,13 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
 
-__all__ = ["fold_setup", "plain_signs", "setup", "single_attributes"]
+__all__ = [
+    "fold_setup",
+    "plain_signs",
+    "reachable",
+    "setup",
+    "single_attributes",
+]
 
 _BACK_LINK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 # How autodoc writes the types that the code gives a name to.
@@ -18,6 +24,11 @@ _ALIASES = {
     "[~jaxtyping.Float[Tensor, 'batch n_sites']], "
     "~jaxtyping.Float[Tensor, 'batch']]": "EnergyFunction",
 }
+_SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+_LINK_IN_SUMMARY = re.compile(
+    r"(<summary>Expand for references to )"
+    r"<a [^>]*>(.*?)</a>(</summary>)"
+)
 _LINES = re.MULTILINE | re.DOTALL
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
@@ -231,6 +242,43 @@ def fold_setup(doctree: nodes.document) -> None:
         whole["prompt_hide"] = "Fold imports and parameters"
 
 
+def reachable(body: str) -> str:
+    """Tell a screen reader of a page only what is so.
+
+    A list of parameters within a signature has no terms to describe,
+    a summary that unfolds is no place for a link, and the roles that
+    docutils gives to a bibliography are deprecated.
+
+    Parameters
+    ----------
+    body
+        HTML of a page.
+    """
+
+    def signature(match: re.Match[str]) -> str:
+        text = match.group().replace("<dl>", '<dl role="presentation">')
+        return text.replace("<dd>", '<dd role="presentation">')
+
+    body = _SIGNATURE.sub(signature, body)
+    body = _LINK_IN_SUMMARY.sub(r"\1\2\3", body)
+    body = body.replace(' role="doc-biblioentry"', "")
+    return body.replace(
+        '<div role="list" class="citation-list">',
+        '<div class="citation-list">',
+    )
+
+
+def _make_reachable(
+    app: Sphinx,
+    page: str,
+    template: str,
+    context: dict[str, Any],
+    doctree: Any,
+) -> None:
+    if "body" in context:
+        context["body"] = reachable(context["body"])
+
+
 def _fold_setup(app: Sphinx, doctree: nodes.document) -> None:
     fold_setup(doctree)
 
@@ -278,4 +326,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)
+    app.connect("html-page-context", _make_reachable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

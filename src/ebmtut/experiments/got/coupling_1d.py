@@ -245,14 +245,9 @@ def draw_coupling(result: Result) -> Figure:
 
 
 def budgets_table(
-    result: Result,
-    metric: str,
-    caption: str = "",
-    *,
-    percent: bool = False,
-    exact: float | None = None,
+    result: Result, metric: str, caption: str = "", *, percent: bool = False
 ) -> Table:
-    """Write one number of a run: a method a row, a budget a column.
+    """Write one number of a run: a budget a row, a method a column.
 
     Parameters
     ----------
@@ -265,26 +260,14 @@ def budgets_table(
         What stands above.
     percent
         Whether numbers are multiplied by a hundred.
-    exact
-        What the exact answer has, for a last row.
     """
     unit = 100 if percent else 1
-    table = {
-        name: [_with_error(cell[metric], unit) for cell in row.values()]
-        for name, row in result.scalars["table"].items()
-        if all(metric in cell for cell in row.values())
-    }
-    budgets = list(next(iter(result.scalars["table"].values())))
-    rows: list[list[Cell]] = list(table.values())
-    kinds = [""] * len(rows)
-    names = list(table)
-    if exact is not None:
-        rows.append([exact] * len(budgets))
-        kinds.append("exact")
-        names.append("exact")
-    columns: dict[str, list[Cell]] = {"iterations": list(names)}
-    columns |= {b: [row[k] for row in rows] for k, b in enumerate(budgets)}
-    return Table(columns, caption=caption, kinds=kinds)
+    table = result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"iterations": [*next(iter(table.values()))]}
+    for name, row in table.items():
+        if all(metric in cell for cell in row.values()):
+            columns[name] = [_with_error(cell[metric], unit) for cell in row.values()]
+    return Table(columns, caption=caption)
 
 
 def _with_error(values: Sequence[float], unit: float = 1) -> Cell:

@@ -1,0 +1,43 @@
+"""What the book's extension mends in the HTML of a page."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+
+from tools.paths import BOOK
+
+
+@pytest.fixture(scope="module")
+def fixes() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("fixes", BOOK / "_ext/book_fixes.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lists_of_parameters_have_no_terms(fixes: ModuleType) -> None:
+    body = '<dt class="sig py">f(<dl><dd>a</dd></dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>'
+    mended = (
+        '<dt class="sig py">f(<dl role="presentation"><dd role="presentation">a</dd>'
+        "</dl>)</dt><dl><dt>b</dt><dd>c</dd></dl>"
+    )
+    assert fixes.reachable(body) == mended
+
+
+def test_what_unfolds_holds_no_link(fixes: ModuleType) -> None:
+    body = '<summary>Expand for references to <a href="#f"><b>f</b></a></summary>'
+    assert fixes.reachable(body) == (
+        "<summary>Expand for references to <b>f</b></summary>"
+    )
+
+
+def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
+    body = (
+        '<div role="list" class="citation-list">'
+        '<div class="citation" role="doc-biblioentry">A book.</div></div>'
+    )
+    assert fixes.reachable(body) == (
+        '<div class="citation-list"><div class="citation">A book.</div></div>'
+    )
