@@ -40,6 +40,7 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.transport_picture import transport_picture
+from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
     "SMALL_GRAPHS",
@@ -55,6 +56,7 @@ __all__ = [
     "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
+    "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
     "draw_laws",
@@ -69,4 +71,5 @@ __all__ = [
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",
+    "two_starts_explorer",
 ]
