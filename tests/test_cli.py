@@ -1,6 +1,7 @@
 """The command line: what it prints, what it stores, what it refuses, and how."""
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -375,3 +376,53 @@ def test_a_reader_may_stop_early():
         errors = process.stderr.read()
     assert errors == b""
     assert process.returncode == 0
+
+
+def test_what_the_machine_lacks_is_one_line(
+    work: Work,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = ("run", "ed/window", "--quiet", "--results", str(tmp_path))
+
+    def fails(error: Exception) -> None:
+        def job(*args: Any, **options: Any) -> Outcome:
+            raise error
+
+        monkeypatch.setattr(work, "job", job)
+
+    for error, told in (
+        (OSError(errno.ENOSPC, "No space left on device", "x.npz"), "No space left"),
+        (ImportError("this needs POT"), r"'ebmtut[NAME]'"),
+        (ModuleNotFoundError("No module named 'ot'", name="ot"), "No module named"),
+    ):
+        fails(error)
+        assert told in refused(capsys, *run)
+    for bug in (OSError(errno.EBADF, "odd"), ImportError("odd", name="ebmtut.odd")):
+        fails(bug)
+        with pytest.raises(type(bug), match="odd"):
+            cli.main(list(run))
+
+
+def test_an_empty_folder_is_not_the_working_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["list", "--results", ""])
+    assert end.value.code == 2
+    assert "must be a folder, got ''" in capsys.readouterr().err
+
+
+def test_a_damaged_row_is_marked_and_the_others_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ed" / "window" / "full" / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{", "utf-8")
+    assert cli.main(["list", "--results", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    (line,) = told.err.splitlines()
+    assert "holds no readable result" in line
+    rows = {row.split()[0]: row for row in told.out.splitlines() if "/" in row}
+    assert "damaged" in rows["ed/window"] and len(rows) > 30

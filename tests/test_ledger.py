@@ -24,6 +24,7 @@ from ebmtut.ledger import (
     text_table,
     verdicts_html,
 )
+from ebmtut.ledger.listing import Row, ScaleState
 from ebmtut.ledger.reference import Reference
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
@@ -99,10 +100,20 @@ def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     honest = rows(tmp_path)
     path = tmp_path / RMSE[0] / "full" / "result.json"
-    text = path.read_text("utf-8")
-    assert '"miss"' in text
-    path.write_text(text.replace('"miss"', '"better"'), "utf-8")
+    text = path.read_text("utf-8").replace('"miss"', '"better"')
+    assert '"better"' in text
+    path.write_text(text, "utf-8")
+    assert "was changed" in _full(rows(tmp_path)).fault
+    # Without its digest, as the oldest results are, the word is not read.
+    content = json.loads(text)
+    del content["sha256"]
+    path.write_text(json.dumps(content), "utf-8")
     assert rows(tmp_path) == honest
+
+
+def _full(ledger: list[Row]) -> ScaleState:
+    (row,) = [row for row in ledger if row.fact.id == RMSE[0]]
+    return row.scales["full"]
 
 
 def test_only_the_asked_scales_are_read(tmp_path: Path) -> None:
@@ -188,10 +199,28 @@ def test_a_damaged_result_is_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / RMSE[0] / "full" / "result.json"
     path.parent.mkdir(parents=True)
     path.write_text(text, "utf-8")
-    with pytest.raises(InputError, match="holds no readable result") as caught:
-        rows(tmp_path)
-    assert "\n" not in str(caught.value)
-    assert str(path.parent) in str(caught.value)
+    marked(tmp_path, "holds no readable result", str(path.parent))
+
+
+@pytest.mark.parametrize("verdicts", [3, [3], [{}], [{"rule": "at most"}], {"a": 1}])
+def test_verdicts_of_other_json_are_one_line(tmp_path: Path, verdicts: Any) -> None:
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    path = tmp_path / RMSE[0] / "full" / "result.json"
+    content = json.loads(path.read_text("utf-8"))
+    del content["sha256"]
+    content["scalars"]["verdicts"] = verdicts
+    path.write_text(json.dumps(content), "utf-8")
+    marked(tmp_path, "holds no readable verdicts", RMSE[0])
+
+
+def marked(root: Path, *words: str) -> None:
+    """One row is marked, with one line that says why; the others are there."""
+    ledger = rows(root)
+    at = _full(ledger)
+    assert at.state == "damaged" and len(ledger) > 1
+    assert "\n" not in at.fault and all(word in at.fault for word in words)
+    assert [s for row in ledger for s in row.scales.values() if s.fault] == [at]
+    assert "damaged" in text_table(ledger)
 
 
 def test_null_row_of_the_ising_table() -> None:

@@ -5,6 +5,7 @@ answers at once.
 """
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -51,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.command(options) or 0
     except KeyboardInterrupt:
-        print("interrupted: nothing half-written is left", file=sys.stderr)
+        print(
+            "interrupted: nothing half-written is left, the same command goes on",
+            file=sys.stderr,
+        )
         return INTERRUPTED
     except OutOfTime as error:
         print(error, file=sys.stderr)
@@ -63,7 +67,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"ebmtut: {error}", file=sys.stderr)
         return BAD_INPUT
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "ebmtut":
+            raise  # a fault of ours
+        print(f"ebmtut: {error}. {_EXTRAS}", file=sys.stderr)
+        return BAD_INPUT
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        place = f" ({error.filename})" if error.filename else ""
+        print(
+            f"ebmtut: nothing can be written{place}: {error.strerror}; what is "
+            "finished is kept, the same command goes on",
+            file=sys.stderr,
+        )
+        return BAD_INPUT
     return 0
+
+
+_EXTRAS = (
+    "Optional parts come with pip install 'ebmtut[NAME]', in a checkout "
+    "pip install -e '.[NAME]': transport, graphs, sweep, cluster, book"
+)
 
 
 _SCHEDULER = "of Dask workers that see the same files, such as tcp://host:8786"
@@ -185,11 +210,18 @@ def _number(text: str) -> float | str:
         return text
 
 
+def _folder(text: str) -> Path:
+    """Read a folder; an empty word would be the working one."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a folder, got ''")
+    return Path(text)
+
+
 def _add_results(parser: argparse.ArgumentParser, note: str = "") -> None:
     parser.add_argument(
         "--results",
         "--out",
-        type=Path,
+        type=_folder,
         metavar="DIR",
         help=f"folder of the results (default: EBMTUT_RESULTS, else results/){note}",
     )
@@ -202,6 +234,10 @@ def _list(options: argparse.Namespace) -> None:
         print(json.dumps(entries, indent=2, allow_nan=False, ensure_ascii=False))
     else:
         print(text_table(ledger))
+    for row in ledger:
+        for at in row.scales.values():
+            if at.state == "damaged":
+                print(f"ebmtut: {at.fault}", file=sys.stderr)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -240,3 +240,10 @@ def test_numbers_that_no_run_has_can_be_asked_for():
     assert list(table) == ["a", "b", "c"]
     assert table["a"][0] == 1.0 and table["b"][1] == 2.0
     assert all(map(math.isnan, [table["a"][1], table["b"][0], *table["c"]]))
+
+
+@pytest.mark.parametrize("name", ["../out", "/out", "a/b", "..", ""])
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, name):
+    with pytest.raises(InputError, match="must be a file's name"):
+        run_jobs(draw, {name: {"seed": 0}}, folder=tmp_path / "kept")
+    assert not list(tmp_path.rglob("*.safetensors"))

@@ -87,6 +87,20 @@ def test_in_spins_it_climbs_the_likelihood_of_spins():
     torch.testing.assert_close(found - found[0], wanted - wanted[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (torch.ones(3, 2) * -1, "samples must hold only 0 and 1, got -1"),
+        (torch.ones(3, 3), "samples must have shape"),
+        (torch.ones(0, 2), r"len\(samples\) must be an integer >= 1, got 0"),
+    ],
+)
+def test_a_sampler_of_anything_but_bits_is_refused(samples, message):
+    """Spins were matched without a word, and gave +0.6 for -0.9."""
+    with pytest.raises(InputError, match=message):
+        match_moments(torch.zeros(4, 2), lambda model: samples, n_steps=1)
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_samples_that_are_not_finite_stop_it(value):
     """At the step where they come, with the weights of the step before."""

@@ -247,6 +247,19 @@ def test_a_damaged_result_is_refused(
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_changed_byte_is_found(tmp_path: Path) -> None:
+    """Whichever digit of the stored numbers it is."""
+    path = save_result(make(), tmp_path) / "result.json"
+    whole = path.read_bytes()
+    digits = [k for k, byte in enumerate(whole) if chr(byte).isdigit()]
+    for k in digits[:: max(1, len(digits) // 40)]:
+        path.write_bytes(whole[:k] + str((whole[k] - 47) % 10).encode() + whole[k + 1 :])
+        with pytest.raises(InputError):
+            load_result("ed/ising-heatmaps", "quick", tmp_path)
+    path.write_bytes(whole)
+    load_result("ed/ising-heatmaps", "quick", tmp_path)
+
+
 def test_pickles_are_refused_even_with_the_right_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -139,15 +140,17 @@ def read_idx(path: str | Path) -> np.ndarray:
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path} must be a whole gzip file: {error}") from error
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise InputError(
             f"{path} must be an IDX file of bytes, got the head {content[:4].hex()}"
         )
     start = 4 + 4 * content[3]
-    shape = np.frombuffer(content[4:start], dtype=">u4").astype(int).tolist()
-    if len(shape) != content[3] or len(content) != start + math.prod(shape):
+    head = content[4:start]
+    whole = len(head) == 4 * content[3]
+    shape = np.frombuffer(head, ">u4").astype(int).tolist() if whole else []
+    if not whole or len(content) != start + math.prod(shape):
         raise InputError(
             f"{path} must hold {tuple(shape)} bytes of values, "
             f"got {max(len(content) - start, 0)}"

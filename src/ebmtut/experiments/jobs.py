@@ -30,7 +30,7 @@ import torch
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
-from ebmtut.checks import check_range
+from ebmtut.checks import InputError, check_range
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
 from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
@@ -104,7 +104,7 @@ def run_jobs(
     Raises
     ------
     InputError
-        If ``n_workers`` is less than 1.
+        If ``n_workers`` is less than 1, or a name leads out of the folder.
     OutOfTime
         If jobs are left when time is up. The same call goes on.
     Exception
@@ -113,6 +113,9 @@ def run_jobs(
     """
     if n_workers is not None:
         check_range("n_workers", n_workers, low=1, integer=True)
+    for name in jobs:
+        if Path(name).name != name or name in ("", ".."):
+            raise InputError(f"a job's name must be a file's name, got {name!r}")
     identities = {name: _identity(function, name, args) for name, args in jobs.items()}
     outcomes = _kept(folder, identities, label)
     waiting = [name for name in jobs if name not in outcomes]

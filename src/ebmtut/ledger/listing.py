@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ebmtut.checks import InputError
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
 from ebmtut.experiments.registry import SCALES, Scale, available, page_of
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
-from ebmtut.results import Provenance, ResultNotFound, load_result
+from ebmtut.results import Provenance, Result, ResultNotFound, load_result
 
 __all__ = ["Row", "ScaleState", "State", "counts", "rows", "text_table"]
 
-State = Literal["stored", "live", "not run"]
+State = Literal["stored", "live", "not run", "damaged"]
 
 MARKS: Mapping[Word, str] = {
     "match": "=",
@@ -37,20 +38,23 @@ class ScaleState:
     Attributes
     ----------
     state
-        One of "stored", "live", "not run".
-        Where its numbers are.
+        Where its numbers are: "stored", "live", "not run", or "damaged" where what
+        is stored cannot be read.
     verdicts
         Of the stored result; empty if none is stored.
     protocol
         How the stored result was measured, in the experiment's words.
     provenance
         Where the stored result comes from.
+    fault
+        What is wrong with a damaged one.
     """
 
     state: State
     verdicts: tuple[Verdict, ...] = ()
     protocol: str = ""
     provenance: Provenance | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,16 +119,31 @@ def _state(
     try:
         if scale in read:
             stored = load_result(fact.id, scale, root, with_arrays=False)
-            evidence = stored.scalars.get("verdicts", [])
             return ScaleState(
                 "stored",
-                tuple(judge_again(fact.id, entry) for entry in evidence),
+                _verdicts(fact.id, stored),
                 stored.scalars.get("protocol", ""),
                 stored.provenance,
             )
     except ResultNotFound:
         pass
+    except InputError as error:
+        return ScaleState("damaged", fault=str(error))
     return ScaleState("live" if scale == "quick" and _is_live(fact.id) else "not run")
+
+
+def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
+    """Judge the evidence of a stored result, whatever JSON it may hold."""
+    try:
+        evidence = stored.scalars.get("verdicts", [])
+        return tuple(judge_again(id, entry) for entry in evidence)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{id} at scale {stored.scale} holds no readable verdicts: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _is_live(id: str) -> bool:

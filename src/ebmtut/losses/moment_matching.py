@@ -111,7 +111,8 @@ def match_moments(
     Raises
     ------
     InputError
-        If ``x`` is not made of bits or empty, or a number lies out of its range.
+        If ``x`` or the first samples are not made of bits or empty, or a number lies
+        out of its range.
     DivergenceError
         As soon as the samples are not finite; the weights never become so.
     """
@@ -188,8 +189,10 @@ def persistent_match_moments(
     optimizer = torch.optim.Adam([pairs, fields], lr=learning_rate)
     for step in tqdm(range(n_steps), desc=label, disable=not progress):
         state = advance(state, model)
+        if step == 0:  # spins, say, would be matched without a word
+            check_bits("samples", state.x, n_sites, least=1)
         sample_mean, sample_second = _moments(state.x)
-        # Its diagonal holds the means: one look sees all of them.
+        # Its diagonal holds the squares: one look sees all of them.
         if not sample_second.isfinite().all():
             raise DivergenceError(
                 f"{label} diverged at step {step}: samples are not finite; try a "

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,11 @@ class Result:
         _check_key(self.id, self.scale)
 
 
+# What result.json holds.
+_ENTRIES = {"format", "id", "scale", "config", "scalars", "provenance"}
+_ENTRIES |= {"arrays_sha256", "sha256"}
+
+
 def default_root() -> Path:
     """Folder of the stored results.
 
@@ -122,6 +127,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
         "provenance": to_json(result.provenance, "provenance"),
         "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
     }
+    content["sha256"] = _digest(content)
     text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
     with replace_folder(target) as fresh:
         (fresh / "arrays.npz").write_bytes(arrays)
@@ -170,6 +176,11 @@ def load_result(
                 f"{path} must hold {id} at scale {scale}, "
                 f"got {content['id']} at scale {content['scale']}"
             )
+        if unknown := content.keys() - _ENTRIES:
+            raise InputError(f"{path} has an unknown entry {min(unknown)!r}")
+        # The oldest results have no digest.
+        if "sha256" in content and content.pop("sha256") != _digest(content):
+            raise InputError(f"{path} was changed after it was written")
         arrays = _load_arrays(folder, content["arrays_sha256"]) if with_arrays else {}
         return Result(
             id=content["id"],
@@ -184,6 +195,12 @@ def load_result(
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{folder} holds no readable result: {reason}") from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Digest of all that is stored, whatever the order and the blanks."""
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _load_arrays(folder: Path, sha256: str) -> dict[str, np.ndarray]:
