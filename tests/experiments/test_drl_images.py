@@ -43,6 +43,13 @@ SMALL = {
     "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
     "drl/interpolation": {"recipe": TINY, "n_arcs": 16, "n_points": 3},
     "drl/inpainting": {"recipe": TINY, "n_images": 16},
+    "drl/long-run": {
+        "recipes": (("recipe", TINY), ("ten times as long", TINY)),
+        "factors": (1, 2),
+        "collapse": replace(TINY, learning_rate=1.0, trust=0.0, n_steps=60),
+        "n_moves": (1, 3),
+        "n_samples": 64,
+    },
     "drl/likelihood": {"recipe": TINY, "n_samples": 64},
     "drl/architectures": {"names": ("cifar10", "lsun_church128")},
 }

@@ -18,11 +18,12 @@ from ebmtut.experiments.drl.plane import (
     exact_row,
     gaussian_fit,
     on_board,
+    partition_bias,
     plane_job,
     plane_noise,
 )
 from ebmtut.experiments.verdicts import null_keeps
-from ebmtut.random import make_generator
+from ebmtut.random import make_generator, normal
 
 TINY = {
     "n_steps": 3,
@@ -87,6 +88,25 @@ def test_claims_can_lose(name):
         assert verdict.sanity or verdict.verdict == "miss"
     figure = experiment.figure(dataclasses.replace(result))
     assert len(figure.axes) >= 8
+
+
+def test_the_bias_of_the_chain_of_ratios_is_that_of_jensen():
+    """One ratio of known weights: the bias is minus their variance over 2 n.
+
+    Level 0 has variance v and white noise 1: the weights exp(x^2 (1 - 1 / v) / 2) of
+    normal x have mean v^(1/2) and second moment (2 / v - 1)^(-1/2).
+    """
+    v = 0.5
+    white = normal(torch.empty(2, 200_000, 1).double(), generator=make_generator(0))
+    exact = 0.5 * math.log(2 * math.pi * v)
+    rows = partition_bias(
+        lambda x, t: (x**2).sum(1) / (2 * v), white, exact, n_largest=3000
+    )
+    assert rows[:, 0].tolist() == [16, 64, 256, 1024, 4096, 16384]
+    spread = 1 / math.sqrt(2 / v - 1) / v - 1  # relative variance of a weight
+    for size, mean, error in rows:
+        rest = 2 * (spread / size) ** 2  # of the next order
+        assert abs(mean + spread / (2 * size)) < 5 * error + rest
 
 
 def test_refusals():

@@ -39,6 +39,7 @@ from ebmtut.losses.rbm_learning import (
     sweeps_of_chain,
 )
 from ebmtut.losses.recovery_likelihood import (
+    Chains,
     DenoisingScoreMatching,
     RecoveryLikelihood,
     denoising_score_matching_loss,
@@ -50,6 +51,7 @@ __all__ = [
     "RBM_METHODS",
     "VARIABLES",
     "Bernoulli",
+    "Chains",
     "DenoisingScoreMatching",
     "DirectedNeighborhood",
     "Grid",

@@ -8,6 +8,7 @@ diffusion recovery likelihood", ICLR 2021, Section 3).
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +23,7 @@ from ebmtut.samplers.progressive import ConditionalChain, draw_conditional
 from ebmtut.tensor_checks import check_shape, check_vectors
 
 __all__ = [
+    "Chains",
     "DenoisingScoreMatching",
     "RecoveryLikelihood",
     "denoising_score_matching_loss",
@@ -139,6 +141,23 @@ def _alarm(words: str, gap: Tensor, values: Tensor, level: Tensor) -> str:
     )
 
 
+class Chains(NamedTuple):
+    """What a batch was learned from.
+
+    Attributes
+    ----------
+    data, samples
+        States of the forward chain, and what the short chains made of the same states
+        one level up.
+    level
+        Of each row.
+    """
+
+    data: Tensor
+    samples: Tensor
+    level: Tensor
+
+
 class RecoveryLikelihood:
     r"""The training loss: noise, chains and `recovery_likelihood_loss` together.
 
@@ -168,6 +187,9 @@ class RecoveryLikelihood:
     step_sizes
         Those of all levels, now; changed in place, so that a checkpoint can hold
         them.
+    last
+        The `Chains` of the last batch, whether or not its gap raised the alarm; None
+        before the first.
 
     Raises
     ------
@@ -201,6 +223,7 @@ class RecoveryLikelihood:
                 raise InputError("target_acceptance needs adjusted=True, got False")
         self.step_sizes = torch.tensor(chain.step_sizes(noise), dtype=torch.float64)
         self.target_acceptance = target_acceptance
+        self.last: Chains | None = None
         if chain.n_steps == 0 and noise.sigmas[-1] == 1:
             raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
         self.noise, self.chain = noise, chain
@@ -239,6 +262,7 @@ class RecoveryLikelihood:
         sample, acceptance = draw_conditional(
             energy, self.noise, above, level, chain, draw
         )
+        self.last = Chains(here, sample.x, level)
         if self.target_acceptance is not None:
             error = acceptance.cpu().double() - self.target_acceptance
             self._follow(error, level.cpu())

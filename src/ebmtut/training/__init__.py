@@ -1,6 +1,7 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
 from ebmtut.training.clock import CpuClock
+from ebmtut.training.distributed import Process, processes
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 from ebmtut.training.loop import (
@@ -18,11 +19,13 @@ __all__ = [
     "FlowTraining",
     "GraphFlowConfig",
     "Loss",
+    "Process",
     "RunState",
     "TrainConfig",
     "TrainResult",
     "bfloat16_is_fast",
     "flow_on",
+    "processes",
     "train",
     "train_flow",
     "train_graph_flow",

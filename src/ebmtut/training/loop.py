@@ -2,7 +2,8 @@
 
 Averaged weights, gradient clipping, bfloat16 where the hardware has units
 for it, checkpoints that continue bit for bit, and a stop with a message
-when the loss diverges.
+when the loss diverges. Under ``torchrun`` several processes train together
+(`ebmtut.training.distributed`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ from ebmtut.checks import (
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.results import check_writable
 from ebmtut.tensor_checks import check_shape
+from ebmtut.training.distributed import (
+    average_gradients,
+    own_file,
+    share_weights,
+    worst_of_all,
+)
 from ebmtut.training.state import RunState
 
 __all__ = [
@@ -192,7 +199,7 @@ def train(
     """
     check_type("generator", generator, torch.Generator)
     check_counts(checkpoint_every=checkpoint_every)
-    path = None if checkpoint is None else Path(checkpoint)
+    path = None if checkpoint is None else own_file(Path(checkpoint))
     if path is not None:
         if identity is None:
             raise InputError(
@@ -207,6 +214,7 @@ def train(
             f"in {type(energy).__name__}"
         )
     device = parameters[0].device
+    share_weights(energy)
     averaged = copy.deepcopy(energy)
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
     weights = [p.data for p in parameters]
@@ -243,14 +251,20 @@ def train(
         with torch.autocast(
             device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
         ):
+            lost: DivergenceError | None = None
             try:
                 value = loss(energy, x, generator=generator)
             except DivergenceError as error:
-                message = f"{label} stopped at step {step}: {error}"
-                raise DivergenceError(message, step) from error
+                lost = error
+        # All processes stop at the same step, or none: each waits for the others.
+        if worst_of_all(int(lost is not None), device):
+            words = lost or "in another process"
+            message = f"{label} stopped at step {step}: {words}"
+            raise DivergenceError(message, step) from lost
         check_shape("loss(energy, x)", value, ())
         optimizer.zero_grad(set_to_none=True)
         value.backward()
+        average_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         losses[step] = value.item()
         if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
@@ -266,7 +280,7 @@ def train(
         torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
         if on_step is not None:
             on_step(step, averaged)
-        stops = path is not None and out_of_time()
+        stops = path is not None and bool(worst_of_all(int(out_of_time()), device))
         if path is not None and (stops or (step + 1) % checkpoint_every == 0):
             run.save(path, step + 1, losses)
         if stops:

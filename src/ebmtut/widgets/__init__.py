@@ -31,6 +31,7 @@ from ebmtut.widgets.message_explorer import (
     message_explorer,
 )
 from ebmtut.widgets.message_picture import draw_laws, message_picture
+from ebmtut.widgets.particle_explorer import ParticleExplorer, particle_explorer
 from ebmtut.widgets.price_explorer import PriceExplorer, price_explorer
 from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
 from ebmtut.widgets.transport_explorer import (
@@ -40,7 +41,6 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.transport_picture import transport_picture
-from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
     "SMALL_GRAPHS",
@@ -50,13 +50,13 @@ __all__ = [
     "LandscapeExplorer",
     "MessageExplorer",
     "PackedLandscapes",
+    "ParticleExplorer",
     "PriceExplorer",
     "RecoveryExplorer",
     "SmallGraph",
     "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
-    "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
     "draw_laws",
@@ -67,9 +67,9 @@ __all__ = [
     "message_explorer",
     "message_picture",
     "pack_landscapes",
+    "particle_explorer",
     "price_explorer",
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",
-    "two_starts_explorer",
 ]

@@ -64,7 +64,7 @@ function render({ model: state, el }) {
   const run = button("run the chains", () => (timer ? stop() : play()));
   button("pour again", () => pour(0));
 
-  const laws = panel("densities: marginal grey, conditional blue, x̃ / a red");
+  const laws = panel("marginal grey, conditional blue, x̃ / a orange");
   const cloud = panel("chains as bars, their law as a line, on top the noise of a step: "
     + "click to pour");
   cloud.classList.add("re-pour");

@@ -129,7 +129,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=plane_job,
-    arrays={"density": "{name}/{cell}", "samples": "{name}/{cell}"},
+    arrays={"step_sizes": "step sizes", "*": "{name}/{cell}"},
     extras=references,
     figure=draw,
     check=check,

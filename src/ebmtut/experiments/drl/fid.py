@@ -32,7 +32,12 @@ from ebmtut.results import Result
 
 __all__ = ["EXPERIMENT", "NULLS", "FidConfig", "image_job"]
 
-NULLS = ("held-out data", "Gaussian fit", "independent pixels")
+NULLS = (
+    "held-out data",
+    "Gaussian fit",
+    "independent pixels",
+    "untrained network",
+)
 METHODS = {"recovery likelihood": "recovery", "score matching": "score"}
 #: Steps of score matching that cost the CPU about as much as one of ours.
 SCORE_STEPS = 3
@@ -112,6 +117,14 @@ def nulls(config: FidConfig, seed: int) -> Outcome:
     for name in config.data:
         data = image_set(name)
         made = null_images(data, config.n_samples, generator=make_generator(seed))
+        shape = tuple(data.images.shape[1:])
+        recipe = replace(config.recipe, data=name)
+        made["untrained network"] = draw_images(
+            recipe.energy(shape, seed),
+            recipe,
+            config.n_samples,
+            generator=make_generator(seed),
+        )[0]
         for null, images in made.items():
             table.setdefault(null, {})[name] = measure(images, name)
             arrays[f"images/{null}/{name}"] = as_pictures(images[:64])

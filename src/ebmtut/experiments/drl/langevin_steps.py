@@ -38,6 +38,8 @@ class StepsConfig:
         Of all runs but for K.
     n_chain_steps
         The values of K.
+    n_sampling
+        Steps of the chains by which all are judged.
     n_looks
         Measurements of a run, equally far apart.
     n_samples, n_seeds
@@ -46,6 +48,7 @@ class StepsConfig:
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_chain_steps: tuple[int, ...] = (1, 3, 6, 12)
+    n_sampling: int = 6
     n_looks: int = 4
     n_samples: int = 500
     n_seeds: int = 1
@@ -53,19 +56,23 @@ class StepsConfig:
     def __post_init__(self) -> None:
         for n in self.n_chain_steps:
             check_range("n_chain_steps", n, low=1, integer=True)
+        check_range("n_sampling", self.n_sampling, low=1, integer=True)
         check_range("n_looks", self.n_looks, low=1, integer=True)
         check_range("n_samples", self.n_samples, low=4, integer=True)
 
 
-def steps_job(recipe: ImageRecipe, n_looks: int, n_samples: int, seed: int) -> Outcome:
+def steps_job(
+    recipe: ImageRecipe, n_sampling: int, n_looks: int, n_samples: int, seed: int
+) -> Outcome:
     """Learn, and measure the averaged energy on the way."""
+    judged = replace(recipe, n_chain_steps=n_sampling)
     looks = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
     distances = np.full(n_looks, np.nan)
 
     def look(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(looks == step + 1):
             drawn = draw_images(
-                averaged, recipe, n_samples, generator=make_generator(seed + 2)
+                averaged, judged, n_samples, generator=make_generator(seed + 2)
             )
             distances[k] = measure(drawn[0], recipe.data)["distance"]
 
@@ -81,6 +88,7 @@ def cells(config: StepsConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {
         (f"K = {n}",): {
             "recipe": replace(config.recipe, n_chain_steps=n),
+            "n_sampling": config.n_sampling,
             "n_looks": config.n_looks,
             "n_samples": config.n_samples,
         }

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ebmtut.checks import DivergenceError, check_choice, check_range
 from ebmtut.data import DENSITIES, density_log_prob, sample_density
-from ebmtut.energies import FourierEnergy, at_level
+from ebmtut.energies import FourierEnergy, LevelEnergy, at_level
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
@@ -81,6 +81,8 @@ class PlaneConfig:
     ----------
     n_steps
         Optimiser steps.
+    n_levels, first_ratio
+        In place of the method's own (`METHODS`); None keeps these.
     n_langevin
         K, steps of a training chain, for recovery likelihood and short-run alike.
     n_starts
@@ -97,6 +99,8 @@ class PlaneConfig:
     """
 
     n_steps: int = 600
+    n_levels: int | None = None
+    first_ratio: float | None = None
     n_langevin: int = 5
     n_starts: int = 16
     hidden: int = 128
@@ -110,6 +114,10 @@ class PlaneConfig:
     def __post_init__(self) -> None:
         for name in ("n_steps", "n_langevin", "hidden", "n_features", "batch_size"):
             check_range(name, getattr(self, name), low=1, integer=True)
+        if self.n_levels is not None:
+            check_range("n_levels", self.n_levels, low=2, integer=True)
+        if self.first_ratio is not None:
+            check_range("first_ratio", self.first_ratio, low=0, include_low=False)
         check_range("score_factor", self.score_factor, low=1, integer=True)
         check_range("n_samples", self.n_samples, low=2, integer=True)
         check_range("n_starts", self.n_starts, low=1, integer=True)
@@ -117,13 +125,16 @@ class PlaneConfig:
             check_range(name, getattr(self, name), low=0, include_low=False)
 
 
-def plane_noise(method: str) -> NoiseLevels:
+def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
     """Return the forward chain of a method; a single sigma of 1 is the marginal.
 
     Recovery likelihood learns the density itself; score matching needs noise, as
     little as a tenth of a standard deviation, on the level that is judged.
     """
     objective, n_levels, first, _ = lookup("method", method, METHODS)
+    if config is not None:
+        n_levels = config.n_levels or n_levels
+        first = config.first_ratio or first
     if objective == "marginal":
         return NoiseLevels((1.0,))
     if objective == "score":
@@ -158,10 +169,11 @@ def plane_job(
     on the checkerboard's squares), ``samples on support`` (share of the progressive
     samples there), ``log Z`` by the grid less that by the chain of ratios,
     ``log Z stderr``, and CPU ``seconds`` of training. Those of a run that diverged
-    are NaN. Arrays: ``density`` (levels, n, n) and ``samples`` (levels, n, 2).
+    are NaN. Arrays: ``density`` (levels, n, n), ``samples`` (levels, n, 2),
+    ``step_sizes`` and ``log Z bias`` (`partition_bias`).
     """
     check_choice("density", density, DENSITIES)
-    noise = plane_noise(method)
+    noise = plane_noise(method, config)
     generator = make_generator(seed)
     energy = FourierEnergy(
         2,
@@ -235,8 +247,31 @@ def plane_job(
             .numpy(),
             "samples": samples[:, :2000].half().numpy(),
             "step_sizes": np.array(steps),
+            "log Z bias": partition_bias(
+                trained, samples, PLANE.log_partition(energies[0])
+            ),
         },
     )
+
+
+def partition_bias(
+    energy: LevelEnergy, samples: Tensor, exact: float, n_largest: int = 256
+) -> np.ndarray:
+    """How far the chain of ratios is off, on average, over the number of samples.
+
+    The samples are divided into groups of 16, 64, 256, ...; rows of (size, mean error,
+    its standard error over the groups, of which there are at least 8).
+    """
+    rows, size = [], 16
+    while samples.shape[1] >= 8 * size:
+        groups = samples[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
+        found = [
+            log_partition_chain(energy, groups[:, k]).levels[0].value - exact
+            for k in range(min(groups.shape[1], n_largest))
+        ]
+        rows.append((size, np.mean(found), np.std(found, ddof=1) / len(found) ** 0.5))
+        size *= 4
+    return np.array(rows).reshape(-1, 3)
 
 
 def judge_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:

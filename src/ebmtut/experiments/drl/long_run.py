@@ -1,0 +1,380 @@
+"""Row drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from ebmtut.checks import DivergenceError, InputError, check_range
+from ebmtut.energies import at_level, conditional_energy
+from ebmtut.experiments.drl.images import (
+    FULL,
+    QUICK,
+    ImageRecipe,
+    as_pictures,
+    draw_images,
+    image_set,
+    measure,
+    null_images,
+    trained_once,
+)
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.losses import RecoveryLikelihood
+from ebmtut.plotting import OKABE_ITO, mean_band, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
+from ebmtut.training import TrainConfig, train
+
+__all__ = ["EXPERIMENT", "LongRunConfig"]
+
+#: Trainings by name; the second is ten times as long, at a quarter of the rate.
+RECIPES: Mapping[str, ImageRecipe] = {"recipe": QUICK, "ten times as long": FULL}
+
+
+#: Four times the rate, every chain trusted.
+HOT = replace(QUICK, learning_rate=16e-3, trust=0.0)
+
+
+@dataclass(frozen=True)
+class LongRunConfig:
+    """Which trainings, and how long their chains.
+
+    Parameters
+    ----------
+    recipes
+        Names and recipes of the trainings.
+    factors
+        Langevin steps of a level when sampling, in units of those in training.
+    n_moves
+        Of Hamiltonian Monte Carlo in the law of level 0, after which images are
+        looked at; increasing.
+    n_samples, n_seeds
+        Judged at each look; trainings.
+    collapse
+        A training that does not survive, watched step by step.
+    """
+
+    recipes: tuple[tuple[str, ImageRecipe], ...] = tuple(RECIPES.items())
+    factors: tuple[int, ...] = (1, 4, 16, 64)
+    n_moves: tuple[int, ...] = (10, 100, 1000)
+    n_samples: int = 500
+    n_seeds: int = 1
+    collapse: ImageRecipe = HOT
+
+    def __post_init__(self) -> None:
+        for factor in self.factors:
+            check_range("factors", factor, low=1, integer=True)
+        for last, n in zip((0, *self.n_moves), self.n_moves, strict=False):
+            check_range("n_moves", n, low=last + 1, integer=True)
+        check_range("n_samples", self.n_samples, low=64, integer=True)
+        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+
+
+def long_run_job(
+    recipe: ImageRecipe,
+    factors: tuple[int, ...],
+    n_moves: tuple[int, ...],
+    n_samples: int,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Learn; sample with longer and longer chains; walk on in the law of level 0."""
+    trained = trained_once(recipe, seed, checkpoint)
+    found: dict[str, Any] = {"seconds": trained.seconds, "steps": trained.stopped_at}
+    if trained.message:
+        return Outcome(found)
+    generator = make_generator(seed + 2)
+    energy, distances = trained.energy, []
+    for factor in factors:
+        longer = replace(recipe, n_chain_steps=factor * recipe.n_chain_steps)
+        levels = draw_images(energy, longer, n_samples, generator=generator)
+        distances.append(measure(levels[0], recipe.data)["distance"])
+        if factor == factors[0]:
+            first = levels
+    noise = recipe.noise
+    data = image_set(recipe.data)
+    zeros = torch.zeros(len(data.held_out), dtype=torch.long)
+    noisy = noise.perturb(data.held_out, zeros, generator=generator)[:n_samples]
+    from_samples, pictures = walk(energy, recipe, first[1], n_moves, generator)
+    from_data, _ = walk(energy, recipe, noisy, n_moves, generator)
+    sizes, rates = adapted_steps(energy, recipe, first[1:], generator)
+    return Outcome(
+        found
+        | {
+            "distance": distances[0],
+            "distance of the longest": distances[-1],
+            "after the walk": from_samples[-1],
+        },
+        {
+            "distances": np.array(distances),
+            "walk": np.array([from_samples, from_data]),
+            "pictures": pictures,
+            "step sizes": np.array(sizes),
+            "acceptance": np.array(rates),
+        },
+    )
+
+
+def walk(
+    energy: nn.Module,
+    recipe: ImageRecipe,
+    x: Tensor,
+    n_moves: tuple[int, ...],
+    generator: torch.Generator,
+) -> tuple[list[float], np.ndarray]:
+    """Run Hamiltonian Monte Carlo in the law of level 0, and measure on the way."""
+    law = at_level(energy, 0)
+    start = recipe.noise.noises[0]
+    adapted = adapt_step_size(
+        lambda size: hmc(law, size), x[:64], 0.5 * start, generator=generator
+    )
+    distances, pictures = [], []
+    for made, n in zip((0, 0, *n_moves), (0, *n_moves), strict=False):
+        if n > made:
+            steps = n - made
+            sampler = hmc(law, adapted.step_size)
+            x = run_chain(sampler, x, steps, generator=generator).x_final
+        clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
+        distances.append(measure(clean, recipe.data)["distance"])
+        pictures.append(as_pictures(clean[:12]))
+    return distances, np.stack(pictures)
+
+
+def adapted_steps(
+    energy: nn.Module, recipe: ImageRecipe, levels: Tensor, generator: torch.Generator
+) -> tuple[list[float], list[float]]:
+    """Find the step size of every conditional law whose acceptance is in [0.6, 0.9]."""
+    sizes, rates = [], []
+    for t in range(recipe.n_levels):
+        x, above = levels[t, :64], levels[t + 1, :64]
+        level = torch.full((len(x),), t)
+        law = conditional_energy(energy, recipe.noise, above, level)
+        size = 0.5 * recipe.noise.noises[t]
+        found = adapt_step_size(
+            lambda s, law=law: hmc(law, s),  # type: ignore[misc]
+            x,
+            size,
+            generator=generator,
+        )
+        sizes.append(found.step_size)
+        rates.append(found.acceptance)
+    return sizes, rates
+
+
+class Watched:
+    """A loss that notes, step by step, how far data and samples are apart.
+
+    Rows of ``seen``: the median and the largest, over the batch, of the energies'
+    difference without its sign, and of the distance in units of the level's noise.
+    """
+
+    def __init__(self, loss: RecoveryLikelihood, noises: tuple[float, ...]) -> None:
+        self.loss, self.noises = loss, torch.tensor(noises)
+        self.seen: list[list[float]] = []
+
+    def __call__(
+        self, energy: nn.Module, x: Tensor, *, generator: torch.Generator
+    ) -> Tensor:
+        """Return the loss of a batch of data."""
+        try:
+            return self.loss(energy, x, generator=generator)
+        finally:
+            if self.loss.last is not None:
+                self._note(energy, *self.loss.last)
+
+    @torch.no_grad()
+    def _note(
+        self, energy: nn.Module, data: Tensor, samples: Tensor, level: Tensor
+    ) -> None:
+        gap = (energy(data, level) - energy(samples, level)).abs()
+        moved = (data - samples).flatten(1).norm(dim=1) / self.noises[level]
+        numbers = (gap.median(), gap.max(), moved.median(), moved.max())
+        self.seen.append([float(number) for number in numbers])
+
+
+def watched_collapse(recipe: ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
+    """Learn at a rate that no energy survives, and note what its chains do.
+
+    Returns what `Watched` saw, a row a step, and the words of the alarm.
+    """
+    data = image_set(recipe.data)
+    energy = recipe.energy(tuple(data.images.shape[1:]), seed)
+    loss = recipe.loss(data.images[0].numel())
+    if not isinstance(loss, RecoveryLikelihood):
+        raise InputError(f"objective must be recovery, got {recipe.objective!r}")
+    watched = Watched(loss, recipe.noise.noises)
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return data.images[torch.randint(len(data.images), (n,), generator=generator)]
+
+    config = TrainConfig(
+        recipe.n_steps,
+        recipe.batch_size,
+        recipe.learning_rate,
+        n_warmup=recipe.n_warmup,
+        clip_norm=recipe.clip_norm,
+        precision="float32",
+    )
+    words = ""
+    try:
+        train(energy, watched, sample, config, generator=make_generator(seed + 1))
+    except DivergenceError as error:
+        words = str(error)
+    return np.array(watched.seen, dtype=np.float64), words
+
+
+def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every training."""
+    alike = {
+        "factors": config.factors,
+        "n_moves": config.n_moves,
+        "n_samples": config.n_samples,
+    }
+    return {(name,): {"recipe": recipe} | alike for name, recipe in config.recipes}
+
+
+def nulls(config: LongRunConfig, seed: int) -> Outcome:
+    """Judge held-out data and a Gaussian fitted to the pixels; let one run collapse."""
+    name = config.recipes[0][1].data
+    made = null_images(
+        image_set(name), config.n_samples, generator=make_generator(seed)
+    )
+    judged: dict[str, Any] = {
+        row: measure(made[row], name)["distance"]
+        for row in ("held-out data", "Gaussian fit")
+    }
+    seen, judged["alarm"] = watched_collapse(config.collapse, seed)
+    return Outcome(judged, {"collapse": seen})
+
+
+def draw_long_run(result: Result) -> Figure:
+    """Draw the distance over the length of chains and walks, and a collapse below."""
+    figure, axes = plt.subplots(
+        2, 2, figsize=panel_size(2, 2, aspect=0.75), layout="constrained"
+    )
+    left, right = axes[0]
+    colors = [OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["green"]]
+    factors = np.array(result.config["factors"])
+    moves = np.array([0, *result.config["n_moves"]]) + 1
+    for name, color in zip(result.scalars["table"], colors, strict=False):
+        if f"distances/{name}" not in result.arrays:
+            continue
+        of: dict[str, Any] = {"color": color, "marker": "o"}
+        mean_band(left, factors, result.arrays[f"distances/{name}"], label=name, **of)
+        walks = result.arrays[f"walk/{name}"]
+        mean_band(right, moves, walks[:, 0], label=f"{name}, from samples", **of)
+        of |= {"marker": "s", "linestyle": "--"}
+        mean_band(right, moves, walks[:, 1], label=f"{name}, from held-out data", **of)
+    for ax in (left, right):
+        for row, style in (("held-out data", "-"), ("Gaussian fit", ":")):
+            value = result.scalars[row]
+            ax.axhline(value, color="black", lw=1, ls=style, label=row)
+        ax.set(xscale="log", yscale="log")
+        ax.legend(fontsize=8)
+    left.set(xlabel="steps a level, in units of training's", ylabel="distance")
+    right.set(xlabel="1 + moves in the law of level 0")
+    steps = np.arange(len(result.arrays["collapse"]))
+    for k, (ax, what) in enumerate(
+        zip(axes[1], ("gap of the energies", "distance, in noises"), strict=True)
+    ):
+        median, largest = result.arrays["collapse"][:, 2 * k : 2 * k + 2].T
+        ax.plot(steps, median, color=OKABE_ITO["blue"], label="median of the batch")
+        ax.plot(steps, largest, color=OKABE_ITO["vermillion"], label="largest")
+        ax.set(yscale="log", xlabel="training step", ylabel=what)
+    axes[1, 0].legend(fontsize=8)
+    return figure
+
+
+def check_long_run(result: Result) -> list[Verdict]:
+    """Ask that longer training helps in every seed, and that chains stay on data."""
+    table = result.scalars["table"]
+    name = "ten times as long"
+    if name not in table:
+        return []
+    row = table[name]
+    n_seeds = len(row["steps"])
+    lost = [math.nan] * n_seeds
+    long = np.array(row.get("distance", lost))
+    verdicts = [
+        claim(
+            f"{name}: share of runs that live",
+            float(np.isfinite(long).mean()),
+            "at least",
+            1.0,
+            n_seeds=n_seeds,
+            sanity=True,  # nothing learned, nothing collapsed
+        )
+    ]
+    if "recipe" in table:
+        short = np.array(table["recipe"].get("distance", lost))
+        worst = float(np.max(long / short))
+        verdicts.append(
+            claim(
+                f"{name}: distance over the recipe's, in the worst seed",
+                worst if np.isfinite(worst) else None,
+                "at most",
+                0.8,
+                n_seeds=n_seeds,
+            )
+        )
+    for metric in ("distance of the longest", "after the walk"):
+        ratios = (np.array(row.get(metric, lost)) / long).tolist()
+        mean, stderr = mean_and_stderr(ratios)
+        verdicts.append(
+            claim(
+                f"{name}: {metric}, over the distance of its samples",
+                mean,
+                "at most",
+                1.5,
+                stderr=stderr,
+                n_seeds=n_seeds,
+            )
+        )
+    return verdicts
+
+
+def nothing_learned(result: Result) -> Result:
+    """Return the row had longer training not helped, and chains led to a Gaussian."""
+    table = dict(result.scalars["table"])
+    name = "ten times as long"
+    if name in table:
+        row = dict(table[name])
+        gaussian = [result.scalars["Gaussian fit"]] * len(row["steps"])
+        row["distance of the longest"] = row["after the walk"] = gaussian
+        if "recipe" in table and "distance" in row:
+            table["recipe"] = table["recipe"] | {"distance": row["distance"]}
+        table[name] = row
+    return replace(result, scalars=result.scalars | {"table": table})
+
+
+EXPERIMENT = Experiment(
+    id="drl/long-run",
+    title="Long-run chains",
+    presets={
+        "quick": LongRunConfig(
+            (("recipe", QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
+        ),
+        "full": LongRunConfig(n_seeds=5),
+    },
+    cells=cells,
+    job=long_run_job,
+    arrays={"*": "{name}/{cell}"},
+    stack=True,
+    extras=nulls,
+    figure=draw_long_run,
+    check=check_long_run,
+    null=nothing_learned,
+    parallel=False,
+)

@@ -1,0 +1,114 @@
+"""Two processes that train together do what one does with both their batches."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ebmtut.training import processes
+from ebmtut.training.distributed import average_gradients, own_file, worst_of_all
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+import torch
+
+from ebmtut.checks import DivergenceError
+from ebmtut.energies import FourierEnergy, at_level
+from ebmtut.random import make_generator
+from ebmtut.training import TrainConfig, processes, train
+
+torch.set_num_threads(1)
+folder = Path(sys.argv[1])
+points = torch.randn(20, 8, 2, dtype=torch.float64, generator=make_generator(0))
+
+
+def run(count, rank, fails_at=None):
+    step = 0
+
+    def sample(n, *, generator):
+        nonlocal step
+        step += 1
+        return points[step - 1][rank * n : (rank + 1) * n]
+
+    def loss(energy, x, *, generator):
+        if step - 1 == fails_at and rank == 1:
+            raise DivergenceError("on purpose", step=-1)
+        one = at_level(energy, 0)
+        return one(x).mean() - one(x + 1).mean() + 0.1 * (one(x) ** 2).mean()
+
+    # Other weights in every process: those of the first count.
+    energy = FourierEnergy(2, 1, 8, 2, 4, generator=make_generator(5 + rank)).double()
+    config = TrainConfig(20, 8 // count, precision="float32")
+    generator = make_generator(rank)
+    trained = train(
+        energy,
+        loss,
+        sample,
+        config,
+        generator=generator,
+        checkpoint=folder / f"state-{count}-{fails_at}",
+        checkpoint_every=10,
+        identity={},
+    )
+    return torch.cat([p.flatten() for p in trained.energy.parameters()])
+
+
+with processes() as me:
+    torch.save(run(me.n_processes, me.rank), folder / f"{me.n_processes}-{me.rank}.pt")
+    if me.n_processes == 2:
+        try:
+            run(2, me.rank, fails_at=7)
+        except DivergenceError as error:
+            (folder / f"{me.rank}.txt").write_text(f"{error.step} {error}")
+"""
+
+
+def test_two_processes_are_one_with_both_batches(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, "utf-8")
+    alone = [sys.executable, str(script), str(tmp_path)]
+    both = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run(alone, check=True, timeout=300)
+    command = [sys.executable, *both, str(script), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=300)
+    one, first, second = (
+        torch.load(tmp_path / f"{name}.pt") for name in ("1-0", "2-0", "2-1")
+    )
+    assert torch.equal(first, second)
+    # Means of halves against the mean of all: the order of a sum in float64, through
+    # twenty steps of Adam.
+    assert torch.allclose(one, first, rtol=1e-9, atol=1e-9)
+    files = {p.name for p in tmp_path.glob("state-2-None*")}
+    assert files == {"state-2-None", "state-2-None.1"}
+    # One process fails, and both stop at that step.
+    assert (tmp_path / "1.txt").read_text().endswith("step 7: on purpose")
+    assert (tmp_path / "0.txt").read_text().endswith("step 7: in another process")
+
+
+def test_alone_nothing_is_changed() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.grad = torch.tensor([1.0, 2.0, 3.0])
+    with processes() as me:
+        assert (me.rank, me.n_processes, me.device.type) == (0, 1, "cpu")
+        average_gradients([weight])
+        assert worst_of_all(1, me.device) == 1
+        assert own_file(Path("a.safetensors")) == Path("a.safetensors")
+    assert weight.grad.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("WORLD_SIZE", "1"),
+        ("RANK", "0"),
+        ("LOCAL_RANK", "0"),
+        ("MASTER_ADDR", "localhost"),
+        ("MASTER_PORT", "29511"),
+    ):
+        monkeypatch.setenv(name, value)
+    with processes() as me:
+        assert me.device == torch.device("cuda", 0)
