@@ -84,7 +84,8 @@ def variance_job(
     -------
     outcome
         Of the last fifth of the rollouts, the standard deviation over
-        trajectories, mean over times, of xi_t and of the derivative alone;
+        trajectories, mean over times, of xi_t and of the derivative alone,
+        and their ratio, also before the first step ("ratio at start");
         the mean loss; the same over all steps as arrays.
     """
     path = AnnealingPath(LatticeIsing(config.side, config.sigma, config.bias))
@@ -112,6 +113,9 @@ def variance_job(
             "std with": float(late[:, 0].mean()),
             "std without": float(late[:, 1].mean()),
             "ratio": float(late[:, 1].mean() / late[:, 0].mean()),
+            "ratio at start": float(
+                found.slope_spread[0, 1] / found.slope_spread[0, 0]
+            ),
             "loss": float(found.losses[-len(found.losses) // 5 :].mean()),
             "clipped": found.n_clipped,
         },
@@ -149,6 +153,14 @@ def check_spread(result: Result) -> list[Verdict]:
     return [claim(name, ratio, "at least", 5.0, stderr=stderr, n_seeds=n_seeds)]
 
 
+def untrained(result: Result) -> Result:
+    """Return the ratio of the first rollout, before any step."""
+    table = result.scalars["table"]
+    cell = table["stein"] | {"ratio": table["stein"]["ratio at start"]}
+    same = {**table, "stein": cell}
+    return replace(result, scalars=result.scalars | {"table": same})
+
+
 EXPERIMENT = Experiment(
     id="dnfs/control-variate",
     title="The Stein control variate",
@@ -161,6 +173,7 @@ EXPERIMENT = Experiment(
     job=variance_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,
+    null=untrained,
     figure=draw_spread,
     check=check_spread,
 )

@@ -18,12 +18,13 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
     energy_bins,
+    new_network,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.flows import simulate
+from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
@@ -32,7 +33,8 @@ from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
 __all__ = ["EXPERIMENT", "McmcConfig", "mcmc_job"]
 
-METHODS = ("DNFS", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
+_NAMED = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
+METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class McmcConfig:
     Parameters
     ----------
     methods
-        Some of "DNFS", "Gibbs", "GWG" and "DMALA", 64 steps of each, and
-        "Gibbs sweeps", which updates every site in each of its steps, as the
+        Some of "DNFS", "untrained", "Gibbs", "GWG" and "DMALA", 64 steps of
+        each, and "Gibbs sweeps", which updates every site in each of its steps, as the
         flow may.
     side, sigma
         The lattice.
@@ -109,10 +111,13 @@ def mcmc_job(
             checkpoint=checkpoint,
         )
         scalars = {"train cpu s": scalars["train cpu s"]}
+    elif method == "untrained":
+        network = new_network(method, config.side, config.flow, seed=seed)
+        flow = Flow(path, network)
     began = time.process_time()
     n, n_steps = config.n_samples, config.n_steps
     x = path.sample_start(n, generator=generator)
-    if method == "DNFS":
+    if method in ("DNFS", "untrained"):
         x = simulate(flow, n, n_steps, start=x, generator=generator).x
     elif method == "Gibbs sweeps":
         x = ising_gibbs(energy, x, n_steps, generator=generator)
@@ -163,7 +168,9 @@ def draw_energies(result: Result) -> Figure:
     ax.hist(everything[0], bins, density=True, color="#DDDDDD", label="long Gibbs")
     for method, energies in zip(methods, everything[1:], strict=True):
         sweeps = method == "Gibbs sweeps"
-        color = COLORS["Gibbs" if sweeps else method]
+        color = COLORS[
+            {"Gibbs sweeps": "Gibbs", "untrained": "null"}.get(method, method)
+        ]
         style = "--" if sweeps else "-"
         ax.hist(
             energies,
@@ -200,6 +207,13 @@ def check_energies(result: Result) -> list[Verdict]:
     return verdicts
 
 
+def nothing_learned(result: Result) -> Result:
+    """Return the untrained flow in the place of the trained one."""
+    table = result.scalars["table"]
+    same = {**table, "DNFS": table["untrained"]}
+    return replace(result, scalars=result.scalars | {"table": same})
+
+
 EXPERIMENT = Experiment(
     id="dnfs/ising-mcmc",
     title="Energy histogram against MCMC",
@@ -211,6 +225,7 @@ EXPERIMENT = Experiment(
     job=mcmc_job,
     arrays={"energies": "energies/{cell}"},
     extras=long_chains,
+    null=nothing_learned,
     figure=draw_energies,
     check=check_energies,
 )

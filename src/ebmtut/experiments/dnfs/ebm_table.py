@@ -1,0 +1,46 @@
+"""Row dnfs/ebm-table (Tables 2 and 3): likelihoods of energy and sampler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.dnfs import ebm_training
+from ebmtut.plotting import COLORS, figure_size
+from ebmtut.results import Result
+
+__all__ = ["EXPERIMENT"]
+
+
+def draw_scores(result: Result) -> Figure:
+    """Draw the likelihood below the entropy, of energy, flow, bound and null."""
+    table: dict[str, dict[str, Any]] = result.scalars["table"]["DNFS"]
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    marks = {
+        "KL": ("energy", "o", COLORS["DNFS"]),
+        "flow KL": ("flow, its own law", "s", COLORS["LEAPS"]),
+        "flow bound": ("flow, bound by reversed paths", "^", COLORS["LEAPS"]),
+        "null KL": ("independent bits", "_", COLORS["null"]),
+    }
+    for key, (label, mark, color) in marks.items():
+        for k, cell in enumerate(table.values()):
+            values = np.maximum(cell[key], 1e-4)
+            name = label if k == 0 else None
+            at = [k] * len(values)
+            ax.plot(at, values, mark, ls="none", color=color, label=name)
+    ax.set_xticks(range(len(table)), list(table), rotation=20)
+    ax.set(ylabel="NLL minus entropy [nats]", yscale="log")
+    ax.legend(fontsize=7)
+    return figure
+
+
+EXPERIMENT = replace(
+    ebm_training.EXPERIMENT,
+    id="dnfs/ebm-table",
+    title="Likelihoods of energy and sampler",
+    figure=draw_scores,
+)

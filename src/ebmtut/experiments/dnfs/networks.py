@@ -1,0 +1,216 @@
+"""Row dnfs/networks (Figures 3 and 14): locally equivariant networks compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+from torch import nn
+
+from ebmtut.checks import check_choice, check_range
+from ebmtut.energies import LatticeIsing, lattice_coloring
+from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.flows import (
+    Flow,
+    effective_sample_size,
+    gibbs_kernel,
+    log_partition,
+    simulate,
+    weighted_mean,
+)
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
+
+__all__ = ["EXPERIMENT", "NetworkConfig", "network_job", "network_table"]
+
+#: Optimiser steps that take about as long, in units of those of leTF: measured
+#: at 16 sites and width 32; the table shows the seconds.
+PACE = {"leTF": 1, "leAttn": 9, "leMLP": 10, "leConv": 20, "odd lattice": 20}
+_COLORS = {
+    "leTF": COLORS["DNFS"],
+    "leConv": COLORS["LEAPS"],
+    "leMLP": COLORS["Gibbs"],
+    "leAttn": COLORS["DMALA"],
+    "odd lattice": COLORS["exact"],
+}
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """How networks are compared, all with our rates, rollouts and loss.
+
+    Parameters
+    ----------
+    networks
+        Some of "leMLP", "leAttn", "leConv", "leTF" and "odd lattice", ours.
+    side, sigma
+        The lattice.
+    n_steps
+        Optimiser steps of leTF; the others take `PACE` times as many, which
+        costs about as much time.
+    n_seeds
+        Independent runs.
+    n_samples
+        Samples by which a network is judged, in 64 steps.
+    sizes
+        Width and learning rate.
+    """
+
+    networks: tuple[str, ...] = tuple(PACE)
+    side: int = 4
+    sigma: float = 0.2
+    n_steps: int = 1500
+    n_seeds: int = 2
+    n_samples: int = 2000
+    sizes: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
+
+    def __post_init__(self) -> None:
+        for name in self.networks:
+            check_choice("networks", name, PACE)
+        for name in ("side", "n_steps", "n_seeds", "n_samples"):
+            check_range(name, getattr(self, name), low=1, integer=True)
+
+
+def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every network."""
+    alone = replace(config, networks=(), n_seeds=1)
+    return {(name,): {"network": name, "config": alone} for name in config.networks}
+
+
+def network_job(network: str, config: NetworkConfig, seed: int) -> Outcome:
+    """Train one network and judge it, and the same untrained.
+
+    Returns
+    -------
+    outcome
+        ESS, error of log Z, energies, CPU seconds; the same of the untrained
+        network with "bare" before the name; the losses.
+    """
+    energy = LatticeIsing(config.side, config.sigma)
+    path = AnnealingPath(energy)
+    method = "ours" if network == "odd lattice" else f"ours, {network}"
+    made = new_network(method, config.side, config.sizes, seed=seed)
+    flow = Flow(path, made)
+    exact = torus_log_partition(config.side, config.side, 2 * config.sigma)
+
+    def judged(net: nn.Module, mark: str) -> dict[str, float]:
+        drawn = simulate(
+            Flow(path, net),
+            config.n_samples,
+            64,
+            generator=make_generator(seed + 1_000_000),
+        )
+        w = drawn.log_weights
+        z = log_partition(w, path.log_partition_start)
+        return {
+            f"{mark}ESS": effective_sample_size(w),
+            f"{mark}log Z error": z.estimate - exact,
+            f"{mark}weighted energy": float(weighted_mean(w, energy(drawn.x))),
+        }
+
+    bare = judged(made, "bare ")
+    found = train_flow(
+        flow,
+        FlowConfig(n_time_steps=32),
+        TrainConfig(
+            n_steps=PACE[network] * config.n_steps,
+            learning_rate=config.sizes.learning_rate,
+            clip_norm=1.0,
+            precision="float32",
+        ),
+        generator=make_generator(seed),
+        refine=gibbs_kernel(path, lattice_coloring(config.side)),
+    )
+    scalars = judged(found.flow.network, "") | bare
+    scalars |= {"train cpu s": found.cpu_seconds, "steps": len(found.losses)}
+    scalars["loss"] = float(found.losses[-100:].mean())
+    return Outcome(scalars, {"losses": found.losses})
+
+
+def draw_losses(result: Result) -> Figure:
+    """Draw the losses over the training, by its CPU seconds, and the ESS."""
+    table = result.scalars["table"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
+    for k, (name, cell) in enumerate(table.items()):
+        losses = result.arrays[f"losses/{name}"]
+        block = losses[: len(losses) // 20 * 20].reshape(20, -1).mean(1)
+        seconds = cell["train cpu s"][0] * (np.arange(20) + 0.5) / 20
+        left.plot(seconds, block, color=_COLORS[name], label=name)
+        right.plot([k] * len(cell["ESS"]), cell["ESS"], "o", color=_COLORS[name])
+    left.set(xlabel="CPU seconds", ylabel="loss", yscale="log")
+    left.legend(fontsize=7)
+    right.set_xticks(range(len(table)), list(table), rotation=30)
+    right.set(ylabel="ESS, continuous time", ylim=(0, 1.02))
+    return figure
+
+
+def network_table(result: Result) -> Table:
+    """ESS, error of log Z and the seconds of every network."""
+    columns: dict[str, list[Cell]] = {"network": []}
+    heads = ("ESS", "log Z error", "weighted energy", "loss", "steps", "train cpu s")
+    columns |= {head: [] for head in heads}
+    for name, cell in result.scalars["table"].items():
+        columns["network"].append(name)
+        for head in heads:
+            mean, stderr = mean_and_stderr(cell[head])
+            rounded = float(f"{mean:.3g}")
+            columns[head].append(rounded if stderr is None else (mean, stderr))
+    config = result.config
+    return Table(
+        columns,
+        caption=f"{config['side']} x {config['side']} at sigma = {config['sigma']:g}, "
+        "about equal CPU time; ESS by the weights of continuous time.",
+    )
+
+
+def check_order(result: Result) -> list[Verdict]:
+    """The paper's order: transformer and convolution above the shallow ones."""
+    table = result.scalars["table"]
+    verdicts = []
+    for deep in ("leTF", "leConv"):
+        for flat in ("leAttn", "leMLP"):
+            if deep in table and flat in table:
+                gain = np.mean(table[deep]["ESS"]) - np.mean(table[flat]["ESS"])
+                name = f"ESS of {deep} less that of {flat}"
+                n_seeds = len(table[deep]["ESS"])
+                verdict = claim(name, float(gain), "at least", 0.005, n_seeds=n_seeds)
+                verdicts.append(verdict)
+    return verdicts
+
+
+def no_difference(result: Result) -> Result:
+    """Return the untrained networks, of which each is as good as another."""
+    table = result.scalars["table"]
+    bare = [cell["bare ESS"] for cell in table.values()]
+    same = {name: cell | {"ESS": bare[0]} for name, cell in table.items()}
+    return replace(result, scalars=result.scalars | {"table": same})
+
+
+EXPERIMENT = Experiment(
+    id="dnfs/networks",
+    title="Locally equivariant networks",
+    presets={
+        "quick": NetworkConfig(n_steps=80, n_seeds=1, n_samples=500),
+        "full": NetworkConfig(side=5),
+    },
+    cells=cells,
+    job=network_job,
+    arrays={"*": "{name}/{cell}"},
+    # Seconds are part of the result.
+    parallel=False,
+    null=no_difference,
+    figure=draw_losses,
+    check=check_order,
+)

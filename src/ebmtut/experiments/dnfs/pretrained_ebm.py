@@ -1,0 +1,116 @@
+"""Row dnfs/pretrained-ebm (Figures 4 and 11): samplers of a learned energy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.dnfs import planes
+from ebmtut.experiments.dnfs.planes import PlaneConfig
+from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.plotting import panel_size
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+
+__all__ = ["EXPERIMENT", "draw_samplers", "nothing_learned", "sampler_table"]
+
+#: What we ask of our recipe: the mass that its law has in the wrong place.
+MISPLACED = 0.05
+
+
+def draw_samplers(result: Result) -> Figure:
+    """Draw the exact law of each sampler's states beside the energy's."""
+    columns = ["exact", *result.scalars["table"]]
+    names = [(d, c) for d in result.scalars["energy from data"] for c in columns]
+    n_rows = -(-len(names) // 4)
+    figure, axes = plt.subplots(
+        n_rows, 4, figsize=panel_size(n_rows, 4, title=0.15), squeeze=False
+    )
+    for ax in axes.flat:
+        ax.axis("off")
+    for (density, name), ax in zip(names, axes.flat, strict=False):
+        exact = result.arrays[f"exact/{density}"]
+        law = exact if name == "exact" else result.arrays[f"law/{name}/{density}"]
+        ax.imshow(law, origin="lower", vmin=0, vmax=float(exact.max()))
+        ax.set_title(name if name != "exact" else f"{density}, exact", fontsize=8)
+    return figure
+
+
+def sampler_table(result: Result, density: str) -> Table:
+    """Set the exact distance of each sampler's law beside its ESS and log Z."""
+    columns: dict[str, list[Cell]] = {"sampler": []}
+    heads = ("TV", "ESS", "log Z error", "train cpu s")
+    columns |= {head: [] for head in heads}
+    kinds = []
+    for method, row in result.scalars["table"].items():
+        columns["sampler"].append(method)
+        kinds.append("null" if method == "untrained" else "")
+        for head in heads:
+            values = row[density].get(head)
+            if values is None:
+                columns[head].append(None)
+                continue
+            mean, stderr = mean_and_stderr(values)
+            rounded = float(f"{mean:.3g}")
+            columns[head].append(rounded if stderr is None else (mean, stderr))
+    columns["sampler"].append("exact")
+    for head, value in zip(heads, (0.0, 1.0, 0.0, None), strict=True):
+        columns[head].append(value)
+    return Table(
+        columns,
+        caption=f"{density}: share of the mass in the wrong place (TV), summed "
+        "over all states; ESS by 64 steps, weights of continuous time.",
+        kinds=[*kinds, "exact"],
+    )
+
+
+def check_samplers(result: Result) -> list[Verdict]:
+    """Our recipe's law is the energy's."""
+    verdicts = []
+    for density, cell in result.scalars["table"]["DNFS"].items():
+        mean, stderr = mean_and_stderr(cell["TV"])
+        of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(cell["TV"])}
+        name = f"{density}: mass that DNFS has in the wrong place"
+        verdicts.append(claim(name, mean, "at most", MISPLACED, **of))
+        worst = float(np.max(np.abs(cell["log Z error"])))
+        name = f"{density}: largest |error of log Z| of DNFS"
+        verdicts.append(claim(name, worst, "at most", 0.01, n_seeds=of["n_seeds"]))
+    return verdicts
+
+
+def nothing_learned(result: Result) -> Result:
+    """Return the untrained flow in the place of every flow."""
+    table = result.scalars["table"]
+    same = dict.fromkeys(table, table["untrained"])
+    return replace(result, scalars=result.scalars | {"table": same})
+
+
+EXPERIMENT = Experiment(
+    id="dnfs/pretrained-ebm",
+    title="Samplers of a learned energy",
+    presets={
+        "quick": PlaneConfig(
+            densities=("8gaussians",),
+            methods=tuple(m for m in planes.METHODS if m != "paper"),
+        ),
+        "full": PlaneConfig(
+            densities=("8gaussians", "checkerboard", "2spirals"),
+            methods=planes.METHODS,
+            n_bits=5,
+            n_seeds=2,
+            n_steps=3000,
+        ),
+    },
+    cells=planes.cells,
+    job=planes.plane_job,
+    arrays={"*": "{name}/{cell}"},
+    extras=planes.exact_laws,
+    null=nothing_learned,
+    figure=draw_samplers,
+    check=check_samplers,
+)
