@@ -24,7 +24,7 @@ function drawLattices(canvas, states, side) {
   });
 }
 
-// Energies over time, up to now; the exact mean in black, that of the chains in red.
+// Energies over time, up to now; the exact mean in black, that of the chains in orange.
 function drawEnergies(canvas, energies, exact, now) {
   const context = blank(canvas);
   const nSteps = exact.length - 1;
@@ -100,7 +100,7 @@ function render({ model: state, el }) {
   button("other noise", () => change({ seed: state.get("seed") + 1 }));
   const stop = player("play", "step", 0, nSteps, 60);
   const lattices = panel("sixteen samples at time t");
-  const energies = panel("their energies, mean red; exact mean black");
+  const energies = panel("their energies over time, mean orange; exact mean black");
   const line = note();
 
   let made = "";

@@ -241,20 +241,20 @@ def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def draw_laws(result: Result) -> Figure:
-    """Draw data, energy and flow, a column a density."""
+    """Draw data, energy and flow, a row a density."""
     densities = list(result.scalars["table"]["DNFS"])
-    rows = ("data", "energy", "flow")
+    names = ("data", "energy", "flow")
+    n_rows = len(densities)
     figure, axes = plt.subplots(
-        3, len(densities), figsize=panel_size(3, len(densities)), squeeze=False
+        n_rows, 3, figsize=panel_size(n_rows, 3, title=0.1), squeeze=False
     )
-    for name, line in zip(rows, axes, strict=True):
-        line[0].set_ylabel(name)
-        for density, ax in zip(densities, line, strict=True):
-            picture = result.arrays[f"{name}/DNFS/{density}"]
-            ax.imshow(picture, origin="lower", cmap="viridis", interpolation="none")
+    for density, line in zip(densities, axes, strict=True):
+        line[0].set_ylabel(density)
+        for name, ax in zip(names, line, strict=True):
+            ax.imshow(result.arrays[f"{name}/DNFS/{density}"], origin="lower")
             ax.set(xticks=[], yticks=[])
-            if name == "data":
-                ax.set_title(density)
+            if density == densities[0]:
+                ax.set_title(name)
     return figure
 
 

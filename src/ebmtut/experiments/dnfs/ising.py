@@ -99,8 +99,6 @@ def check_ising(result: Result) -> list[Verdict]:
         null = abs(bare["log Z error"])
         verdicts.append(claim(name, max(errors), "at most", error, null=null, **of))
         for kind, words in (("", ""), (" path", ", simulated exactly")):
-            if f"weighted energy{kind}" not in cell:
-                continue
             mean, stderr = mean_and_stderr(cell[f"weighted energy{kind}"])
             name = f"ours, {column}: relative error of the weighted mean energy{words}"
             off = abs(mean - exact) / abs(exact)
@@ -110,7 +108,7 @@ def check_ising(result: Result) -> list[Verdict]:
             verdicts.append(verdict)
         nulls = [
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
-            for m in ("untrained", "AIS")
+            for m in ("untrained", "AIS", "SMC")
             if m in table
         ]
         name = f"{column}: best ESS of a null of as many evaluations"

@@ -145,8 +145,10 @@ def draw_losses(result: Result) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
     for k, (name, cell) in enumerate(table.items()):
         losses = result.arrays[f"losses/{name}"]
-        block = losses[: len(losses) // 20 * 20].reshape(20, -1).mean(1)
-        seconds = cell["train cpu s"][0] * (np.arange(20) + 0.5) / 20
+        blocks = np.array_split(losses, min(20, len(losses)))
+        at = (np.arange(len(blocks)) + 0.5) / len(blocks)
+        seconds = cell["train cpu s"][0] * at
+        block = [part.mean() for part in blocks]
         left.plot(seconds, block, color=_COLORS[name], label=name)
         right.plot([k] * len(cell["ESS"]), cell["ESS"], "o", color=_COLORS[name])
     left.set(xlabel="CPU seconds", ylabel="loss", yscale="log")

@@ -21,7 +21,7 @@ _PLACES = ((0, 1), (1, 1), (0, 0), (1, 0))
 
 
 def pair_generator(strength: float, t: float) -> np.ndarray:
-    """Return the exact one-way generator of two spins, rows entered, columns left.
+    """Return the exact one-way generator of two spins, rows are ends, columns starts.
 
     Parameters
     ----------
@@ -70,7 +70,14 @@ def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
             )
     for place, mass, name in zip(_PLACES, p, _NAMES, strict=True):
         left.scatter(*place, s=2500 * mass, color="#DDDDDD", zorder=3)
-        left.text(*place, f"{name}\n{mass:.3f}", ha="center", va="center", zorder=4)
+        left.text(
+            *place,
+            f"{name}\n{mass:.3f}",
+            ha="center",
+            va="center",
+            zorder=4,
+            fontsize=7,
+        )
     left.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.5), title=f"t = {t:.1f}")
     left.axis("off")
     limit = 2 * strength
@@ -80,7 +87,7 @@ def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
         right.text(column, row, text, ha="center", va="center", fontsize=8)
     right.set_xticks(range(4), _NAMES)
     right.set_yticks(range(4), _NAMES)
-    right.set(xlabel="left", ylabel="entered")
+    right.set(xlabel="from", ylabel="to")
     right.xaxis.set_label_position("top")
     return figure
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import planes
@@ -77,9 +76,6 @@ def check_samplers(result: Result) -> list[Verdict]:
         of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(cell["TV"])}
         name = f"{density}: mass that DNFS has in the wrong place"
         verdicts.append(claim(name, mean, "at most", MISPLACED, **of))
-        worst = float(np.max(np.abs(cell["log Z error"])))
-        name = f"{density}: largest |error of log Z| of DNFS"
-        verdicts.append(claim(name, worst, "at most", 0.01, n_seeds=of["n_seeds"]))
     return verdicts
 
 

@@ -1,0 +1,135 @@
+"""Small planes: tables of energies, laws, and claims that an idle flow fails."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ebmtut.data import DENSITIES, density_extent, sample_density
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs import ebm_training, planes, pretrained_ebm
+from ebmtut.experiments.dnfs.lattice_tables import payback
+from ebmtut.experiments.verdicts import null_keeps
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+TINY = {"n_bits": 3, "n_energy_steps": 5, "n_steps": 5, "n_time_steps": 4}
+ROWS = ("pretrained-ebm", "taylor-ratio", "leaps-networks", "trajectory")
+
+
+def test_a_table_has_the_ratios_of_any_energy():
+    table = torch.randn(16, generator=make_generator(0))
+    energy = planes.TableEnergy(table, 6)
+    x = enumerate_states(6).float()
+    want = neighbor_log_ratios(lambda y: energy(y), x)
+    assert torch.equal(energy.flip_log_ratios(x), want)
+    assert not want[:, 4:].any()
+
+
+def test_cells_that_touch_differ_in_one_bit():
+    """A picture of the states' numbers: neighbours are one flip apart."""
+    numbers = planes.plane_picture(torch.arange(256.0)).long()
+    for axis in (0, 1):
+        step = numbers.narrow(axis, 1, 15) ^ numbers.narrow(axis, 0, 15)
+        assert bool(((step & (step - 1)) == 0).all())
+        assert bool((step > 0).all())
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+def test_the_law_of_the_data_keeps_its_place(density):
+    """Its mean and spread are those of draws, within half a cell and their noise."""
+    law = planes.plane_law(density, 5)
+    assert float(law.sum()) == pytest.approx(1, abs=1e-12)
+    picture = planes.plane_picture(law)
+    extent, n = density_extent(density), 20_000
+    at = extent * ((torch.arange(32).double() + 0.5) / 16 - 1)
+    x = sample_density(density, n, generator=make_generator(0)).double()
+    for coordinate in (0, 1):
+        marginal = picture.sum(coordinate)
+        draws = x[:, coordinate]
+        noise = 5 * float(draws.std()) / n**0.5
+        mean = float(marginal @ at)
+        assert abs(mean - float(draws.mean())) < extent / 32 + noise
+        largest = 5 * float(draws.square().std()) / n**0.5
+        # (v + h)^2 - v^2 with |h| of at most half a cell.
+        bound = extent / 32 * (2 * float(draws.abs().mean()) + extent / 32)
+        assert abs(float(marginal @ at.square() - draws.square().mean())) < (
+            bound + largest
+        )
+
+
+def test_scores_of_laws():
+    data = planes.plane_law("moons", 2)
+    same = ebm_training.judged(data, data)
+    assert max(map(abs, same.values())) < 1e-12
+    null = ebm_training.independent_bits(data)
+    x = enumerate_states(4).double()
+    assert torch.allclose(null @ x, data @ x)
+    assert float(null.sum()) == pytest.approx(1)
+    # What independent bits lack is the total correlation, never negative.
+    assert ebm_training.judged(null, data)["KL"] > 0
+
+
+@pytest.fixture(scope="module")
+def samplers():
+    """All samplers of a tiny plane: the rows read them from one result."""
+    return get_experiment("dnfs/pretrained-ebm").run(
+        "quick", **TINY, methods=planes.METHODS
+    )
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_judges_itself_beside_its_null(row, samplers):
+    experiment = get_experiment(f"dnfs/{row}")
+    verdicts = experiment.verdicts(samplers)
+    assert verdicts
+    assert all(verdict.null is not None for verdict in verdicts)
+    experiment.figure(samplers)
+    table = samplers.scalars["table"]
+    assert set(experiment.presets["quick"].methods) <= set(table)
+
+
+def test_what_learned_nothing_keeps_no_claim(samplers):
+    """At the least: the rows' nulls are the untrained flow, or no difference."""
+    taylor = get_experiment("dnfs/taylor-ratio")
+    assert not any(null_keeps(v) for v in taylor.verdicts(samplers))
+    bare = pretrained_ebm.nothing_learned(samplers).scalars["table"]
+    assert bare["DNFS"] == samplers.scalars["table"]["untrained"]
+
+
+def test_joint_training_runs_and_is_judged_beside_independent_bits():
+    experiment = get_experiment("dnfs/ebm-table")
+    sizes = {"n_bits": 2, "n_steps": 4, "n_last": 4, "n_time_steps": 4}
+    result = experiment.run("quick", **sizes, densities=("moons",))
+    verdicts = experiment.verdicts(result)
+    assert len(verdicts) == 2
+    cell = result.scalars["table"]["DNFS"]["moons"]
+    assert [v.null for v in verdicts] == [cell["null KL"][0]] * 2
+    # The bound on the likelihood lies above the flow's own distance, up to the
+    # noise of 200 draws of it.
+    assert cell["flow bound"][0] > cell["flow KL"][0] - 0.5
+    experiment.figure(result)
+    ebm_training.EXPERIMENT.figure(result)
+    assert "independent" in repr(ebm_training.score_table(result))
+
+
+def test_networks_are_compared_and_the_untrained_are_no_claim():
+    experiment = get_experiment("dnfs/networks")
+    result = experiment.run("quick", side=3, n_steps=1, n_samples=20)
+    assert list(result.scalars["table"]) == list(experiment.presets["quick"].networks)
+    assert not any(null_keeps(v) for v in experiment.verdicts(result))
+    experiment.figure(result)
+
+
+def test_training_is_paid_back_or_never():
+    assert payback(1.0, 100.0, 3.0) == 50
+    assert payback(3.0, 100.0, 3.0) == float("inf")
+
+
+def test_a_config_names_what_is_wrong():
+    base = planes.PlaneConfig()
+    with pytest.raises(ValueError, match="methods"):
+        replace(base, methods=("Gibbs",))
+    with pytest.raises(ValueError, match="n_bits"):
+        replace(base, n_bits=7)
