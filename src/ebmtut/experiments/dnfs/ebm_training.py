@@ -129,7 +129,7 @@ class _Sampler:
                 self.flow, self.states[k][:, rows], k / self.n_time_steps
             )
             self.adam.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             self.adam.step()
             self.n_taken += 1
 

@@ -332,15 +332,15 @@ def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
     laws = flow_laws(flow, N_TIMES).unflatten(1, (len(table), -1)).sum(2)
     times = torch.linspace(0, 1, N_TIMES + 1, dtype=torch.float64)[:, None]
     wanted = (-times * table.double()).softmax(1)
-    found = {"law": laws[-1], "path": laws[:: N_TIMES // 4]}
+    kept = {"law": laws[-1], "path": laws[:: N_TIMES // 4]}
     scalars["TV"] = float(distance(laws[-1], target))
     if method in ("DNFS", "untrained"):
         # The same way back: from the energy's law to coins, by the reversed rates.
         back = flow_laws(flow, N_TIMES, start=target, reverse=True).flip(0)
-        found |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
+        kept |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
         scalars["worst TV"] = float(distance(laws, wanted).max())
         scalars["worst TV back"] = float(distance(back, wanted).max())
-    return Outcome(scalars, {name: _pictures(law) for name, law in found.items()})
+    return Outcome(scalars, {name: _pictures(law) for name, law in kept.items()})
 
 
 def _pictures(laws: Tensor) -> np.ndarray:
@@ -370,7 +370,7 @@ def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> 
         ways = forward_trajectories(policy, 128, generator=generator, explore=0.05)
         loss = trajectory_balance_loss(policy, energy, ways)
         adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         adam.step()
         rate.step()
     law = terminal_law(policy).double().exp()
