@@ -206,8 +206,9 @@ def test_rows_run_draw_and_judge(id, tmp_path):
     experiment.figure(result)
     # 3 steps, 5 chains, 4 sweeps of all units.
     units = result.arrays["data"].shape[1] + 5
-    row = next(x for x in rbm_table(result).splitlines() if x.startswith("PMP"))
-    assert float(row.split()[4]) == pytest.approx(3 * 5 * 4 * units / 1e9, rel=0.01)
+    row = next(x for x in rbm_table(result).rows if x[0] == "PMP")
+    updates = float(row[4].replace("\N{MINUS SIGN}", "-"))
+    assert updates == pytest.approx(3 * 5 * 4 * units / 1e9, rel=0.01)
     verdicts = experiment.check(result)
     assert verdicts and all(v.ours is not None for v in verdicts)
     assert bool(result.scalars["reduced"]) == bool(lp)

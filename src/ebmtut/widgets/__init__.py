@@ -41,6 +41,7 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.transport_picture import transport_picture
+from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
     "SMALL_GRAPHS",
@@ -57,6 +58,7 @@ __all__ = [
     "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
+    "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
     "draw_laws",
@@ -72,4 +74,5 @@ __all__ = [
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",
+    "two_starts_explorer",
 ]

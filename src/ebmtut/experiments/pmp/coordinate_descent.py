@@ -7,12 +7,15 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.pmp.leads import lead
 from ebmtut.experiments.pmp.rbm_digits import (
     PAPER,
     QUICK,
     RBMConfig,
     rbm_row,
     score,
+    scores,
+    sees_pairs,
     sheet,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -58,17 +61,21 @@ def check_descent(result: Result) -> list[Verdict]:
         ("log_mmd2", "log MMD^2"),
         ("sharp", "log MMD^2, sharp kernel"),
     ):
-        own = score(result, "PMP", measure, first, "PMP")
+        own = scores(result, "PMP", measure, "PMP")
         best = min(
-            score(result, "coordinate descent", measure, k, sampler)
-            for sampler in config["samplers"]
-            for k in config["sweeps"]
+            (
+                scores(result, "coordinate descent", measure, sampler)[k]
+                for sampler in config["samplers"]
+                for k in config["sweeps"]
+            ),
+            key=sum,
         )
+        ahead, stderr = lead({first: best}, {first: own[first]}, first)
+        # Of one seed: what a sample of PMP scatters by, twice.
+        stderr = stderr or lead(own, own, first)[1]
         name = f"{label}: best of descent minus PMP"
-        verdicts.append(claim(name, best - own, "at least", 0.0))
-    null = result.scalars["null"]["sharp"]
-    name = "log MMD^2, sharp kernel: PMP minus independent pixels"
-    return [*verdicts, claim(name, own - null, "at most", 0.0)]
+        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
+    return [*verdicts, sees_pairs(result, first, "PMP")]
 
 
 _METHODS = ("PMP", "coordinate descent")

@@ -31,7 +31,8 @@ from ebmtut.experiments.pmp.chains import (
     start_samples,
     sweep_samples,
 )
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
     PersistentState,
@@ -43,6 +44,7 @@ from ebmtut.metrics import mmd
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 
@@ -338,44 +340,59 @@ def check_persistent(result: Result) -> list[Verdict]:
     fresh noise. Frozen noise is learned by heart: with many sweeps it is worse.
     """
     verdicts = []
-    for size in result.scalars["table"]:
-        pmp = mean_curve(result, size, "PMP")
-        few, many = min(pmp), max(pmp)
-        kept = mean_curve(result, size, "rho=0.99")[few]
-        frozen = mean_curve(result, size, "rho=1")[many]
-        verdicts.append(
-            claim(
-                f"{size} spins, {few} sweep(s) a step: error with fresh noise "
-                "over that at rho = 0.99",
-                pmp[few] / kept,
-                "at least",
-                1.0,
-                n_seeds=result.config["n_seeds"],
-            )
-        )
-        verdicts.append(
-            claim(
-                f"{size} spins, {many} sweeps a step: error with frozen noise "
-                "over that with fresh noise",
-                frozen / pmp[many],
-                "at least",
-                1.0,
-                n_seeds=result.config["n_seeds"],
-            )
-        )
+    for size, ways in result.scalars["table"].items():
+        counts = [int(k) for k in ways["PMP"]]
+        few, many = min(counts), max(counts)
+        for k, above, below, name in (
+            (few, "PMP", "rho=0.99", "with fresh noise over that at rho = 0.99"),
+            (many, "rho=1", "PMP", "with frozen noise over that with fresh noise"),
+        ):
+            pair = (ways[way][str(k)]["error"] for way in (above, below))
+            logs = [math.log(a / b) for a, b in zip(*pair, strict=True)]
+            mean, stderr = mean_and_stderr(logs)
+            sweeps = "1 sweep" if k == 1 else f"{k} sweeps"
+            label = f"{size} spins, {sweeps} a step: log of the error {name}"
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(logs)}
+            verdicts.append(claim(label, mean, "at least", 0.0, **of))
     return verdicts
 
 
-def persistent_table(result: Result) -> str:
+def independent_bits(result: Result) -> Result:
+    """Return the error of independent bits for every way of learning."""
+    table = {
+        size: {
+            way: {k: cell | {"error": cell["null error"]} for k, cell in row.items()}
+            for way, row in ways.items()
+        }
+        for size, ways in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def persistent_table(result: Result) -> Table:
     """Tabulate the errors by what walks, a column for each number of sweeps."""
-    lines = []
-    for size, ways in result.scalars["table"].items():
-        sweeps = mean_curve(result, size, "PMP")
-        lines.append(f"{size} spins" + "".join(f"{k:>8}" for k in sweeps) + " sweeps")
-        for way in ways:
-            errors = mean_curve(result, size, way).values()
-            lines.append(f"{way:8}" + "".join(f"{error:8.3f}" for error in errors))
-    return "\n".join(lines)
+    table = result.scalars["table"]
+    rows = [(size, way) for size, ways in table.items() for way in ways]
+    many = len(table) > 1
+    names = [f"{size} spins, {way}" if many else way for size, way in rows]
+    columns: dict[str, list[Any]] = {
+        "noise": [name.replace("rho=", "kept, ρ = ") for name in names]
+        + ["independent bits", "data"]
+    }
+    for k in result.config["sweeps"]:
+        cells = [table[size][way][str(k)] for size, way in rows]
+        found = [mean_and_stderr(cell["error"]) for cell in cells]
+        columns[f"{k} sweep{'s' * (k > 1)} a step"] = [
+            value if error is None else (value, error) for value, error in found
+        ] + [float(np.mean(cells[0][f"{name} error"])) for name in ("null", "data")]
+    n_seeds = result.config["n_seeds"]
+    return Table(
+        columns,
+        caption="Root mean square error of the second moments, of fresh samples by PMP"
+        + (f"; {n_seeds} seeds." if n_seeds > 1 else "; one seed."),
+        kinds=[""] * len(rows) + ["null", "exact"],
+        digits=2,
+    )
 
 
 EXPERIMENT = Experiment(
@@ -392,6 +409,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=persistent_job,
+    null=independent_bits,
     figure=draw_persistent,
     check=check_persistent,
     parallel=False,  # chains are spread over threads

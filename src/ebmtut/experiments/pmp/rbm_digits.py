@@ -21,7 +21,8 @@ from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.chains import Work, work
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.pmp.leads import lead, with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import (
     check_rbm_method,
     draw_rbm,
@@ -37,6 +38,7 @@ from ebmtut.metrics import (
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 
 __all__ = [
     "PAPER",
@@ -45,6 +47,7 @@ __all__ = [
     "Reference",
     "distances",
     "distances_of_data",
+    "independent_pixels",
     "judged_at",
     "pmp_is_lowest",
     "rbm_data",
@@ -53,6 +56,8 @@ __all__ = [
     "rbm_table",
     "reference",
     "score",
+    "scores",
+    "sees_pairs",
     "sheet",
 ]
 
@@ -346,16 +351,6 @@ def _lp_seconds(seed: int) -> dict[str, float]:
     return seconds
 
 
-#: A row of RBMs: what differs is which, and how they are shown and judged.
-rbm_row = partial(
-    Experiment,
-    cells=cells,
-    job=rbm_job,
-    n_seeds=n_seeds,
-    gather=gather,
-    extras=references,
-)
-
 PAPER = RBMConfig(
     n_hidden=500,
     n_steps=120_000,
@@ -382,33 +377,56 @@ def score(
     return float(np.mean(row.get(f"{sampler}/{measure}@{k}", [np.nan])))
 
 
+def scores(
+    result: Result, method: str, measure: str, sampler: str = "own"
+) -> dict[int, list[float]]:
+    """Scores by number of sweeps, one a seed; NaN if learning diverged."""
+    row = result.scalars["table"][method]
+    lost = [float("nan")] * len(row["seconds"])
+    return {
+        k: row.get(f"{sampler}/{measure}@{k}", lost) for k in result.config["sweeps"]
+    }
+
+
 def judged_at(result: Result) -> int:
     """Sweeps at which methods are compared: those of learning."""
     return int(result.config["n_sweeps"])
 
 
-def rbm_table(result: Result) -> str:
+def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning, and what learning computed."""
     k = judged_at(result)
-    title = f"at {k} sweeps"
-    width = 1 + max(len(name) for name in (title, *result.scalars["table"]))
-    lines = [
-        f"{title:{width}}log MMD2   sharp nearest updates energies messages CPU",
-        f"{'':{width + 24}}{'of learning, in 1e9':>25}",
-    ]
-    for method, row in result.scalars["table"].items():
-        done = _work_of_learning(result, method)
-        scores = (score(result, method, name, k) for name in _MEASURES)
-        lines.append(
-            f"{method:{width}}"
-            + "".join(f"{value:8.3f}" for value in scores)
-            + f" {done.updates / 1e9:7.3g} {done.evaluations / 1e9:8.3g}"
-            + f" {done.messages / 1e9:8.3g} {np.mean(row['seconds']):.1f} s"
-        )
-    for name, key in (("independent", "null"), ("fresh data", "data")):
-        cells = "".join(f"{result.scalars[key][m]:8.3f}" for m in _MEASURES)
-        lines.append(f"{name:{width}}{cells}")
-    return "\n".join(lines)
+    table = result.scalars["table"]
+    columns: dict[str, list[Any]] = {
+        "learned with": [*table, "independent pixels", "fresh data (expected)"]
+    }
+    for measure, head in zip(_MEASURES, ("log MMD²", "sharp", "nearest"), strict=True):
+        values = [
+            mean_and_stderr(scores(result, method, measure)[k]) for method in table
+        ]
+        columns[head] = [v if e is None else (v, e) for v, e in values]
+        columns[head] += [result.scalars[name][measure] for name in ("null", "data")]
+    done = [_work_of_learning(result, method) for method in table]
+    for name, head in (
+        ("updates", "updates [1e9]"),
+        ("evaluations", "energies [1e9]"),
+        ("messages", "messages [1e9]"),
+    ):
+        columns[head] = [getattr(work, name) / 1e9 for work in done] + [None, None]
+    seconds = [float(np.mean(row["seconds"])) for row in table.values()]
+    columns["CPU time [s]"] = [*seconds, None, None]
+    return Table(
+        columns,
+        caption=f"Samples after {k} sweeps: log MMD² with the paper's kernel, with a "
+        "sharper one, and the part of pixels that differ from the nearest datum; then "
+        "what learning computed. "
+        + (
+            "Errors over seeds."
+            if result.config["n_seeds"] > 1
+            else "One seed, so no errors."
+        ),
+        kinds=[""] * len(table) + ["null", "exact"],
+    )
 
 
 def _work_of_learning(result: Result, method: str) -> Work:
@@ -426,17 +444,39 @@ def _work_of_learning(result: Result, method: str) -> Work:
 def pmp_is_lowest(result: Result) -> list[Verdict]:
     """Set every method beside PMP at the sweeps of learning."""
     k = judged_at(result)
-    ours = score(result, "PMP", "log_mmd2", k)
-    return [
-        claim(
-            f"log MMD^2 of {method} minus that of PMP at {k} sweeps",
-            score(result, method, "log_mmd2", k) - ours,
-            "at least",
-            0.0,
-        )
-        for method in result.scalars["table"]
-        if method != "PMP"
-    ]
+    ours = scores(result, "PMP", "log_mmd2")
+    verdicts = []
+    for method in (m for m in result.scalars["table"] if m != "PMP"):
+        ahead, stderr = lead(scores(result, method, "log_mmd2"), ours, k)
+        name = f"log MMD^2 of {method} minus that of PMP at {k} sweeps"
+        n = len(ours[k])
+        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n))
+    return verdicts
+
+
+def sees_pairs(result: Result, k: int, sampler: str = "own") -> Verdict:
+    """Set PMP beside independent pixels, by the kernel that sees more than means."""
+    own = scores(result, "PMP", "sharp", sampler)
+    null = result.scalars["null"]["sharp"]
+    of_null = {j: [null] * len(seeds) for j, seeds in own.items()}
+    behind, stderr = lead(own, of_null, k)
+    name = "log MMD^2, sharp kernel: PMP minus independent pixels"
+    return claim(name, behind, "at most", 0.0, stderr=stderr, n_seeds=len(own[k]))
+
+
+def independent_pixels(result: Result) -> Result:
+    """Return the scores of independent pixels for every method: nothing learned."""
+    null = result.scalars["null"]
+
+    def learned_nothing(name: str, seeds: list[float]) -> list[float]:
+        measure = name.split("/")[-1].split("@")[0]
+        return [null[measure]] * len(seeds) if measure in null else list(seeds)
+
+    table = {
+        method: {name: learned_nothing(name, seeds) for name, seeds in row.items()}
+        for method, row in result.scalars["table"].items()
+    }
+    return with_table(result, table)
 
 
 def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None:
@@ -447,3 +487,15 @@ def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None
         return
     side = round(pictures.shape[1] ** 0.5)
     image_grid(ax, pictures[:n].reshape(-1, side, side), n_columns)
+
+
+#: A row of RBMs: what differs is which, and how they are shown and judged.
+rbm_row = partial(
+    Experiment,
+    cells=cells,
+    job=rbm_job,
+    n_seeds=n_seeds,
+    gather=gather,
+    extras=references,
+    null=independent_pixels,
+)

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 from ebmtut.results import default_root
+from ebmtut.results.tables import Table
 
 __all__ = ["speeds_table"]
 
 
-def speeds_table(folder: Path | None = None) -> str:
+def speeds_table(folder: Path | None = None) -> Table | None:
     """Tabulate seconds beside plain torch, a peer, and a bound.
 
     Parameters
@@ -21,24 +22,29 @@ def speeds_table(folder: Path | None = None) -> str:
 
     Returns
     -------
-    text
-        A line a model; torch's time is scaled to as many chains as ours. What
-        to call if there is no such file.
+    table
+        A row a model; torch's time is scaled to as many chains as ours. None, after
+        a line that says what to call, if there is no such file.
     """
     folder = folder or default_root().parent / "benchmarks" / "results"
     file = folder / "message_passing.json"
     if not file.is_file():
-        return "not stored here: benchmarks/bench_message_passing.py makes it"
-    lines = []
-    for row in json.loads(file.read_text())["rows"]:
-        torch_seconds = row["torch"] / row["torch chains"] * row["chains"]
-        line = (
-            f"{row['model']:14} {row['chains']} samples, {row['sweeps']:3} sweeps: "
-            f"{row['numba']:.3f} s, plain torch {torch_seconds:.1f} s"
-        )
-        if "over PGMax" in row:
-            line += f", PGMax {row['PGMax']:.3f} s"
-        if "arithmetic" in row:
-            line += f", the bound {row['arithmetic']:.3f} s"
-        lines.append(line)
-    return "\n".join(lines)
+        print("not stored here: benchmarks/bench_message_passing.py makes it")
+        return None
+    rows = json.loads(file.read_text())["rows"]
+    return Table(
+        {
+            "model": [row["model"] for row in rows],
+            "samples": [row["chains"] for row in rows],
+            "sweeps": [row["sweeps"] for row in rows],
+            "ours [s]": [row["numba"] for row in rows],
+            "plain torch [s]": [
+                row["torch"] / row["torch chains"] * row["chains"] for row in rows
+            ],
+            "PGMax [s]": [
+                row["PGMax"] if "over PGMax" in row else None for row in rows
+            ],
+            "the bound [s]": [row.get("arithmetic") for row in rows],
+        },
+        caption="Seconds on one core.",
+    )

@@ -32,12 +32,14 @@ from ebmtut.experiments.pmp.chains import (
     update_samples,
     work,
 )
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import ising_gibbs
 
 __all__ = [
@@ -306,36 +308,108 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
 def check_structured(result: Result) -> list[Verdict]:
     """PMP is ahead of chains that make as few sweeps, or take as long.
 
-    "Ahead" is meant over the whole axis: the mean difference over its points.
+    "Ahead" is meant over the points of an axis, of which each is a run of its own:
+    their mean difference, and its standard error.
     """
     verdicts = []
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
-            ours = _mean_over_axis(rows["PMP"])
             for method in (m for m in rows if not m.startswith("PMP")):
-                ahead = _mean_over_axis(rows[method]) - ours
+                ahead = [
+                    float(np.mean(cell["log_mmd2"]) - np.mean(ours["log_mmd2"]))
+                    for amount, cell in rows[method].items()
+                    if (ours := rows["PMP"].get(amount))
+                ]
+                mean, stderr = mean_and_stderr(ahead)
                 name = f"{graph}, {mode}: mean log MMD^2 of {method} minus PMP's"
-                verdicts.append(claim(name, ahead, "at least", 0.0))
+                of = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
+                verdicts.append(claim(name, mean, "at least", 0.0, **of))
     return verdicts
 
 
-def structured_table(result: Result) -> str:
+def independent_bits(result: Result) -> Result:
+    """Return the score of independent bits for every method, one for each graph."""
+
+    def nothing(cell: dict[str, list[float]], null: float) -> dict[str, list[float]]:
+        return cell | {"log_mmd2": [null] * len(cell["log_mmd2"])}
+
+    table = {
+        graph: {
+            mode: {
+                method: {
+                    amount: nothing(cell, _reference(modes, "null_log_mmd2"))
+                    for amount, cell in row.items()
+                }
+                for method, row in rows.items()
+            }
+            for mode, rows in modes.items()
+        }
+        for graph, modes in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
+    """Mean over all runs on one graph of what no run depends on but by noise."""
+    return float(
+        np.mean(
+            [
+                cell[name]
+                for rows in modes.values()
+                for row in rows.values()
+                for cell in row.values()
+            ]
+        )
+    )
+
+
+def structured_table(result: Result) -> Table:
     """Tabulate means over the axis, and what its last point computed."""
-    head = f"{'':16}log MMD2    RMSE  updates  energies  messages CPU"
-    lines = [f"{head}\n{'':32}{'of the last point, 1e9':>27}"]
+    names: list[str] = []
+    kinds: list[str] = []
+    cells: list[tuple[Any, ...]] = []
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
-            lines.append(f"{graph}, {mode}")
             for method, row in rows.items():
                 amount, last = [*row.items()][-1]
                 counts = _work_of_learning(result, graph, mode, method, int(amount))
-                error = np.mean([np.mean(cell["rmse"]) for cell in row.values()])
-                lines.append(
-                    f"  {method:14}{_mean_over_axis(row):8.2f}{error:9.4f}"
-                    + "".join(f" {count / 1e9:8.3g}" for count in counts)
-                    + f" {np.mean(last['seconds']):.1f} s"
+                names.append(f"{graph}, {mode}: {method}")
+                kinds.append("")
+                cells.append(
+                    (
+                        *(_over_axis(row, name) for name in ("log_mmd2", "rmse")),
+                        *(count / 1e9 for count in counts),
+                        float(np.mean(last["seconds"])),
+                    )
                 )
-    return "\n".join(lines)
+        for label, kind in (("independent bits", "null"), ("fresh data", "exact")):
+            prefix = "null" if kind == "null" else "data"
+            error = _reference(modes, "null_rmse") if kind == "null" else None
+            names.append(f"{graph}: {label}")
+            kinds.append(kind)
+            score = _reference(modes, f"{prefix}_log_mmd2")
+            cells.append((score, error, None, None, None, None))
+    heads = (
+        "log MMD²",
+        "RMSE of J",
+        "updates [1e9]",
+        "energies [1e9]",
+        "messages [1e9]",
+        "CPU time [s]",
+    )
+    columns = {"graph, chains: method": names}
+    columns |= dict(zip(heads, map(list, zip(*cells, strict=True)), strict=True))
+    return Table(
+        columns,
+        caption="Means over the points of the axis and their standard error; then what "
+        "learning computed at the last point. The null's RMSE is that of J = 0.",
+        kinds=kinds,
+    )
+
+
+def _over_axis(row: Mapping[str, Any], name: str) -> Cell:
+    mean, stderr = mean_and_stderr([float(np.mean(c[name])) for c in row.values()])
+    return mean if stderr is None else (mean, stderr)
 
 
 def _work_of_learning(
@@ -349,10 +423,6 @@ def _work_of_learning(
         n_sweeps = amount / n if method in CHAINS else equal_sweeps(amount, n)
     pairs = n * (n - 1) / 2
     return work(method, n_chains * config["n_steps"], n_sweeps, n, n_pairs=pairs)
-
-
-def _mean_over_axis(row: dict[str, dict]) -> float:
-    return float(np.mean([np.mean(cell["log_mmd2"]) for cell in row.values()]))
 
 
 EXPERIMENT = Experiment(
@@ -374,6 +444,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=structured_job,
+    null=independent_bits,
     figure=draw_structured,
     check=check_structured,
 )

@@ -25,17 +25,21 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
+from ebmtut.experiments.pmp.leads import with_table
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 
 __all__ = [
     "FULL",
     "QUICK",
     "ZerosConfig",
-    "at_training",
     "curve",
+    "independent_pixels",
+    "score_all",
+    "scores",
     "zeros_cells",
     "zeros_data",
     "zeros_job",
@@ -192,10 +196,10 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
 QUICK = ZerosConfig(
     source="drawn",
     shrink=2,
-    n_steps=150,
-    learning_rate=5e-3,
+    n_steps=120,
+    learning_rate=6e-3,
     n_chains=50,
-    n_chains_of={"GWG": 10, "GWG-reset": 10},
+    n_chains_of={"GWG": 5, "GWG-reset": 5},
     n_sweeps=25,
     sweeps=(10, 25, 50),
     n_judged=300,
@@ -210,28 +214,59 @@ def curve(result: Result, method: str) -> dict[int, float]:
     return {k: float(np.mean(row[f"log_mmd2@{k}"])) for k in result.config["sweeps"]}
 
 
-def at_training(result: Result, method: str) -> float:
-    """Log MMD^2 after as many sweeps as in learning."""
-    return curve(result, method)[result.config["n_sweeps"]]
+def scores(result: Result, method: str) -> dict[int, list[float]]:
+    """Log MMD^2 of a method by number of sweeps, one a seed."""
+    row = result.scalars["table"][method]
+    return {k: row[f"log_mmd2@{k}"] for k in result.config["sweeps"]}
 
 
-def zeros_table(result: Result) -> str:
+def independent_pixels(result: Result) -> Result:
+    """Return the score of independent pixels for every method: nothing learned."""
+    return with_table(
+        result, score_all(result.scalars["table"], result.scalars["null"])
+    )
+
+
+def score_all(
+    table: Mapping[str, Mapping[str, list[float]]], value: float
+) -> dict[str, dict[str, list[float]]]:
+    """Give every method the same log MMD^2 at every number of sweeps."""
+    return {
+        method: {
+            name: [value] * len(seeds) if name.startswith("log_mmd2") else list(seeds)
+            for name, seeds in row.items()
+        }
+        for method, row in table.items()
+    }
+
+
+def zeros_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning, and what learning computed."""
     k = result.config["n_sweeps"]
-    lines = [
-        f"score: log MMD2 at {k} sweeps; Gibbs: the weights' score by Gibbs sampling;",
-        "of learning: samples a step, and counts in 1e9",
-        f"{'':14}  score  Gibbs samples updates energies messages CPU",
-    ]
-    for method, row in result.scalars["table"].items():
-        mean = {name: float(np.mean(values)) for name, values in row.items()}
-        lines.append(
-            f"{method:14}{mean[f'log_mmd2@{k}']:7.2f}"
-            f"{mean['log_mmd2 of Gibbs on these weights']:7.2f}"
-            f"{mean['n_chains']:8.0f} {mean['updates'] / 1e9:7.3g}"
-            f" {mean['evaluations'] / 1e9:8.3g} {mean['messages'] / 1e9:8.3g}"
-            f" {mean['seconds']:.1f} s"
-        )
-    lines.append(f"{'fresh data':14}{result.scalars['data']:7.2f}  (expected)")
-    lines.append(f"{'independent':14}{result.scalars['null']:7.2f}")
-    return "\n".join(lines)
+    means = {
+        method: {name: float(np.mean(values)) for name, values in row.items()}
+        for method, row in result.scalars["table"].items()
+    }
+    references = ["independent pixels", "fresh data (expected)"]
+    of_references = [result.scalars["null"], result.scalars["data"]]
+
+    def column(name: str, scale: float = 1.0) -> list[float | None]:
+        return [mean[name] / scale for mean in means.values()] + [None, None]
+
+    counts = [round(mean["n_chains"]) for mean in means.values()]
+    return Table(
+        {
+            "learned with": [*means, *references],
+            "score": column(f"log_mmd2@{k}")[:-2] + of_references,
+            "by Gibbs": column("log_mmd2 of Gibbs on these weights"),
+            "samples a step": [*counts, None, None],
+            "updates [1e9]": column("updates", 1e9),
+            "energies [1e9]": column("evaluations", 1e9),
+            "messages [1e9]": column("messages", 1e9),
+            "CPU time [s]": column("seconds"),
+        },
+        caption=f"Score: log MMD² of samples after {k} sweeps; by Gibbs: of samples "
+        "that Gibbs sampling draws with the same weights. Then what learning computed. "
+        "One seed.",
+        kinds=[""] * len(means) + ["null", "exact"],
+    )

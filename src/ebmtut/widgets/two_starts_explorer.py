@@ -1,0 +1,48 @@
+"""Four spins, perturbed: messages from two starts beside the law that is wanted."""
+
+import anywidget
+import traitlets
+
+from ebmtut.checks import check_range
+from ebmtut.widgets._sources import script, style
+
+__all__ = ["TwoStartsExplorer", "two_starts_explorer"]
+
+
+class TwoStartsExplorer(anywidget.AnyWidget):
+    """The toy of Section 5.1 of Lázaro-Gredilla et al. (2021), by number of ones.
+
+    Everything is computed in the page: no kernel and no network. Make it by
+    `two_starts_explorer`.
+
+    Attributes
+    ----------
+    theta
+        Coupling of the perturbed model, in [0, 1]. The law that is wanted has 1/2.
+        This and the other attribute follow the reader, and the page follows them.
+    n_sweeps
+        Of max-product, 0 to 20.
+    """
+
+    _esm = script("two_starts_explorer.js")
+    _css = style("two_starts_explorer.css")
+
+    theta = traitlets.Float(0.5, min=0, max=1).tag(sync=True)
+    n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
+
+
+def two_starts_explorer(theta: float = 0.5) -> TwoStartsExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    theta
+        Coupling at the start, in [0, 1].
+
+    Raises
+    ------
+    InputError
+        If it is outside.
+    """
+    check_range("theta", theta, low=0, high=1)
+    return TwoStartsExplorer(theta=theta)
