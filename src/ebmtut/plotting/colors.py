@@ -32,6 +32,8 @@ COLORS: dict[str, str] = {
     "ED-Directed": OKABE_ITO["sky blue"],
     "CD": OKABE_ITO["orange"],
     "PCD": OKABE_ITO["purple"],
+    "PL": OKABE_ITO["purple"],
+    "EB-GFN": OKABE_ITO["grey"],
     "Gibbs": OKABE_ITO["orange"],
     "GWG": OKABE_ITO["sky blue"],
     "DMALA": OKABE_ITO["green"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.ed import couplings
 from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
@@ -31,23 +33,56 @@ OURS = {
 }
 
 
-def draw_rmse(result: Result) -> Figure:
-    """Draw negative log-RMSE by lattice, with the null row J = 0."""
+# Where in its column a method stands, and its sign if the paper's; ours are dots.
+PLACES = {
+    "ED-Bern": (-0.24, "o"),
+    "ED-Grid": (-0.12, "o"),
+    "ED-Pool": (0.0, "o"),
+    "PL": (0.12, "D"),
+    "Gibbs": (0.24, "^"),
+    "GWG": (0.24, "v"),
+    "EB-GFN": (0.36, "s"),
+}
+
+
+def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figure:
+    """Draw negative log-RMSE by lattice: ours, the paper's, and J = 0.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    rival
+        Scores of pseudo-likelihood by column, if they are to stand beside.
+    """
     table = result.scalars["table"]
     columns = list(next(iter(table.values())))
     at = np.arange(len(columns))
-    figure, ax = plt.subplots(figsize=figure_size("full"))
+    width, height = figure_size("full")
+    figure, ax = plt.subplots(figsize=(width, 1.15 * height))
     null = [next(iter(table.values()))[c]["null"][0] for c in columns]
-    ax.plot(at, null, "_", ms=30, color=COLORS["null"], label="J = 0")
-    for offset, (method, row) in zip((-0.2, 0.0, 0.2), table.items(), strict=False):
-        for k, column in enumerate(columns):
-            values = row[column]["nlr"]
-            label = method if k == 0 else None
-            place = np.full(len(values), k + offset)
-            ax.plot(place, values, "o", ms=5, color=COLORS[method], label=label)
+    ax.hlines(null, at - 0.32, at + 0.45, color=COLORS["null"], label="J = 0")
+
+    def points(method: str, scores: Sequence[Sequence[float]], is_ours: bool) -> None:
+        offset, sign = PLACES[method]
+        color = COLORS[method]
+        fill = color if is_ours else "none"
+        x = [k + offset for k, values in enumerate(scores) for _ in values]
+        label = method if is_ours else f"{method}, paper"
+        y = np.concatenate(scores)
+        ax.plot(x, y, sign, ms=5, color=color, mfc=fill, label=label)
+
+    for method, row in table.items():
+        points(method, [row[c]["nlr"] for c in columns], True)
+    if rival is not None:
+        points("PL", [[rival[c]] for c in columns], True)
+    published = get_fact("ed/ising-rmse").table("negative log-RMSE")
+    for method in published.published:
+        scores = [published.number(method, c) for c in columns]
+        points(method, [[] if v is None else [v] for v in scores], False)
     ax.set_xticks(at, columns, rotation=20)
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
-    ax.legend()
+    figure.legend(ncols=5, loc="outside upper center")
     return figure
 
 
