@@ -20,9 +20,6 @@ STORED = sorted(
     for path in RESULTS.glob("*/*/*/result.json")
 )
 
-# Rows whose null is still to be declared; their verdicts are as they were.
-WITHOUT_A_NULL: set[str] = set()
-
 
 def test_there_are_stored_results() -> None:
     assert len(STORED) > 20
@@ -46,9 +43,6 @@ def test_stored_claims_are_those_of_the_code(id: str, scale: str) -> None:
 def test_every_claim_can_lose(id: str, scale: str) -> None:
     """Where nothing was learned a claim fails, or it is a sanity check."""
     experiment = get_experiment(id)
-    if id in WITHOUT_A_NULL:
-        assert getattr(experiment, "null", None) is None, f"{id} has one: strike it out"
-        pytest.skip("this row's null is not declared yet")
     claims = [
         verdict
         for verdict in experiment.verdicts(load_result(id, scale, RESULTS))

@@ -20,7 +20,7 @@ from ebmtut.checks import check_choice, check_range
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.leads import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
     EVIDENCE,
@@ -365,8 +365,7 @@ def _tiles(ax: Axes, images: np.ndarray, n_columns: int) -> None:
 def check_deconvolution(result: Result) -> list[Verdict]:
     """Every true feature is found, and the images are explained."""
     verdicts = []
-    table = result.scalars["table"]
-    for name, row in table.items():
+    for name, row in result.scalars["table"].items():
         if name == "Gibbs" or name in ABLATIONS:
             continue
         n = len(row["found"])
@@ -420,7 +419,7 @@ def deconvolution_table(result: Result) -> Table:
             + [100 * float(np.mean(next(iter(black.values()))["error"]))],
             "locations": [round(float(np.mean(row["locations"]))) for row in rows]
             + [0],
-            "time [s]": [float(np.mean(row["seconds"])) for row in rows] + [None],
+            "time": [took(np.mean(row["seconds"])) for row in rows] + [None],
         },
         caption=f"Means over samples of consecutive seeds. The images hold {total:.0f} "
         "shapes. Time is of one sample, on the CPU.",

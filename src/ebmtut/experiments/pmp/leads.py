@@ -12,7 +12,7 @@ import numpy as np
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Result
 
-__all__ = ["Scores", "lead", "with_table"]
+__all__ = ["Scores", "lead", "took", "with_table"]
 
 #: Scores of one method: by number of sweeps, one a seed.
 Scores = Mapping[int, Sequence[float]]
@@ -47,6 +47,11 @@ def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
 def _scatter(scores: Scores) -> float:
     curve = [float(np.mean(scores[k])) for k in sorted(scores)]
     return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
+
+
+def took(seconds: float) -> str:
+    """Write a time with its unit: what two runs of a page need not share."""
+    return f"{seconds:.1f} s"
 
 
 def with_table(result: Result, table: Mapping[str, Any], **scalars: Any) -> Result:

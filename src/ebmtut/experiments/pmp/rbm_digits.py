@@ -21,7 +21,7 @@ from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.chains import Work, work
-from ebmtut.experiments.pmp.leads import lead, with_table
+from ebmtut.experiments.pmp.leads import lead, took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import (
     check_rbm_method,
@@ -413,8 +413,8 @@ def rbm_table(result: Result) -> Table:
         ("messages", "messages [1e9]"),
     ):
         columns[head] = [getattr(work, name) / 1e9 for work in done] + [None, None]
-    seconds = [float(np.mean(row["seconds"])) for row in table.values()]
-    columns["CPU time [s]"] = [*seconds, None, None]
+    seconds = [took(np.mean(row["seconds"])) for row in table.values()]
+    columns["CPU time"] = [*seconds, None, None]
     return Table(
         columns,
         caption=f"Samples after {k} sweeps: log MMD² with the paper's kernel, with a "

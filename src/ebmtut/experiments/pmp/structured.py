@@ -32,7 +32,7 @@ from ebmtut.experiments.pmp.chains import (
     update_samples,
     work,
 )
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.leads import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
@@ -379,7 +379,7 @@ def structured_table(result: Result) -> Table:
                     (
                         *(_over_axis(row, name) for name in ("log_mmd2", "rmse")),
                         *(count / 1e9 for count in counts),
-                        float(np.mean(last["seconds"])),
+                        took(np.mean(last["seconds"])),
                     )
                 )
         for label, kind in (("independent bits", "null"), ("fresh data", "exact")):
@@ -395,7 +395,7 @@ def structured_table(result: Result) -> Table:
         "updates [1e9]",
         "energies [1e9]",
         "messages [1e9]",
-        "CPU time [s]",
+        "CPU time",
     )
     columns = {"graph, chains: method": names}
     columns |= dict(zip(heads, map(list, zip(*cells, strict=True)), strict=True))

@@ -25,7 +25,7 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.leads import took, with_table
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
@@ -263,7 +263,8 @@ def zeros_table(result: Result) -> Table:
             "updates [1e9]": column("updates", 1e9),
             "energies [1e9]": column("evaluations", 1e9),
             "messages [1e9]": column("messages", 1e9),
-            "CPU time [s]": column("seconds"),
+            "CPU time": [took(mean["seconds"]) for mean in means.values()]
+            + [None, None],
         },
         caption=f"Score: log MMD² of samples after {k} sweeps; by Gibbs: of samples "
         "that Gibbs sampling draws with the same weights. Then what learning computed. "
