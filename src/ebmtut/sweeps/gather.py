@@ -270,6 +270,7 @@ def _picture(
                     [m[number][0] for m in on],
                     [m[number][1] or 0.0 for m in on],
                     marker="o",
+                    ls="-" if is_scale else "none",
                     ms=3,
                     lw=1,
                     label=", ".join(f"{name} = {value}" for name, value in told),
