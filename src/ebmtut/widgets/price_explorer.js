@@ -129,7 +129,7 @@ function render({ model: state, el }) {
   const stop = player("play", "n_iterations", 1, nLargest, 50);
   button("other draws", () => change({ chain: (state.get("chain") + 1) % nChains }));
   const sand = panel("heaps, holes and their prices");
-  const prices = panel("prices: heaps blue, holes red, exact dashed");
+  const prices = panel("prices: heaps blue, holes orange, exact dashed");
   const line = note();
 
   function update() {

@@ -228,7 +228,7 @@ function render({ model: state, el }) {
 
   const laws = panel("two laws: draw them with mouse or finger");
   const plan = panel("coupling: shades Gibbs-OT, circles exact");
-  const duals = panel("prices: U, g blue; L, h red; exact dashed");
+  const duals = panel("prices: U, g blue; L, h orange; exact dashed");
   const values = panel("V orange, dual value blue, exact black");
   laws.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
