@@ -74,7 +74,7 @@ def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figur
 
     for method, row in table.items():
         points(method, [row[c]["nlr"] for c in columns], True)
-    if rival is not None:
+    if rival:
         points("PL", [[rival[c]] for c in columns], True)
     published = get_fact("ed/ising-rmse").table("negative log-RMSE")
     for method in published.published:
