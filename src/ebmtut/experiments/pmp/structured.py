@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -277,7 +278,18 @@ def draw_structured(result: Result) -> Figure:
             ax.set_ylabel(_LABELS[metric], fontsize=7)
             ax.set_xlabel(_AMOUNTS[mode], fontsize=7)
             ax.tick_params(labelsize=6)
-    axes[0, 0].legend(fontsize=5.5)
+    # Chains that start anew and those that go on have names of their own.
+    named: dict[str, Artist] = {}
+    for ax in (axes[0, 0], axes[0, 2]):
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, line)
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=6.5,
+    )
     return figure
 
 
