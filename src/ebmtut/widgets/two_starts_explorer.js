@@ -49,8 +49,8 @@ function render({ model: state, el }) {
     change({ n_sweeps: n }));
   const stop = player("pass messages", "n_sweeps", 0, MOST_SWEEPS, 250);
   const bars = panel("probability of 0 to 4 ones: wanted grey, best states black, messages "
-    + "from N = 0 blue squares, from N = W/2 red discs");
-  const lines = panel("magnetisation over sweeps: blue squares lean to off, red discs do "
+    + "from N = 0 blue squares, from N = W/2 orange discs");
+  const lines = panel("magnetisation over sweeps: blue squares lean to off, orange discs do "
     + "not");
   const line = note();
 
