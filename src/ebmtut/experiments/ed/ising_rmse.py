@@ -78,7 +78,11 @@ def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figur
         points("PL", [[rival[c]] for c in columns], True)
     published = get_fact("ed/ising-rmse").table("negative log-RMSE")
     for method in published.published:
-        scores = [published.number(method, c) for c in columns]
+        # A lattice that the paper does not have has no number there.
+        scores = [
+            published.number(method, c) if c in published.columns else None
+            for c in columns
+        ]
         points(method, [[] if v is None else [v] for v in scores], False)
     ax.set_xticks(at, columns, rotation=20)
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
