@@ -6,6 +6,7 @@ import { normal } from "./langevin_line.js";
 import { probabilities, stepPlane, surface } from "./langevin_plane.js";
 
 const MOST = 1500; // particles at once
+const MOST_STEPS = 200;
 const A_POUR = 12; // at each place of a stroke
 const SIDE = 480; // pixels of a picture, shown at half of it or more
 
@@ -61,7 +62,7 @@ function render({ model: state, el }) {
     (level) => change({ level }));
   const sizeSlider = slider("step size", { min: 0.02, max: 1, step: 0.02 },
     (size) => change({ step_size: size }));
-  const countSlider = slider("steps K", { min: 1, max: 200, step: 1 },
+  const countSlider = slider("steps K", { min: 1, max: MOST_STEPS, step: 1 },
     (count) => change({ n_steps: count }));
   const run = button("run K steps", () => (timer ? stop() : play()));
   button("pour 500 as training starts them", fill);
@@ -151,6 +152,13 @@ function render({ model: state, el }) {
       if (Math.max(Math.abs(x[0]), Math.abs(x[1])) > extent) lost += 1;
       else context.fillRect(across - 2, down - 2, 4, 4);
     }
+    // A step's noise, to scale; below it, how many of the K steps are made.
+    context.fillStyle = "#000000";
+    context.fillRect(8, SIDE - 26, (size / (2 * extent)) * SIDE, 6);
+    context.fillStyle = "#999999";
+    context.fillRect(8, SIDE - 14, (count / MOST_STEPS) * (SIDE - 16), 6);
+    context.fillStyle = "#d55e00";
+    context.fillRect(8, SIDE - 14, (made / MOST_STEPS) * (SIDE - 16), 6);
     context = shade(above, probabilities(levels[level + 1], n, extent, [0, 0], 1), n);
     const [across, down] = pixel(seen);
     context.fillStyle = "#d55e00";
