@@ -89,7 +89,7 @@ function render({ model: state, el }) {
   let run = best;
   let trained = "";
 
-  const epsSlider = slider("noise ε", { min: 0, max: 1, step: 0.01 }, (eps) =>
+  const epsSlider = slider("noise ε", { min: 0, max: 0.99, step: 0.01 }, (eps) =>
     change({ eps }));
   const mSlider = slider("negatives M", { min: 0, max: MS.length - 1, step: 1 }, (k) =>
     change({ n_negatives: MS[k] }));
