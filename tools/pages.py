@@ -93,6 +93,13 @@ HANDLES = ", ".join(
     for kind in (".noUi-handle", "input[type=range]:enabled")
 )
 
+# The value of a browser's own slider, and how to set it again.
+VALUE = "e => e.matches('input') ? e.value : null"
+SET_BACK = """(e, value) => {
+  e.value = value;
+  e.dispatchEvent(new Event("input", { bubbles: true }));
+}"""
+
 # Where a slider stands, from 0 to 1.
 PLACE = """e => {
   const [value, low, high] = e.matches("input") ? [e.value, e.min, e.max]
@@ -156,6 +163,7 @@ class Visit:
                 "xpath=ancestor::*[contains(@class,'widget-subarea')]"
             )
             handle.scroll_into_view_if_needed()
+            start = handle.evaluate(VALUE)
             before = _pictures(area)
             _press_arrow(handle)
             if (by_key := _pictures(area)) == before:
@@ -163,6 +171,9 @@ class Visit:
             _click_far_end(handle)
             if _pictures(area) == by_key:
                 dead.append(f"slider {number}: the mouse changes no picture")
+            # At a far end the others may have nothing left to change.
+            if start is not None:
+                handle.evaluate(SET_BACK, start)
         return dead
 
 
