@@ -117,6 +117,8 @@ def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> N
         assert visit.problems == []
 
 
+EMPTY = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<title>A live widget</title><link rel="icon" href="data:,"></head><body></body></html>"""
 # The page's side of a live kernel, by a model that keeps what it is told.
 FAKE_MODEL = """() => { window.Model = class {
   constructor(values) {
@@ -143,14 +145,16 @@ OPEN = """async ([source, values]) => {
   window.model = new Model(values);
   const file = new Blob([source], { type: "text/javascript" });
   const widget = (await import(URL.createObjectURL(file))).default;
-  document.body.replaceChildren();
   window.leave = widget.render({ model, el: document.body });
 }"""
 
 
 @pytest.fixture
 def live(browser: Browser, site: Path) -> Iterator[Visit]:
-    """Return a page whose widget talks to a model that the test plays."""
+    """Return an empty page whose widget talks to a model that the test plays.
+
+    Not the built page, emptied: its own widget may still be on its way.
+    """
     widget = make_widget()
     values = {
         name: list(value)
@@ -160,7 +164,8 @@ def live(browser: Browser, site: Path) -> Iterator[Visit]:
         if not name.startswith("_") and name not in ("layout", "tabbable", "tooltip")
     }
     with visitor(browser) as visit:
-        visit.open((site / "page.html").as_uri())
+        (site / "empty.html").write_text(EMPTY, "utf-8")
+        visit.open((site / "empty.html").as_uri())
         visit.page.evaluate(FAKE_MODEL)
         visit.page.evaluate(OPEN, [widget._esm, values])
         yield visit
