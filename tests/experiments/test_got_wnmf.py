@@ -192,6 +192,30 @@ def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
     assert np.array_equal(result.arrays["Gibbs-OT"], whole.arrays["Gibbs-OT"])
 
 
+def test_a_killed_rival_goes_on_and_counts_all_its_seconds(tmp_path, monkeypatch):
+    config = replace(TINY, n_rounds=4)
+    whole = wnmf.wnmf_job("smoothed W-NMF", config, 1)
+    solve, calls = wnmf.smoothed_wnmf, []
+
+    def failing(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(wnmf, "smoothed_wnmf", failing)
+    monkeypatch.setattr(wnmf.time, "process_time", lambda: float(len(calls)))
+    path = tmp_path / "state.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        wnmf.wnmf_job("smoothed W-NMF", config, 1, path)
+    result = wnmf.wnmf_job("smoothed W-NMF", config, 1, path)
+    assert len(calls) == 3 + 2  # from the checkpoint after two rounds
+    assert result.scalars["seconds"] == 4  # this clock ticks once a round
+    assert not path.exists()
+    kept = result.arrays["components"]
+    assert np.array_equal(kept, whole.arrays["components"])
+
+
 def test_timing_lists_every_oracle_and_budget():
     config = replace(
         get_experiment("got/timing").config("quick"),

@@ -77,6 +77,18 @@ def test_rounds_lower_the_objective_and_find_planted_images():
     assert torch.equal(order, torch.arange(9))
 
 
+def test_rounds_in_pieces_are_those_at_once():
+    q, atoms = measures(3, 0), measures(2, 1)
+    whole = smoothed_wnmf(q, atoms, n_rounds=5, n_steps=6)
+    part = smoothed_wnmf(q, atoms, n_rounds=2, n_steps=6)
+    rest = smoothed_wnmf(q, atoms, n_rounds=3, n_steps=6, start=part)
+    assert len(rest.objectives) == 5
+    for one, other in zip(whole, rest, strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(InputError, match=r"start.duals must have shape"):
+        smoothed_wnmf(q[:2], atoms, start=part)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

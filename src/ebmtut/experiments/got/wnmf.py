@@ -37,6 +37,7 @@ from ebmtut.results import Result, Table
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.transport import (
     GridCost,
+    SmoothedWNMF,
     WNMFState,
     grid_cost,
     grid_dual_value,
@@ -82,28 +83,27 @@ def wnmf_job(
     outcome
         Scalars: the mean exact transport cost of the chosen images and its
         standard error, the lower bound over all images, sharpness, and CPU
-        seconds, which other work on the machine does not change much.
+        seconds of the learning alone, without looks at it and over all sittings.
         Arrays: components as bytes, each scaled to its own largest value;
         for Gibbs-OT the looks at the learning, see `learn_by_gibbs_ot`.
     """
     data = load_measures(config)
     cost = grid_cost(config.side)
     start = time.process_time()
-    extra = Outcome()
     if method == "NMF":
         dictionary, mixtures = _learn_by_nmf(data, config, seed)
+        extra = Outcome({"seconds": time.process_time() - start})
     elif method == "smoothed W-NMF":
-        dictionary, mixtures = _learn_smoothed(data, config, seed)
+        learned = _learn_smoothed(data, config, seed, checkpoint)
+        dictionary, mixtures, extra = learned
     else:
         learned = learn_by_gibbs_ot(data, cost, config, seed, checkpoint)
         dictionary, mixtures, extra = learned
-    seconds = time.process_time() - start
     which = looked_at(config, config.n_exact)
     costs = exact_costs(mixtures, data, cost, which)
     scalars: dict[str, Any] = {
         "cost": float(costs.mean()),
         "stderr": float(costs.std(ddof=1)) / len(costs) ** 0.5,
-        "seconds": seconds,
         **sharpness(dictionary),
     }
     if config.n_bound_passes:
@@ -148,21 +148,41 @@ def _learn_by_nmf(
 
 
 def _learn_smoothed(
-    data: Tensor, config: ImagesConfig, seed: int
-) -> tuple[Tensor, Tensor]:
+    data: Tensor, config: ImagesConfig, seed: int, path: Path | None
+) -> tuple[Tensor, Tensor, Outcome]:
+    """Learn round by round, stopping for checkpoints."""
     data = data.double().contiguous()
     start = wnmf_start(data, config.wnmf, generator=make_generator(seed))
-    learned = smoothed_wnmf(
-        data,
-        start.dictionary,
-        smoothing=config.smoothing,
-        entropy_memberships=config.entropy,
-        entropy_dictionary=config.entropy,
-        n_rounds=config.n_rounds,
-        n_steps=config.n_steps,
-    )
+    learned: SmoothedWNMF | None = None
+    seconds = 0.0
+    if path is not None and path.is_file():
+        tensors, meta = load_checkpoint(path)
+        if meta["config"] == repr((config, seed)):
+            learned, seconds = SmoothedWNMF(**tensors), meta["seconds"]
+    while learned is None or len(learned.objectives) < config.n_rounds:
+        before = time.process_time()
+        learned = smoothed_wnmf(
+            data,
+            start.dictionary,
+            smoothing=config.smoothing,
+            entropy_memberships=config.entropy,
+            entropy_dictionary=config.entropy,
+            n_rounds=1,
+            n_steps=config.n_steps,
+            start=learned,
+        )
+        seconds += time.process_time() - before
+        if path is not None and len(learned.objectives) < config.n_rounds:
+            meta = {"config": repr((config, seed)), "seconds": seconds}
+            save_checkpoint(path, learned._asdict(), meta)
+            if out_of_time():
+                done = len(learned.objectives)
+                raise OutOfTime(f"round {done} of {config.n_rounds}")
+    if path is not None:
+        path.unlink(missing_ok=True)
     mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
-    return learned.dictionary, mixtures
+    outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
+    return learned.dictionary, mixtures, outcome
 
 
 def learn_by_gibbs_ot(
@@ -173,8 +193,8 @@ def learn_by_gibbs_ot(
     Returns
     -------
     learned
-        Scalars of the outcome: median CPU seconds of an epoch and of the exact
-        solution of all its problems, and the duals' error in the last look.
+        Scalars of the outcome: CPU seconds of all epochs, of the median one and of
+        the exact solution of all its problems, and the duals' error in the last look.
         ``looks`` has a row for each look: epoch, temperature, V, mean exact
         cost of up to 20 images, the error of their feasible duals, iterations
         of the epoch, seconds of exact solutions a problem.
@@ -212,6 +232,7 @@ def learn_by_gibbs_ot(
     if path is not None:
         path.unlink(missing_ok=True)
     scalars = {
+        "seconds": sum(seconds),
         "epoch_seconds": float(np.median(seconds)),
         "exact_seconds": float(np.median([look[5] for look in looks])) * len(data),
         "dual_error": looks[-1][4],

@@ -35,11 +35,14 @@ class SmoothedWNMF(NamedTuple):
     objectives
         The dual value of the memberships' problem, after each round; the
         dictionary's terms left out.
+    duals
+        Where the memberships' and the dictionary's dual problems stopped.
     """
 
     dictionary: Float[Tensor, "n_components height width"]
     memberships: Float[Tensor, "n_images n_components"]
     objectives: Float[Tensor, " n_rounds"]
+    duals: Float[Tensor, "2 n_images height width"]
 
 
 def smoothed_conjugate(
@@ -83,6 +86,7 @@ def smoothed_wnmf(
     entropy_dictionary: float = 1 / 200,
     n_rounds: int = 10,
     n_steps: int = 20,
+    start: SmoothedWNMF | None = None,
     progress: bool = False,
 ) -> SmoothedWNMF:
     """Alternate between the memberships' and the dictionary's dual problems.
@@ -102,6 +106,9 @@ def smoothed_wnmf(
         Times that each of the two is solved for.
     n_steps
         L-BFGS steps each time, starting where the last round stopped.
+    start
+        An earlier result to go on from, in place of the dictionary: rounds done
+        in pieces are those done at once.
     progress
         Whether to show a progress bar.
 
@@ -129,10 +136,15 @@ def smoothed_wnmf(
     cost = cost or grid_cost(height, width, dtype=data.dtype)
     check_measures("data", data, cost)
     check_measures("dictionary", dictionary, cost)
-    atoms = dictionary.flatten(1)
-    beta = data.new_full((n, len(atoms)), 1 / len(atoms))
-    for_beta, for_atoms = torch.zeros_like(data), torch.zeros_like(data)
-    objectives = []
+    if start is None:
+        beta = data.new_full((n, len(dictionary)), 1 / len(dictionary))
+        none = torch.zeros_like(data)
+        start = SmoothedWNMF(dictionary, beta, torch.empty(0), torch.stack([none] * 2))
+    check_shape("start.dictionary", start.dictionary, dictionary.shape)
+    check_shape("start.duals", start.duals, (2, *data.shape))
+    atoms, beta = start.dictionary.flatten(1), start.memberships
+    for_beta, for_atoms = start.duals
+    objectives = start.objectives.tolist()
 
     def logits_beta(g: Tensor) -> Tensor:
         return -(g.flatten(1) @ atoms.T) / entropy_memberships
@@ -154,7 +166,12 @@ def smoothed_wnmf(
         objectives.append(-value)
         for_atoms, _ = _minimize(dual_atoms, for_atoms, n_steps)
         atoms = logits_atoms(for_atoms).softmax(1)
-    return SmoothedWNMF(atoms.view_as(dictionary), beta, torch.tensor(objectives))
+    return SmoothedWNMF(
+        atoms.view_as(dictionary),
+        beta,
+        torch.tensor(objectives, dtype=data.dtype),
+        torch.stack([for_beta, for_atoms]),
+    )
 
 
 def _minimize(
