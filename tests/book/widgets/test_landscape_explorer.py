@@ -118,7 +118,8 @@ def test_a_slider_that_nobody_hears_is_caught(browser: Browser, site: Path) -> N
 
 
 EMPTY = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<title>A live widget</title><link rel="icon" href="data:,"></head><body></body></html>"""
+<title>A live widget</title><link rel="icon" href="data:,"></head>
+<body></body></html>"""
 # The page's side of a live kernel, by a model that keeps what it is told.
 FAKE_MODEL = """() => { window.Model = class {
   constructor(values) {
