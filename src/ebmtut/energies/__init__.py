@@ -1,6 +1,11 @@
 """Energies: modules E with p(x) proportional to exp(-E(x))."""
 
-from ebmtut.energies.base import Energy, EnergyFunction, energies_of
+from ebmtut.energies.base import (
+    Energy,
+    EnergyFunction,
+    dtype_of_states,
+    energies_of,
+)
 from ebmtut.energies.graphs import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.energies.images import ConvEnergy, PerceptronEnergy
 from ebmtut.energies.ising import Ising
@@ -50,6 +55,7 @@ __all__ = [
     "WideResNetEnergy",
     "at_level",
     "conditional_energy",
+    "dtype_of_states",
     "energies_of",
     "lattice_adjacency",
     "lattice_coloring",

@@ -2,13 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["Energy", "EnergyFunction", "energies_of"]
+__all__ = ["Energy", "EnergyFunction", "dtype_of_states", "energies_of"]
 
 #: What functions of an energy accept: an `Energy` or any callable from a batch of
 #: states, ``(batch, n_sites)`` or, of images, ``(batch, ...)``, to their energies,
@@ -53,6 +56,42 @@ class Energy(nn.Module, ABC):
         log p(x with site i flipped) - log p(x), shape (batch, n_sites);
         `ebmtut.neighbors.neighbor_log_ratios` then uses it.
         """
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """What makes an energy of the same kind and sizes, to save and load it.
+
+        Tensors, where they are parameters or buffers, as they are; other values
+        as JSON holds them.
+
+        Raises
+        ------
+        InputError
+            If the class does not say.
+        """
+        raise InputError(
+            "energy must say its constructor_arguments() to be saved, "
+            f"got {type(self).__name__}, which does not"
+        )
+
+
+def dtype_of_states(energy: EnergyFunction) -> torch.dtype:
+    """Dtype in which an energy is best asked: double, or that of a network's weights.
+
+    The default of all that makes states for an energy: exact answers, estimates
+    of partition functions, samples. The quadratic energies compute in the dtype
+    of their states; a network's weights are not converted.
+
+    Parameters
+    ----------
+    energy
+        Any energy; of a module that is none of this package, the first floating
+        parameter counts.
+    """
+    own = getattr(energy, "weights_dtype", None)
+    if isinstance(energy, nn.Module) and not isinstance(energy, Energy):
+        floating = (p.dtype for p in energy.parameters() if p.is_floating_point())
+        own = next(floating, own)
+    return own if isinstance(own, torch.dtype) else torch.float64
 
 
 def energies_of(

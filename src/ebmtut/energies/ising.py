@@ -1,5 +1,7 @@
 """The Ising model with arbitrary couplings."""
 
+from typing import Any
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -49,6 +51,14 @@ class Ising(Energy):
         if bias is not None:
             bias = check_floats("bias", bias, (self.n_sites,))
             self.bias = nn.Parameter(bias.clone(), learnable)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Couplings, field, and whether they are learned."""
+        return {
+            "coupling": self.coupling,
+            "bias": self.bias,
+            "learnable": self.coupling.requires_grad,
+        }
 
     @property
     def symmetric_coupling(self) -> Float[Tensor, "n_sites n_sites"]:

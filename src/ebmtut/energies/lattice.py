@@ -1,5 +1,7 @@
 """The Ising model on a periodic square lattice, and the lattice itself."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -46,6 +48,10 @@ class LatticeIsing(Energy):
         self.sigma = float(sigma)
         self.bias = float(bias)
         self.n_sites = side * side
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Side, coupling and field."""
+        return {"side": self.side, "sigma": self.sigma, "bias": self.bias}
 
     def extra_repr(self) -> str:
         """Show the settings when the module is printed."""

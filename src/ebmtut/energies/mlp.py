@@ -1,6 +1,7 @@
 """A multilayer perceptron as an energy."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -78,6 +79,23 @@ class MLPEnergy(Energy):
             base_probs = torch.logit(base_probs.detach()).to(torch.get_default_dtype())
         self.register_buffer("base_logits", base_probs)
 
+    @property
+    def weights_dtype(self) -> torch.dtype:
+        """Dtype of the weights, which states must have."""
+        dtype: torch.dtype = self.net[-1].weight.dtype
+        return dtype
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Sizes, and a base where there is one, whose logits are a buffer."""
+        layers = [layer for layer in self.net if isinstance(layer, nn.Linear)]
+        base = self.base_logits
+        return {
+            "n_sites": self.n_sites,
+            "hidden": layers[0].out_features,
+            "n_layers": len(layers),
+            "base_probs": None if base is None else torch.full_like(base, 0.5),
+        }
+
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies of the network and its base.
 
@@ -97,7 +115,7 @@ class MLPEnergy(Energy):
             If the shape or the dtype of `x` is another.
         """
         check_states("x", x, self.n_sites)
-        dtype = self.net[-1].weight.dtype
+        dtype = self.weights_dtype
         if x.dtype != dtype:
             raise InputError(
                 f"x must have the dtype of the weights, {dtype}, got {x.dtype}: "

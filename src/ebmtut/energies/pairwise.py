@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,6 +99,14 @@ class BoltzmannMachine(Energy):
         check_finite("bias", bias)
         self.weight = nn.Parameter(weight.detach().clone(), learnable)
         self.bias = nn.Parameter(bias.detach().clone(), learnable)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Weights, biases, and whether they are learned."""
+        return {
+            "weight": self.weight,
+            "bias": self.bias,
+            "learnable": self.weight.requires_grad,
+        }
 
     @classmethod
     def from_ising(cls, ising: Ising) -> BoltzmannMachine:
@@ -199,6 +208,52 @@ class PairwiseGraph(Energy):
         self.register_buffer("edges", torch.stack([low, high]))
         self.weight = nn.Parameter(weight.detach().clone(), learnable)
         self.bias = nn.Parameter(bias.detach().clone(), learnable)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Edges, weights, biases, and whether they are learned."""
+        return {
+            "edges": self.edges,
+            "weight": self.weight,
+            "bias": self.bias,
+            "learnable": self.weight.requires_grad,
+        }
+
+    def given(self, clamp: Float[Tensor, " n_sites"]) -> PairwiseGraph:
+        """Return the law of the free sites where the others are held.
+
+        Conditioning leaves a model of the same kind: an edge between free sites
+        stays, one to a site that is held at 1 adds its weight to the bias.
+
+        Parameters
+        ----------
+        clamp
+            Values that sites are held at: 0, 1, or NaN where a site is free.
+
+        Returns
+        -------
+        graph
+            On the free sites, in their order, at least one; without gradients.
+
+        Raises
+        ------
+        InputError
+            If the shape or a value is another, or no site is free.
+        """
+        check_shape("clamp", clamp, (self.n_sites,))
+        free = torch.isnan(clamp)
+        if not bool((free | (clamp == 0) | (clamp == 1)).all()):
+            raise InputError("clamp must be 0, 1, or NaN for a free site")
+        if not bool(free.any()):
+            raise InputError("clamp must leave a site free, got none that is NaN")
+        here = free.to(self.edges.device)
+        one = torch.nan_to_num(clamp).to(self.bias)
+        first, second = self.edges
+        weight, bias = self.weight.detach(), self.bias.detach()
+        bias = bias.index_add(0, first, weight * one[second])
+        bias = bias.index_add(0, second, weight * one[first])
+        stays = here[first] & here[second]
+        place = here.long().cumsum(0) - 1
+        return PairwiseGraph(place[self.edges[:, stays]], weight[stays], bias[here])
 
     def pair_terms(self) -> PairTerms:
         """Return the edges; weights without a gradient."""

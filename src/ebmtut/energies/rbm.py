@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -60,6 +62,15 @@ class RBM(Energy):
         self.weight = nn.Parameter(weight.detach().clone(), learnable)
         self.hidden_bias = nn.Parameter(hidden_bias.detach().clone(), learnable)
         self.visible_bias = nn.Parameter(visible_bias.detach().clone(), learnable)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Weights, biases, and whether they are learned."""
+        return {
+            "weight": self.weight,
+            "hidden_bias": self.hidden_bias,
+            "visible_bias": self.visible_bias,
+            "learnable": self.weight.requires_grad,
+        }
 
     def pair_terms(self) -> PairTerms:
         """Return all pairs (visible, hidden), hidden unit by hidden unit.

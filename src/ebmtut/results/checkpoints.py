@@ -1,5 +1,6 @@
-"""Checkpoints: tensors and a few facts in one safetensors file."""
+"""Checkpoints: tensors and a few facts in one safetensors file, with a checksum."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +42,8 @@ def save_checkpoint(
         for name, tensor in tensors.items()
     }
     text = json.dumps(to_json(meta, "meta"), allow_nan=False)
-    replace_file(path, safetensors.torch.save(plain, metadata={"meta": text}))
+    facts = {"meta": text, "sha256": _digest(plain, text)}
+    replace_file(path, safetensors.torch.save(plain, metadata=facts))
 
 
 def load_checkpoint(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -62,16 +64,32 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str
     Raises
     ------
     InputError
-        If the file is missing or damaged.
+        If the file is missing or damaged: a single flipped bit is told by the
+        checksum. A file from before there was one is believed.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"checkpoint {path} does not exist")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {})["meta"])
-            return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+            facts = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        text = facts.pop("meta")
+        # Nothing at all is an old file; another word than sha256 is a damaged one.
+        if facts and facts != {"sha256": _digest(tensors, text)}:
+            raise ValueError("checksum")
+        return tensors, json.loads(text)
+    except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
         raise InputError(
             f"checkpoint {path} is damaged: remove it to start afresh"
         ) from error
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
+    """SHA-256 of all that a checkpoint holds, names, dtypes and shapes too."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        about = json.dumps([name, str(tensor.dtype), list(tensor.shape)])
+        digest.update(about.encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

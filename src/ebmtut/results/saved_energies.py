@@ -1,0 +1,133 @@
+"""Energies in files: what their constructors were given, and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ebmtut import energies
+from ebmtut.checks import InputError, check_type
+from ebmtut.energies import Energy
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+
+__all__ = ["load_energy", "save_energy"]
+
+#: What `load_energy` can make: a file names a class, it never brings one.
+_KINDS: dict[str, type[Energy]] = {
+    name: kind
+    for name, kind in vars(energies).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Energy)
+    and kind.constructor_arguments is not Energy.constructor_arguments
+}
+
+
+def save_energy(
+    path: str | Path, energy: Energy, *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write an energy so that `load_energy` makes it again, bit for bit.
+
+    One safetensors file with the class's name, its constructor's arguments, the
+    weights and a checksum: nothing in it is executed when it is loaded, so that it
+    can be shared.
+
+    Parameters
+    ----------
+    path
+        The file; its folder is made if need be.
+    energy
+        One of this package, or of a class of your own with
+        `constructor_arguments`.
+    notes
+        JSON-able facts to keep beside it, such as the data and the loss.
+
+    Raises
+    ------
+    InputError
+        If the energy is none or does not say its arguments, the notes are not
+        JSON-able, or the file cannot be written.
+    """
+    check_type("energy", energy, Energy)
+    arguments = energy.constructor_arguments()
+    state = energy.state_dict()
+    names = {
+        id(tensor): name
+        for named in (energy.named_parameters(), energy.named_buffers())
+        for name, tensor in named
+    }
+    tensors = {f"state.{name}": tensor for name, tensor in state.items()}
+    plain: dict[str, Any] = {}
+    held: dict[str, str] = {}
+    for name, value in arguments.items():
+        if not isinstance(value, torch.Tensor):
+            plain[name] = value
+            continue
+        # A weight is stored once, and only named here.
+        held[name] = f"state.{names[id(value)]}" if id(value) in names else name
+        tensors.setdefault(held[name], value)
+    about = {
+        "energy": type(energy).__name__,
+        "arguments": plain,
+        "tensor_arguments": held,
+        "notes": dict(notes or {}),
+    }
+    save_checkpoint(path, tensors, about)
+
+
+def load_energy(
+    path: str | Path, kind: type[Energy] | None = None
+) -> tuple[Energy, dict[str, Any]]:
+    """Make the energy that `save_energy` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        Class of the energy, where it is none of this package.
+
+    Returns
+    -------
+    energy
+        On the CPU, its weights of the dtype that they had.
+    notes
+        What was kept beside it.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged or no energy's, or its class is another
+        or unknown.
+    """
+    tensors, about = load_checkpoint(path)
+    name = about.get("energy")
+    if not isinstance(name, str):
+        raise InputError(f"path must be a file of save_energy, got {path}")
+    maker = _KINDS.get(name) if kind is None else kind
+    if maker is None or maker.__name__ != name:
+        known = ", ".join(sorted(_KINDS)) if kind is None else kind.__name__
+        raise InputError(
+            f"{path} must hold one of {known}, got {name}: give its class as kind"
+        )
+    try:
+        arguments = about["arguments"] | {
+            argument: tensors[held]
+            for argument, held in about["tensor_arguments"].items()
+        }
+        energy = maker(**arguments)
+        state = {
+            held.removeprefix("state."): tensor
+            for held, tensor in tensors.items()
+            if held.startswith("state.")
+        }
+        # Assigned, not copied: a copy would have the constructor's dtype.
+        energy.load_state_dict(state, assign=True)
+        return energy, dict(about["notes"])
+    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"{path} must fit {name} of this version of ebmtut: "
+            f"{str(error).splitlines()[0]}"
+        ) from error

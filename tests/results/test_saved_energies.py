@@ -1,0 +1,154 @@
+"""An energy comes back from its file bit for bit, and a damaged file never does."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import (
+    RBM,
+    BoltzmannMachine,
+    Energy,
+    Ising,
+    LatticeIsing,
+    MLPEnergy,
+    PairwiseGraph,
+)
+from ebmtut.random import make_generator
+from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+from ebmtut.results.saved_energies import load_energy, save_energy
+from ebmtut.states import enumerate_states
+
+
+def drawn(*shape, dtype=torch.float64):
+    return torch.randn(shape, generator=make_generator(0), dtype=dtype)
+
+
+EDGES = torch.tensor([[0, 1, 3], [1, 2, 0]])
+ENERGIES = {
+    "ising": lambda: Ising(drawn(4, 4)),
+    "ising with a field": lambda: Ising(drawn(4, 4), drawn(4), learnable=True),
+    "boltzmann": lambda: BoltzmannMachine(drawn(4, 4).float(), drawn(4).float()),
+    "graph": lambda: PairwiseGraph(EDGES, drawn(3), drawn(4), learnable=True),
+    "rbm": lambda: RBM(drawn(3, 4), drawn(3), drawn(4)),
+    "lattice": lambda: LatticeIsing(3, 0.2, -0.1),
+    "mlp": lambda: MLPEnergy(4, 8, 3, generator=make_generator(1)),
+    "mlp with a base": lambda: MLPEnergy(
+        4, 8, 2, torch.tensor([0.5, 1e-9, 0.3, 1 - 1e-7]), generator=make_generator(1)
+    ),
+    "double mlp": lambda: MLPEnergy(4, 8, 2, generator=make_generator(1)).double(),
+    "one layer": lambda: MLPEnergy(4, 8, 1, generator=make_generator(1)),
+}
+
+
+@pytest.mark.parametrize("name", ENERGIES)
+def test_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
+    energy = ENERGIES[name]()
+    path = tmp_path / "deep" / "energy.safetensors"
+    save_energy(path, energy, notes={"loss": "ED", "seed": 3})
+    back, notes = load_energy(path)
+    assert notes == {"loss": "ED", "seed": 3}
+    assert type(back) is type(energy)
+    state, loaded = energy.state_dict(), back.state_dict()
+    assert list(state) == list(loaded)
+    for key, value in state.items():
+        assert loaded[key].dtype == value.dtype
+        assert torch.equal(loaded[key], value)
+    dtype = torch.float32 if "mlp" in name or "layer" in name else torch.float64
+    x = enumerate_states(energy.n_sites, dtype=dtype)
+    if name == "double mlp":
+        x = x.double()
+    assert torch.equal(back(x), energy(x))
+    asks = [p.requires_grad for p in energy.parameters()]
+    assert [p.requires_grad for p in back.parameters()] == asks
+
+
+class Mine(Energy):
+    def __init__(self, n_sites: int) -> None:
+        super().__init__()
+        self.n_sites = n_sites
+        self.slope = torch.nn.Parameter(torch.ones(n_sites))
+
+    def forward(self, x):
+        return -x @ self.slope
+
+    def constructor_arguments(self):
+        return {"n_sites": self.n_sites}
+
+
+class Silent(Energy):
+    n_sites = 2
+
+    def forward(self, x):
+        return x.sum(1)
+
+
+def test_a_class_of_ones_own_is_given_by_its_user(tmp_path: Path) -> None:
+    energy = Mine(3)
+    with torch.no_grad():
+        energy.slope[1] = 4
+    path = tmp_path / "mine.safetensors"
+    save_energy(path, energy)
+    back, _ = load_energy(path, Mine)
+    assert torch.equal(back(torch.eye(3)), energy(torch.eye(3)))
+    with pytest.raises(InputError, match="must hold one of .*MLPEnergy.* got Mine"):
+        load_energy(path)
+    with pytest.raises(InputError, match="must hold one of Ising, got Mine"):
+        load_energy(path, Ising)
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(InputError, match=r"constructor_arguments\(\).*got Silent"):
+        save_energy(path, Silent())
+    with pytest.raises(InputError, match="energy must be Energy, got Linear"):
+        save_energy(path, torch.nn.Linear(2, 1))
+    with pytest.raises(InputError, match="JSON-able"):
+        save_energy(path, LatticeIsing(3, 0.1), notes={"f": print})
+    assert not path.exists()
+
+
+def test_files_of_others_are_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    with pytest.raises(InputError, match="does not exist"):
+        load_energy(path)
+    save_checkpoint(path, {"w": torch.zeros(2)}, {"step": 1})
+    with pytest.raises(InputError, match="must be a file of save_energy"):
+        load_energy(path)
+    meta = {"energy": "Ising", "arguments": {"coupling": 3}, "notes": {}}
+    for odd in (meta, meta | {"tensor_arguments": {"coupling": "state.none"}}):
+        save_checkpoint(path, {"w": torch.zeros(2)}, odd)
+        with pytest.raises(InputError, match="must fit Ising") as caught:
+            load_energy(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_every_flipped_byte_is_told(tmp_path: Path) -> None:
+    """Refused, or, where a byte means nothing, loaded as it was."""
+    path = tmp_path / "a.safetensors"
+    save_checkpoint(path, {"w": torch.arange(5.0)}, {"step": 7, "name": "run"})
+    whole = path.read_bytes()
+    tensors, meta = load_checkpoint(path)
+    for place in range(len(whole)):
+        for flip in (1, 32):
+            damaged = bytearray(whole)
+            damaged[place] ^= flip
+            path.write_bytes(damaged)
+            try:
+                got, facts = load_checkpoint(path)
+            except InputError as error:
+                assert "\n" not in str(error)
+                continue
+            assert facts == meta and got.keys() == tensors.keys(), place
+            assert torch.equal(got["w"], tensors["w"]), place
+            assert got["w"].dtype == tensors["w"].dtype, place
+
+
+def test_a_checkpoint_from_before_checksums_is_believed(tmp_path: Path) -> None:
+    import safetensors.torch
+
+    path = tmp_path / "old.safetensors"
+    content = safetensors.torch.save({"w": torch.ones(2)}, metadata={"meta": "{}"})
+    path.write_bytes(content)
+    assert torch.equal(load_checkpoint(path)[0]["w"], torch.ones(2))
