@@ -90,6 +90,7 @@ from ebmtut.metrics import (
     BernoulliProposal,
     HistogramProposal,
     grid_log_partition,
+    log_partition_annealed,
     log_partition_importance,
     log_partition_uniform,
     log_weights,
@@ -118,6 +119,7 @@ from ebmtut.samplers import (
     boltzmann_gibbs,
     boltzmann_gwg,
     deconvolution_gibbs,
+    draw_samples,
     gibbs,
     greedy_independent_set,
     hmc,
@@ -303,6 +305,7 @@ CALLS = {
     ),
     "digits_at_hand": lambda g: digits_at_hand("drawn", generator=g, n_glyphs=1),
     "drawn_faces": lambda g: drawn_faces(1, generator=g),
+    "draw_samples": lambda g: draw_samples(ISING, 2, n_sweeps=1, generator=g),
     "draw_rbm": lambda g: draw_rbm("Gibbs-reset", PAIRS, 2, (1,), generator=g),
     "energy_discrepancy_loss": discrepancy(Grid()),
     "exponential": lambda g: exponential((3,), generator=g),
@@ -332,6 +335,9 @@ CALLS = {
     ),
     "load_digits": lambda g: load_digits(generator=g, n_glyphs=1, offline=True),
     "load_faces": lambda g: load_faces(generator=g, offline=True),
+    "log_partition_annealed": lambda g: log_partition_annealed(
+        ISING, 2, 1, generator=g
+    ),
     "log_partition_importance": lambda g: log_partition_importance(
         free, CELLS, 2, generator=g
     ),

@@ -170,3 +170,35 @@ def test_colors_and_lists_of_a_graph(n_sites, seed):
     matrix = torch.zeros(n_sites, n_sites, dtype=torch.float64)
     matrix[site, lists.neighbor] = lists.weight
     assert torch.equal(matrix, graph.dense().symmetric_weight.detach())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(2, 6),
+    density=st.sampled_from([0.0, 0.4, 1.0]),
+    seed=st.integers(0, 10**6),
+)
+def test_holding_sites_is_conditioning(n, density, seed):
+    """Energies differ from the whole model's, at those values, by a constant."""
+    graph = random_graph(n, density, seed)
+    choice = torch.randint(3, (n,), generator=make_generator(seed))
+    choice[seed % n] = 2
+    clamp = torch.tensor([0.0, 1.0, math.nan])[choice]
+    free = torch.isnan(clamp)
+    part = graph.given(clamp)
+    x = enumerate_states(int(free.sum()))
+    whole = clamp.double().repeat(len(x), 1)
+    whole[:, free] = x
+    shift = graph(whole) - part(x)
+    torch.testing.assert_close(shift, shift[:1].expand_as(shift))
+
+
+def test_what_cannot_be_held_is_refused():
+    graph = random_graph(3, 1.0, 0)
+    for clamp in (torch.zeros(2), [0.0, 1.0, math.nan]):
+        with pytest.raises(InputError, match=r"clamp must .*shape"):
+            graph.given(clamp)
+    with pytest.raises(InputError, match="0, 1, or NaN"):
+        graph.given(torch.tensor([2.0, 0.0, math.nan]))
+    with pytest.raises(InputError, match="leave a site free"):
+        graph.given(torch.ones(3))

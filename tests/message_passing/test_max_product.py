@@ -14,6 +14,7 @@ from ebmtut.message_passing import (
     clamp_unaries,
     max_product,
     max_product_reference,
+    perturb_and_max_product,
 )
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
@@ -292,6 +293,24 @@ def test_a_model_that_diverged_is_refused(which):
         getattr(model, which)[0] = math.inf
     with pytest.raises(InputError, match=f"{which} must be finite"):
         max_product(model, torch.zeros(1, 4), 1)
+
+
+def test_one_row_of_values_holds_all_samples():
+    """As the same row for each sample, bit for bit."""
+    model = BoltzmannMachine(
+        torch.randn(3, 3, generator=make_generator(0)).double(), torch.zeros(3).double()
+    )
+    clamp = torch.tensor([1.0, math.nan, 0.0])
+    draws = [
+        perturb_and_max_product(model, 20, 10, clamp=held, generator=make_generator(1))
+        for held in (clamp, clamp.repeat(20, 1))
+    ]
+    assert torch.equal(*draws)
+    assert draws[0][:, 0].all() and not draws[0][:, 2].any()
+    assert 0 < draws[0][:, 1].sum() < 20
+    unaries = torch.zeros(4, 3).double()
+    rows = clamp_unaries(model, unaries, clamp.repeat(4, 1))
+    assert torch.equal(clamp_unaries(model, unaries, clamp), rows)
 
 
 def test_bad_clamps():

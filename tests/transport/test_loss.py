@@ -68,6 +68,35 @@ def test_upstream_gradients_and_batches(problem):
         torch.testing.assert_close(leaf.grad[b], expected)
 
 
+@pytest.mark.parametrize("gibbs", [False, True])
+def test_one_law_is_held_against_every_row_of_the_other(problem, gibbs):
+    """On either side; its gradient is the sum over the rows."""
+    p, _, cost = problem(4, 3, batch=(5,))
+    _, q, _ = problem(4, 3)
+
+    def oracle():
+        if gibbs:
+            return gibbs_ot_oracle([0.01] * 8, generator=make_generator(0))
+        return exact_oracle()
+
+    rows = q.repeat(5, 1)
+    for swap in (False, True):
+        one, many = q.clone().requires_grad_(), rows.clone().requires_grad_()
+        for leaf in (one, many):
+            pair = (leaf, p) if swap else (p, leaf)
+            M = cost.T.contiguous() if swap else cost
+            losses = wasserstein_loss(*pair, M, oracle=oracle())
+            assert losses.shape == (5,)
+            losses.sum().backward()
+        torch.testing.assert_close(one.grad, many.grad.sum(0))
+
+
+def test_batches_of_different_length_are_refused(problem):
+    p, q, cost = problem(4, 3, batch=(5,))
+    with pytest.raises(InputError, match=r"q must have shape \(5, m2\).* got \(4, 3\)"):
+        wasserstein_loss(p, q[:4], cost, oracle=exact_oracle())
+
+
 def test_oracle_remembers_its_chain(problem):
     """Two short calls end where one call of both does."""
     p, q, cost = problem(5, 4)

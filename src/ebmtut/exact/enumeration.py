@@ -7,7 +7,7 @@ from jaxtyping import Float, Float64, Num
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.energies import Energy, EnergyFunction, energies_of
+from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.states import enumerate_states, index_to_states
 from ebmtut.tensor_checks import check_finite, check_floating, check_shape
 
@@ -25,7 +25,7 @@ def exact_probabilities(
     energy: EnergyFunction,
     n_sites: int,
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, " n_all"]:
     """Log-probabilities of all states, in the order of `enumerate_states`.
@@ -37,7 +37,8 @@ def exact_probabilities(
     n_sites
         Number of sites, at most 24.
     dtype
-        Dtype of the states that the energy is given.
+        Dtype of the states that the energy is given; None takes
+        `ebmtut.energies.dtype_of_states`.
     device
         Device of the states.
 
@@ -61,7 +62,7 @@ def exact_log_partition(
     energy: EnergyFunction,
     n_sites: int,
     *,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, ""]:
     """Log partition function, log of the sum of exp(-E(x)) over all bits.
@@ -96,7 +97,7 @@ def exact_mean(
     f: Callable[[Float[Tensor, "batch n_sites"]], Num[Tensor, "batch ..."]],
     *,
     n_sites: int | None = None,
-    dtype: torch.dtype = torch.float64,
+    dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, "..."]:
     """Expectation of a function of the state under p(x).
@@ -183,10 +184,11 @@ def kernel_matrix(
 def _stream(
     energy: EnergyFunction,
     n_sites: int,
-    dtype: torch.dtype,
+    dtype: torch.dtype | None,
     device: str | torch.device,
     block: int = 2**14,
 ) -> Iterator[tuple[Float[Tensor, "batch n_sites"], Float64[Tensor, " batch"]]]:
+    dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
     # States are made block by block, so that memory holds only one.
     for start in range(0, 2**n_sites, block):

@@ -29,6 +29,7 @@ from ebmtut.losses.perturbations import (
     Pool,
 )
 from ebmtut.losses.pseudo_likelihood import pseudo_likelihood_loss
+from ebmtut.losses.ratio_matching import ratio_matching_loss
 from ebmtut.losses.rbm_learning import (
     RBM_METHODS,
     LearnedRBM,
@@ -76,6 +77,7 @@ __all__ = [
     "persistent_match_moments",
     "pseudo_likelihood_loss",
     "random_rbm",
+    "ratio_matching_loss",
     "recovery_likelihood_loss",
     "saturated_gap",
     "stabilized_log_mean_exp",

@@ -26,7 +26,7 @@ def perturb_and_max_product(
     *,
     damping: float = 0.5,
     init: str = "zero",
-    clamp: Float[Tensor, "n_samples n_sites"] | None = None,
+    clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Draw samples: perturb the biases, then look for the most likely state.
@@ -46,8 +46,8 @@ def perturb_and_max_product(
     n_sweeps, damping, init
         As for `max_product`.
     clamp
-        Values that sites are held at: 0, 1, or NaN
-        where a site is free.
+        Values that sites are held at: 0, 1, or NaN where a site is free; one row
+        for all samples, or a row for each.
     generator
         On the device of the model's parameters.
 
@@ -70,7 +70,7 @@ def perturb_and_max_product(
     )
     unaries = terms.bias.detach() + noise
     if clamp is not None:
-        check_clamp(clamp, unaries)
+        clamp = check_clamp(clamp, unaries)
         unaries = held(terms, unaries, clamp)
     x = decode(model, terms, unaries, None, *settings).x
     return x if clamp is None else torch.where(clamp.isnan(), x, clamp.to(x))
@@ -79,7 +79,7 @@ def perturb_and_max_product(
 def clamp_unaries(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
-    clamp: Float[Tensor, "n_samples n_sites"],
+    clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"],
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Set the unaries of clamped sites so large that no message can sway them.
 
@@ -90,7 +90,7 @@ def clamp_unaries(
     unaries
         What stands in for the biases.
     clamp
-        0, 1, or NaN where a site is free.
+        0, 1, or NaN where a site is free; one row for all, or a row for each.
 
     Raises
     ------
@@ -100,18 +100,20 @@ def clamp_unaries(
     """
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_clamp(clamp, unaries)
-    return held(terms, unaries, clamp)
+    return held(terms, unaries, check_clamp(clamp, unaries))
 
 
 def check_clamp(
-    clamp: Float[Tensor, "n_samples n_sites"],
+    clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"],
     unaries: Float[Tensor, "n_samples n_sites"],
-) -> None:
-    """Require 0, 1 or NaN for every site."""
+) -> Float[Tensor, "n_samples n_sites"]:
+    """Require 0, 1 or NaN for every site; return a row for each sample."""
+    if isinstance(clamp, Tensor) and clamp.shape == unaries.shape[1:]:
+        clamp = clamp.expand(len(unaries), -1)
     check_shape("clamp", clamp, unaries.shape)
     if not (clamp.isnan() | (clamp == 0) | (clamp == 1)).all():
         raise InputError("clamp must be 0, 1, or NaN for a free site")
+    return clamp
 
 
 def held(

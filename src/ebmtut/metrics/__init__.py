@@ -1,5 +1,6 @@
 """Metrics: MMD, likelihoods, errors of couplings; how far images are from data."""
 
+from ebmtut.metrics.annealed import log_partition_annealed
 from ebmtut.metrics.errors import negative_log_rmse, rmse
 from ebmtut.metrics.frechet import (
     Neighbors,
@@ -50,6 +51,7 @@ __all__ = [
     "grid_log_partition",
     "hamming_distances",
     "hamming_kernel_mean",
+    "log_partition_annealed",
     "log_partition_chain",
     "log_partition_importance",
     "log_partition_uniform",

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_counts, check_type
-from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
     effective_sample_size,
@@ -45,7 +45,7 @@ def grid_log_partition(
     n_samples: int = 200_000,
     draws_per_cell: int = 4,
     uniform: float = 0.05,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> GridPartition:
     """Log partition function of a model over two Gray-coded coordinates.
 
@@ -90,7 +90,7 @@ def sample_by_proposal(
     batch: int = 16384,
     min_draws: int = 65536,
     max_draws: int = 20_000_000,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Independent samples of a model by rejection from a proposal.
 
@@ -117,7 +117,8 @@ def sample_by_proposal(
     max_draws
         Draws after which to give up.
     dtype
-        Dtype of the states handed to the energy and returned.
+        Dtype of the states handed to the energy and returned; None takes
+        `ebmtut.energies.dtype_of_states`.
 
     Raises
     ------
@@ -126,6 +127,7 @@ def sample_by_proposal(
         or the energies have another shape or are not finite.
     """
     check_type("generator", generator, torch.Generator)
+    dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
     check_counts(batch=batch, n_samples=n_samples)
     states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)

@@ -18,7 +18,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_counts, check_range, check_type
-from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating
 
@@ -89,7 +89,7 @@ def log_weights(
     *,
     generator: torch.Generator,
     batch: int = 16384,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Float64[Tensor, " n_samples"]:
     """Log importance weights -E(z) - log q(z) of draws z from a proposal.
 
@@ -106,7 +106,8 @@ def log_weights(
     batch
         Draws that are held in memory at a time.
     dtype
-        Dtype of the states handed to the energy.
+        Dtype of the states handed to the energy; None takes
+        `ebmtut.energies.dtype_of_states`.
 
 
     Raises
@@ -118,6 +119,7 @@ def log_weights(
     check_type("generator", generator, torch.Generator)
     check_counts(low=2, n_samples=n_samples)
     check_counts(batch=batch)
+    dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
     parts = []
     for start in range(0, n_samples, batch):
@@ -136,7 +138,7 @@ def log_partition_importance(
     *,
     generator: torch.Generator,
     batch: int = 16384,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Estimate:
     """Log partition function by importance sampling from a fitted proposal.
 
@@ -160,7 +162,7 @@ def log_partition_uniform(
     *,
     generator: torch.Generator,
     batch: int = 16384,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Estimate:
     """Log partition function by uniform draws, the literature's protocol.
 

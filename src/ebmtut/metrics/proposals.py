@@ -8,7 +8,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_counts, check_range, check_type
-from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_floats
 
@@ -133,7 +133,7 @@ class HistogramProposal:
         coarse_bits: int = 8,
         draws_per_cell: int = 4,
         uniform: float = 0.05,
-        dtype: torch.dtype = torch.float32,
+        dtype: torch.dtype | None = None,
     ) -> "HistogramProposal":
         """Fit the cells' masses to an energy.
 
@@ -153,7 +153,8 @@ class HistogramProposal:
             Mass that is spread over all states alike.  It bounds the weights
             exp(-E) / q, and so their variance, wherever the fit misses.
         dtype
-            Dtype of the states handed to the energy.
+            Dtype of the states handed to the energy; None takes
+            `ebmtut.energies.dtype_of_states`.
 
         Raises
         ------
@@ -162,6 +163,7 @@ class HistogramProposal:
             energies have another shape or are not finite.
         """
         check_type("generator", generator, torch.Generator)
+        dtype = dtype_of_states(energy) if dtype is None else dtype
         check_floating("dtype", dtype)
         check_range("coarse_bits", coarse_bits, low=1, high=12, integer=True)
         check_counts(draws_per_cell=draws_per_cell)

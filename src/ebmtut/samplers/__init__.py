@@ -12,6 +12,7 @@ from ebmtut.samplers.discrete_langevin import (
     langevin_flip_logits,
     langevin_log_proposal,
 )
+from ebmtut.samplers.draw import draw_samples
 from ebmtut.samplers.gibbs import (
     ColorGibbsState,
     GibbsState,
@@ -64,6 +65,7 @@ __all__ = [
     "deconvolution_gibbs",
     "denoised",
     "dmala",
+    "draw_samples",
     "dula",
     "flip_sites",
     "gibbs",

@@ -22,12 +22,12 @@ Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 def wasserstein_loss(
-    p: Float[Tensor, "*batch m1"],
-    q: Float[Tensor, "*batch m2"],
+    p: Float[Tensor, "*p_batch m1"],
+    q: Float[Tensor, "*q_batch m2"],
     cost: Float[Tensor, "m1 m2"],
     *,
     oracle: Oracle,
-) -> Float[Tensor, "*batch"]:
+) -> Float[Tensor, "..."]:
     """Transport cost that autograd can differentiate in p and in q.
 
     The gradients are U and -L of the oracle (Section 5), each less its mean:
@@ -36,7 +36,8 @@ def wasserstein_loss(
     Parameters
     ----------
     p, q
-        Masses.
+        Masses; where one is a single law and the other a batch, it is held against
+        every row of it.
     cost
         M, which gets no gradient.
     oracle
@@ -45,13 +46,18 @@ def wasserstein_loss(
     Returns
     -------
     value
-        The oracle's.
+        The oracle's, one a row.
 
     Raises
     ------
     InputError
         If the problem is malformed.
     """
+    if isinstance(p, Tensor) and isinstance(q, Tensor):
+        if p.dim() == 1 and q.dim() == 2:
+            p = p.expand(len(q), -1)
+        elif p.dim() == 2 and q.dim() == 1:
+            q = q.expand(len(p), -1)
     check_problem(p, q, cost)
     value: Tensor = _WassersteinLoss.apply(p, q, cost, oracle)
     return value

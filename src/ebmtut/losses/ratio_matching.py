@@ -1,0 +1,46 @@
+"""Ratio matching: the ratios of neighbours, as near to the data's as they get.
+
+Source: Hyvärinen (2007), "Some extensions of score matching".
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.energies import EnergyFunction
+from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.tensor_checks import check_bits
+
+__all__ = ["ratio_matching_loss"]
+
+
+def ratio_matching_loss(
+    energy: EnergyFunction, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, ""]:
+    """Mean over the data of the sum over bits i of p(not x_i | all other bits)^2.
+
+    The squared error of the conditional law of every bit, where pseudo-likelihood
+    takes its logarithm: an outcome that the model holds impossible costs 1 and
+    not infinity. It needs no normaliser; the minimiser over all energies is the
+    data's law, if it is positive.
+
+    Parameters
+    ----------
+    energy
+        As for `ebmtut.losses.pseudo_likelihood_loss`, at the same cost.
+    x
+        Data.
+
+    Returns
+    -------
+    loss
+        Between 0 and the number of bits.
+
+    Raises
+    ------
+    InputError
+        If ``x`` is not made of bits or empty.
+    """
+    check_bits("x", x, least=1)
+    return neighbor_log_ratios(energy, x).sigmoid().square().sum(dim=1).mean()

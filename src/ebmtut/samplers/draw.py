@@ -1,0 +1,105 @@
+"""Tensor in, samples out: from any energy of bits, by the fastest chain there is."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, check_choice, check_counts, check_type
+from ebmtut.energies import (
+    RBM,
+    BoltzmannMachine,
+    Energy,
+    EnergyFunction,
+    Ising,
+    LatticeIsing,
+    PairwiseGraph,
+    dtype_of_states,
+)
+from ebmtut.samplers.block_gibbs import block_gibbs
+from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
+from ebmtut.samplers.chain import run_chain
+from ebmtut.samplers.gibbs import gibbs
+from ebmtut.samplers.informed import gwg
+from ebmtut.samplers.ising import ising_gibbs
+from ebmtut.tensor_checks import check_bits
+
+__all__ = ["draw_samples"]
+
+
+def draw_samples(
+    energy: EnergyFunction,
+    n_samples: int,
+    *,
+    n_sweeps: int = 100,
+    method: str = "gibbs",
+    n_sites: int | None = None,
+    start: Float[Tensor, "n_samples n_sites"] | None = None,
+    generator: torch.Generator,
+) -> Float[Tensor, "n_samples n_sites"]:
+    """Run as many chains as samples are asked for and return where they end.
+
+    The samples are independent of each other, and of the model as far as the chains
+    have mixed: another `start`, or more sweeps, tell whether they have.
+
+    Parameters
+    ----------
+    energy
+        Any energy of bits. Quadratic ones and RBMs are swept by compiled code or
+        layer by layer, others by one evaluation a bit.
+    n_samples
+        Number of chains.
+    n_sweeps
+        Updates of every site: a sweep is n_sites moves of one bit.
+    method
+        "gibbs", or "gwg", Gibbs-with-gradients, which looks at all bits before
+        each move and needs an energy with a gradient.
+    n_sites
+        Number of sites; None takes it from the energy.
+    start
+        Where the chains start; None tosses fair coins.
+    generator
+        Source of randomness; the samples lie on its device.
+
+    Returns
+    -------
+    x
+        Bits, of the dtype of `start`, else as `ebmtut.energies.dtype_of_states`.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, the method unknown, the number of sites
+        unknown or another than the energy's, or the start no such bits.
+    """
+    check_counts(n_samples=n_samples)
+    check_counts(low=0, n_sweeps=n_sweeps)
+    check_choice("method", method, ("gibbs", "gwg"))
+    check_type("generator", generator, torch.Generator)
+    own = energy.n_sites if isinstance(energy, Energy) else n_sites
+    if own is None:
+        raise InputError("n_sites must be given where energy is no Energy, got None")
+    check_counts(n_sites=own)
+    if n_sites not in (None, own):
+        raise InputError(f"n_sites must be the energy's, {own}, got {n_sites}")
+    if start is None:
+        size = (n_samples, own)
+        coins = torch.randint(2, size, generator=generator, device=generator.device)
+        start = coins.to(dtype_of_states(energy))
+    check_bits("start", start, own)
+    if len(start) != n_samples:
+        raise InputError(f"start must have {n_samples} rows, got {len(start)}")
+    if method == "gwg":
+        if isinstance(energy, BoltzmannMachine):
+            return boltzmann_gwg(energy, start, n_sweeps * own, generator=generator)
+        chain = gwg(energy)
+    elif isinstance(energy, (Ising, LatticeIsing)):
+        return ising_gibbs(energy, start, n_sweeps, generator=generator)
+    elif isinstance(energy, (BoltzmannMachine, PairwiseGraph)):
+        return boltzmann_gibbs(energy, start, n_sweeps, generator=generator)
+    elif isinstance(energy, RBM) and n_sweeps:
+        return block_gibbs(energy, start, n_sweeps, generator=generator)[:, :own]
+    else:
+        chain = gibbs(energy, "systematic")
+    return run_chain(chain, start, n_sweeps * own, generator=generator).x_final

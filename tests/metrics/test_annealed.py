@@ -1,0 +1,87 @@
+"""Partition functions by annealing, and the dtype that is nobody's business."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import BoltzmannMachine, Ising, MLPEnergy, dtype_of_states
+from ebmtut.exact import exact_log_partition, exact_mean, exact_probabilities
+from ebmtut.metrics import (
+    BernoulliProposal,
+    log_partition_annealed,
+    log_partition_importance,
+    log_partition_uniform,
+    log_weights,
+)
+from ebmtut.random import make_generator
+
+
+def normal(*shape, dtype=torch.float64):
+    return torch.randn(shape, generator=make_generator(0), dtype=dtype)
+
+
+def network():
+    return MLPEnergy(6, 16, 2, generator=make_generator(2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BoltzmannMachine(normal(6, 6), normal(6)),
+        lambda: Ising(0.3 * normal(6, 6, dtype=torch.float32)),
+        network,
+    ],
+)
+def test_log_z_within_five_standard_errors(make):
+    energy = make()
+    exact = float(exact_log_partition(energy, 6))
+    found = log_partition_annealed(energy, 2000, 20, generator=make_generator(0))
+    assert 0 < found.stderr < 0.05
+    assert abs(found.value - exact) < 5 * found.stderr
+    assert found == log_partition_annealed(
+        energy, 2000, 20, generator=make_generator(0)
+    )
+
+
+def test_a_slower_walk_is_nearer():
+    energy = BoltzmannMachine(3 * normal(6, 6), normal(6))
+    errors = [
+        log_partition_annealed(energy, 2000, n, generator=make_generator(0)).stderr
+        for n in (2, 20, 80)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+
+
+def test_one_default_dtype_for_all():
+    """A network and a table of couplings are asked without a word of dtypes."""
+    energies = (network(), network().double(), Ising(normal(6, 6).float()))
+    wanted = (torch.float32, torch.float64, torch.float64)
+    for energy, dtype in zip(energies, wanted, strict=True):
+        assert dtype_of_states(energy) == dtype
+        g = make_generator(0)
+        coins = BernoulliProposal.uniform(6)
+        exact = float(exact_log_partition(energy, 6))
+        assert exact_probabilities(energy, 6).dtype == torch.float64
+        assert exact_mean(energy, lambda x: x).shape == (6,)
+        for found in (
+            log_partition_uniform(energy, 6, 5000, generator=g),
+            log_partition_importance(energy, coins, 5000, generator=g),
+        ):
+            assert abs(found.value - exact) < 5 * found.stderr
+        weights = log_weights(energy, coins, 10, generator=make_generator(0))
+        given = log_weights(energy, coins, 10, generator=make_generator(0), dtype=dtype)
+        assert torch.equal(weights, given)
+    net = torch.nn.Linear(6, 1)
+    assert dtype_of_states(net) == torch.float32
+    assert dtype_of_states(lambda x: x.sum(1)) == torch.float64
+    assert dtype_of_states(torch.nn.Identity()) == torch.float64
+
+
+def test_bad_numbers_are_refused():
+    energy, g = Ising(normal(3, 3)), make_generator(0)
+    bad = ((1, 5, {}), (5, 0, {}), (5, 5, {"n_sites": 4}))
+    for n_chains, n_steps, more in (*bad, (5, 5, {"dtype": torch.int64})):
+        with pytest.raises(InputError, match="must be"):
+            log_partition_annealed(energy, n_chains, n_steps, generator=g, **more)
+    with pytest.raises(InputError, match="n_sites must be given"):
+        log_partition_annealed(lambda x: x.sum(1), 5, 5, generator=g)
