@@ -73,13 +73,13 @@ def test_hidden_units_of_another_kind_are_refused():
 
 
 def test_a_network_names_the_dtype_that_it_wants():
-    """The first try of a newcomer: both defaults, float32 and float64."""
+    """Both defaults go together; another dtype is refused with the way out."""
     energy = ENERGIES["MLPEnergy"]
     message = r"x must have the dtype of the weights, torch.float32, got torch.float64"
     with pytest.raises(InputError, match=message) as error:
-        exact_probabilities(energy, N_SITES)
+        exact_probabilities(energy, N_SITES, dtype=torch.float64)
     assert "\n" not in str(error.value)
-    single = exact_probabilities(energy, N_SITES, dtype=torch.float32)
+    single = exact_probabilities(energy, N_SITES)
     double = exact_probabilities(MLPEnergy(N_SITES, 8, 2).to(torch.float64), N_SITES)
     # Energies of order one carry 24 bits.
     assert torch.allclose(single, double, atol=1e-5)

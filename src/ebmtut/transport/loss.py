@@ -22,12 +22,12 @@ Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 def wasserstein_loss(
-    p: Float[Tensor, "*p_batch m1"],
-    q: Float[Tensor, "*q_batch m2"],
+    p: Float[Tensor, "... m1"],
+    q: Float[Tensor, "... m2"],
     cost: Float[Tensor, "m1 m2"],
     *,
     oracle: Oracle,
-) -> Float[Tensor, "..."]:
+) -> Float[Tensor, "*batch"]:
     """Transport cost that autograd can differentiate in p and in q.
 
     The gradients are U and -L of the oracle (Section 5), each less its mean:
