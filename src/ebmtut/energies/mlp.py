@@ -82,8 +82,7 @@ class MLPEnergy(Energy):
     @property
     def weights_dtype(self) -> torch.dtype:
         """Dtype of the weights, which states must have."""
-        dtype: torch.dtype = self.net[-1].weight.dtype
-        return dtype
+        return self.net[-1].get_parameter("weight").dtype
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Sizes, and a base where there is one, whose logits are a buffer."""

@@ -91,5 +91,5 @@ def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
     for name, tensor in sorted(tensors.items()):
         about = json.dumps([name, str(tensor.dtype), list(tensor.shape)])
         digest.update(about.encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
