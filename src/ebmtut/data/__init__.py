@@ -30,7 +30,9 @@ from ebmtut.data.graphs import GRAPH_FAMILIES, GRAPH_SIZES, random_graphs
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
+from ebmtut.data.own_graphs import pairwise_graph, read_graph
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
+from ebmtut.data.tables import read_bits, read_histograms, read_numbers, read_rows
 
 __all__ = [
     "CELEBA_FILE",
@@ -66,8 +68,14 @@ __all__ = [
     "load_faces",
     "load_mnist",
     "load_olivetti",
+    "pairwise_graph",
     "random_graphs",
+    "read_bits",
+    "read_graph",
+    "read_histograms",
     "read_idx",
+    "read_numbers",
+    "read_rows",
     "sample_density",
     "sha256_of",
     "shape_images",

@@ -1,0 +1,164 @@
+"""Tables of one's own: read as written, or refused in one line that says where."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.data import read_bits, read_histograms, read_numbers
+
+ROWS = [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0,1,1\n1,0,0\n",
+        "0, 1, 1\r\n1, 0, 0",
+        "\ufeffa,b,c\n0,1,1\n\n1,0,0\n\n",
+        '"0";"1";"1"\n1;0;0\n',
+        "0\t1\t1\n1\t0\t0\n",
+        "0 1 1\n1  0 0\n",
+        "0,1.0,1e0\n+1,-0,0.0\n",
+    ],
+)
+def test_common_forms_are_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(text.encode())
+    bits = read_bits(path)
+    assert bits.dtype == torch.float32
+    assert bits.tolist() == ROWS
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.float64])
+def test_numpy_files_are_read(tmp_path: Path, dtype: type) -> None:
+    path = tmp_path / "data.npy"
+    np.save(path, np.array(ROWS, dtype=dtype))
+    assert read_bits(path, dtype=torch.float64).tolist() == ROWS
+    assert read_bits(path).dtype == torch.float32
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3
+        ),
+        min_size=1,
+    )
+)
+def test_numbers_come_back_as_savetxt_wrote_them(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]]
+) -> None:
+    path = tmp_path_factory.mktemp("numbers") / "a.csv"
+    np.savetxt(path, rows, delimiter=",", fmt="%.17g")
+    assert read_numbers(path).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "must hold a row of numbers, got none"),
+        ("\n \n", "must hold a row of numbers, got none"),
+        ("a,b\n", "must hold a row of numbers, got none"),
+        ("0,1\n0,x\n", "got 'x' in line 2, column 2"),
+        ("0,1\n0,\n", "got '' in line 2, column 2"),
+        ("0,b\n0,1\n", "got 'b' in line 1, column 2"),
+        ("a,b\nc,d\n", "got 'c' in line 2, column 1"),
+        ("0,1\n0,1,1\n", "rows of one length, 2, got 3 numbers in line 2"),
+        ("0,1\n\n0\n", "rows of one length, 2, got 1 numbers in line 3"),
+        ("0,1\n1,nan\n", "finite numbers, got nan in row 2, column 2"),
+        ("0,1\n1,inf\n", "finite numbers, got inf in row 2, column 2"),
+        ("0,1\n1,0.5\n", "only 0 and 1, got 0.5 in row 2, column 2"),
+        ("0,1\n-1,1\n", "only 0 and 1, got -1 in row 2, column 1"),
+        ("0,1_0\n", "got '1_0'"),
+    ],
+)
+def test_wrong_files_are_refused_in_one_line(
+    tmp_path: Path, text: str, match: str
+) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=match) as caught:
+        read_bits(path)
+    assert "\n" not in str(caught.value) and "mine.csv" in str(caught.value)
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"must be a file, got .*none\.csv: No such"):
+        read_bits(tmp_path / "none.csv")
+    with pytest.raises(InputError, match=r"must be a file, got .*Is a directory"):
+        read_bits(tmp_path)
+    with pytest.raises(InputError, match=r"NumPy file, got .*No such"):
+        read_bits(tmp_path / "none.npy")
+    path = tmp_path / "a.npy"
+    objects = np.array([[None, {}]], dtype=object)
+    for array in (objects, np.zeros(3), np.zeros((0, 2)), np.array([["a"]])):
+        np.save(path, array, allow_pickle=True)
+        with pytest.raises(InputError, match=r"a\.npy"):
+            read_bits(path)
+    with pytest.raises(InputError, match="dtype must be floating"):
+        read_bits(path, dtype=torch.int64)
+
+
+def test_histograms_have_mass_one(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("3,1,0\n0,0,8\n")
+    assert read_histograms(path).tolist() == [[0.75, 0.25, 0], [0, 0, 1]]
+    bad = (
+        ("1,-1,3\n", ">= 0, got -1 in row 1, column 2"),
+        ("1,2\n0,0\n", "got 0 in row 2"),
+    )
+    for text, match in (*bad, ("1e308,1e308\n", "got inf in row 1")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=match):
+            read_histograms(path)
+
+
+WHOLE = b"0,1,1\n1,0,0\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    content = bytearray(whole)
+    for _ in range(draw(st.integers(1, 4))):
+        content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
+    return bytes(content[: draw(st.integers(0, len(content)))])
+
+
+@given(st.binary(max_size=40) | damaged(WHOLE))
+@example(b"\x00,\x00\n")
+@example(b'"0,1\n')
+def test_any_bytes_are_a_table_or_one_line(folder: Path, content: bytes) -> None:
+    path = folder / "fuzz.csv"
+    path.write_bytes(content)
+    for read in (read_bits, read_histograms):
+        try:
+            table = read(path)
+        except InputError as error:
+            assert "\n" not in str(error) and "fuzz.csv" in str(error)
+        else:
+            assert table.numel() and bool(torch.isfinite(table).all())
+
+
+@given(st.data())
+def test_any_numpy_file_is_a_table_or_one_line(
+    folder: Path, data: st.DataObject
+) -> None:
+    path = folder / "fuzz.npy"
+    np.save(path, np.array(ROWS))
+    path.write_bytes(data.draw(damaged(path.read_bytes())))
+    try:
+        table = read_numbers(path)
+    except InputError as error:
+        assert "\n" not in str(error) and "fuzz.npy" in str(error)
+    else:
+        assert table.dim() == 2
