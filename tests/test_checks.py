@@ -1,10 +1,26 @@
+import inspect
 import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range, check_type
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Natural,
+    OneOf,
+    Positive,
+    Range,
+    check_choice,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.tensor_checks import (
     check_bits,
     check_finite,
@@ -134,3 +150,85 @@ def test_floating():
 
 def test_input_error_is_a_value_error():
     assert issubclass(InputError, ValueError)
+
+
+@checked
+@dataclass(frozen=True)
+class Setting:
+    """What a row may declare."""
+
+    n_steps: Count = 1
+    side: Annotated[int, Range(4, 8)] | None = None
+    damping: Annotated[float, Range(0, 1, include_high=False)] = 0.0
+    methods: tuple[Annotated[str, OneOf("gibbs", "gwg")], ...] = ("gibbs",)
+    budget: Mapping[Annotated[str, OneOf("gibbs", "gwg")], Positive] | None = None
+    pairs: tuple[tuple[str, Natural], ...] = ()
+    free: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n_steps", np.int64(3)),
+        ("side", None),
+        ("side", 8),
+        ("damping", 0),
+        ("methods", ["gwg", "gibbs"]),
+        ("budget", {"gwg": 0.5}),
+        ("pairs", (("any", 0), ("thing", 1))),
+        ("free", math.nan),
+    ],
+)
+def test_what_is_declared_may_be(field, value):
+    assert getattr(Setting(**{field: value}), field) == value or value != value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("n_steps", 0, "n_steps must be an integer >= 1, got 0"),
+        ("n_steps", 1.5, "n_steps must be an integer >= 1, got 1.5"),
+        ("n_steps", True, "n_steps must be an integer >= 1, got True"),
+        ("side", 9, "side must be an integer in [4, 8], got 9"),
+        ("damping", 1.0, "damping must be a number in [0, 1), got 1.0"),
+        ("damping", math.nan, "damping must be a number in [0, 1), got nan"),
+        ("methods", ("gibbs", "gwh"), "methods must be one of gibbs, gwg; got 'gwh'"),
+        ("methods", 3, "methods must be Iterable, got int"),
+        ("budget", {"hmc": 1}, "budget must be one of gibbs, gwg; got 'hmc'"),
+        ("budget", {"gwg": 0}, "budget['gwg'] must be a number > 0, got 0"),
+        ("budget", ("gwg",), "budget must be Mapping, got tuple"),
+        ("pairs", (("any", 0), ("thing", -1)), "pairs must be an integer >= 0, got -1"),
+    ],
+)
+def test_what_is_not_declared_is_refused_in_one_line(field, value, words):
+    for attempt in (Setting, lambda **given: replace(Setting(), **given)):
+        with pytest.raises(InputError, match="^" + re.escape(words)):
+            attempt(**{field: value})
+
+
+def test_a_function_is_held_to_its_signature():
+    @checked
+    def scale(x, by: Positive = 0.0, *, n: Count | Sequence[Count] = 1):
+        """Scale."""
+        return x * by
+
+    assert scale(3) == 0, "a default is the author's"
+    assert scale(3, 2, n=[1, 2]) == 6
+    assert "by: Annotated[float, '> 0']" in str(inspect.signature(scale)).replace(
+        "typing.", ""
+    )
+    for given, words in (
+        (((3, -1), {}), "by must be a number > 0, got -1"),
+        (((3,), {"by": 0}), "by must be a number > 0, got 0"),
+    ):
+        with pytest.raises(InputError, match=f"^{words}$"):
+            scale(*given[0], **given[1])
+    with pytest.raises(TypeError, match="scale"):
+        scale()
+
+
+def test_a_rule_reads_as_what_it_allows():
+    assert repr(Range(low=1)) == "'>= 1'"
+    assert repr(Range(0, 1, include_low=False)) == "'in (0, 1]'"
+    assert repr(Range()) == "'finite'"
+    assert repr(OneOf("a", "b")) == "'a' or 'b'"

@@ -1,22 +1,47 @@
 """Validation with one-line messages: the name, the value, what is allowed.
 
-The checks of tensors are in `ebmtut.tensor_checks`; nothing here imports torch.
+What is allowed stands in the signature or beside the field, ``n_steps: Count`` or
+``shrink: Annotated[int, Range(1, 28)]``, and `checked` holds every call to it. The
+functions are for what depends on more than the value. The checks of tensors are in
+`ebmtut.tensor_checks`; nothing here imports torch.
 """
 
 import difflib
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial, wraps
+from itertools import cycle
 from numbers import Integral, Real
-from typing import Any
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = [
+    "Count",
     "DivergenceError",
     "InputError",
+    "Natural",
+    "NonNegative",
+    "Number",
+    "OneOf",
+    "Positive",
+    "Probability",
+    "Range",
     "check_choice",
     "check_counts",
     "check_positive",
     "check_range",
     "check_type",
+    "checked",
 ]
 
 
@@ -183,3 +208,140 @@ def check_type(name: str, value: object, *types: type) -> None:
     if not isinstance(value, types):
         known = " or ".join(kind.__name__ for kind in types)
         raise InputError(f"{name} must be {known}, got {type(value).__name__}")
+
+
+class Range(NamedTuple):
+    """Finite numbers between two bounds, in an annotation.
+
+    ``Annotated[int, Range(2, 6)]`` are the integers, ``Annotated[float, Range(2, 6)]``
+    the numbers from 2 to 6.
+
+    Parameters
+    ----------
+    low, high, include_low, include_high
+        As for `check_range`.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    include_low: bool = True
+    include_high: bool = True
+
+    def __repr__(self) -> str:
+        """Return the rule as a signature in the reference shows it."""
+        return repr(_interval(*self).strip() or "finite")
+
+
+class OneOf:
+    """Some names, in an annotation: ``Annotated[str, OneOf("cosine", "constant")]``.
+
+    Parameters
+    ----------
+    *choices
+        What exists.
+    """
+
+    def __init__(self, *choices: str) -> None:
+        self.choices = choices
+
+    def __repr__(self) -> str:
+        """Return the rule as a signature in the reference shows it."""
+        return " or ".join(map(repr, self.choices))
+
+
+#: Integers from 1, and from 0.
+Count = Annotated[int, Range(1)]
+Natural = Annotated[int, Range(0)]
+#: Finite numbers: all, from 0, above 0, and from 0 to 1.
+Number = Annotated[float, Range()]
+NonNegative = Annotated[float, Range(0)]
+Positive = Annotated[float, Range(0, include_low=False)]
+Probability = Annotated[float, Range(0, 1)]
+
+_Door = TypeVar("_Door", bound=Callable[..., Any])
+_Check = Callable[[str, Any], None]
+
+
+def checked(door: _Door) -> _Door:
+    """Hold every call of a function, or of a class, to what its annotations declare.
+
+    Looked at are the arguments that are given: a number by its `Range`, a name by its
+    `OneOf`, and those in a sequence, in a mapping or beside None.
+
+    Parameters
+    ----------
+    door
+        What is called, a dataclass for example.
+
+    Returns
+    -------
+    door
+        A function that checks first; of a class itself, which does so from now on.
+    """
+    if isinstance(door, type):
+        door.__init__ = checked(door.__init__)  # type: ignore[misc]
+        return door
+    places = {name: k for k, name in enumerate(inspect.signature(door).parameters)}
+
+    @cache
+    def declared() -> list[tuple[str, int, _Check]]:
+        # At the first call: an annotation may name what its module defines later.
+        hints = get_type_hints(door, include_extras=True)
+        found = {n: _check_of(hint) for n, hint in hints.items() if _declares(hint)}
+        return [(n, k, found[n]) for n, k in places.items() if n in found]
+
+    @wraps(door)
+    def checked_door(*args: Any, **kwargs: Any) -> Any:
+        for name, place, check in declared():
+            if name in kwargs:
+                check(name, kwargs[name])
+            elif place < len(args):
+                check(name, args[place])
+        return door(*args, **kwargs)
+
+    return checked_door  # type: ignore[return-value]
+
+
+def _declares(hint: Any) -> bool:
+    """Whether an annotation declares what is allowed."""
+    return isinstance(hint, (Range, OneOf)) or any(map(_declares, get_args(hint)))
+
+
+def _check_of(hint: Any) -> _Check:
+    """Return the check of a value, or of those that it holds, by its annotation."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if not _declares(hint):
+        return lambda name, value: None
+    if origin is Annotated:
+        kind, rule = inside
+        if isinstance(rule, OneOf):
+            return partial(check_choice, choices=rule.choices)
+        return partial(check_range, **rule._asdict(), integer=kind is int)
+    checks = [_check_of(part) for part in inside]
+
+    def check_union(name: str, value: Any) -> None:
+        # What is an instance of no part is held to the first that has a rule.
+        for part, check in zip(inside, checks, strict=True):
+            kind = get_origin(part) or part
+            if kind is not Annotated and isinstance(value, kind):
+                return check(name, value)
+        rule = next(filter(_declares, inside))
+        return checks[inside.index(rule)](name, value)
+
+    def check_mapping(name: str, value: Any) -> None:
+        check_type(name, value, Mapping)
+        for key, item in value.items():
+            checks[0](name, key)
+            checks[1](f"{name}[{key!r}]", item)
+
+    def check_sequence(name: str, value: Any) -> None:
+        check_type(name, value, Iterable)
+        alike = len(inside) == 1 or inside[1] is ...
+        for item, check in zip(
+            value, cycle(checks[:1] if alike else checks), strict=False
+        ):
+            check(name, item)
+
+    if origin in (Union, UnionType):
+        return check_union
+    return check_mapping if issubclass(origin, Mapping) else check_sequence

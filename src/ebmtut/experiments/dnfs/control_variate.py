@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Names
@@ -29,6 +29,7 @@ __all__ = ["EXPERIMENT", "VarianceConfig", "variance_job"]
 ESTIMATORS = ("stein", "plain")
 
 
+@checked
 @dataclass(frozen=True)
 class VarianceConfig:
     """How the paper's recipe is trained with either estimator.
@@ -49,21 +50,15 @@ class VarianceConfig:
         Independent runs.
     """
 
-    estimators: tuple[str, ...] = ESTIMATORS
-    network: str = "leConv"
+    estimators: tuple[Annotated[str, OneOf(*ESTIMATORS)], ...] = ESTIMATORS
+    network: Annotated[str, OneOf("leConv", "leTF")] = "leConv"
     side: int = 10
     sigma: float = 0.1
     bias: float = 0.2
     width: int = 32
-    n_steps: int = 1500
+    n_steps: Annotated[int, Range(low=100)] = 1500
     learning_rate: float = 1e-3
-    n_seeds: int = 2
-
-    def __post_init__(self) -> None:
-        for estimator in self.estimators:
-            check_choice("estimators", estimator, ESTIMATORS)
-        check_choice("network", self.network, ("leConv", "leTF"))
-        check_range("n_steps", self.n_steps, low=100, integer=True)
+    n_seeds: Count = 2
 
 
 def cells(config: VarianceConfig) -> Mapping[Names, Mapping[str, Any]]:

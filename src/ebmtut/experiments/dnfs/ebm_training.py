@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import matplotlib.pyplot as plt
 import torch
@@ -18,7 +18,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, check_choice, check_range
+from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments.dnfs.planes import (
@@ -47,6 +47,7 @@ __all__ = ["EXPERIMENT", "JointConfig", "independent_bits", "joint_job", "judged
 GAP = 0.05
 
 
+@checked
 @dataclass(frozen=True)
 class JointConfig:
     """How an energy and its sampler are learned together.
@@ -73,24 +74,17 @@ class JointConfig:
         Of Adam, the energy's with a cosine decay.
     """
 
-    densities: tuple[str, ...] = DENSITIES
-    n_bits: int = 4
-    n_seeds: int = 1
-    n_steps: int = 2000
-    n_flow_steps: int = 3
-    n_last: int = 1000
-    n_time_steps: int = 16
+    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
+    n_bits: Annotated[int, Range(2, 6)] = 4
+    n_seeds: Count = 1
+    n_steps: Count = 2000
+    n_flow_steps: Count = 3
+    n_last: Count = 1000
+    n_time_steps: Count = 16
     width: int = 32
     n_layers: int = 2
     learning_rate: float = 3e-3
     energy_learning_rate: float = 1e-2
-
-    def __post_init__(self) -> None:
-        for name in self.densities:
-            check_choice("densities", name, DENSITIES)
-        check_range("n_bits", self.n_bits, low=2, high=6, integer=True)
-        for name in ("n_seeds", "n_steps", "n_flow_steps", "n_last", "n_time_steps"):
-            check_range(name, getattr(self, name), low=1, integer=True)
 
 
 class _Sampler:

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +21,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
@@ -66,6 +66,7 @@ _TEST_SEED = 2025
 _LISTED_VERTICES = 20
 
 
+@checked
 @dataclass(frozen=True)
 class GraphProblemConfig:
     """How the flow is trained, and how it is judged.
@@ -96,14 +97,14 @@ class GraphProblemConfig:
         Runs of each size, in the order of `sizes`.
     """
 
-    problem: str = "max-independent-set"
-    sizes: tuple[str, ...] = tuple(GRAPH_SIZES)
-    n_train: int = 1000
-    n_test: int = 100
-    n_copies: int = 4
+    problem: Annotated[str, OneOf(*FAMILIES)] = "max-independent-set"
+    sizes: tuple[Annotated[str, OneOf(*GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
+    n_train: Count = 1000
+    n_test: Count = 100
+    n_copies: Count = 4
     inverse_temperature: float = 5.0
-    n_time_steps: int = 64
-    refinements: tuple[int, ...] = (0, 1, 3, 5)
+    n_time_steps: Count = 64
+    refinements: tuple[Natural, ...] = (0, 1, 3, 5)
     step_size: float = 0.3
     width: int = 32
     rollout: GraphFlowConfig = field(default_factory=GraphFlowConfig)
@@ -116,19 +117,10 @@ class GraphProblemConfig:
             precision="float32",
         )
     )
-    n_seeds: tuple[int, ...] = (3, 2, 1)
+    n_seeds: tuple[Count, ...] = (3, 2, 1)
 
     def __post_init__(self) -> None:
-        check_choice("problem", self.problem, FAMILIES)
-        for size in self.sizes:
-            check_choice("sizes", size, GRAPH_SIZES)
-        for name in ("n_train", "n_test", "n_copies", "n_time_steps"):
-            check_range(name, getattr(self, name), low=1, integer=True)
         check_range("n_seeds", len(self.n_seeds), low=len(self.sizes))
-        for n in self.n_seeds:
-            check_range("n_seeds", n, low=1, integer=True)
-        for steps in self.refinements:
-            check_range("refinements", steps, low=0, integer=True)
 
 
 def cells(config: GraphProblemConfig) -> Mapping[str, Mapping[str, Any]]:

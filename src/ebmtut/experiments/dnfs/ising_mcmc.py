@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import wasserstein_distance
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
@@ -37,6 +37,7 @@ _NAMED = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
 METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
 
 
+@checked
 @dataclass(frozen=True)
 class McmcConfig:
     """How a flow and Markov chains are compared at as many steps.
@@ -63,21 +64,15 @@ class McmcConfig:
         Our recipe.
     """
 
-    methods: tuple[str, ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
     side: int = 10
     sigma: float = 0.1
-    n_steps: int = 64
-    n_samples: int = 5000
+    n_steps: Count = 64
+    n_samples: Count = 5000
     step_size: float = 0.4
-    n_train: int = 800
-    n_seeds: int = 3
+    n_train: Count = 800
+    n_seeds: Count = 3
     flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
-
-    def __post_init__(self) -> None:
-        for method in self.methods:
-            check_choice("methods", method, METHODS)
-        for name in ("n_steps", "n_samples", "n_train", "n_seeds"):
-            check_range(name, getattr(self, name), low=1, integer=True)
 
 
 def cells(config: McmcConfig) -> Mapping[Names, Mapping[str, Any]]:

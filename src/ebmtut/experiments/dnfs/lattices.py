@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.experiment import Names
@@ -66,6 +66,7 @@ LEARNED = ("ours", "paper, leConv", "paper, leTF", "LEAPS, leConv")
 NULLS = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
 
 
+@checked
 @dataclass(frozen=True)
 class LatticeConfig:
     """Which lattices, which methods, and what each may spend.
@@ -95,23 +96,21 @@ class LatticeConfig:
     """
 
     problems: tuple[tuple[int, float, int], ...]
-    methods: tuple[str, ...] = ("ours", "untrained", "AIS", "SMC")
-    n_seeds: int = 4
-    n_samples: int = 2000
-    n_chain_samples: int = 500
-    n_time_steps: int = 64
+    methods: tuple[Annotated[str, OneOf(*LEARNED, *NULLS)], ...] = (
+        "ours",
+        "untrained",
+        "AIS",
+        "SMC",
+    )
+    n_seeds: Count = 4
+    n_samples: Count = 2000
+    n_chain_samples: Count = 500
+    n_time_steps: Count = 64
     width: int = 32
     n_hidden: int = 32
     learning_rate: float = 2e-3
     n_warmup: int = 200
-    rival_steps: int = 1
-
-    def __post_init__(self) -> None:
-        for method in self.methods:
-            check_choice("methods", method, (*LEARNED, *NULLS))
-        check_range("rival_steps", self.rival_steps, low=1, integer=True)
-        for name in ("n_seeds", "n_samples", "n_chain_samples", "n_time_steps"):
-            check_range(name, getattr(self, name), low=1, integer=True)
+    rival_steps: Count = 1
 
 
 def column_name(side: int, sigma: float) -> str:

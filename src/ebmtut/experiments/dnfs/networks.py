@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from torch import nn
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
@@ -47,6 +47,7 @@ _COLORS = {
 }
 
 
+@checked
 @dataclass(frozen=True)
 class NetworkConfig:
     """How networks are compared, all with our rates, rollouts and loss.
@@ -68,19 +69,13 @@ class NetworkConfig:
         Width and learning rate.
     """
 
-    networks: tuple[str, ...] = tuple(PACE)
-    side: int = 4
+    networks: tuple[Annotated[str, OneOf(*PACE)], ...] = tuple(PACE)
+    side: Count = 4
     sigma: float = 0.2
-    n_steps: int = 1500
-    n_seeds: int = 2
-    n_samples: int = 2000
+    n_steps: Count = 1500
+    n_seeds: Count = 2
+    n_samples: Count = 2000
     sizes: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
-
-    def __post_init__(self) -> None:
-        for name in self.networks:
-            check_choice("networks", name, PACE)
-        for name in ("side", "n_steps", "n_seeds", "n_samples"):
-            check_range(name, getattr(self, name), low=1, integer=True)
 
 
 def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:

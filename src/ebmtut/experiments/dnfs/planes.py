@@ -12,14 +12,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, Range, check_range, checked
 from ebmtut.data import DENSITIES, density_extent, density_log_prob
 from ebmtut.energies import Energy, MLPEnergy
 from ebmtut.experiments.experiment import Names
@@ -71,6 +71,7 @@ METHODS = (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class PlaneConfig:
     """Which energies, which samplers, and what each may spend.
@@ -99,27 +100,21 @@ class PlaneConfig:
         Of Adam.
     """
 
-    densities: tuple[str, ...] = ("checkerboard",)
-    methods: tuple[str, ...] = ("DNFS", "GFlowNet", "untrained")
-    n_bits: int = 4
-    n_seeds: int = 1
-    n_energy_steps: int = 1000
-    n_steps: int = 300
+    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = ("checkerboard",)
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = (
+        "DNFS",
+        "GFlowNet",
+        "untrained",
+    )
+    n_bits: Annotated[int, Range(2, 6)] = 4
+    n_seeds: Count = 1
+    n_energy_steps: Count = 1000
+    n_steps: Count = 300
     width: int = 32
     n_layers: int = 2
-    n_time_steps: int = 32
-    n_samples: int = 1000
+    n_time_steps: Count = 32
+    n_samples: Annotated[int, Range(low=2)] = 1000
     learning_rate: float = 3e-3
-
-    def __post_init__(self) -> None:
-        for name in self.densities:
-            check_choice("densities", name, DENSITIES)
-        for name in self.methods:
-            check_choice("methods", name, METHODS)
-        check_range("n_bits", self.n_bits, low=2, high=6, integer=True)
-        for name in ("n_seeds", "n_energy_steps", "n_steps", "n_time_steps"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_samples", self.n_samples, low=2, integer=True)
 
 
 #: Steps by which the master equation is integrated.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl.fid import image_job
 from ebmtut.experiments.drl.images import QUICK, ImageRecipe
 from ebmtut.experiments.experiment import Experiment, Names
@@ -64,6 +64,7 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
 _EXCUSE = "digits of 8 x 8 pixels, another network and other features than CIFAR-10's"
 
 
+@checked
 @dataclass(frozen=True)
 class AblationConfig:
     """Which settings and variants are learned, all from one recipe.
@@ -79,18 +80,10 @@ class AblationConfig:
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    settings: tuple[str, ...] = tuple(SETTINGS)
-    variants: tuple[str, ...] = tuple(VARIANTS)
-    n_samples: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for name in self.settings:
-            check_choice("settings", name, SETTINGS)
-        for name in self.variants:
-            check_choice("variants", name, VARIANTS)
-        check_range("n_samples", self.n_samples, low=4, integer=True)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+    settings: tuple[Annotated[str, OneOf(*SETTINGS)], ...] = tuple(SETTINGS)
+    variants: tuple[Annotated[str, OneOf(*VARIANTS)], ...] = tuple(VARIANTS)
+    n_samples: Annotated[int, Range(low=4)] = 500
+    n_seeds: Count = 1
 
 
 def cells(config: AblationConfig) -> Mapping[Names, Mapping[str, Any]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import OneOf, Range, checked
 from ebmtut.energies import PAPER_NETWORKS, WideResNetEnergy
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
@@ -19,6 +20,7 @@ from ebmtut.results import Result
 __all__ = ["EXPERIMENT", "ArchitectureConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class ArchitectureConfig:
     """Which networks are built, and how wide.
@@ -31,13 +33,8 @@ class ArchitectureConfig:
         Of the first convolution: the paper's 128, or few, to see that all fits.
     """
 
-    names: tuple[str, ...] = tuple(PAPER_NETWORKS)
-    channels: int = 4
-
-    def __post_init__(self) -> None:
-        for name in self.names:
-            check_choice("names", name, PAPER_NETWORKS)
-        check_range("channels", self.channels, low=4, integer=True)
+    names: tuple[Annotated[str, OneOf(*PAPER_NETWORKS)], ...] = tuple(PAPER_NETWORKS)
+    channels: Annotated[int, Range(low=4)] = 4
 
 
 def architectures_job(config: ArchitectureConfig, seed: int) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Count, checked
 from ebmtut.experiments.drl.plane import (
     PLANE,
     PlaneConfig,
@@ -24,6 +24,7 @@ from ebmtut.results import Result
 __all__ = ["EXPERIMENT", "CheckerboardConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class CheckerboardConfig:
     """How the checkerboard is learned, and how often.
@@ -37,10 +38,7 @@ class CheckerboardConfig:
     """
 
     plane: PlaneConfig = field(default_factory=PlaneConfig)
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+    n_seeds: Count = 1
 
 
 def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
@@ -47,6 +47,7 @@ _EXCUSE = (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class FidConfig:
     """Which sets are learned, how, and how many samples are judged.
@@ -66,19 +67,12 @@ class FidConfig:
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
-    steps: tuple[tuple[str, int], ...] = (
+    steps: tuple[tuple[Annotated[str, OneOf(*METHODS)], Count], ...] = (
         ("recovery likelihood", 2000),
         ("score matching", 6000),
     )
-    n_samples: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for method, n_steps in self.steps:
-            check_choice("method", method, METHODS)
-            check_range(f"steps of {method}", n_steps, low=1, integer=True)
-        check_range("n_samples", self.n_samples, low=4, integer=True)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+    n_samples: Annotated[int, Range(low=4)] = 500
+    n_seeds: Count = 1
 
 
 def image_job(
@@ -86,14 +80,13 @@ def image_job(
 ) -> Outcome:
     """Learn, draw and judge."""
     trained = trained_once(recipe, seed, checkpoint)
-    cost = {"seconds": trained.seconds, "steps": trained.stopped_at}
     if trained.message:
-        return Outcome(cost)
+        return Outcome(trained.cost)
     drawn = draw_images(
         trained.energy, recipe, n_samples, generator=make_generator(seed + 2)
     )
     found = measure(drawn[0], recipe.data)
-    return Outcome(found | cost, {"images": as_pictures(drawn[0, :64])})
+    return Outcome(found | trained.cost, {"images": as_pictures(drawn[0, :64])})
 
 
 def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:

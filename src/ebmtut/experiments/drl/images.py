@@ -10,13 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import DivergenceError, InputError, check_choice, check_range
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    InputError,
+    Natural,
+    NonNegative,
+    OneOf,
+    Positive,
+    check_choice,
+    checked,
+)
 from ebmtut.data import load_digits, load_faces
 from ebmtut.energies import ConvEnergy, PerceptronEnergy
 from ebmtut.experiments.identity import code_digest
@@ -33,7 +43,7 @@ from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
-from ebmtut.training import TrainConfig, train
+from ebmtut.training import Loss, TrainConfig, train
 
 __all__ = [
     "DATA",
@@ -129,6 +139,7 @@ def judge_of(name: str) -> ImageJudge:
     return train_image_judge(data.images, data.labels, generator=make_generator(0))
 
 
+@checked
 @dataclass(frozen=True)
 class ImageRecipe:
     r"""How an energy of images is learned.
@@ -163,36 +174,25 @@ class ImageRecipe:
         Of Adam, with cosine decay; averaged weights with decay 0.999.
     """
 
-    data: str = "digits 8x8"
-    objective: str = "recovery"
-    network: str = "perceptron"
+    data: Annotated[str, OneOf(*DATA)] = "digits 8x8"
+    objective: Annotated[str, OneOf("recovery", "score")] = "recovery"
+    network: Annotated[str, OneOf("perceptron", "convolution")] = "perceptron"
     head: str = "denoiser"
-    hidden: int = 128
-    n_layers: int = 3
-    n_levels: int = 6
+    hidden: Count = 128
+    n_layers: Count = 3
+    n_levels: Count = 6
     first_ratio: float = 0.2
     last_ratio: float = 10.0
-    n_chain_steps: int = 6
-    step_size: float = 0.7
+    n_chain_steps: Natural = 6
+    step_size: Positive = 0.7
     adjusted: bool = False
-    trust: float = 10.0
+    trust: NonNegative = 10.0
     regulariser: float = 0.0
-    clip_norm: float = 1e9
-    n_steps: int = 2000
-    batch_size: int = 64
-    learning_rate: float = 4e-3
+    clip_norm: Positive = 1e9
+    n_steps: Count = 2000
+    batch_size: Count = 64
+    learning_rate: Positive = 4e-3
     n_warmup: int = 200
-
-    def __post_init__(self) -> None:
-        check_choice("data", self.data, DATA)
-        check_choice("objective", self.objective, ("recovery", "score"))
-        check_choice("network", self.network, ("perceptron", "convolution"))
-        for name in ("hidden", "n_layers", "n_levels", "n_steps", "batch_size"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_chain_steps", self.n_chain_steps, low=0, integer=True)
-        for name in ("step_size", "learning_rate", "clip_norm"):
-            check_range(name, getattr(self, name), low=0, include_low=False)
-        check_range("trust", self.trust, low=0)
 
     @property
     def noise(self) -> NoiseLevels:
@@ -262,6 +262,11 @@ class TrainedImages(NamedTuple):
     stopped_at: int
     message: str
 
+    @property
+    def cost(self) -> dict[str, float]:
+        """What a table says of the training."""
+        return {"seconds": self.seconds, "steps": self.stopped_at}
+
 
 def trained_once(
     recipe: ImageRecipe, seed: int, checkpoint: Path | None = None
@@ -302,11 +307,14 @@ def train_images(
     seed: int,
     checkpoint: Path | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
+    loss: Loss | None = None,
 ) -> TrainedImages:
-    """Learn an energy; a run that the alarm stops is a result, too."""
+    """Learn an energy; a run that the alarm stops is a result, too.
+
+    Another ``loss`` than the recipe's own may watch what that one does.
+    """
     data = image_set(recipe.data)
     energy = recipe.energy(tuple(data.images.shape[1:]), seed)
-    loss = recipe.loss(data.images[0].numel())
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         return data.images[torch.randint(len(data.images), (n,), generator=generator)]
@@ -336,7 +344,7 @@ def train_images(
     try:
         averaged = train(
             energy,
-            loss,
+            loss or recipe.loss(data.images[0].numel()),
             sample,
             config,
             generator=make_generator(seed + 1),
@@ -344,7 +352,6 @@ def train_images(
             checkpoint=checkpoint,
             identity={"recipe": str(recipe), "seed": seed},
             on_step=after,
-            label="recovery likelihood",
         ).energy
     except DivergenceError as error:
         stopped_at, message = error.step, str(error)

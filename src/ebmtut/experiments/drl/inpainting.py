@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Range, checked
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
@@ -31,15 +32,13 @@ from ebmtut.samplers import denoised, inpaint
 __all__ = ["EXPERIMENT", "InpaintingConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class InpaintingConfig:
     """What is learned, and how many held-out images lose their right half."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    n_images: int = 300
-
-    def __post_init__(self) -> None:
-        check_range("n_images", self.n_images, low=16, integer=True)
+    n_images: Annotated[int, Range(low=16)] = 300
 
 
 def inpainting_job(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Range, checked
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
@@ -31,6 +32,7 @@ from ebmtut.samplers import denoised, interpolate
 __all__ = ["EXPERIMENT", "InterpolationConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class InterpolationConfig:
     """What is learned, and how many arcs are drawn.
@@ -44,12 +46,8 @@ class InterpolationConfig:
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    n_arcs: int = 200
-    n_points: int = 9
-
-    def __post_init__(self) -> None:
-        check_range("n_arcs", self.n_arcs, low=4, integer=True)
-        check_range("n_points", self.n_points, low=3, integer=True)
+    n_arcs: Annotated[int, Range(low=4)] = 200
+    n_points: Annotated[int, Range(low=3)] = 9
 
 
 def interpolation_job(

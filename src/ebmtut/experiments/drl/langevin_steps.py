@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from torch import nn
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl.images import (
     ImageRecipe,
     draw_images,
@@ -28,6 +28,7 @@ from ebmtut.results import Result
 __all__ = ["EXPERIMENT", "StepsConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class StepsConfig:
     """Numbers of Langevin steps, and how often a run is looked at.
@@ -47,18 +48,11 @@ class StepsConfig:
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    n_chain_steps: tuple[int, ...] = (1, 3, 6, 12)
-    n_sampling: int = 6
-    n_looks: int = 4
-    n_samples: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for n in self.n_chain_steps:
-            check_range("n_chain_steps", n, low=1, integer=True)
-        check_range("n_sampling", self.n_sampling, low=1, integer=True)
-        check_range("n_looks", self.n_looks, low=1, integer=True)
-        check_range("n_samples", self.n_samples, low=4, integer=True)
+    n_chain_steps: tuple[Count, ...] = (1, 3, 6, 12)
+    n_sampling: Count = 6
+    n_looks: Count = 4
+    n_samples: Annotated[int, Range(low=4)] = 500
+    n_seeds: Count = 1
 
 
 def steps_job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Range, checked
 from ebmtut.energies import at_level
 from ebmtut.experiments.drl.images import (
     FULL,
@@ -37,6 +38,7 @@ __all__ = ["EXPERIMENT", "LikelihoodConfig"]
 ENOUGH = 0.01
 
 
+@checked
 @dataclass(frozen=True)
 class LikelihoodConfig:
     """What is learned, and the samples behind log Z.
@@ -50,10 +52,7 @@ class LikelihoodConfig:
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    n_samples: int = 2000
-
-    def __post_init__(self) -> None:
-        check_range("n_samples", self.n_samples, low=16, integer=True)
+    n_samples: Annotated[int, Range(low=16)] = 2000
 
 
 def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, float]:

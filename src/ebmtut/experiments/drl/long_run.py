@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,7 +14,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from ebmtut.checks import DivergenceError, InputError, check_range
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.energies import at_level, conditional_energy
 from ebmtut.experiments.drl.images import (
     FULL,
@@ -25,6 +31,7 @@ from ebmtut.experiments.drl.images import (
     image_set,
     measure,
     null_images,
+    train_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment, Names
@@ -35,7 +42,6 @@ from ebmtut.plotting import OKABE_ITO, mean_band, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
-from ebmtut.training import TrainConfig, train
 
 __all__ = ["EXPERIMENT", "LongRunConfig"]
 
@@ -47,6 +53,7 @@ RECIPES: Mapping[str, ImageRecipe] = {"recipe": QUICK, "ten times as long": FULL
 HOT = replace(QUICK, learning_rate=16e-3, trust=0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class LongRunConfig:
     """Which trainings, and how long their chains.
@@ -67,19 +74,15 @@ class LongRunConfig:
     """
 
     recipes: tuple[tuple[str, ImageRecipe], ...] = tuple(RECIPES.items())
-    factors: tuple[int, ...] = (1, 4, 16, 64)
+    factors: tuple[Count, ...] = (1, 4, 16, 64)
     n_moves: tuple[int, ...] = (10, 100, 1000)
-    n_samples: int = 500
-    n_seeds: int = 1
+    n_samples: Annotated[int, Range(low=64)] = 500
+    n_seeds: Count = 1
     collapse: ImageRecipe = HOT
 
     def __post_init__(self) -> None:
-        for factor in self.factors:
-            check_range("factors", factor, low=1, integer=True)
         for last, n in zip((0, *self.n_moves), self.n_moves, strict=False):
             check_range("n_moves", n, low=last + 1, integer=True)
-        check_range("n_samples", self.n_samples, low=64, integer=True)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
 
 
 def long_run_job(
@@ -92,9 +95,8 @@ def long_run_job(
 ) -> Outcome:
     """Learn; sample with longer and longer chains; walk on in the law of level 0."""
     trained = trained_once(recipe, seed, checkpoint)
-    found: dict[str, Any] = {"seconds": trained.seconds, "steps": trained.stopped_at}
     if trained.message:
-        return Outcome(found)
+        return Outcome(trained.cost)
     generator = make_generator(seed + 2)
     energy, distances = trained.energy, []
     for factor in factors:
@@ -111,7 +113,7 @@ def long_run_job(
     from_data, _ = walk(energy, recipe, noisy, n_moves, generator)
     sizes, rates = adapted_steps(energy, recipe, first[1:], generator)
     return Outcome(
-        found
+        trained.cost
         | {
             "distance": distances[0],
             "distance of the longest": distances[-1],
@@ -209,30 +211,12 @@ def watched_collapse(recipe: ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
 
     Returns what `Watched` saw, a row a step, and the words of the alarm.
     """
-    data = image_set(recipe.data)
-    energy = recipe.energy(tuple(data.images.shape[1:]), seed)
-    loss = recipe.loss(data.images[0].numel())
+    loss = recipe.loss(image_set(recipe.data).images[0].numel())
     if not isinstance(loss, RecoveryLikelihood):
         raise InputError(f"objective must be recovery, got {recipe.objective!r}")
     watched = Watched(loss, recipe.noise.noises)
-
-    def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return data.images[torch.randint(len(data.images), (n,), generator=generator)]
-
-    config = TrainConfig(
-        recipe.n_steps,
-        recipe.batch_size,
-        recipe.learning_rate,
-        n_warmup=recipe.n_warmup,
-        clip_norm=recipe.clip_norm,
-        precision="float32",
-    )
-    words = ""
-    try:
-        train(energy, watched, sample, config, generator=make_generator(seed + 1))
-    except DivergenceError as error:
-        words = str(error)
-    return np.array(watched.seen, dtype=np.float64), words
+    message = train_images(recipe, seed, loss=watched).message
+    return np.array(watched.seen, dtype=np.float64), message
 
 
 def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.drl.plane import (
     METHODS,
@@ -28,6 +28,7 @@ from ebmtut.results import Result
 __all__ = ["EXPERIMENT", "MarginalConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class MarginalConfig:
     """What is learned, by which methods, and how.
@@ -44,17 +45,10 @@ class MarginalConfig:
         Runs of each cell.
     """
 
-    densities: tuple[str, ...] = ("checkerboard",)
-    methods: tuple[str, ...] = tuple(METHODS)
+    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = ("checkerboard",)
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = tuple(METHODS)
     plane: PlaneConfig = field(default_factory=PlaneConfig)
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for density in self.densities:
-            check_choice("densities", density, DENSITIES)
-        for method in self.methods:
-            check_choice("methods", method, METHODS)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+    n_seeds: Count = 1
 
 
 def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]:

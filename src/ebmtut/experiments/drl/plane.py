@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, check_choice, check_range
+from ebmtut.checks import Count, DivergenceError, Positive, Range, check_choice, checked
 from ebmtut.data import DENSITIES, density_log_prob, sample_density
 from ebmtut.energies import FourierEnergy, LevelEnergy, at_level
 from ebmtut.experiments.facts import lookup
@@ -73,6 +73,7 @@ SHORT_STEP, SHORT_RATE, SHORT_REGULARISER = 0.1, 5e-4, 1e-3
 MARGIN = 0.02 * 2
 
 
+@checked
 @dataclass(frozen=True)
 class PlaneConfig:
     """How a density of the plane is learned.
@@ -98,31 +99,18 @@ class PlaneConfig:
         Samples by which the models are judged, of each level.
     """
 
-    n_steps: int = 600
-    n_levels: int | None = None
-    first_ratio: float | None = None
-    n_langevin: int = 5
-    n_starts: int = 16
-    hidden: int = 128
-    n_features: int = 64
-    bandwidth: float = 5.0
-    batch_size: int = 256
-    learning_rate: float = 2e-3
-    score_factor: int = 4
-    n_samples: int = 4000
-
-    def __post_init__(self) -> None:
-        for name in ("n_steps", "n_langevin", "hidden", "n_features", "batch_size"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        if self.n_levels is not None:
-            check_range("n_levels", self.n_levels, low=2, integer=True)
-        if self.first_ratio is not None:
-            check_range("first_ratio", self.first_ratio, low=0, include_low=False)
-        check_range("score_factor", self.score_factor, low=1, integer=True)
-        check_range("n_samples", self.n_samples, low=2, integer=True)
-        check_range("n_starts", self.n_starts, low=1, integer=True)
-        for name in ("learning_rate", "bandwidth"):
-            check_range(name, getattr(self, name), low=0, include_low=False)
+    n_steps: Count = 600
+    n_levels: Annotated[int, Range(low=2)] | None = None
+    first_ratio: Positive | None = None
+    n_langevin: Count = 5
+    n_starts: Count = 16
+    hidden: Count = 128
+    n_features: Count = 64
+    bandwidth: Positive = 5.0
+    batch_size: Count = 256
+    learning_rate: Positive = 2e-3
+    score_factor: Count = 4
+    n_samples: Annotated[int, Range(low=2)] = 4000
 
 
 def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:

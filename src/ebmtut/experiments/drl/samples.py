@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
@@ -34,17 +34,14 @@ from ebmtut.results import Result
 __all__ = ["EXPERIMENT", "SamplesConfig"]
 
 
+@checked
 @dataclass(frozen=True)
 class SamplesConfig:
     """Which sets are learned, each by its recipe."""
 
     recipes: tuple[ImageRecipe, ...] = field(default_factory=lambda: (ImageRecipe(),))
-    n_samples: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        check_range("n_samples", self.n_samples, low=64, integer=True)
-        check_range("n_seeds", self.n_seeds, low=1, integer=True)
+    n_samples: Annotated[int, Range(low=64)] = 500
+    n_seeds: Count = 1
 
 
 def samples_job(
@@ -52,16 +49,15 @@ def samples_job(
 ) -> Outcome:
     """Learn, draw through all levels, and find each sample's nearest datum."""
     trained = trained_once(recipe, seed, checkpoint)
-    found = {"seconds": trained.seconds, "steps": trained.stopped_at}
     if trained.message:
-        return Outcome(found)
+        return Outcome(trained.cost)
     drawn = draw_images(
         trained.energy, recipe, n_samples, generator=make_generator(seed + 2)
     )
     data = image_set(recipe.data).images
     nearest = data[nearest_neighbors(drawn[0, :16], data).place]
     return Outcome(
-        found | measure(drawn[0], recipe.data),
+        trained.cost | measure(drawn[0], recipe.data),
         {
             "levels": np.stack([as_pictures(level[:16]) for level in drawn]),
             "samples": as_pictures(drawn[0, :64]),

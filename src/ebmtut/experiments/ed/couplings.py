@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, NonNegative, OneOf, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Names
@@ -59,6 +59,7 @@ PROBLEMS = (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class IsingConfig:
     """Which lattices, and how their couplings are learned.
@@ -85,9 +86,9 @@ class IsingConfig:
     """
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
-    methods: tuple[str, ...] = METHODS
-    penalties: tuple[float, ...] = (10.0, 25.0, 60.0)
-    n_seeds: int = 1
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    penalties: tuple[NonNegative, ...] = (10.0, 25.0, 60.0)
+    n_seeds: Count = 1
     n_data: int = 2000
     n_sweeps: int = 10_000
     n_negatives: int = 32
@@ -102,12 +103,6 @@ class IsingConfig:
             precision="float32",
         )
     )
-
-    def __post_init__(self) -> None:
-        for method in self.methods:
-            check_choice("methods", method, METHODS)
-        for penalty in self.penalties:
-            check_range("penalties", penalty, low=0)
 
 
 def edge_precision(estimate: Tensor, truth: Tensor) -> float:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 from torch import nn
 
-from ebmtut.checks import DivergenceError, check_choice, check_range
+from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
 from ebmtut.experiments.ed.judging import (
     Evaluation,
@@ -46,6 +46,7 @@ __all__ = [
 ED_METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
 
 
+@checked
 @dataclass(frozen=True)
 class DensityConfig:
     """Which densities, methods and seeds, and how each is learned.
@@ -65,21 +66,13 @@ class DensityConfig:
         Pixels a side of the stored landscapes.
     """
 
-    densities: tuple[str, ...] = DENSITIES
-    methods: Mapping[str, int] = field(
+    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
+    methods: Mapping[Annotated[str, OneOf(*METHODS)], Count] = field(
         default_factory=lambda: dict.fromkeys(METHODS, 1)
     )
     recipe: Recipe = field(default_factory=Recipe)
     evaluation: Evaluation = field(default_factory=Evaluation)
-    n_pixels: int = 128
-
-    def __post_init__(self) -> None:
-        for name in self.densities:
-            check_choice("densities", name, DENSITIES)
-        for name, n_seeds in self.methods.items():
-            check_choice("methods", name, METHODS)
-            check_range(f"methods[{name!r}]", n_seeds, low=1, integer=True)
-        check_range("n_pixels", self.n_pixels, low=2, high=1024, integer=True)
+    n_pixels: Annotated[int, Range(2, 1024)] = 128
 
 
 def recipe_of(method: str, recipe: Recipe) -> Recipe:

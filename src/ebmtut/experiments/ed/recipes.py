@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
 from ebmtut.losses import (
@@ -36,6 +37,7 @@ __all__ = ["METHODS", "Recipe", "fit_density", "perturbation_of"]
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 
 
+@checked
 @dataclass(frozen=True)
 class Recipe:
     """How to learn one energy.
@@ -55,7 +57,7 @@ class Recipe:
         Gibbs-with-gradients steps an update of PCD.
     """
 
-    method: str = "ED-Bern"
+    method: Annotated[str, OneOf(*METHODS)] = "ED-Bern"
     n_steps: int = 20_000
     batch_size: int = 128
     learning_rate: float = 5e-3
@@ -70,7 +72,6 @@ class Recipe:
     n_chain_steps: int = 5
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
         if self.method != "PCD":
             perturbation_of(self)
         self.train_config()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice
+from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.densities import density_job
 from ebmtut.experiments.ed.judging import Evaluation, landscape
@@ -44,6 +44,7 @@ SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
 LIVE = replace(SHORT, n_negatives=8)
 
 
+@checked
 @dataclass(frozen=True)
 class AblationConfig:
     """One density, learned in many ways.
@@ -59,11 +60,8 @@ class AblationConfig:
     """
 
     variants: tuple[Recipe, ...]
-    density: str = "2spirals"
+    density: Annotated[str, OneOf(*DENSITIES)] = "2spirals"
     n_pixels: int = 96
-
-    def __post_init__(self) -> None:
-        check_choice("density", self.density, DENSITIES)
 
 
 def variant_name(recipe: Recipe) -> str:

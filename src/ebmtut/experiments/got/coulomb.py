@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.coupling_1d import (
     DUAL_ERROR,
@@ -38,6 +38,7 @@ ENTROPIC_BOUNDARY = 1.1
 GIBBS_BOUNDARY = 0.05
 
 
+@checked
 @dataclass(frozen=True)
 class CoulombConfig:
     """What couples two electrons, and for how long.
@@ -56,14 +57,13 @@ class CoulombConfig:
         Chains of Gibbs-OT.
     """
 
-    n_points: int = 128
+    n_points: Annotated[int, Range(low=16)] = 128
     budgets: tuple[int, ...] = (1, 10, 50, 200, 1000, 2000, 5000)
     epsilons: tuple[float, ...] = (0.5, 0.45, 0.43, 0.3)
     tau: float = 2.0
-    n_seeds: int = 1
+    n_seeds: Count = 1
 
     def __post_init__(self) -> None:
-        check_range("n_points", self.n_points, low=16, integer=True)
         if self.n_points % 2:
             raise InputError(f"n_points must be even, got {self.n_points}")
 

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Count, Positive, checked
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.wnmf_measures import (
     ImagesConfig,
@@ -49,6 +49,7 @@ _LINES = {"warm": "-", "warm, cooled": "-", "cold": ":", "cold, cooled": ":"}
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
 
 
+@checked
 @dataclass(frozen=True)
 class TimingConfig:
     """A model half learned, and the budgets that oracles get at its next epoch.
@@ -68,15 +69,9 @@ class TimingConfig:
     images: ImagesConfig = field(
         default_factory=lambda: ImagesConfig(wnmf=WNMFConfig(n_epochs=300))
     )
-    budgets: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)
-    smoothings: tuple[float, ...] = (1e-2, 2e-3)
+    budgets: tuple[Count, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+    smoothings: tuple[Positive, ...] = (1e-2, 2e-3)
     n_warm: int = 500
-
-    def __post_init__(self) -> None:
-        for budget in self.budgets:
-            check_range("budgets", budget, low=1, integer=True)
-        for smoothing in self.smoothings:
-            check_range("smoothings", smoothing, low=0, include_low=False)
 
 
 def grid_sinkhorn(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import torch
 from scipy.ndimage import median_filter
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import Count, InputError, Natural, OneOf, Range, check_range, checked
 from ebmtut.data import ImageData, drawn_faces, load_mnist, load_olivetti
 from ebmtut.random import make_generator
 from ebmtut.transport import (
@@ -39,6 +40,7 @@ __all__ = [
 SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
 
 
+@checked
 @dataclass(frozen=True)
 class ImagesConfig:
     """Which images, and how they are factorised and judged.
@@ -65,28 +67,22 @@ class ImagesConfig:
         How often the learning is stopped for a look.
     """
 
-    source: str = "MNIST"
+    source: Annotated[str, OneOf(*SOURCES)] = "MNIST"
     n_images: int = 200
-    side: int = 28
+    side: Annotated[int, Range(low=4)] = 28
     wnmf: WNMFConfig = field(default_factory=WNMFConfig)
     smoothing: float = 1 / 100
     entropy: float = 1 / 200
-    n_rounds: int = 10
-    n_steps: int = 20
-    n_iterations: int = 1000
+    n_rounds: Count = 10
+    n_steps: Count = 20
+    n_iterations: Count = 1000
     n_exact: int = 200
-    n_bound_passes: int = 0
-    n_looks: int = 15
+    n_bound_passes: Natural = 0
+    n_looks: Count = 15
 
     def __post_init__(self) -> None:
-        check_choice("source", self.source, SOURCES)
         check_range("n_images", self.n_images, low=self.wnmf.n_components, integer=True)
-        check_range("side", self.side, low=4, integer=True)
         check_range("n_exact", self.n_exact, low=1, high=self.n_images, integer=True)
-        check_range("n_looks", self.n_looks, low=1, integer=True)
-        for name in ("n_rounds", "n_steps", "n_iterations"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("n_bound_passes", self.n_bound_passes, low=0, integer=True)
 
 
 def load_measures(config: ImagesConfig) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
@@ -48,6 +48,7 @@ __all__ = [
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
 
 
+@checked
 @dataclass(frozen=True)
 class Protocol:
     """What is left open, or said differently, in the paper and its program.
@@ -67,18 +68,11 @@ class Protocol:
         "PMP" or "Gibbs".
     """
 
-    border: int = 0
-    copies_a_pixel: int = 0
-    damping: float = 0.5
-    n_starts: int = 1
-    sampler: str = "PMP"
-
-    def __post_init__(self) -> None:
-        for name in ("border", "copies_a_pixel"):
-            check_range(name, getattr(self, name), low=0, integer=True)
-        check_range("damping", self.damping, low=0, high=1, include_high=False)
-        check_range("n_starts", self.n_starts, low=1, integer=True)
-        check_choice("sampler", self.sampler, ("PMP", "Gibbs"))
+    border: Natural = 0
+    copies_a_pixel: Natural = 0
+    damping: Annotated[float, Range(0, 1, include_high=False)] = 0.5
+    n_starts: Count = 1
+    sampler: Annotated[str, OneOf("PMP", "Gibbs")] = "PMP"
 
 
 #: One change of the white border's three at a time, and all but one.
@@ -99,6 +93,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
+@checked
 @dataclass(frozen=True)
 class DeconvolutionConfig:
     """How many images, and how they are explained.
@@ -117,24 +112,18 @@ class DeconvolutionConfig:
         Images that are kept beside what they were taken for.
     """
 
-    n_images: int = 100
-    grid: int = 10
-    data_seed: int = 42
-    n_features: int = 5
+    n_images: Count = 100
+    grid: Count = 10
+    data_seed: Natural = 42
+    n_features: Annotated[int, Range(low=len(SHAPES))] = 5
     feature_side: int = 6
-    n_sweeps: int = 1000
-    n_seeds: int = 5
-    protocols: tuple[str, ...] = tuple(PROTOCOLS)
-    n_shown: int = 9
+    n_sweeps: Count = 1000
+    n_seeds: Count = 5
+    protocols: tuple[Annotated[str, OneOf(*PROTOCOLS)], ...] = tuple(PROTOCOLS)
+    n_shown: Count = 9
 
     def __post_init__(self) -> None:
-        for name in self.protocols:
-            check_choice("protocols", name, PROTOCOLS)
-        for name in ("n_images", "grid", "n_sweeps", "n_seeds", "n_shown"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("data_seed", self.data_seed, low=0, integer=True)
-        # As many and as large as the shapes, of side five, and inside an image.
-        check_range("n_features", self.n_features, low=len(SHAPES), integer=True)
+        # As large as the shapes, of side five, and inside an image.
         widest = self.grid + 4
         check_range("feature_side", self.feature_side, low=5, high=widest, integer=True)
 

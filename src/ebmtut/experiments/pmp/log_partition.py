@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, Number, OneOf, Positive, Range, checked
 from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
 from ebmtut.exact import (
     exact_log_partition,
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class Ensemble:
     """A kind of model.
@@ -63,14 +64,9 @@ class Ensemble:
         [-2, 2]; its b is uniform in [-0.1, 0.1].
     """
 
-    kind: str
-    coupling: float = 0.1
-    n_uniform: int = 1
-
-    def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("lattice", "dense"))
-        check_range("coupling", self.coupling)
-        check_range("n_uniform", self.n_uniform, low=1, integer=True)
+    kind: Annotated[str, OneOf("lattice", "dense")]
+    coupling: Number = 0.1
+    n_uniform: Count = 1
 
 
 # The program has each pair twice in its energy, and -0.1 on the lattice: a
@@ -142,6 +138,7 @@ def lattice_model(side: int, coupling: float) -> tuple[BoltzmannMachine, float]:
     return BoltzmannMachine.from_ising(ising), exact(side, side, coupling) + shift
 
 
+@checked
 @dataclass(frozen=True)
 class LogPartitionConfig:
     """Which models, and how hard every method tries.
@@ -163,31 +160,15 @@ class LogPartitionConfig:
         Of MPLP.
     """
 
-    ensembles: tuple[str, ...] = tuple(ENSEMBLES)
-    sizes: tuple[int, ...] = (5, 10, 15)
-    n_models: int = 100
-    n_perturbations: int = 100
-    n_on_lattice: int = 1000
-    n_sweeps: int = 200
-    damping: float = 0.5
-    tolerance: float = 1e-6
-    max_sweeps: int = 50_000
-
-    def __post_init__(self) -> None:
-        for name in self.ensembles:
-            check_choice("ensembles", name, ENSEMBLES)
-        for size in self.sizes:
-            check_range("sizes", size, low=3, high=15, integer=True)
-        for name in (
-            "n_models",
-            "n_perturbations",
-            "n_on_lattice",
-            "n_sweeps",
-            "max_sweeps",
-        ):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("damping", self.damping, low=0, high=1, include_high=False)
-        check_range("tolerance", self.tolerance, low=0, include_low=False)
+    ensembles: tuple[Annotated[str, OneOf(*ENSEMBLES)], ...] = tuple(ENSEMBLES)
+    sizes: tuple[Annotated[int, Range(3, 15)], ...] = (5, 10, 15)
+    n_models: Count = 100
+    n_perturbations: Count = 100
+    n_on_lattice: Count = 1000
+    n_sweeps: Count = 200
+    damping: Annotated[float, Range(0, 1, include_high=False)] = 0.5
+    tolerance: Positive = 1e-6
+    max_sweeps: Count = 50_000
 
 
 def log_partition_job(

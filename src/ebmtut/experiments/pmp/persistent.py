@@ -20,7 +20,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Count, Number, Positive, Probability, check_range, checked
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
@@ -65,6 +65,7 @@ _LISTED = 16
 _BURN_IN = 1000  # Gibbs sweeps before a state of a larger glass is data
 
 
+@checked
 @dataclass(frozen=True)
 class PersistentConfig:
     """Which glasses, how they are learned, how the result is judged.
@@ -92,28 +93,20 @@ class PersistentConfig:
         Independent runs; run k has seed ``seed + k``, a glass of its own.
     """
 
-    sizes: tuple[int, ...] = (12,)
-    strength: float = 1.0
-    rhos: tuple[float, ...] = (0.0, 0.9, 0.99, 0.999, 1.0)
-    sweeps: tuple[int, ...] = (1, 5, 25)
-    n_steps: int = 400
-    learning_rate: float = 0.02
-    n_chains: int = 100
-    n_data: int = 20_000
+    sizes: tuple[Count, ...] = (12,)
+    strength: Number = 1.0
+    rhos: tuple[Probability, ...] = (0.0, 0.9, 0.99, 0.999, 1.0)
+    sweeps: tuple[Count, ...] = (1, 5, 25)
+    n_steps: Count = 400
+    learning_rate: Positive = 0.02
+    n_chains: Count = 100
+    n_data: Count = 20_000
     n_judged: int = 10_000
-    judged_sweeps: int = 100
-    n_seeds: int = 3
+    judged_sweeps: Count = 100
+    n_seeds: Count = 3
 
     def __post_init__(self) -> None:
-        for rho in self.rhos:
-            check_range("rhos", rho, low=0, high=1)
-        for value in (*self.sizes, *self.sweeps):
-            check_range("sizes, sweeps", value, low=1, integer=True)
-        for name in ("n_steps", "n_chains", "n_data", "judged_sweeps", "n_seeds"):
-            check_range(name, getattr(self, name), low=1, integer=True)
         check_range("n_judged", self.n_judged, low=self.n_chains, integer=True)
-        check_range("strength", self.strength)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
 
 
 def spin_glass(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
@@ -65,6 +65,7 @@ N_SHOWN = 25
 _MEASURES = ("log_mmd2", "sharp", "nearest")
 
 
+@checked
 @dataclass(frozen=True)
 class RBMConfig:
     """Which digits, how they are learned, and how the samples are judged.
@@ -101,53 +102,31 @@ class RBMConfig:
 
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
-    digit: int = -1
-    source: str = "auto"
-    shrink: int = 1
-    n_hidden: int = 100
-    n_steps: int = 1000
-    learning_rate: float = 0.01
-    optimizer: str = "adam"
-    hidden: str = "mean"
-    batch_size: int = 100
-    n_chains: int = 50
-    n_sweeps: int = 100
-    n_sweeps_of: Mapping[str, int] = field(default_factory=dict)
-    sweeps: tuple[int, ...] = (50, 100, 200, 2000)
-    n_judged: int = 100
-    n_seeds: int = 1
-    lp_shrink: int = 4
-    lp_hidden: int = 10
-    lp_steps: int = 0
-    lp_chains: int = 20
+    digit: Annotated[int, Range(-1, 9)] = -1
+    source: Annotated[str, OneOf(*SOURCES)] = "auto"
+    shrink: Annotated[int, Range(1, 28)] = 1
+    n_hidden: Count = 100
+    n_steps: Count = 1000
+    learning_rate: Positive = 0.01
+    optimizer: Annotated[str, OneOf("adam", "sgd")] = "adam"
+    hidden: Annotated[str, OneOf("mean", "sample")] = "mean"
+    batch_size: Count = 100
+    n_chains: Count = 50
+    n_sweeps: Count = 100
+    n_sweeps_of: Mapping[str, Count] = field(default_factory=dict)
+    sweeps: tuple[Count, ...] = (50, 100, 200, 2000)
+    n_judged: Annotated[int, Range(low=2)] = 100
+    n_seeds: Count = 1
+    lp_shrink: Annotated[int, Range(1, 28)] = 4
+    lp_hidden: Count = 10
+    lp_steps: Natural = 0
+    lp_chains: Count = 20
 
     def __post_init__(self) -> None:
         for method in (*self.methods, *self.n_sweeps_of):
             check_rbm_method("methods", method)
         for sampler in self.samplers:
             check_rbm_method("samplers", sampler, "own")
-        check_choice("source", self.source, SOURCES)
-        check_choice("optimizer", self.optimizer, ("adam", "sgd"))
-        check_choice("hidden", self.hidden, ("mean", "sample"))
-        check_range("digit", self.digit, low=-1, high=9, integer=True)
-        for name in ("shrink", "lp_shrink"):
-            check_range(name, getattr(self, name), low=1, high=28, integer=True)
-        for name in (
-            "n_hidden",
-            "n_steps",
-            "batch_size",
-            "n_chains",
-            "n_sweeps",
-            "n_seeds",
-            "lp_hidden",
-            "lp_chains",
-        ):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        for k in (*self.sweeps, *self.n_sweeps_of.values()):
-            check_range("sweeps", k, low=1, integer=True)
-        check_range("lp_steps", self.lp_steps, low=0, integer=True)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
-        check_range("n_judged", self.n_judged, low=2, integer=True)
 
 
 def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:

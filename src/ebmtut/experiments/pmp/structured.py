@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Experiment, Names
@@ -57,6 +57,7 @@ GRAPHS = ("random graph", "lattice")
 METHODS = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
 
 
+@checked
 @dataclass(frozen=True)
 class StructuredConfig:
     """Which graphs, and how their couplings are learned.
@@ -93,50 +94,24 @@ class StructuredConfig:
         Independent runs; run k has seed ``seed + k``.
     """
 
-    graphs: tuple[str, ...] = GRAPHS
-    side: int = 25
-    coupling: float = -0.1
-    n_nodes: int = 200
-    methods: tuple[str, ...] = METHODS
-    sweeps: tuple[int, ...] = (2, 5, 10, 25)
-    gwg_sweeps: int = 5
-    updates: tuple[int, ...] = (100, 200, 400)
-    n_data: int = 2000
-    n_data_sweeps: int = 2000
-    n_steps: int = 1000
-    learning_rate: float = 1e-3
-    penalty: float = 0.01
-    variables: str = "spins"
-    n_chains: int = 20
-    n_chains_persistent: int = 100
-    n_judged: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for graph in self.graphs:
-            check_choice("graphs", graph, GRAPHS)
-        for method in self.methods:
-            check_choice("methods", method, METHODS)
-        check_choice("variables", self.variables, VARIABLES)
-        check_range("side", self.side, low=3, integer=True)
-        check_range("n_nodes", self.n_nodes, low=5, integer=True)
-        for name in (
-            "gwg_sweeps",
-            "n_data_sweeps",
-            "n_steps",
-            "n_chains",
-            "n_chains_persistent",
-            "n_judged",
-            "n_seeds",
-        ):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        for count in (*self.sweeps, *self.updates):
-            check_range("sweeps, updates", count, low=1, integer=True)
-        # The halves of the data are held against each other.
-        check_range("n_data", self.n_data, low=2, integer=True)
-        check_range("coupling", self.coupling)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
-        check_range("penalty", self.penalty, low=0)
+    graphs: tuple[Annotated[str, OneOf(*GRAPHS)], ...] = GRAPHS
+    side: Annotated[int, Range(low=3)] = 25
+    coupling: Number = -0.1
+    n_nodes: Annotated[int, Range(low=5)] = 200
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    sweeps: tuple[Count, ...] = (2, 5, 10, 25)
+    gwg_sweeps: Count = 5
+    updates: tuple[Count, ...] = (100, 200, 400)
+    n_data: Annotated[int, Range(low=2)] = 2000
+    n_data_sweeps: Count = 2000
+    n_steps: Count = 1000
+    learning_rate: Positive = 1e-3
+    penalty: NonNegative = 0.01
+    variables: Annotated[str, OneOf(*VARIABLES)] = "spins"
+    n_chains: Count = 20
+    n_chains_persistent: Count = 100
+    n_judged: Count = 500
+    n_seeds: Count = 1
 
 
 def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:

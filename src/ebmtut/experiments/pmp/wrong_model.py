@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, Number, OneOf, Positive, checked
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment
@@ -42,6 +42,7 @@ SOLVERS = ("zero", "symmetric", "exact MAP")
 _PAIRS = torch.triu_indices(4, 4, 1)
 
 
+@checked
 @dataclass(frozen=True)
 class ToyConfig:
     """How theta is learned and judged.
@@ -62,22 +63,14 @@ class ToyConfig:
         Samples by which the learned sampler is judged.
     """
 
-    theta: float = 0.5
-    solvers: tuple[str, ...] = SOLVERS
-    n_steps: int = 200
-    learning_rate: float = 0.01
-    n_chains: int = 100
-    n_sweeps: int = 100
-    n_seeds: int = 5
-    n_judged: int = 200_000
-
-    def __post_init__(self) -> None:
-        for solver in self.solvers:
-            check_choice("solvers", solver, SOLVERS)
-        for name in ("n_steps", "n_chains", "n_sweeps", "n_seeds", "n_judged"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_range("theta", self.theta)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
+    theta: Number = 0.5
+    solvers: tuple[Annotated[str, OneOf(*SOLVERS)], ...] = SOLVERS
+    n_steps: Count = 200
+    learning_rate: Positive = 0.01
+    n_chains: Count = 100
+    n_sweeps: Count = 100
+    n_seeds: Count = 5
+    n_judged: Count = 200_000
 
 
 def four_spins(theta: float) -> BoltzmannMachine:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_range
+from ebmtut.checks import Count, OneOf, Positive, Range, checked
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.jobs import Outcome
@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class ZerosConfig:
     """Which pictures, how they are learned, and how the samples are judged.
@@ -75,30 +76,20 @@ class ZerosConfig:
         Independent runs; run k has seed ``seed + k``.
     """
 
-    methods: tuple[str, ...] = SAMPLERS
-    digit: int = 0
-    source: str = "auto"
-    shrink: int = 1
-    n_steps: int = 1000
-    learning_rate: float = 1e-3
-    n_chains: int = 100
-    n_chains_of: Mapping[str, int] = field(default_factory=dict)
-    n_sweeps: int = 50
-    sweeps: tuple[int, ...] = (20, 25, 30, 40, 50, 60, 80, 100)
-    n_judged: int = 500
-    n_seeds: int = 1
-
-    def __post_init__(self) -> None:
-        for method in (*self.methods, *self.n_chains_of):
-            check_choice("methods", method, METHODS)
-        check_range("digit", self.digit, low=0, high=9, integer=True)
-        for name in ("shrink", "n_steps", "n_chains", "n_sweeps", "n_seeds"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        for count in (*self.sweeps, *self.n_chains_of.values()):
-            check_range("sweeps, n_chains_of", count, low=1, integer=True)
-        check_choice("source", self.source, SOURCES)
-        check_range("learning_rate", self.learning_rate, low=0, include_low=False)
-        check_range("n_judged", self.n_judged, low=2, integer=True)
+    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = SAMPLERS
+    digit: Annotated[int, Range(0, 9)] = 0
+    source: Annotated[str, OneOf(*SOURCES)] = "auto"
+    shrink: Count = 1
+    n_steps: Count = 1000
+    learning_rate: Positive = 1e-3
+    n_chains: Count = 100
+    n_chains_of: Mapping[Annotated[str, OneOf(*METHODS)], Count] = field(
+        default_factory=dict
+    )
+    n_sweeps: Count = 50
+    sweeps: tuple[Count, ...] = (20, 25, 30, 40, 50, 60, 80, 100)
+    n_judged: Annotated[int, Range(low=2)] = 500
+    n_seeds: Count = 1
 
 
 def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
