@@ -7,7 +7,8 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import at_level
-from ebmtut.metrics import PlaneGrid, log_partition_chain
+from ebmtut.metrics import PlaneGrid, log_partition_chain, log_partition_particles
+from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 
 GRID = PlaneGrid(9.0, 180)
@@ -110,6 +111,43 @@ def test_few_samples_err_downwards():
     assert float(errors.mean()) < -5 * stderr
 
 
+def two_heaps(x, level):
+    """Energies that no forward chain connects, each with a constant of its own."""
+    table = x.new_tensor(VARIANCES)[level]
+    near = ((x + 0.7) ** 2).sum(1) / (2 * table)
+    far = ((x - 0.9) ** 2).sum(1) / (2 * table) + 0.4 * level
+    return -torch.logaddexp(-near, -far) + 3.0 - 2.0 * level
+
+
+NOISE = NoiseLevels((0.5, 0.7, 1.0))
+
+
+def test_particles_need_no_agreement_of_the_levels():
+    found = log_partition_particles(
+        two_heaps, NOISE, 2, generator=make_generator(0), n_particles=4000
+    )
+    for t, estimate in enumerate(found.levels):
+        exact = GRID.log_partition(on_grid(at_level(two_heaps, t)))
+        assert 0 < estimate.stderr < 0.01
+        assert abs(estimate.value - exact) < 5 * estimate.stderr
+    assert all(0 < share <= 1 for share in found.effective)
+
+
+def test_particles_are_unbiased_where_they_are_few():
+    """The mean of Z, of many runs of four particles, is Z, and not a bound on it."""
+    found = log_partition_particles(
+        two_heaps,
+        NOISE,
+        2,
+        generator=make_generator(1),
+        n_particles=4,
+        n_starts=2,
+        n_runs=1000,
+    )
+    exact = GRID.log_partition(on_grid(at_level(two_heaps, 0)))
+    assert abs(found.levels[0].value - exact) < 5 * found.levels[0].stderr < 0.2
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -130,6 +168,12 @@ def test_few_samples_err_downwards():
         (
             lambda: log_partition_chain(levels, exact_samples(2, 0) * math.nan),
             "samples must be finite",
+        ),
+        (
+            lambda: log_partition_particles(
+                levels, NOISE, 2, generator=make_generator(0), n_runs=1
+            ),
+            "n_runs must .*>= 2, got 1",
         ),
     ],
 )

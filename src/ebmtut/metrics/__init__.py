@@ -13,7 +13,11 @@ from ebmtut.metrics.frechet import (
 )
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
 from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
-from ebmtut.metrics.level_partition import LevelPartition, log_partition_chain
+from ebmtut.metrics.level_partition import (
+    LevelPartition,
+    log_partition_chain,
+    log_partition_particles,
+)
 from ebmtut.metrics.mmd import (
     hamming_distances,
     hamming_kernel_mean,
@@ -54,6 +58,7 @@ __all__ = [
     "log_partition_annealed",
     "log_partition_chain",
     "log_partition_importance",
+    "log_partition_particles",
     "log_partition_uniform",
     "log_weights",
     "mmd",

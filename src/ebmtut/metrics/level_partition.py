@@ -10,6 +10,19 @@ is estimated from samples of the level above. The estimate of a ratio is unbiase
 so that of its logarithm is a stochastic lower bound, which grows to the truth with
 the number of samples (Gao et al., 2021, Appendix A.6; Grosse et al., 2016) as far
 as the samples are those of the level's own law.
+
+Samples of chains never quite are: the levels are learned one by one, and what one
+step of noise makes of level t is not exactly the law of level t + 1. Particles that
+carry weights need no such agreement (sequential Monte Carlo: Del Moral, Doucet and
+Jasra, 2006). Each asks M Gaussian starts, :math:`x^m \sim N(a\, x_{t+1}, \sigma^2)`,
+for the mass of the law of :math:`x_t` given its :math:`x_{t+1}`,
+
+.. math:: w = \frac{1}{M} \sum_m e^{-E(x^m, t) + |x^m|^2 / 2} \Big/
+   e^{-E(x_{t+1}, t + 1) + |x_{t+1}|^2 / 2},
+
+the mean of w estimates :math:`Z_t / Z_{t+1}`, and the particles of level t are drawn
+among all starts by their weights. The product of the ratios is unbiased for
+:math:`Z_t` whatever the energies are.
 """
 
 import math
@@ -19,26 +32,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_counts, check_range
 from ebmtut.energies import LevelEnergy, at_level
 from ebmtut.metrics.nll import (
     Estimate,
     effective_sample_size,
     estimate_log_mean_exp,
 )
+from ebmtut.noise import NoiseLevels
+from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_finite, check_shape
 
-__all__ = ["LevelPartition", "log_partition_chain"]
+__all__ = ["LevelPartition", "log_partition_chain", "log_partition_particles"]
 
 
 class LevelPartition(NamedTuple):
-    """What `log_partition_chain` found, for levels 0, ..., T - 1.
+    """What was found, for levels 0, ..., T - 1.
 
     Attributes
     ----------
     levels
-        log Z of each level: a stochastic lower bound, and its standard error as
-        far as the samples of the levels are independent.
+        log Z of each level: a stochastic lower bound, and its standard error; that
+        of a single run as far as the samples of the levels are independent.
     effective
         Effective sample size of each ratio, as a fraction.
     """
@@ -87,3 +102,87 @@ def log_partition_chain(
         levels.append(Estimate(value, math.sqrt(variance)))
         effective.append(effective_sample_size(weights))
     return LevelPartition(levels[::-1], effective[::-1])
+
+
+@torch.no_grad()
+def log_partition_particles(
+    energy: LevelEnergy,
+    noise: NoiseLevels,
+    n_dims: int,
+    *,
+    generator: torch.Generator,
+    n_particles: int = 2000,
+    n_starts: int = 16,
+    n_runs: int = 20,
+) -> LevelPartition:
+    """Estimate log Z of every level by weighted particles, unbiased for Z.
+
+    Parameters
+    ----------
+    energy
+        Of levels 0 to T - 1.
+    noise
+        The forward chain.
+    n_dims
+        Length of a state.
+    generator
+        Source of randomness.
+    n_particles, n_starts
+        Of a run; of a particle, M.
+    n_runs
+        Independent runs, of whose Z the mean is taken; their spread is the
+        standard error.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two runs or particles, or a count is below 1.
+    """
+    check_counts(n_dims=n_dims, n_starts=n_starts)
+    check_counts(low=2, n_particles=n_particles, n_runs=n_runs)
+    check_generator(generator)
+    sizes = (n_particles, n_starts, n_dims)
+    runs = [_descend_weighted(energy, noise, sizes, generator) for _ in range(n_runs)]
+    values = torch.stack([values for values, _ in runs], dim=1)
+    effective = torch.stack([shares for _, shares in runs], dim=1).mean(1)
+    levels = [estimate_log_mean_exp(row) for row in values]
+    return LevelPartition(levels, effective.tolist())
+
+
+def _descend_weighted(
+    energy: LevelEnergy,
+    noise: NoiseLevels,
+    sizes: tuple[int, int, int],
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Return log Z of each level by one run, and effective shares of particles."""
+    n_particles, n_starts, n_dims = sizes
+    x = torch.randn(n_particles, n_dims, generator=generator)
+    # Of the level above, log of e^{-E(x)} / N(x; 0, 1); white noise is that normal.
+    above = torch.zeros(n_particles)
+    value, values, effective = 0.0, [], []
+    for t in reversed(range(noise.n_levels)):
+        step = torch.randn(n_starts, *x.shape, generator=generator)
+        starts = noise.shrinkages[t] * x + noise.sigmas[t] * step
+        flat = starts.flatten(0, 1)
+        energies = at_level(energy, t)(flat)
+        check_shape("energy(x)", energies, (len(flat),))
+        excess = (0.5 * (flat**2).sum(1) - energies).reshape(n_starts, -1)
+        excess = excess + 0.5 * n_dims * math.log(2 * math.pi)
+        weights = excess.logsumexp(0) - math.log(n_starts) - above
+        value += estimate_log_mean_exp(weights).value
+        values.append(value)
+        effective.append(effective_sample_size(weights))
+        # Particle and start at once: (start, particle) by excess - above.
+        joint = (excess - above).flatten().double()
+        kept = _systematic((joint - joint.logsumexp(0)).exp(), n_particles, generator)
+        x, above = flat[kept], excess.flatten()[kept]
+    return torch.tensor(values[::-1]), torch.tensor(effective[::-1])
+
+
+def _systematic(shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
+    """Draw n places, each as often as n times its share, but for a fraction."""
+    shift = torch.rand((), generator=generator, dtype=torch.float64)
+    points = (torch.arange(n, dtype=torch.float64) + shift) / n
+    places = torch.searchsorted(shares.cumsum(0), points)
+    return places.clamp(max=len(shares) - 1)

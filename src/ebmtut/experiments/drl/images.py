@@ -190,7 +190,7 @@ class ImageRecipe:
     regulariser: float = 0.0
     clip_norm: Positive = 1e9
     n_steps: Count = 2000
-    batch_size: Count = 64
+    batch_size: Count = 128
     learning_rate: Positive = 4e-3
     n_warmup: int = 200
 
