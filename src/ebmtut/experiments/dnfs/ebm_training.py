@@ -68,6 +68,11 @@ class JointConfig:
         Steps of the flow alone at the end, for the averaged energy.
     n_time_steps
         Steps of a simulation.
+    n_samples
+        Data, and samples of the flow, in a step of the energy.
+    n_reused
+        Steps of the energy for which one set of samples serves: their weights
+        follow the energy as it changes.
     width, n_layers
         Of leTF.
     learning_rate, energy_learning_rate
@@ -77,14 +82,16 @@ class JointConfig:
     densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
     n_bits: Annotated[int, Range(2, 6)] = 4
     n_seeds: Count = 1
-    n_steps: Count = 2000
-    n_flow_steps: Count = 3
-    n_last: Count = 1000
+    n_steps: Count = 1200
+    n_flow_steps: Count = 2
+    n_last: Count = 600
     n_time_steps: Count = 16
+    n_samples: Count = 256
+    n_reused: Count = 4
     width: int = 32
-    n_layers: int = 2
+    n_layers: int = 1
     learning_rate: float = 3e-3
-    energy_learning_rate: float = 1e-2
+    energy_learning_rate: float = 2e-2
 
 
 class _Sampler:
@@ -177,13 +184,16 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     adam = torch.optim.Adam(energy.parameters(), config.energy_learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     began = time.process_time()
+    n = config.n_samples
     with torch.no_grad():
         sampler = _Sampler(energy(x_all), config, seed)
     for step in range(config.n_steps):
         sampler.fit(config.n_flow_steps, generator)
-        drawn = simulate(sampler.flow, 128, config.n_time_steps, generator=generator)
-        x = x_all[torch.multinomial(data, 128, True, generator=generator)]
-        share = drawn.log_weights.softmax(0)
+        if step % config.n_reused == 0:
+            drawn = simulate(sampler.flow, n, config.n_time_steps, generator=generator)
+            log_weights = drawn.log_weights + sampler.energy(drawn.x)
+        x = x_all[torch.multinomial(data, n, True, generator=generator)]
+        share = (log_weights - sampler.energy(drawn.x)).softmax(0)
         loss = energy(x).mean() - share @ energy(drawn.x)
         if not bool(loss.isfinite()):
             raise DivergenceError(f"the energy diverged at step {step}", step)
@@ -205,7 +215,7 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     sampler.fit(config.n_last, generator)
     seconds = time.process_time() - began
     law = (-table.double()).softmax(0)
-    flowed = flow_laws(sampler.flow, 32)[-1]
+    flowed = flow_laws(sampler.flow, 128)[-1]
     held_out = x_all[torch.multinomial(data, 200, True, generator=generator)]
     bound = _largest_rate(sampler.flow, x_all)
     elbo = reverse_elbo(sampler.flow, held_out, bound=2 * bound, generator=generator)
@@ -301,11 +311,11 @@ EXPERIMENT = Experiment(
     presets={
         "quick": JointConfig(
             densities=("8gaussians",),
-            n_steps=300,
+            n_steps=200,
             n_flow_steps=1,
             n_last=100,
+            n_samples=128,
             width=24,
-            n_layers=1,
         ),
         "full": JointConfig(n_seeds=2),
     },

@@ -200,7 +200,7 @@ EXPERIMENT = Experiment(
     title="Locally equivariant networks",
     presets={
         "quick": NetworkConfig(n_steps=80, n_seeds=1, n_samples=500),
-        "full": NetworkConfig(side=5),
+        "full": NetworkConfig(side=5, n_steps=250),
     },
     cells=cells,
     job=network_job,

@@ -97,9 +97,8 @@ EXPERIMENT = Experiment(
         "full": PlaneConfig(
             densities=("8gaussians", "checkerboard", "2spirals"),
             methods=planes.METHODS,
-            n_bits=5,
             n_seeds=2,
-            n_steps=3000,
+            n_steps=1000,
         ),
     },
     cells=planes.cells,
