@@ -15,10 +15,11 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 
 def modules():
-    """Every module but those with functions that numba compiles: it takes them bare."""
+    """Every module but those with functions to compile: they are taken bare."""
     for file in (SOURCE / "ebmtut").rglob("*.py"):
         name = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-        compiled = "@compiled" in file.read_text("utf-8")
+        text = file.read_text("utf-8")
+        compiled = "@compiled" in text or "@triton.jit" in text
         if file.stem != "__init__" and not compiled:
             yield name
 

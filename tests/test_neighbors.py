@@ -153,7 +153,7 @@ def test_constants_and_flips_of_flips(n_sites, seed, constant):
         assert torch.allclose(back, -ratios[:, site], atol=1e-11)
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     energy = random_ising(5).cuda()

@@ -163,7 +163,7 @@ def test_generator_of_another_device_is_refused():
         gumbel((3,), generator=make_generator(0), device="meta")
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_draws_on_the_gpu():
     generator = make_generator(0, "cuda")

@@ -36,6 +36,7 @@ FLOORS = (
         "plain helpers",
         (
             "_compiled",
+            "_gpu",
             "checks",
             "tensor_checks",
             "deadlines",

@@ -91,7 +91,7 @@ def test_dtype_follows_the_states(dtype):
     assert energy.flip_log_ratios(x).dtype == dtype
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     energy = Ising(random_tensor(4, 4), random_tensor(4))

@@ -73,7 +73,7 @@ def test_dtype_follows_the_states(dtype):
     assert lattice.flip_log_ratios(x).dtype == dtype
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     lattice = LatticeIsing(3, 0.2, 0.1)

@@ -80,7 +80,7 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(energy, (x.requires_grad_(),))
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     energy = MLPEnergy(6, hidden=8, base_probs=torch.full((6,), 0.3)).double()

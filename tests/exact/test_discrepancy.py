@@ -329,7 +329,7 @@ def test_gradcheck():
         )
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     log_p, log_q = random_law(), CHANNELS["grid"]

@@ -136,7 +136,7 @@ def test_kernel_matrix():
         kernel_matrix(lambda x: torch.full((4, 4), torch.nan), 2)
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
     energy = random_ising(5)

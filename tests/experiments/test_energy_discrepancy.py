@@ -155,7 +155,7 @@ def test_a_landscape_is_computed_where_the_energy_lies():
         assert judging._device_of(anywhere).type == "cpu"
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @needs_cuda
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
 def test_a_job_on_the_gpu(method):
@@ -167,7 +167,7 @@ def test_a_job_on_the_gpu(method):
     assert outcome.arrays["landscape"].shape == (16, 16)
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @needs_cuda
 def test_judging_on_the_gpu():
     numbers = evaluate_density(
@@ -413,7 +413,7 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
         plt.close(get_experiment(id).figure(result))
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @needs_cuda
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
 def test_couplings_on_the_gpu(method):

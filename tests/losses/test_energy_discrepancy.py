@@ -488,7 +488,7 @@ def test_the_dtype_is_kept(dtype):
     assert loss_of(u, Grid(), x, n_backward=2).dtype == dtype
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("n_backward", [None, 2])
 def test_the_device_is_kept(n_backward):

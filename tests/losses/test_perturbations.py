@@ -277,7 +277,7 @@ def test_a_directed_graph_keeps_the_dtype_of_the_data(dtype):
     assert negatives.x.dtype == negatives.log_weight.dtype == dtype
 
 
-@pytest.mark.gpu
+@pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @every_perturbation
 def test_the_device_of_the_data_is_kept(perturbation):

@@ -34,14 +34,13 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
+from ebmtut.message_passing._pairs import edges_to_sweep
 
 __all__ = ["compiled_sweeps"]
 
 # Sums in any order: the only freedom that vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 
-# With fewer non-zero pairs than this part, a matrix is swept as a graph.
-_SPARSE = 0.25
 # float32 numbers in a line of the cache, which is the widest vector, too.
 _LANES = 16
 
@@ -64,20 +63,16 @@ def compiled_sweeps(
     at 0. Returns the beliefs and, if they are kept, the messages.
     """
     dtype = torch.float64 if unaries.dtype == torch.float64 else torch.float32
-    sparse = isinstance(model, PairwiseGraph)
-    if isinstance(model, BoltzmannMachine) and messages is None and not keep_messages:
-        some = terms.weight != 0
-        sparse = int(some.sum()) < _SPARSE * len(some)
-        if sparse:
-            first, second = terms.first[some], terms.second[some]
-            terms = PairTerms(first, second, terms.weight[some], terms.bias)
+    keep_all = keep_messages or messages is not None
+    edges = edges_to_sweep(model, terms, keep_all=keep_all)
+    terms = edges or terms
     half = terms.weight.to(dtype) / 2
     # The kernels keep n - w / 2, and so each site hears half its weights anyway.
     lean = torch.zeros(unaries.shape[1], dtype=dtype)
     lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
     before = None if messages is None else messages.to(dtype)
     task = (unaries.to(dtype) + lean, before, n_sweeps, damping)
-    if isinstance(model, PairwiseGraph) or sparse:
+    if edges is not None or isinstance(model, PairwiseGraph):
         found, final = _sweep_edges(terms, *task, symmetric, keep_messages)
     else:
         found, final = _sweep_matrix(model, terms, *task, symmetric, keep_messages)

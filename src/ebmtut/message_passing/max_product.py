@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_choice, check_counts, check_range
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
@@ -97,7 +98,8 @@ def max_product(
 
     Exact on trees once every message has crossed the tree. On the CPU by
     compiled code, chosen by the kind of the model and its sparsity, with
-    samples spread over ``torch.get_num_threads()`` threads; elsewhere as
+    samples spread over ``torch.get_num_threads()`` threads; on a GPU by
+    kernels chosen likewise, where there is Triton; elsewhere as
     `max_product_reference`.
 
     Parameters
@@ -171,6 +173,10 @@ def decode(
 ) -> MaxProductResult:
     """Do what `max_product` does, for callers that have checked."""
     task = (terms, unaries, messages, n_sweeps, damping, symmetric)
+    if runs_triton(unaries):
+        from ebmtut.message_passing._pairwise_triton import triton_sweeps
+
+        return _result(*triton_sweeps(model, *task, keep_messages))
     if unaries.device.type == "cpu":
         return _result(*compiled_sweeps(model, *task, keep_messages))
     beliefs, final = plain_sweeps(*task)

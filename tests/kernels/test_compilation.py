@@ -1,0 +1,24 @@
+"""Every kernel compiles for an H100, and keeps what it works on in registers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("compile_kernels.py")
+
+
+def test_kernels_compile_without_spilling(tmp_path):
+    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run(
+        [sys.executable, SCRIPT], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    taken = {}
+    for line in done.stdout.splitlines():
+        name, registers, spilt = line.split()
+        taken[name] = int(registers), int(spilt)
+    assert taken and not any(spilt for _, spilt in taken.values()), taken
+    # Half of a multiprocessor's 2048 threads find room in its 65536 registers.
+    assert max(registers for registers, _ in taken.values()) <= 64, taken

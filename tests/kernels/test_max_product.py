@@ -1,0 +1,90 @@
+"""The GPU's sweeps give what plain torch gives, to rounding."""
+
+import pytest
+import torch
+
+from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph
+from ebmtut.message_passing import STARTS, max_product, max_product_reference
+from ebmtut.random import make_generator
+
+
+def normal(*shape, seed=0):
+    return torch.randn(shape, generator=make_generator(seed), dtype=torch.float64)
+
+
+def some_graph(n):
+    """Sites of unlike degree, one of them alone."""
+    first, second = torch.triu_indices(n - 1, n - 1, 1)
+    there = torch.rand(len(first), generator=make_generator(1)) < 0.3
+    edges = torch.stack([first, second])[:, there]
+    return PairwiseGraph(edges, normal(edges.shape[1]), torch.zeros(n))
+
+
+MODELS = {
+    "dense": lambda: BoltzmannMachine(normal(21, 21), torch.zeros(21)),
+    "rbm": lambda: RBM(normal(9, 19), torch.zeros(9), torch.zeros(19)),
+    "wide rbm": lambda: RBM(normal(19, 9), torch.zeros(19), torch.zeros(9)),
+    "graph": lambda: some_graph(13),
+    "sparse matrix": lambda: some_graph(13).dense(),
+    "no pairs": lambda: PairwiseGraph(
+        torch.zeros(2, 0).long(), torch.zeros(0), torch.zeros(3)
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _tiny_blocks(monkeypatch, by_kernel):
+    from ebmtut.message_passing import _pairwise_triton as kernels
+
+    by_kernel("ebmtut.message_passing.max_product")
+    for name, value in {"_BLOCK": 16, "_SITES": 4, "_CHAINS": 4}.items():
+        monkeypatch.setattr(kernels, name, value)
+
+
+@pytest.mark.parametrize("init", STARTS)
+@pytest.mark.parametrize("which", MODELS)
+def test_sweeps_are_the_plain_ones(which, init, device):
+    """From the start, kept; then from where they were left, not kept."""
+    model = MODELS[which]().to(device)
+    unaries = normal(5, len(model.pair_terms().bias), seed=3).to(device)
+    options = {"damping": 0.3, "init": init}
+    want = max_product_reference(model, unaries, 2, return_messages=True, **options)
+    got = max_product(model, unaries, 2, return_messages=True, **options)
+    # Fewer than 30 messages of size 5 are summed to 2^-52, in another order; a sweep
+    # multiplies an error by the number of neighbours at the most.
+    atol = 30**2 * 150 * 2.0**-52
+    torch.testing.assert_close(got.beliefs, want.beliefs, rtol=0, atol=atol)
+    torch.testing.assert_close(got.messages, want.messages, rtol=0, atol=atol)
+    options |= {"messages": want.messages}
+    want = max_product_reference(model, unaries, 1, **options)
+    got = max_product(model, unaries, 1, **options)
+    torch.testing.assert_close(got.beliefs, want.beliefs, rtol=0, atol=atol)
+    assert got.messages is None
+
+
+@pytest.mark.parametrize("which", MODELS)
+def test_without_messages_and_in_single_precision(which, device):
+    model = MODELS[which]().to(device)
+    unaries = normal(5, len(model.pair_terms().bias), seed=4).to(device)
+    want = max_product_reference(model, unaries, 2)
+    got = max_product(model, unaries.float(), 2)
+    assert got.beliefs.dtype == torch.float32
+    atol = 30**2 * 150 * 2.0**-24
+    torch.testing.assert_close(got.beliefs.double(), want.beliefs, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("which", ["dense", "graph"])
+def test_groups_of_chains_change_nothing(which, device, monkeypatch):
+    """And no sweep at all leaves the start."""
+    from ebmtut.message_passing import _pairwise_triton as kernels
+
+    model = MODELS[which]().to(device)
+    unaries = normal(5, len(model.pair_terms().bias), seed=5).to(device)
+    whole = max_product(model, unaries, 1, return_messages=True)
+    none = max_product(model, unaries, 0, return_messages=True)
+    assert torch.equal(none.messages, torch.zeros_like(none.messages))
+    assert (none.beliefs - unaries).abs().max() < 30 * 5 * 2.0**-52
+    monkeypatch.setattr(kernels, "_GROUP_BYTES", 1)
+    parts = max_product(model, unaries, 1, return_messages=True)
+    assert torch.equal(parts.beliefs, whole.beliefs)
+    assert torch.equal(parts.messages, whole.messages)
