@@ -75,7 +75,7 @@ class LongRunConfig:
 
     recipes: tuple[tuple[str, ImageRecipe], ...] = tuple(RECIPES.items())
     factors: tuple[Count, ...] = (1, 4, 16, 64)
-    n_moves: tuple[int, ...] = (10, 100, 1000)
+    n_moves: tuple[int, ...] = (10, 100, 400)
     n_samples: Annotated[int, Range(low=64)] = 500
     n_seeds: Count = 1
     collapse: ImageRecipe = HOT

@@ -168,7 +168,7 @@ EXPERIMENT = Experiment(
         "quick": MarginalConfig(("checkerboard", "moons", "pinwheel")),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
-            plane=PlaneConfig(n_steps=1500),
+            plane=PlaneConfig(n_steps=1000),
             n_seeds=3,
         ),
     },
