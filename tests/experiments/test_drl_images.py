@@ -37,7 +37,8 @@ SMALL = {
     "drl/ablation": {
         "recipe": TINY,
         "settings": ("T1 K36", "T100 K0", "T100 K0 DSM", "T6 K2", "T6 K6"),
-        "variants": ("signed head", "denoiser, saturated, ten times as long"),
+        "variants": ("signed, acceptance test", "denoiser, saturated gap"),
+        "variant_steps": 6,
         "n_samples": 16,
     },
     "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
