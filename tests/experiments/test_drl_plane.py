@@ -114,3 +114,17 @@ def test_refusals():
         PlaneConfig(n_langevin=0)
     with pytest.raises(InputError, match=r"^method must be one of recovery, short-run"):
         plane_noise("persistent")
+
+
+def test_the_densities_have_a_picture_of_their_own():
+    experiment = get_experiment("drl/marginal-vs-recovery")
+    result = experiment.run(
+        "quick", plane=TINY, densities=("moons", "circles"), methods=("recovery",)
+    )
+    assert set(result.scalars["table"]["score matching"]) == {"circles"}
+    assert set(result.scalars["table"]["recovery"]) == {"moons"}
+    # What a figure shows is kept, and no more: level 0 of the first seed.
+    assert result.arrays["density/score matching/circles"].shape == (1, 200, 200)
+    assert len(experiment.figure(result, part="densities").axes) == 6
+    with pytest.raises(InputError, match=r"^part must be one of methods, densities"):
+        experiment.figure(result, part="levels")

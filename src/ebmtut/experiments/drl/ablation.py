@@ -82,7 +82,7 @@ class AblationConfig:
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     settings: tuple[Annotated[str, OneOf(*SETTINGS)], ...] = tuple(SETTINGS)
     variants: tuple[Annotated[str, OneOf(*VARIANTS)], ...] = tuple(VARIANTS)
-    variant_steps: Count = 1000
+    variant_steps: Count = 600
     n_samples: Annotated[int, Range(low=4)] = 500
     n_seeds: Count = 1
 
@@ -185,9 +185,7 @@ EXPERIMENT = Experiment(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
-        "quick": AblationConfig(
-            QUICK, settings=(), variants=(HOT, COOLED), variant_steps=600
-        ),
+        "quick": AblationConfig(QUICK, settings=(), variants=(HOT, COOLED)),
         "full": AblationConfig(QUICK, n_seeds=3),
     },
     cells=cells,

@@ -1,14 +1,16 @@
 """Row drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, OneOf, check_range, checked
+from ebmtut.checks import Count, OneOf, check_choice, check_range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.drl.plane import (
     METHODS,
@@ -19,7 +21,7 @@ from ebmtut.experiments.drl.plane import (
     gaussian_fit,
     plane_job,
 )
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
@@ -83,9 +85,32 @@ def references(config: MarginalConfig, seed: int) -> Outcome:
     )
 
 
-def draw(result: Result) -> Figure:
-    """Draw the learned densities above, samples below, a column a method."""
-    table, density = result.scalars["table"], result.config["densities"][0]
+def gather(config: MarginalConfig, runs: Runs) -> Outcome:
+    """Return the table, and of the first seed what a figure shows: level 0 alone."""
+    arrays = {
+        f"{name}/{'/'.join(cell)}": found[0].arrays[name][:1]
+        for cell, found in runs.items()
+        for name in ("density", "samples")
+        if name in found[0].arrays
+    }
+    return Outcome({"table": nested(runs)}, arrays)
+
+
+def draw(result: Result, part: str = "methods") -> Figure:
+    """Draw densities above and samples below, or the laws of all densities.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    part
+        "methods", a column each, on the first density; or "densities", a column
+        each, with a row for the truth and for each method that learned all.
+    """
+    check_choice("part", part, ("methods", "densities"))
+    if part == "densities":
+        return _draw_densities(result)
+    density = result.config["densities"][0]
     names = ["exact", *result.config["methods"]]
     figure, axes = plt.subplots(
         2, len(names), figsize=panel_size(2, len(names)), squeeze=False
@@ -97,17 +122,44 @@ def draw(result: Result) -> Figure:
             bottom.axis("off")
             top.set_title("exact")
             continue
-        kl = mean_and_stderr(table[name][density]["kl"])[0]
+        _draw_law(top, result, name, density)
         above = name.replace(", ", ",\n")
-        top.set_title(f"{above}\nKL {kl:.2f}" if np.isfinite(kl) else f"{above}\nlost")
-        learned = result.arrays.get(f"density/{name}/{density}")
-        if learned is not None:
-            landscape(top, learned[0].astype(float), PLANE.extent, ticks=False)
-            at = result.arrays[f"samples/{name}/{density}"][0].astype(float)
-            bottom.plot(at[:, 0], at[:, 1], "k,", alpha=0.6, rasterized=True)
+        top.set_title(f"{above}\n{top.get_title()}")
         window = (-PLANE.extent, PLANE.extent)
         bottom.set(xlim=window, ylim=window)
         bottom.set(aspect="equal", xticks=[], yticks=[])
+        drawn = result.arrays.get(f"samples/{name}/{density}")
+        if drawn is not None:
+            at = drawn[0].astype(float)
+            bottom.plot(at[:, 0], at[:, 1], "k,", alpha=0.6, rasterized=True)
+    return figure
+
+
+def _draw_law(ax: Axes, result: Result, method: str, density: str) -> None:
+    """Draw what the first seed has learned, its own divergence above it."""
+    row = result.scalars["table"][method].get(density, {})
+    kl = row.get("kl", [math.nan])[0]
+    ax.set_title(f"KL {kl:.2f}" if np.isfinite(kl) else "lost")
+    learned = result.arrays.get(f"density/{method}/{density}")
+    if learned is None:
+        ax.axis("off")
+    else:
+        landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
+
+
+def _draw_densities(result: Result) -> Figure:
+    names = result.config["densities"]
+    rows = ["exact", *result.config["elsewhere"]]
+    figure, axes = plt.subplots(
+        len(rows), len(names), figsize=panel_size(len(rows), len(names)), squeeze=False
+    )
+    for k, density in enumerate(names):
+        landscape(axes[0, k], exact_log_density(density), PLANE.extent, ticks=False)
+        axes[0, k].set_title(density)
+        for ax, method in zip(axes[1:, k], rows[1:], strict=True):
+            _draw_law(ax, result, method, density)
+    for ax, row in zip(axes[:, 0], rows, strict=True):
+        ax.set_ylabel(row.replace(", ", ",\n"))
     return figure
 
 
@@ -168,13 +220,13 @@ EXPERIMENT = Experiment(
         "quick": MarginalConfig(("checkerboard", "moons", "pinwheel")),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
-            plane=PlaneConfig(n_steps=1000),
+            plane=PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
     },
     cells=cells,
     job=plane_job,
-    arrays={"density": "{name}/{cell}", "samples": "{name}/{cell}"},
+    gather=gather,
     extras=references,
     figure=draw,
     check=check,
