@@ -14,6 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from ebmtut.message_passing import _pairwise_triton as pairwise
+from ebmtut.samplers import _gibbs_triton as gibbs
 
 FLOATS, INTS, N = "*fp32", "*i32", "i32"
 KERNELS = {
@@ -27,6 +28,21 @@ KERNELS = {
         (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N),
         {"RENEW": True, "SITES": 4, "CHAINS": 64},
     ),
+    "lattice": (
+        gibbs.word_sweep,
+        (INTS, INTS, INTS, INTS, "i64", N, N, N, N),
+        {"TURNED": False, "N_CALLS": 12, "ROUNDS": 7, "WORDS": 128, "num_warps": 1},
+    ),
+    "lattice in pieces": (
+        gibbs.word_sweep,
+        (INTS, INTS, INTS, INTS, "i64", N, N, N, N),
+        {"TURNED": True, "N_CALLS": 12, "ROUNDS": 7, "WORDS": 128, "num_warps": 1},
+    ),
+    "graph": (
+        gibbs.class_sweep,
+        ("*i8", INTS, FLOATS, FLOATS, "i64", N, N, N, N, N),
+        {"ROUNDS": 7, "SITES": 4, "CHAINS": 64},
+    ),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
@@ -34,11 +50,16 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 def resources(kernel, types, constants):
     """Compile a kernel; return its registers a thread and bytes that are spilt."""
     names = kernel.arg_names
+    options = {k: v for k, v in constants.items() if k not in names}
     types = dict(zip(names, types, strict=False))
     source = ASTSource(
         kernel,
         {name: types.get(name, "constexpr") for name in names},
-        {(names.index(name),): value for name, value in constants.items()},
+        {
+            (names.index(name),): value
+            for name, value in constants.items()
+            if name in names
+        },
         # What a launch finds out about tensors: they begin at a multiple of 16.
         {
             (k,): [["tt.divisibility", 16]]
@@ -46,7 +67,7 @@ def resources(kernel, types, constants):
             if t[0] == "*"
         },
     )
-    made = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(made.asm["cubin"])
         file.flush()
@@ -60,4 +81,4 @@ def resources(kernel, types, constants):
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or KERNELS:
-        print(name, *resources(*KERNELS[name]))
+        print(name.replace(" ", "-"), *resources(*KERNELS[name]))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
+from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import spawn_seed
@@ -35,7 +36,8 @@ def boltzmann_gibbs(
 
     A dense model is swept site by site, as `ising_gibbs` does with the same model
     in spins; a graph by colour class, in single precision. Chains are spread over
-    ``torch.get_num_threads()`` threads; the result does not depend on how many.
+    ``torch.get_num_threads()`` threads; the result does not depend on how many. On a
+    GPU with Triton a kernel sweeps the graph.
 
     Parameters
     ----------
@@ -63,6 +65,10 @@ def boltzmann_gibbs(
     if isinstance(model, PairwiseGraph):
         check_bits("x", x, model.n_sites)
         check_counts(low=0, n_sweeps=n_sweeps)
+        if runs_triton(x):
+            from ebmtut.samplers._gibbs_triton import graph_gibbs
+
+            return graph_gibbs(model, x, n_sweeps, spawn_seed(generator))
         if x.device.type != "cpu":
             sampler = color_gibbs(model, model.coloring())
             return run_chain(sampler, x, n_sweeps, generator=generator).x_final

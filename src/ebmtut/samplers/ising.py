@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import in_threads
+from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
@@ -33,7 +34,7 @@ def ising_gibbs(
     The lattice is swept by colour class (two colours for even sides, three
     for odd), a dense model by site with local fields kept current. Chains
     are spread over ``torch.get_num_threads()`` threads; the result does not
-    depend on how many.
+    depend on how many. On a GPU with Triton a kernel sweeps the lattice.
 
     Parameters
     ----------
@@ -62,6 +63,10 @@ def ising_gibbs(
     ising_gibbs_reference : the same law, on any device.
     """
     _check(energy, x, n_sweeps)
+    if isinstance(energy, LatticeIsing) and runs_triton(x):
+        from ebmtut.samplers._gibbs_triton import lattice_gibbs
+
+        return lattice_gibbs(energy, x, n_sweeps, spawn_seed(generator))
     if x.device.type != "cpu":
         return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
     seed = spawn_seed(generator)

@@ -1,0 +1,150 @@
+"""Counted random numbers: the laws that plain torch draws by them, and the kernels."""
+
+import pytest
+import torch
+
+from ebmtut.energies import LatticeIsing, PairwiseGraph, lattice_coloring
+from ebmtut.random import make_generator
+from ebmtut.samplers import _graph_classes as classes
+from ebmtut.samplers import _lattice_words as lattice
+from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
+from ebmtut.samplers._philox import philox
+from tests.samplers.conftest import law_p, swept_law
+
+CPU = torch.device("cpu")
+
+
+def random_bits(n_chains, n_sites, seed=0):
+    return (torch.rand(n_chains, n_sites, generator=make_generator(seed)) < 0.5).float()
+
+
+def uneven_graph(n=9):
+    """Unlike degrees, couplings and fields; one site alone."""
+    generator = make_generator(3)
+    first, second = torch.triu_indices(n - 1, n - 1, 1)
+    there = torch.rand(len(first), generator=generator) < 0.4
+    edges = torch.stack([first, second])[:, there]
+    weight = torch.randn(edges.shape[1], generator=generator)
+    return PairwiseGraph(edges, weight, torch.randn(n, generator=generator))
+
+
+@pytest.mark.parametrize(
+    ("counters", "key", "n_rounds", "want"),
+    [
+        ((0,) * 4, 0, 7, "5f6fb709 0d893f64 4f121f81 4f730a48"),
+        ((0,) * 4, 0, 10, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ((2**32 - 1,) * 4, 2**64 - 1, 10, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            0x299F31D0A4093822,
+            10,
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ],
+)
+def test_philox_matches_published_values(counters, key, n_rounds, want):
+    """The known answers that its authors ship (Random123)."""
+    words = philox(key, tuple(torch.tensor([c]) for c in counters), n_rounds)
+    assert " ".join(f"{int(word):08x}" for word in words) == want
+
+
+@pytest.mark.parametrize(("side", "n_chains"), [(3, 40), (64, 1), (64, 33), (64, 64)])
+def test_packing_round_trip(side, n_chains):
+    bits = random_bits(n_chains, side * side)
+    plan = lattice.plan_for(side, n_chains, CPU)
+    words = lattice.pack(bits, side, plan)
+    assert plan.by_chains == (side == 3 or n_chains == 64)
+    assert words.numel() * 32 >= bits.numel()
+    assert torch.equal(lattice.unpack(words, side, n_chains, plan).float(), bits)
+
+
+@pytest.mark.parametrize(("side", "n_chains"), [(3, 2), (6, 2), (64, 1), (128, 2)])
+def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side, n_chains):
+    """P(1) = 1 with all four neighbours set, else 0: one sweep as rolls do."""
+    bits = random_bits(n_chains, side * side).logical_or(random_bits(1, side * side, 1))
+    plan = lattice.plan_for(side, n_chains, CPU)
+    certain = torch.zeros(48, 5, dtype=torch.int32)
+    certain[:, 4] = -1
+    words = lattice.pack(bits.float(), side, plan)
+    words = lattice.plain_word_sweeps(words, plan, certain, 0, 1)
+    grid = bits.reshape(n_chains, side, side)
+    colors = lattice_coloring(side).reshape(side, side)
+    for color in range(int(colors.max()) + 1):
+        rolls = [grid.roll(step, dim) for dim in (1, 2) for step in (-1, 1)]
+        grid = torch.where(colors == color, torch.stack(rolls).all(0), grid)
+    swept = lattice.unpack(words, side, n_chains, plan)
+    assert torch.equal(swept.reshape(n_chains, side, side).bool(), grid)
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 2])
+def test_packed_lattices_have_the_exact_law(n_sweeps):
+    """All 512 states of a lattice of three colours, after one sweep and after two."""
+    energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
+    start = torch.tensor([1.0, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
+    order = torch.argsort(lattice_coloring(3), stable=True)
+    law = swept_law(energy, start, order.repeat(n_sweeps))
+    plan = lattice.plan_for(3, n_chains, CPU)
+    words = lattice.pack(start.repeat(n_chains, 1), 3, plan)
+    digits = lattice.digits_of(energy.sigma, energy.bias, CPU)
+    words = lattice.plain_word_sweeps(words, plan, digits, 5, n_sweeps)
+    x = lattice.unpack(words, 3, n_chains, plan).double()
+    assert law_p(x, law) > 1e-4
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 2])
+def test_graphs_have_the_exact_law(n_sweeps):
+    graph, n_chains = uneven_graph(), 50_000
+    start = (torch.arange(9) % 3 == 0).double()
+    order = torch.argsort(graph.coloring(), stable=True)
+    law = swept_law(graph.double(), start, order.repeat(n_sweeps))
+    plan = classes.classes_of(graph, CPU)
+    states = start[plan.order].to(torch.int8)[:, None].repeat(1, n_chains)
+    states = classes.plain_class_sweeps(states, plan, 7, n_sweeps)
+    x = torch.empty(n_chains, 9, dtype=torch.float64)
+    x[:, plan.order] = states.T.double()
+    assert law_p(x, law) > 1e-4
+
+
+@pytest.mark.parametrize(("side", "n_chains"), [(3, 33), (6, 64), (64, 1)])
+def test_the_lattice_kernel_draws_what_plain_torch_draws(side, n_chains, device):
+    from ebmtut.samplers._gibbs_triton import word_sweeps
+
+    plan = lattice.plan_for(side, n_chains, device)
+    bits = random_bits(n_chains, side * side).to(device)
+    words = lattice.pack(bits, side, plan)
+    digits = lattice.digits_of(0.2, 0.1, device)
+    seed = 2**62 + 12345
+    want = lattice.plain_word_sweeps(words, plan, digits, seed, 2)
+    assert not torch.equal(want, words)
+    word_sweeps(words, plan, digits, seed, 2)
+    assert torch.equal(words, want)
+
+
+def test_the_graph_kernel_draws_what_plain_torch_draws(device):
+    """To the last bit; a uniform number within 1e-7 of its probability would show."""
+    from ebmtut.samplers._gibbs_triton import class_sweeps
+
+    plan = classes.classes_of(uneven_graph(), device)
+    states = random_bits(70, 9).to(device).T.to(torch.int8).contiguous()
+    want = classes.plain_class_sweeps(states, plan, 2**62 + 5, 2)
+    assert not torch.equal(want, states)
+    class_sweeps(states, plan, 2**62 + 5, 2)
+    assert torch.equal(states, want)
+
+
+def test_public_doors_lead_to_the_kernels(device, by_kernel):
+    """The same seed twice; a chain that goes on from where another's sweeps ended."""
+    by_kernel("ebmtut.samplers.ising", "ebmtut.samplers.boltzmann")
+    for run, model in (
+        (ising_gibbs, LatticeIsing(4, 0.1)),
+        (boltzmann_gibbs, uneven_graph()),
+    ):
+        x = random_bits(5, model.n_sites).to(device)
+        runs = [
+            run(model.to(device), x, 2, generator=make_generator(s, device))
+            for s in (0, 0, 1)
+        ]
+        assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+        assert runs[0].dtype == x.dtype and ((runs[0] == 0) | (runs[0] == 1)).all()
+        still = run(model, x, 0, generator=make_generator(0, device))
+        assert torch.equal(still, x)
