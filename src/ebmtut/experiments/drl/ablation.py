@@ -153,9 +153,9 @@ def check_ablation(result: Result) -> list[Verdict]:
     def mean(name: str) -> float:
         return mean_and_stderr(settings[name].get("distance", [math.nan]))[0]
 
-    if {"T1 K36", "T6 K6", "T6 K2"} <= set(settings):
-        base = mean("T6 K6")
-        for name in ("T1 K36", "T6 K2"):
+    base = mean("T6 K6") if "T6 K6" in settings else math.nan
+    for name in ("T1 K36", "T6 K2"):
+        if {name, "T6 K6"} <= set(settings):
             ratio = mean(name) / base
             label = f"{name} is farther from the data than T6 K6, by a factor of"
             verdicts.append(claim(label, ratio, "at least", 1.25))
@@ -186,7 +186,10 @@ EXPERIMENT = Experiment(
     title="Levels, steps, objective, and the collapse",
     presets={
         "quick": AblationConfig(QUICK, settings=(), variants=(HOT, COOLED)),
-        "full": AblationConfig(QUICK, n_seeds=3),
+        # The marginal likelihood, with six times the steps a chain, is left out.
+        "full": AblationConfig(
+            QUICK, settings=tuple(s for s in SETTINGS if s != "T1 K36"), n_seeds=3
+        ),
     },
     cells=cells,
     job=image_job,
