@@ -7,6 +7,7 @@ energy and flow, and every distance between laws, are sums over 256 states.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -82,12 +83,12 @@ class JointConfig:
     densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
     n_bits: Annotated[int, Range(2, 6)] = 4
     n_seeds: Count = 1
-    n_steps: Count = 1200
+    n_steps: Count = 1300
     n_flow_steps: Count = 2
-    n_last: Count = 600
+    n_last: Count = 1500
     n_time_steps: Count = 16
     n_samples: Count = 256
-    n_reused: Count = 4
+    n_reused: Count = 5
     width: int = 32
     n_layers: int = 1
     learning_rate: float = 3e-3
@@ -107,13 +108,19 @@ class _Sampler:
         self.adam = torch.optim.Adam(
             self.flow.network.parameters(), config.learning_rate
         )
+        self.learning_rate = config.learning_rate
         self.n_time_steps = config.n_time_steps
         self.states = torch.empty(0)
         self.n_taken = 0
 
-    def fit(self, n_steps: int, generator: torch.Generator) -> None:
-        """Take steps of Algorithm 1; a new rollout every 20."""
-        for _ in range(n_steps):
+    def fit(
+        self, n_steps: int, generator: torch.Generator, *, decay: bool = False
+    ) -> None:
+        """Take steps of Algorithm 1, the last ones perhaps; a new rollout every 20."""
+        for step in range(n_steps):
+            if decay:
+                share = (1 + math.cos(math.pi * step / n_steps)) / 2
+                self.adam.param_groups[0]["lr"] = share * self.learning_rate
             if self.n_taken % 20 == 0:
                 drawn = simulate(
                     self.flow,
@@ -169,6 +176,10 @@ def judged(
 def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     """Learn an energy by maximum likelihood with a flow's weighted samples.
 
+    A Gibbs sweep follows each step of the flow where it draws for the energy, so
+    that these samples are good while the flow runs after an energy that changes.
+    What is judged as "flow" has none.
+
     Returns
     -------
     outcome
@@ -190,7 +201,13 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     for step in range(config.n_steps):
         sampler.fit(config.n_flow_steps, generator)
         if step % config.n_reused == 0:
-            drawn = simulate(sampler.flow, n, config.n_time_steps, generator=generator)
+            drawn = simulate(
+                sampler.flow,
+                n,
+                config.n_time_steps,
+                refine=sampler.sweep,
+                generator=generator,
+            )
             log_weights = drawn.log_weights + sampler.energy(drawn.x)
         x = x_all[torch.multinomial(data, n, True, generator=generator)]
         share = (log_weights - sampler.energy(drawn.x)).softmax(0)
@@ -210,9 +227,7 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
             sampler.energy.table = energy(x_all)
     with torch.no_grad():
         table = sampler.energy.table = averaged(x_all)
-    for group in sampler.adam.param_groups:
-        group["lr"] = config.learning_rate / 5
-    sampler.fit(config.n_last, generator)
+    sampler.fit(config.n_last, generator, decay=True)
     seconds = time.process_time() - began
     law = (-table.double()).softmax(0)
     flowed = flow_laws(sampler.flow, 128)[-1]

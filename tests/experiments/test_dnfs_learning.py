@@ -1,0 +1,60 @@
+"""Couplings learned with their sampler: against exact moments, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.data import ising_samples
+from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+SMALL = LearningConfig(
+    problems=((3, 0.15),),
+    n_sweeps=200,
+    n_steps=150,
+    learning_rate=2e-2,
+    penalty=0.0,
+    n_samples=256,
+    n_time_steps=32,
+)
+
+
+def test_learned_couplings_have_the_moments_of_the_data() -> None:
+    """Without a penalty maximum likelihood matches second moments; by enumeration.
+
+    The moments of the average of the last fifty couplings: 256 weighted samples a
+    step leave a noise of 1 / sqrt(256 * 50) = 0.009; five of them.
+    """
+    generator = make_generator(1)
+    x = ising_samples(3, 0.15, 2000, n_sweeps=200, generator=generator)
+    found = learn_couplings(x, 3, "AIS", SMALL, seed=0).coupling
+    assert torch.equal(found, found.T)
+    assert not found.diag().any()
+    states = enumerate_states(9).float()
+    law = (-Ising(found)(states).detach()).softmax(0)
+    spins, data = 2 * states - 1, 2 * x - 1
+    moments = (spins.T * law) @ spins - data.T @ data / len(data)
+    assert float(moments.abs().max()) < 5 * 0.009
+
+
+def test_the_null_of_the_row_is_no_coupling() -> None:
+    row = get_experiment("dnfs/ising-learning")
+    result = row.run("quick", problems=((4, 0.1),), n_steps=20, n_data=100)
+    table = result.scalars["table"]["DNFS"]["4x4, 0.1"]
+    truth = 0.1 * lattice_adjacency(4)
+    rmse = float(truth.square().mean().sqrt())
+    assert table["null"][0] == pytest.approx(-torch.tensor(rmse).log().item())
+    assert row.null is not None
+    assert row.null(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"] == table["null"]
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match=r"methods.*'Gibbs'"):
+        replace(SMALL, methods=("Gibbs",))
+    with pytest.raises(InputError, match="n_samples"):
+        replace(SMALL, n_samples=8)
