@@ -127,9 +127,7 @@ class _Sampler:
         self.flow: Flow | None = None
         if method == "AIS":
             return
-        network = OddLatticeNetwork(
-            side, width=config.width, n_hidden=config.n_hidden
-        )
+        network = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
         self.flow = Flow(path, network)
         self.adam = torch.optim.Adam(network.parameters(), config.flow_learning_rate)
         self.states = torch.empty(0)
