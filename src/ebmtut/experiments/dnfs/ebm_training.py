@@ -83,9 +83,9 @@ class JointConfig:
     densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
     n_bits: Annotated[int, Range(2, 6)] = 4
     n_seeds: Count = 1
-    n_steps: Count = 1300
-    n_flow_steps: Count = 2
-    n_last: Count = 1500
+    n_steps: Count = 1100
+    n_flow_steps: Count = 1
+    n_last: Count = 1000
     n_time_steps: Count = 16
     n_samples: Count = 256
     n_reused: Count = 5
@@ -327,12 +327,11 @@ EXPERIMENT = Experiment(
         "quick": JointConfig(
             densities=("8gaussians",),
             n_steps=200,
-            n_flow_steps=1,
             n_last=100,
             n_samples=128,
             width=24,
         ),
-        "full": JointConfig(n_seeds=2),
+        "full": JointConfig(),
     },
     cells=cells,
     job=joint_job,

@@ -97,7 +97,6 @@ EXPERIMENT = Experiment(
         "full": PlaneConfig(
             densities=("8gaussians", "checkerboard", "2spirals"),
             methods=planes.METHODS,
-            n_seeds=2,
             n_steps=1000,
         ),
     },
