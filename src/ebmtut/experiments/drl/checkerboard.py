@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": CheckerboardConfig(),
         "full": CheckerboardConfig(
-            PlaneConfig(n_steps=4000, n_starts=32, n_samples=20_000), n_seeds=5
+            PlaneConfig(n_steps=4000, n_langevin=5, n_samples=40_000), n_seeds=5
         ),
     },
     cells=cells,
