@@ -28,7 +28,7 @@ def energy_discrepancy() -> bool:
         for v in scalars["verdicts"]
         if v["name"].startswith("ED-Bern") and "entropy" in v["name"]
     ]
-    return max(gaps) < 0.02 and min(bits) > 0.7 and max(bits) < 1.3
+    return max(gaps) < 0.02 and min(bits) > 0.755 and max(bits) < 1.3
 
 
 def strong_couplings() -> bool:

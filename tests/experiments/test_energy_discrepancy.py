@@ -22,13 +22,27 @@ from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.ed import judging
 from ebmtut.experiments.ed.couplings import (
+    PROBLEMS,
     IsingConfig,
+    column_name,
     edge_precision,
     fit_coupling,
     ising_job,
 )
-from ebmtut.experiments.ed.densities import DensityConfig, density_job
-from ebmtut.experiments.ed.densities_table import log_z_apart, mean_and_error
+from ebmtut.experiments.ed.densities import DensityConfig, density_job, draw_fit
+from ebmtut.experiments.ed.densities_table import (
+    gap_table as density_gaps,
+)
+from ebmtut.experiments.ed.densities_table import (
+    log_z_apart,
+    mean_and_error,
+    methods_table,
+    mmd_table,
+    published_table,
+    quick_table,
+)
+from ebmtut.experiments.ed.ising_heatmaps import edges_table
+from ebmtut.experiments.ed.ising_rmse import score_table, strength_table
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
@@ -36,11 +50,14 @@ from ebmtut.experiments.ed.judging import (
     judge_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import Recipe, fit_density
+from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_density
 from ebmtut.experiments.ed.variants import (
     AblationConfig,
     draw_variants,
     gap_of,
+    gap_table,
+    recipes_of,
+    run_live,
     variant_name,
 )
 from ebmtut.experiments.jobs import Outcome
@@ -103,6 +120,19 @@ def test_uniform_draws_agree_with_the_proposal():
     error = math.hypot(numbers["log_z_se"], numbers["log_z_uniform_se"])
     assert abs(numbers["log_z"] - numbers["log_z_uniform"]) < 5 * error
     assert "mmd" not in numbers
+
+
+def test_a_fit_is_drawn_between_truth_and_data():
+    figure = draw_fit(true_energy("moons"), "moons", "learned", seed=0)
+    assert [ax.get_title() for ax in figure.axes] == [
+        "truth",
+        "learned",
+        "with fresh data",
+    ]
+    truth, learned, _ = (ax.images[0].get_array() for ax in figure.axes)
+    np.testing.assert_allclose(truth, learned, atol=0.02)  # but for a cell's width
+    assert len(figure.axes[2].lines[0].get_xdata()) == 600
+    plt.close(figure)
 
 
 def test_the_true_landscape_covers_its_data():
@@ -298,6 +328,44 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
     assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
 
 
+def test_tables_of_the_densities_page():
+    stored = get_experiment("ed/densities-table").stored()
+    gaps = density_gaps(stored)
+    assert gaps.heads[1:] == (*METHODS, "independent bits")
+    cell = stored.scalars["table"]["ED-Bern"]["2spirals"]
+    mean, _ = mean_and_error(cell, "gap")
+    assert gaps.rows[0][1].startswith(f"{1e3 * mean:.1f} ± ")
+    assert mmd_table(stored).heads[-1] == "fresh data"
+    assert density_gaps(None).heads[1:] == ("independent bits",)
+    printed = published_table("NLL")
+    # PCD on the spirals: 20.094 in the paper, 20.0373 the entropy.
+    assert printed.rows[0][1] == "57" and set(printed.kinds) == {"paper"}
+    assert published_table("MMD").rows[0][1] == "2.16"
+    with pytest.raises(InputError, match="name"):
+        published_table("ELBO")
+    methods = methods_table(stored)
+    assert methods.kinds == ("null", "", "", "", "")
+    assert quick_table(stored).heads[-1] == "independent bits"
+
+
+def test_a_lost_run_leaves_the_scale_to_the_others():
+    """What lies far above all others is named at the axis's end."""
+    stored = get_experiment("ed/densities-table").stored()
+    figure = get_experiment("ed/densities-table").figure(stored)
+    _, discrepancy = figure.axes
+    found = [
+        value
+        for row in stored.scalars["table"].values()
+        for cell in row.values()
+        for value in cell["mmd"]
+    ]
+    top = discrepancy.get_ylim()[1]
+    lost = [value for value in found if value > top]
+    assert [text.get_text() for text in discrepancy.texts] == [f"{v:.0f}" for v in lost]
+    assert 0 < len(lost) <= len(found) / 20
+    plt.close(figure)
+
+
 def test_mean_and_error():
     cell = {"gap": [1.0, 3.0], "gap_se": [0.1, 0.1]}
     assert mean_and_error(cell, "gap") == pytest.approx((2.0, 1.0))
@@ -354,6 +422,24 @@ def test_variants_are_told_apart_and_drawn():
     figure = draw_variants(result, rows)
     assert [ax.get_title() for ax in figure.axes] == names
     plt.close(figure)
+    # Titles that all rows share stand once.
+    figure = draw_variants(result, 2 * rows)
+    assert [ax.get_title() for ax in figure.axes] == [*names, "", ""]
+    plt.close(figure)
+    assert [row[0] for row in gap_table(result).rows] == [
+        "untrained",
+        "ED-Bern: ε = 0.1, M = 4, w = 1",
+        "ED-Bern: ε = 0.5, M = 4, w = 1",
+    ]
+
+
+def test_a_live_run_takes_the_page_s_density_and_steps():
+    config = AblationConfig((replace(TINY, eps=0.2),), n_pixels=16)
+    row = replace(get_experiment("ed/epsilon"), presets={"quick": config})
+    result = run_live(row, "quick", density="moons", n_steps=2, seed=0, device="cpu")
+    assert result.scalars["density"] == "moons"
+    (recipe,) = recipes_of(result)
+    assert recipe == replace(TINY, eps=0.2, n_steps=2)
 
 
 def test_a_diverged_variant_has_an_infinite_gap():
@@ -411,6 +497,24 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
     for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
         plt.close(get_experiment(id).figure(result))
+    (null, *found) = edges_table(result).rows
+    assert null == ("no coupling, J = 0", f"{cell['null'][0]:.3g}", "–")
+    assert [row[0] for row in found] == ["ED-Grid", "ED-Pool"]
+
+
+def test_the_page_of_table_3_has_null_and_rival():
+    stored = get_experiment("ed/ising-rmse").stored()
+    columns = [column_name(*problem) for problem in PROBLEMS]
+    table = score_table(stored, dict.fromkeys(columns, 5.0))
+    assert table.kinds[0] == "null" and table.rows[0][1] == "3.91"
+    assert table.rows[-1] == ("PL, live", *["5"] * 7)
+    # Without a result the paper's rows stand alone; its J = 0 has no strength.
+    assert set(score_table(None).kinds) == {"null", "paper"}
+    # The truth is as strong as the truth.
+    truth = {f"true/{c}": stored.arrays[f"truth/{c}"] for c in columns}
+    row = next(iter(stored.scalars["table"].values()))
+    exact = replace(stored, scalars={"table": {"true": row}}, arrays=truth)
+    assert strength_table(exact).rows == (("true", *["1.00"] * 7),)
 
 
 @pytest.mark.cuda

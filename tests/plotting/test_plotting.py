@@ -23,8 +23,10 @@ from ebmtut.plotting import (
     landscape,
     mean_band,
     panel_size,
+    state_cube,
     use_style,
 )
+from ebmtut.states import enumerate_states
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +134,29 @@ def test_landscape_takes_minus_infinity_and_one_spike() -> None:
         landscape(ax, torch.full((4, 4), -torch.inf), 1.0)
     with pytest.raises(InputError, match="square matrix"):
         landscape(ax, torch.zeros(4), 1.0)
+
+
+def test_a_cube_joins_neighbours_and_labels_begin_beside_their_discs() -> None:
+    _, ax = plt.subplots()
+    areas = torch.arange(8.0) * 100
+    corners = state_cube(ax, "bits", sizes=areas, colors="C1")
+    assert ax.get_title() == "bits"
+    states = enumerate_states(3)
+    apart = (states[:, None] - states[None]).abs().sum(-1)
+    joined = {
+        frozenset(
+            int(np.abs(corners - end).sum(1).argmin())
+            for end in np.transpose(line.get_data())
+        )
+        for line in ax.lines
+    }
+    assert joined == {frozenset(map(int, pair)) for pair in (apart == 1).nonzero()}
+    for k, text in enumerate(ax.texts):
+        assert text.get_text() == f"{k:03b}"
+        assert tuple(text.xy) == tuple(corners[k])
+        # Of a disc of area a the radius is sqrt(a / pi); it fits below the offset.
+        radius = (float(areas[k]) / np.pi) ** 0.5
+        assert np.hypot(*text.xyann) > 0.8 * radius
 
 
 def test_heatmap_is_centred_at_zero() -> None:

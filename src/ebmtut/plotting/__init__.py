@@ -14,6 +14,7 @@ from ebmtut.plotting.pictures import (
     image_grid,
     landscape,
     mean_band,
+    state_cube,
 )
 from ebmtut.plotting.style import TEXT_WIDTH, figure_size, panel_size, use_style
 
@@ -32,5 +33,6 @@ __all__ = [
     "landscape",
     "mean_band",
     "panel_size",
+    "state_cube",
     "use_style",
 ]

@@ -1,5 +1,6 @@
 """Pictures that the chapters share: landscapes, couplings, images, runs over seeds."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "image_grid",
     "landscape",
     "mean_band",
+    "state_cube",
 ]
 
 #: A learned law that misses the entropy by more nats than this is no landscape:
@@ -174,6 +176,56 @@ def image_grid(
     picture = ax.imshow(sheet, **{"cmap": IMAGE_CMAP, **kwargs})
     ax.set_axis_off()
     return picture
+
+
+def state_cube(
+    ax: Axes,
+    title: str,
+    *,
+    sizes: float | ArrayLike | Tensor,
+    colors: str | Sequence[str],
+) -> Float64[np.ndarray, "8 2"]:
+    """Draw the eight states of three bits as discs at the corners of a cube.
+
+    Parameters
+    ----------
+    ax
+        Where to draw; its axes are hidden.
+    title
+        Stands above it.
+    sizes
+        Area of each disc in square points, or one for all, in the order of
+        `ebmtut.states.enumerate_states`.  Each label begins where its disc ends.
+    colors
+        Of each disc, or one for all.
+
+    Returns
+    -------
+    corners
+        Where the states stand, for marks of one's own.
+    """
+    n_bits = 3
+    bits = np.arange(2**n_bits)[:, None] >> np.arange(n_bits)[::-1] & 1
+    corners = bits[:, :2] + bits[:, 2:] * np.array([0.42, 0.3])
+    areas = np.broadcast_to(_array(sizes), (2**n_bits,))
+    for k in range(2**n_bits):
+        for other in (k ^ 1 << bit for bit in range(n_bits)):
+            if k < other:
+                edge = corners[[k, other]].T
+                ax.plot(*edge, color="#CCCCCC", lw=1, zorder=0)
+    ax.scatter(*corners.T, s=areas, c=colors)
+    for k, (corner, area) in enumerate(zip(corners, areas, strict=True)):
+        away = 0.36 * np.sqrt(area) + 1.5  # of the disc's centre, right and up
+        ax.annotate(
+            f"{k:03b}",
+            corner,
+            (away, away),
+            textcoords="offset points",
+            bbox={"fc": "white", "ec": "none", "pad": 0, "alpha": 0.8},
+        )
+    ax.set(title=title, aspect="equal", xlim=(-0.2, 1.7), ylim=(-0.2, 1.6))
+    ax.set_axis_off()
+    return corners
 
 
 def mean_band(ax: Axes, x: ArrayLike, runs: ArrayLike | Tensor, **kwargs: Any) -> None:

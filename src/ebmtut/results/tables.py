@@ -145,5 +145,7 @@ def _with_error(value: float, error: float) -> str:
         return _print(value, 3)
     first = math.floor(math.log10(error))
     # Two digits of an error that begins with 1 or 2, else one.
-    places = max(0, -first + (error / 10.0**first < 3))
+    places = -first + (error / 10.0**first < 3)
+    value, error = (round(number, places) for number in (value, error))
+    places = max(0, places)
     return f"{value:.{places}f} ± {error:.{places}f}".replace("-", MINUS)

@@ -19,6 +19,7 @@ from torch import nn
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
+from ebmtut.energies import EnergyFunction
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
@@ -40,6 +41,7 @@ __all__ = [
     "EXPERIMENT",
     "DensityConfig",
     "density_job",
+    "draw_fit",
     "seeds_of",
 ]
 
@@ -189,6 +191,31 @@ def draw_landscapes(result: Result) -> Figure:
             if density == densities[0]:
                 ax.set_title(column, color=COLORS.get(column, "black"))
         row[0].set_ylabel(density)
+    return figure
+
+
+def draw_fit(energy: EnergyFunction, density: str, title: str, *, seed: int) -> Figure:
+    """Draw the truth, a learned energy, and that with fresh data on top.
+
+    Parameters
+    ----------
+    energy
+        Of bits, as for `landscape`.
+    density
+        One of `ebmtut.data.DENSITIES`.
+    title
+        Stands over the learned landscape.
+    seed
+        Of the 600 points.
+    """
+    learned, extent = landscape(energy, density), density_extent(density)
+    points = sample_density(density, 600, generator=make_generator(seed))
+    figure, axes = plt.subplots(1, 3, figsize=panel_size(1, 3))
+    draw_landscape(axes[0], landscape(None, density), extent, ticks=False)
+    draw_landscape(axes[1], learned, extent, ticks=False)
+    draw_landscape(axes[2], learned, extent, points=points, ticks=False)
+    for ax, text in zip(axes, ("truth", title, "with fresh data"), strict=True):
+        ax.set_title(text)
     return figure
 
 

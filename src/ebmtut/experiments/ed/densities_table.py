@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ebmtut.checks import check_choice
+from ebmtut.data import DENSITIES, exact_entropy
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
+from ebmtut.experiments.ed.judging import judge_independent_bits
+from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "log_z_apart"]
+__all__ = [
+    "EXPERIMENT",
+    "gap_table",
+    "log_z_apart",
+    "mean_and_error",
+    "methods_table",
+    "mmd_table",
+    "published_table",
+    "quick_table",
+]
 
 # Gaps to the exact entropy that we ask of our own runs, in nats.
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
@@ -30,7 +46,7 @@ CHAINS = "the paper's samples are short Gibbs chains, ours are independent draws
 
 
 def draw_table(result: Result) -> Figure:
-    """Draw gap to the entropy and MMD, a dot a seed."""
+    """Draw gap to the entropy and MMD, a dot a seed; bars are two null deviations."""
     densities = list(result.scalars["entropy"])
     table = result.scalars["table"]
     width, height = figure_size("full")
@@ -46,24 +62,58 @@ def draw_table(result: Result) -> Figure:
                 label = method if k == 0 else None
                 at = np.full(len(values), k + offset)
                 ax.plot(at, values, "o", alpha=0.8, label=label, **style)
+    at = np.arange(len(densities))
     null = [
-        np.nanmean(np.concatenate([seeds_of(r[d], "mmd_null") for r in table.values()]))
+        np.concatenate([seeds_of(r[d], "mmd_null") for r in table.values()])
         for d in densities
     ]
-    discrepancy.plot(
-        range(len(densities)),
-        null,
-        "_",
-        ms=28,
+    spread = np.array([np.nanstd(values, ddof=1) for values in null])
+    discrepancy.bar(
+        at,
+        2 * spread,
+        width=0.75,
+        bottom=np.array([np.nanmean(values) for values in null]) - spread,
         color=COLORS["null"],
+        alpha=0.35,
         label="data against fresh data",
     )
+    _end_at_most(discrepancy, offsets, table, densities)
     gap.set(ylabel="NLL minus entropy (nats)", yscale="log")
     discrepancy.set(ylabel="MMD² (1e-4)")
-    discrepancy.set_xticks(range(len(densities)), densities, rotation=20)
+    discrepancy.set_xticks(at, densities, rotation=20)
     handles, labels = discrepancy.get_legend_handles_labels()
     figure.legend(handles, labels, ncols=5, loc="outside upper center")
     return figure
+
+
+def _end_at_most(
+    ax: Axes,
+    offsets: np.ndarray,
+    table: Mapping[str, Mapping[str, dict[str, Any]]],
+    densities: Sequence[str],
+) -> None:
+    """End the axis where nearly all dots lie; say of the others where they are."""
+    found = [
+        (k + offset, value, method)
+        for offset, (method, row) in zip(offsets, table.items(), strict=True)
+        for k, density in enumerate(densities)
+        for value in seeds_of(row[density], "mmd")
+        if math.isfinite(value)
+    ]
+    values = np.array([value for _, value, _ in found])
+    top = max(1.5 * float(np.quantile(values, 0.95)), 1e-3)
+    ax.set_ylim(min(float(values.min()), -top / 2) * 1.15, top)
+    for x, value, method in found:
+        if value > top:
+            ax.annotate(
+                f"{value:.0f}",
+                (x, top),
+                (x, 0.72 * top),
+                color=COLORS[method],
+                ha="center",
+                va="top",
+                arrowprops={"arrowstyle": "->", "color": COLORS[method]},
+            )
 
 
 def check_table(result: Result) -> list[Verdict]:
@@ -106,6 +156,108 @@ def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float | No
     """Mean over the seeds, and an error that holds that of the evaluation."""
     values, errors = (cell.get(name, [None]) for name in (metric, f"{metric}_se"))
     return mean_and_stderr(values, errors)
+
+
+def gap_table(result: Result | None) -> Table:
+    """Write the gaps of our runs, in thousandths of a nat, a row a density.
+
+    Parameters
+    ----------
+    result
+        Of this row; None for independent bits alone.
+    """
+    return _by_density(result, "gap", "gap [0.001 nats]", 1e3)
+
+
+def mmd_table(result: Result | None) -> Table:
+    """Write the MMD of our runs, of independent bits and of fresh data.
+
+    Parameters
+    ----------
+    result
+        Of this row; None for independent bits alone.
+    """
+    return _by_density(result, "mmd", "MMD² [1e-4]", 1.0)
+
+
+def _by_density(result: Result | None, metric: str, head: str, factor: float) -> Table:
+    """Write one metric: a column a method, then what no learning gives."""
+    ours = {} if result is None else result.scalars["table"]
+
+    def scaled(value: float, error: float | None) -> Cell:
+        return value * factor if error is None else (value * factor, error * factor)
+
+    columns: dict[str, list[Cell]] = {head: [*DENSITIES]}
+    for method, row in ours.items():
+        columns[method] = [scaled(*mean_and_error(row[d], metric)) for d in DENSITIES]
+    bits = [judge_independent_bits(d) for d in DENSITIES]
+    columns["independent bits"] = [
+        scaled(found[metric], found[f"{metric}_se"]) for found in bits
+    ]
+    if metric == "mmd" and ours:
+        row = next(iter(ours.values()))
+        columns["fresh data"] = [
+            scaled(*mean_and_error(row[d], "mmd_null")) for d in DENSITIES
+        ]
+    return Table(columns)
+
+
+def published_table(name: str) -> Table:
+    """Write the paper's numbers, a row a density, NLLs as what they lack.
+
+    Parameters
+    ----------
+    name
+        ``"NLL"``, from which our exact entropy is taken, in thousandths of a nat, or
+        ``"MMD"`` as printed.
+    """
+    check_choice("name", name, ("NLL", "MMD"))
+    paper = get_fact("ed/densities-table").table(name)
+    is_nll = name == "NLL"
+    head = "NLL − entropy [0.001 nats]" if is_nll else "MMD² [1e-4]"
+    columns: dict[str, list[Cell]] = {head: [*DENSITIES]}
+    for method in paper.published:
+        numbers = [paper.number(method, d) or math.nan for d in DENSITIES]
+        columns[method] = [
+            round(1e3 * (v - exact_entropy(d))) if is_nll else v
+            for v, d in zip(numbers, DENSITIES, strict=True)
+        ]
+    kinds = ["paper"] * len(DENSITIES)
+    return Table(columns, kinds=kinds, caption="As the paper prints them")
+
+
+def methods_table(result: Result | None, density: str = "2spirals") -> Table:
+    """Write gap and time of our runs on one density, a row a method.
+
+    Parameters
+    ----------
+    result
+        Of this row; None for independent bits alone.
+    density
+        One of `ebmtut.data.DENSITIES`.
+    """
+    rows = {} if result is None else result.scalars["table"]
+    null = judge_independent_bits(density)
+    gaps: list[Cell] = [(null["gap"], null["gap_se"])]
+    seconds: list[Cell] = [None]
+    for row in rows.values():
+        gap, error = mean_and_error(row[density], "gap")
+        gaps.append(gap if error is None else (gap, error))
+        seconds.append(round(float(np.nanmedian(seeds_of(row[density], "seconds")))))
+    columns: dict[str, list[Cell]] = {"method": ["independent bits", *rows]}
+    columns |= {f"gap on {density} [nats]": gaps, "median wall time [s]": seconds}
+    return Table(columns, kinds=["null"] + [""] * len(rows))
+
+
+def quick_table(result: Result) -> Table:
+    """Write the gaps of a short run below what independent bits get."""
+    table = result.scalars["table"]
+    names = list(result.scalars["entropy"])
+    columns: dict[str, list[Cell]] = {"gap [nats]": [*names]}
+    for method, row in table.items():
+        columns[method] = [mean_and_error(row[d], "gap")[0] for d in names]
+    columns["independent bits"] = [judge_independent_bits(d)["gap"] for d in names]
+    return Table(columns, digits=2)
 
 
 def log_z_apart(result: Result) -> float | None:

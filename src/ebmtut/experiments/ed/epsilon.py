@@ -1,4 +1,4 @@
-"""Row ed/epsilon (Figure 5): ED-Bern over the noise level."""
+"""Row ed/epsilon (Figures 5 and 6): ED-Bern over the noise level."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw_epsilon(result: Result) -> Figure:
     rows = []
     for m in sorted({r.n_negatives for r in recipes}):
         row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: -r.eps)
-        rows.append((f"M = {m}", [(f"eps = {r.eps:g}", r) for r in row]))
+        rows.append((f"M = {m}", [(f"ε = {r.eps:g}", r) for r in row]))
     return draw_variants(result, rows)
 
 

@@ -13,25 +13,46 @@ from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, heatmap, panel_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "edges_table"]
 
 
 def draw_heatmaps(result: Result) -> Figure:
-    """Draw true and learned couplings of the first lattice side by side."""
+    """Draw true and learned couplings of the first lattice, two beside each other."""
     table = result.scalars["table"]
     column = next(iter(next(iter(table.values()))))
     names = ["truth", *table]
-    figure, axes = plt.subplots(1, len(names), figsize=panel_size(1, len(names)))
+    n_rows = -(-len(names) // 2)
+    width, height = panel_size(n_rows, 2)
+    size = (0.72 * width, 0.68 * height)
+    figure, grid = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
+    axes = grid.ravel()
+    for ax in axes[len(names) :]:
+        ax.set_visible(False)
     limit = float(np.abs(result.arrays[f"truth/{column}"]).max())
-    for ax, name in zip(axes, names, strict=True):
+    for ax, name in zip(axes, names, strict=False):
         image = heatmap(ax, result.arrays[f"{name}/{column}"], limit=limit)
         ax.set_title(name, color=COLORS.get(name, "black"))
         if name != "truth":
             rmse = np.exp(-table[name][column]["nlr"][0])
             ax.set_xlabel(f"RMSE {rmse:.4f}")
-    figure.colorbar(image, ax=axes, shrink=0.7, label="coupling")
+    figure.colorbar(image, ax=axes, shrink=0.5, label="coupling")
     return figure
+
+
+def edges_table(result: Result) -> Table:
+    """Write error and edges found of every method on the first lattice."""
+    table = result.scalars["table"]
+    cells = [next(iter(row.values())) for row in table.values()]
+    return Table(
+        {
+            "method": ["no coupling, J = 0", *table],
+            "−ln RMSE": [cells[0]["null"][0], *(cell["nlr"][0] for cell in cells)],
+            "edges found": [None, *(f"{cell['precision'][0]:.1%}" for cell in cells)],
+        },
+        kinds=["null"] + [""] * len(cells),
+    )
 
 
 def check_heatmaps(result: Result) -> list[Verdict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,15 +11,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments.ed import couplings
-from ebmtut.experiments.ed.couplings import IsingConfig
+from ebmtut.experiments.ed.couplings import PROBLEMS, IsingConfig, column_name
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "score_table", "strength_table"]
 
 # What we ask of ED-Grid: more than the paper in the first two columns, in which
 # there is most to learn; elsewhere its numbers. At 0.5 J = 0 has the paper's number,
@@ -88,6 +91,66 @@ def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figur
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
     figure.legend(ncols=5, loc="outside upper center")
     return figure
+
+
+def score_table(
+    result: Result | None, rival: Mapping[str, float] | None = None
+) -> Table:
+    """Write Table 3: no coupling, the paper's numbers, ours, and a rival's.
+
+    Parameters
+    ----------
+    result
+        Of this row; None for the paper's columns without ours.
+    rival
+        Scores of pseudo-likelihood by column, if they are to stand below.
+    """
+    published = get_fact("ed/ising-rmse").table("negative log-RMSE")
+    columns = [column_name(*problem) for problem in PROBLEMS]
+    lines: list[list[Cell]] = [
+        ["J = 0", *(-math.log(2 * abs(sigma) / side) for side, sigma in PROBLEMS)]
+    ]
+    for method in published.published:
+        printed = [published.number(method, c) for c in columns]
+        lines.append([f"{method}, paper", *printed])
+    kinds = ["null"] + ["paper"] * (len(lines) - 1)
+    for method, row in ({} if result is None else result.scalars["table"]).items():
+        scores = [
+            mean_and_stderr(row[c]["nlr"])[0] if c in row else None for c in columns
+        ]
+        lines.append([method, *scores])
+    if rival:
+        lines.append(["PL, live", *(rival[c] for c in columns)])
+    cells = zip(*lines, strict=True)
+    heads = ["−ln RMSE", *(f"{sigma:g}".replace("-", "−") for _, sigma in PROBLEMS)]
+    return Table(
+        {head: list(column) for head, column in zip(heads, cells, strict=True)},
+        kinds=kinds + [""] * (len(lines) - len(kinds)),
+        caption="By coupling σ: 10 × 10, and 9 × 9 where it is negative",
+    )
+
+
+def strength_table(result: Result | None) -> Table:
+    """Write the mean learned coupling of true edges over the true coupling.
+
+    Parameters
+    ----------
+    result
+        Of this row; None for a table without rows.
+    """
+    table = {} if result is None else result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"learned / true": [*table]}
+    for side, sigma in PROBLEMS:
+        column = column_name(side, sigma)
+        is_edge = lattice_adjacency(side).bool().numpy()
+        head = f"{sigma:g}".replace("-", "−")
+        columns[head] = [
+            f"{result.arrays[f'{method}/{column}'][is_edge].mean() / sigma:.2f}"
+            if result is not None and column in row
+            else None
+            for method, row in table.items()
+        ]
+    return Table(columns)
 
 
 def check_rmse(result: Result) -> list[Verdict]:

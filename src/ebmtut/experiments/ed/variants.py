@@ -22,6 +22,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 
 __all__ = [
     "BY_THE_GAP",
@@ -31,7 +32,9 @@ __all__ = [
     "ablation",
     "draw_variants",
     "gap_of",
+    "gap_table",
     "recipes_of",
+    "run_live",
     "untrained_gap",
     "variant_name",
 ]
@@ -71,6 +74,37 @@ def variant_name(recipe: Recipe) -> str:
         "ED-Pool": f"window{recipe.window}",
     }.get(recipe.method, "")
     return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
+
+
+def run_live(
+    experiment: Experiment[AblationConfig],
+    scale: str,
+    *,
+    density: str,
+    seed: int,
+    n_steps: int = 0,
+    device: str = "auto",
+) -> Result:
+    """Run an ablation as a page does: on any density, with any number of steps.
+
+    Parameters
+    ----------
+    experiment
+        One that `ablation` made.
+    scale, seed, device
+        As for `Experiment.run`.
+    density
+        One of `ebmtut.data.DENSITIES`.
+    n_steps
+        Of every variant; 0 for what the scale says.
+    """
+    steps = {"n_steps": n_steps} if n_steps else {}
+    variants = tuple(
+        replace(recipe, **steps)  # type: ignore[arg-type]
+        for recipe in experiment.config(scale).variants
+    )
+    knobs = {"variants": variants, "density": density}
+    return experiment.run(scale, seed=seed, device=device, **knobs)
 
 
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
@@ -132,6 +166,28 @@ def untrained_gap(result: Result) -> float:
     return float(result.scalars["untrained"])
 
 
+def gap_table(result: Result) -> Table:
+    """Return the gaps of all variants below that of the untrained network."""
+    recipes = recipes_of(result)
+    knob = {
+        "ED-Bern": lambda r: f"ε = {r.eps:g}, ",
+        "ED-Pool": lambda r: f"window {r.window}x1, ",
+    }
+    names = [
+        f"{r.method}: {knob.get(r.method, lambda r: '')(r)}"
+        f"M = {r.n_negatives}, w = {r.stabilizer:g}"
+        for r in recipes
+    ]
+    gaps = [gap_of(result, recipe) for recipe in recipes]
+    return Table(
+        {
+            "variant": ["untrained", *names],
+            "gap [nats]": [untrained_gap(result), *gaps],
+        },
+        kinds=["null"] + [""] * len(names),
+    )
+
+
 def all_untrained(result: Result) -> Result:
     """Return the same variants, none of which has learned anything."""
     variants = {
@@ -153,7 +209,7 @@ def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
     if name in result.arrays and np.isfinite(gap):
         extent = density_extent(result.scalars["density"])
         draw_landscape(ax, result.arrays[name], extent, ticks=False)
-        ax.set_xlabel(f"{gap:.2f}", fontsize=8)
+        ax.set_xlabel(f"{gap:.2f}", fontsize=9)
     else:
         ax.spines[:].set_visible(False)
         ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
@@ -163,30 +219,34 @@ def draw_variants(
     result: Result,
     rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
 ) -> Figure:
-    """Draw landscapes in rows, each under its title and over its gap.
+    """Draw landscapes in rows, each over its gap.
 
     Parameters
     ----------
     result
         Of one of these rows.
     rows
-        Pairs of a row's label and its (title, recipe) entries.
+        Pairs of a row's label and its (title, recipe) entries. Titles stand over the
+        first row alone if all rows have the same.
     """
     rows = list(rows)
     n_columns = max(len(entries) for _, entries in rows)
+    titles = [[title for title, _ in entries] for _, entries in rows]
+    are_same = all(line == titles[0] for line in titles)
     figure, axes = plt.subplots(
         len(rows),
         n_columns,
-        figsize=panel_size(len(rows), n_columns, title=0.42),
+        figsize=panel_size(len(rows), n_columns, title=0.3 if are_same else 0.42),
         squeeze=False,
     )
-    for line, (label, entries) in zip(axes, rows, strict=True):
+    for k, (line, (label, entries)) in enumerate(zip(axes, rows, strict=True)):
         for ax in line[len(entries) :]:
             ax.set_visible(False)
         for ax, (title, recipe) in zip(line, entries, strict=False):
             _panel(ax, result, recipe)
-            ax.set_title(title, fontsize=8)
-        line[0].set_ylabel(label, fontsize=8)
+            if k == 0 or not are_same:
+                ax.set_title(title, fontsize=9)
+        line[0].set_ylabel(label, fontsize=9)
     return figure
 
 

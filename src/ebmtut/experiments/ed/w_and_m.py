@@ -1,4 +1,4 @@
-"""Row ed/w-and-m (Figures 7 to 10): the stabiliser against the negatives."""
+"""Row ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
 
 from __future__ import annotations
 
