@@ -213,7 +213,7 @@ def state_cube(
             if k < other:
                 edge = corners[[k, other]].T
                 ax.plot(*edge, color="#CCCCCC", lw=1, zorder=0)
-    ax.scatter(*corners.T, s=areas, c=colors)
+    ax.scatter(corners[:, 0], corners[:, 1], s=areas, c=colors)
     for k, (corner, area) in enumerate(zip(corners, areas, strict=True)):
         away = 0.36 * np.sqrt(area) + 1.5  # of the disc's centre, right and up
         ax.annotate(

@@ -103,8 +103,9 @@ def run_live(
         replace(recipe, **steps)  # type: ignore[arg-type]
         for recipe in experiment.config(scale).variants
     )
-    knobs = {"variants": variants, "density": density}
-    return experiment.run(scale, seed=seed, device=device, **knobs)
+    return experiment.run(
+        scale, seed=seed, device=device, variants=variants, density=density
+    )
 
 
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
