@@ -12,7 +12,7 @@ READY  := $(VENV)/.ready
 # pip says only what goes wrong; make venv PIP_FLAGS= for the whole story.
 PIP_FLAGS ?= -qq
 
-.PHONY: help book test lint unit bench notebooks pin venv clean distclean
+.PHONY: help book test lint unit bench gpu notebooks pin venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -32,6 +32,11 @@ unit: $(READY) ## unit and statistical tests only
 
 bench: $(READY) ## speed and memory beside plain implementations
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
+
+# Without a virtual environment: a machine with a GPU has a torch of its own.
+MINUTES ?= 9
+gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by slice
+	@PYTHONPATH=src $(PYTHON) -m tools.gpu --minutes $(MINUTES)
 
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
 	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)

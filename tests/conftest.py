@@ -1,12 +1,11 @@
 """What all tests share: one thread each, and calls that keep to the signatures."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from jaxtyping import install_import_hook
-
-from tests import signatures
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -24,9 +23,13 @@ def modules():
             yield name
 
 
-install_import_hook(
-    list(modules()), f"{signatures.__name__}.{signatures.checked_when_done.__name__}"
-)
+if find_spec("beartype"):  # a Python that is there for its GPU may lack it
+    from tests import signatures
+
+    install_import_hook(
+        list(modules()),
+        f"{signatures.__name__}.{signatures.checked_when_done.__name__}",
+    )
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from triton.compiler import ASTSource
 
 from ebmtut.message_passing import _pairwise_triton as pairwise
 from ebmtut.samplers import _gibbs_triton as gibbs
+from ebmtut.transport import _min_plus_triton as min_plus
 
 FLOATS, INTS, N = "*fp32", "*i32", "i32"
 KERNELS = {
@@ -42,6 +43,11 @@ KERNELS = {
         gibbs.class_sweep,
         ("*i8", INTS, FLOATS, FLOATS, "i64", N, N, N, N, N),
         {"ROUNDS": 7, "SITES": 4, "CHAINS": 64},
+    ),
+    "min plus": (
+        min_plus.least_sums_tile,
+        (FLOATS, FLOATS, FLOATS, N, N, N),
+        {"N_M": 32, "N_I": 64},
     ),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"

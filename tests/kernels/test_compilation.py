@@ -20,5 +20,5 @@ def test_kernels_compile_without_spilling(tmp_path):
         name, registers, spilt = line.split()
         taken[name] = int(registers), int(spilt)
     assert taken and not any(spilt for _, spilt in taken.values()), taken
-    # A multiprocessor's 65536 registers are enough for 25 warps.
-    assert max(registers for registers, _ in taken.values()) <= 80, taken
+    # A multiprocessor's 65536 registers are enough for 21 warps.
+    assert max(registers for registers, _ in taken.values()) <= 96, taken

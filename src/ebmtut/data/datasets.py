@@ -15,7 +15,6 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock
 
 from ebmtut.checks import InputError
@@ -51,7 +50,12 @@ class RemoteFile:
 
 def cache_folder() -> Path:
     """Folder of downloaded files: ``EBMTUT_CACHE``, or the platform's."""
-    return Path(os.environ.get("EBMTUT_CACHE") or platformdirs.user_cache_dir("ebmtut"))
+    if named := os.environ.get("EBMTUT_CACHE"):
+        return Path(named)
+    # Only here: what is computed, on a machine with a GPU say, needs no cache.
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ebmtut"))
 
 
 def sha256_of(path: str | Path) -> str:

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
+from ebmtut._gpu import runs_triton
 from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.tensor_checks import check_finite
 from ebmtut.transport._chains import CompiledChain
@@ -145,6 +146,10 @@ Chain = PlainChain | CompiledChain
 
 def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
     """Make the chain that is fastest on the tensors' device."""
+    if runs_triton(p):
+        from ebmtut.transport._min_plus_triton import TritonChain
+
+        return TritonChain(p, q, cost, g)
     kind = CompiledChain if p.device.type == "cpu" else PlainChain
     return kind(p, q, cost, g)
 

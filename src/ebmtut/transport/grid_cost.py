@@ -24,6 +24,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ebmtut._gpu import runs_triton
 from ebmtut.checks import InputError, check_counts
 from ebmtut.transport._grid_kernels import axis_min_plus
 from ebmtut.transport._problem import check_masses
@@ -136,6 +137,10 @@ def min_plus(
 
 def least_sums(h: Float[Tensor, "batch height width"], cost: GridCost) -> Tensor:
     """Do what `min_plus` does."""
+    if runs_triton(h):
+        from ebmtut.transport._min_plus_triton import grid_least_sums
+
+        return grid_least_sums(h, cost)
     if h.device.type != "cpu":
         return min_plus_reference(h, cost)
     n, height, width = h.shape

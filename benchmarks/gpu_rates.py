@@ -1,0 +1,242 @@
+"""Rates of the GPU's kernels, each beside its bound as measured in the same run.
+
+    python benchmarks/gpu_rates.py [--json rates.json]
+
+Times are the median of CUDA events, launches included. The bounds are what the
+kernels' docstrings derive, at the rates that this GPU shows here: bytes a second of a
+copy, words a second of Philox, and additions with a minimum a second. No table stands
+here, for none of this has run on a GPU yet: interpreter only.
+
+    TRITON_INTERPRET=1 python benchmarks/gpu_rates.py --small --device cpu
+
+tries the script itself; its numbers mean nothing.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import triton
+import triton.language as tl
+
+from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
+from ebmtut.message_passing import max_product, max_product_reference
+from ebmtut.random import make_generator
+from ebmtut.samplers import boltzmann_gibbs, ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers._philox import ROUNDS
+from ebmtut.transport import grid_cost, min_plus, min_plus_reference
+from ebmtut.transport._min_plus_triton import least_sums_over
+
+REPEATS = 5
+
+
+def seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Median seconds of a call, after one that compiles."""
+    run()
+    times = []
+    for _ in range(REPEATS):
+        if device.type == "cuda":
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            run()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end) / 1000)
+        else:
+            started = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+@triton.jit
+def draw_words(out, n_calls, ROUNDS: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.program_id(0) * 128 + tl.arange(0, 128)
+    zero, mix = tl.zeros_like(at), tl.zeros((128,), tl.uint32)
+    for call in range(n_calls):
+        a, b, c, d = tl.philox(7, at, zero + call, zero, zero, ROUNDS)
+        mix = mix ^ a ^ b ^ c ^ d
+    tl.store(out + at, mix.to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def add_and_min(values, out, n_steps):  # type: ignore[no-untyped-def]
+    at = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    value, one, top = tl.load(values + at), tl.load(values), tl.load(values + 1)
+    for _ in range(n_steps):
+        value = tl.minimum(value + one, top)
+    tl.store(out + tl.program_id(0) * 2048 + at, value)
+
+
+def bounds(device: torch.device, size: int) -> dict[str, float]:
+    """Bytes, words of Philox, and additions with a minimum, each a second."""
+    a = torch.zeros(size, device=device)
+    b = torch.empty_like(a)
+    copied = 2 * a.numel() * 4 / seconds(lambda: b.copy_(a), device)
+    n = max(1, size // 2**16)
+    out = torch.empty(n * 128, dtype=torch.int32, device=device)
+    spent = seconds(lambda: draw_words[(n,)](out, 64, ROUNDS, num_warps=1), device)
+    found = torch.empty(n * 2048, device=device)
+    took = seconds(lambda: add_and_min[(n,)](a, found, 64), device)
+    return {
+        "bytes": copied,
+        "words": n * 128 * 64 * 4 / spent,
+        "sums": n * 2048 * 64 / took,
+    }
+
+
+def normal(*shape: int, device: torch.device) -> torch.Tensor:
+    generator = make_generator(0)
+    return torch.randn(shape, generator=generator).to(device)
+
+
+def lattice_graph(side: int, device: torch.device) -> PairwiseGraph:
+    at = torch.arange(side * side).reshape(side, side)
+    ahead = [torch.stack([at, at.roll(-1, dim)]).flatten(1) for dim in (0, 1)]
+    edges = torch.cat(ahead, 1)
+    weight = normal(edges.shape[1], device=torch.device("cpu"))
+    return PairwiseGraph(edges, weight, torch.zeros(side * side)).to(device)
+
+
+def cases(device: torch.device, small: bool) -> list[dict]:
+    """Rows: what, how many updates a call, how, in plain torch, and the bound's work.
+
+    A bound's work is (kind, how much of it a call needs at least).
+    """
+    rows = []
+    k = 16 if small else 1
+    n, chains, sweeps = 900 // k, 100 // k, 50 // k
+    rbm = (784 // k, 500 // k)
+    for name, model in (
+        (
+            f"PMP dense {n}",
+            BoltzmannMachine(
+                normal(n, n, device=device) / 30, torch.zeros(n).to(device)
+            ),
+        ),
+        (
+            f"PMP RBM {rbm[0]}x{rbm[1]}",
+            RBM(
+                normal(rbm[1], rbm[0], device=device) / 30,
+                torch.zeros(rbm[1]).to(device),
+                torch.zeros(rbm[0]).to(device),
+            ),
+        ),
+        (f"PMP edges {48 // k}x{48 // k}", lattice_graph(max(3, 48 // k), device)),
+    ):
+        pairs, sites = len(model.pair_terms().weight), len(model.pair_terms().bias)
+        unaries = normal(chains, sites, device=device)
+        a_pair = 24 if isinstance(model, PairwiseGraph) else 16
+        rows.append(
+            {
+                "name": name,
+                "unit": "messages/ns",
+                "updates": 2 * pairs * chains * sweeps,
+                "kernel": lambda m=model, u=unaries: max_product(m, u, sweeps),
+                "torch": lambda m=model, u=unaries: max_product_reference(m, u, sweeps),
+                "work": ("bytes", a_pair * pairs * chains * sweeps),
+            }
+        )
+    few, draw = 1 if small else 20, make_generator(0, device)
+    for side, count in ((8192 // k**2, 1), (2048 // k, 64), (256 // k, 64)):
+        lattice = LatticeIsing(side, 0.2)
+        x = (normal(count, side * side, device=device) > 0).float()
+        rows.append(
+            {
+                "name": f"Gibbs lattice {side}x{side}, {count} chains",
+                "unit": "spins/ns",
+                "updates": x.numel() * few,
+                "kernel": lambda e=lattice, x=x: ising_gibbs(e, x, few, generator=draw),
+                "torch": lambda e=lattice, x=x: ising_gibbs_reference(
+                    e, x, few, generator=draw
+                ),
+                # 4096 spins wait for one another: log2(4096) digits.
+                "work": ("words", 12 * x.numel() * few / 32),
+            }
+        )
+    graph = lattice_graph(max(3, 512 // k), device)
+    x = (normal(64 // k, graph.n_sites, device=device) > 0).float()
+    rows.append(
+        {
+            "name": f"Gibbs graph {graph.n_sites} sites, {len(x)} chains",
+            "unit": "spins/ns",
+            "updates": x.numel() * 10,
+            "kernel": lambda: boltzmann_gibbs(
+                graph, x, 10, generator=make_generator(0, device)
+            ),
+            "work": ("words", 4 * x.numel() * 10),
+        }
+    )
+    cost, images = (
+        grid_cost(64 // k),
+        normal(1024 // k, 64 // k, 64 // k, device=device),
+    )
+    cost = type(cost)(*(part.to(device) for part in cost))
+    rows.append(
+        {
+            "name": f"min-plus separable, {len(images)} images of {images[0].numel()}",
+            "unit": "sums/ns",
+            "updates": 2 * images.numel() * images.shape[1],
+            "kernel": lambda: min_plus(images, cost),
+            "torch": lambda: min_plus_reference(images, cost),
+            "work": ("sums", 2 * images.numel() * images.shape[1]),
+        }
+    )
+    m, batch = 2048 // k**2, 64 // k
+    dense, values = normal(m, m, device=device), normal(1, m, batch, device=device)
+    rows.append(
+        {
+            "name": f"min-plus dense {m}, {batch} problems",
+            "unit": "sums/ns",
+            "updates": m * m * batch,
+            "kernel": lambda: least_sums_over(values, dense),
+            "work": ("sums", m * m * batch),
+        }
+    )
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    parser.add_argument("--small", action="store_true", help="a trial of this script")
+    parser.add_argument("--device", default="cuda")
+    arguments = parser.parse_args()
+    device = torch.device(arguments.device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        print("gpu_rates: no CUDA device here; nothing was measured", file=sys.stderr)
+        return 3
+    rates = bounds(device, 2**17 if arguments.small else 2**28)
+    where = torch.cuda.get_device_name() if device.type == "cuda" else "interpreter"
+    print(f"{where}: " + ", ".join(f"{v:.3g} {k}/s" for k, v in rates.items()))
+    report = {"device": where, "torch": torch.__version__, "rates": rates, "rows": []}
+    for case in cases(device, arguments.small):
+        kind, amount = case["work"]
+        took = seconds(case["kernel"], device)
+        row = {
+            "name": case["name"],
+            "unit": case["unit"],
+            "kernel": case["updates"] / took / 1e9,
+            "part of bound": amount / rates[kind] / took,
+        }
+        if "torch" in case:
+            row["torch"] = case["updates"] / seconds(case["torch"], device) / 1e9
+        report["rows"].append(row)
+        plain = f"{row['torch']:.4g}" if "torch" in row else "-"
+        print(
+            f"{row['name']:44}{row['kernel']:10.4g} {row['unit']:12}"
+            f"torch {plain:>9}  {row['part of bound']:4.0%} of {kind}",
+            flush=True,
+        )
+        if arguments.json:  # after each row: a run that is cut off has shown something
+            arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

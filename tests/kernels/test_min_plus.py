@@ -1,0 +1,72 @@
+"""The GPU's min-plus products: a minimum of the same sums, so equal to the last bit."""
+
+import pytest
+import torch
+
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    GridCost,
+    gibbs_ot,
+    gibbs_ot_reference,
+    min_plus,
+    min_plus_reference,
+)
+from ebmtut.transport.gibbs_ot import PlainChain
+
+
+def uniform(*shape, seed=0, dtype=torch.float64):
+    return torch.rand(shape, generator=make_generator(seed), dtype=dtype)
+
+
+@pytest.fixture(autouse=True)
+def _tiny_tiles(monkeypatch, by_kernel):
+    from ebmtut.transport import _min_plus_triton as kernels
+
+    by_kernel("ebmtut.transport.grid_cost", "ebmtut.transport.gibbs_ot")
+    monkeypatch.setattr(kernels, "_M", 4)
+    monkeypatch.setattr(kernels, "_I", 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(3, 5, 6), (1, 4, 3), (2, 1, 7)])
+def test_separable_costs(shape, dtype, device):
+    """Also where pixels are left out, and where all of a problem are."""
+    _, height, width = shape
+    cost = GridCost(
+        uniform(height, height, dtype=dtype).to(device),
+        uniform(width, width, seed=1, dtype=dtype).to(device),
+    )
+    h = uniform(*shape, seed=2, dtype=dtype).to(device)
+    h[0, 0, ::2] = torch.inf
+    h[-1, :, -1] = torch.inf
+    assert torch.equal(min_plus(h, cost), min_plus_reference(h, cost))
+
+
+def test_a_chain_of_dense_problems(device):
+    """Three problems of one cost, some entries without mass, five iterations."""
+    from ebmtut.transport._min_plus_triton import TritonChain
+
+    p, q = uniform(3, 6, seed=3), uniform(3, 7, seed=4)
+    p[:, 2] = q[0, 1] = q[2, 3] = p[1, 0] = 0
+    p, q = (x.div(x.sum(1, keepdim=True)).to(device) for x in (p, q))
+    cost, g = uniform(6, 7, seed=5).to(device), uniform(3, 6, seed=6).to(device)
+    chains = [kind(p, q, cost, g) for kind in (PlainChain, TritonChain)]
+    temperatures = torch.linspace(0.1, 0.05, 10, dtype=torch.float64).view(5, 2)
+    theta = -uniform(5, chains[0].n_draws, seed=7).log()
+    for chain in chains:
+        chain.advance(temperatures.to(device), theta.to(device))
+    for want, got in zip(*(chain.statistics(True) for chain in chains), strict=True):
+        assert torch.equal(want, got)
+    assert torch.equal(chains[0].dual_value(), chains[1].dual_value())
+
+
+def test_the_public_door(device):
+    """The kernel's chain is the one that plain torch runs with the same draws."""
+    p = torch.softmax(uniform(2, 6, seed=3), 1).to(device)
+    q = torch.softmax(uniform(2, 5, seed=4), 1).to(device)
+    cost = uniform(6, 5, seed=5).to(device)
+    runs = [
+        run(p, q, cost, torch.full((6,), 0.1), generator=make_generator(0, device))
+        for run in (gibbs_ot_reference, gibbs_ot)
+    ]
+    assert torch.equal(runs[0].U, runs[1].U) and torch.equal(runs[0].L, runs[1].L)
