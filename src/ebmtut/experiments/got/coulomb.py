@@ -122,10 +122,10 @@ def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
 def describe(coupling: Tensor) -> dict[str, float]:
     """Return where the mass of a coupling of two uniform laws is.
 
-    The concentration compares rows whose partner or self is within 1/16 of
-    an end of the line with rows at least 3/16 away: how much of a row's mass
-    its largest entry holds, here over there. It is 1 for the analytic
-    coupling.
+    The concentration compares rows that are within 1/16 of an end of the line,
+    or whose partner is (those next to the middle), with rows at least 3/16 away:
+    how much of a row's mass its largest entry holds, here over there. It is 1 for
+    the analytic coupling.
     """
     n = len(coupling)
     bad = int((~torch.isfinite(coupling)).sum())
@@ -157,7 +157,8 @@ def draw_coulomb(result: Result) -> Figure:
             draw_plan(ax, result, f"{method}/{budget}", color_of(method))
             ax.set_xlabel(f"near {np.mean(table[method][budget]['near']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
-        ax.set_title(f"{budget} iterations" if budget == budgets[0] else budget)
+        first = f"{budget} iteration" + "s" * (budget != "1")
+        ax.set_title(first if budget == budgets[0] else budget)
     return figure
 
 

@@ -17,7 +17,7 @@ from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result
+from ebmtut.results import Result, Table
 from ebmtut.transport import (
     ExactOT,
     GibbsOTResult,
@@ -28,7 +28,7 @@ from ebmtut.transport import (
     paper_cooling,
 )
 
-__all__ = ["EXPERIMENT", "BandsConfig", "chain_job", "look_at"]
+__all__ = ["EXPERIMENT", "BandsConfig", "bands_table", "chain_job", "look_at"]
 
 LEVEL = 0.95
 
@@ -149,6 +149,17 @@ def draw_bands(result: Result) -> Figure:
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure
+
+
+def bands_table(result: Result) -> Table:
+    """Write how many draws are in the bands, and what the dual value lacks."""
+    table = result.scalars["table"]
+    shares = [100 * float(np.mean(cell["inside"])) for cell in table.values()]
+    lacks = [-100 * float(np.mean(cell["dual"])) for cell in table.values()]
+    return Table(
+        {"iterations": [*table], "in the bands [%]": shares, "lacks [%]": lacks},
+        caption="Draws in the bands, and what the dual value lacks",
+    )
 
 
 def check_bands(result: Result) -> list[Verdict]:

@@ -1,15 +1,17 @@
-"""When stopping rules stop, and how far from the optimum."""
+"""What V and the dual value tell of a chain, and when stopping rules stop it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from ebmtut.experiments.got.lines import LineProblem
 from ebmtut.random import make_generator
+from ebmtut.results import Table
 from ebmtut.transport import (
+    GibbsOTTrace,
     constant_temperatures,
     gibbs_ot,
     has_mixed,
@@ -17,9 +19,33 @@ from ebmtut.transport import (
     relative_gap,
 )
 
-__all__ = ["first_stop", "stopping_table"]
+__all__ = ["first_stop", "levels_table", "stopping_table"]
 
 _LONGEST = 3000
+
+
+def levels_table(traces: Mapping[str, GibbsOTTrace], optimum: float) -> Table:
+    """Write where V and the dual value settle: their means over a trace's second half.
+
+    Parameters
+    ----------
+    traces
+        By temperature.
+    optimum
+        The transport cost.
+    """
+
+    def level(values: Tensor) -> float:
+        return 100 * (float(values[len(values) // 2 :].mean()) / optimum - 1)
+
+    return Table(
+        {
+            "temperature": [*traces],
+            "V(U, L) [%]": [level(trace.V) for trace in traces.values()],
+            "dual value [%]": [level(trace.dual) for trace in traces.values()],
+        },
+        caption="Mean difference from the cost, at equilibrium",
+    )
 
 
 def first_stop(values: Tensor, stops: Iterable[bool]) -> tuple[int, float]:

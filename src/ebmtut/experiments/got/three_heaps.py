@@ -1,6 +1,8 @@
-"""Three heaps and three holes: the picture of what duality says of them."""
+"""Three heaps and three holes: what duality says of them, and how they cool."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
@@ -8,9 +10,44 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.results import Table
+from ebmtut.results.tables import Cell
 from ebmtut.transport import ExactOT
 
-__all__ = ["draw_duality"]
+__all__ = ["draw_duality", "plan_table", "schedules_table"]
+
+
+def plan_table(solved: ExactOT) -> Table:
+    """Write how much sand goes from each heap to each hole."""
+    heaps, holes = (range(1, n + 1) for n in solved.plan.shape)
+    columns: dict[str, list[Cell]] = {"the best plan": [f"heap {i}" for i in heaps]}
+    for j, moved in zip(holes, solved.plan.T.tolist(), strict=True):
+        columns[f"to hole {j}"] = moved
+    return Table(columns, caption=f"Sand moved, at a cost of {solved.value:.1f}")
+
+
+def schedules_table(
+    lack: Callable[[Tensor], Float[Tensor, " n_chains"]],
+    schedules: Mapping[str, Callable[[int], Tensor]],
+    budgets: Sequence[int],
+) -> Table:
+    """Write what chains lack at their end: a schedule a row, a budget a column.
+
+    Parameters
+    ----------
+    lack
+        Takes the temperatures of all half steps; gives what each of some chains
+        lacks then, a share of the cost.
+    schedules
+        Temperatures for a number of iterations, by name.
+    budgets
+        Numbers of iterations.
+    """
+    columns: dict[str, list[Cell]] = {"iterations": [*schedules]}
+    for n in budgets:
+        lacks = [100 * lack(schedule(n)) for schedule in schedules.values()]
+        columns[f"{n}"] = [f"{v.median():.2f} / {v.max():.2g}" for v in lacks]
+    return Table(columns, caption="What the prices lack, percent of W: median / worst")
 
 
 def draw_duality(

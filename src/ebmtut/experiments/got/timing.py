@@ -259,12 +259,16 @@ def timing_table(result: Result, budgets: tuple[int, ...]) -> Table:
     columns: dict[str, list[Cell]] = {"iterations": [*sorted(found)]}
     lists = [found[name] for name in sorted(found)]
     for budget in budgets:
-        columns[f"{budget}: lacks [%]"] = [100 * of[budget]["error"] for of in lists]
-    columns[f"CPU ms for {budgets[-1]}"] = [
+        columns[f"{budget}"] = [100 * of[budget]["error"] for of in lists]
+    columns[f"ms for {budgets[-1]}"] = [
         round(1e3 * of[budgets[-1]]["seconds"]) for of in lists
     ]
     n = result.scalars["epoch"]["n_problems"]
-    return Table(columns, caption=f"{n} problems together; a budget counts iterations")
+    return Table(
+        columns,
+        caption=f"What the potentials of {n} problems lack after so many iterations, "
+        "percent, and CPU time of all together",
+    )
 
 
 def check_timing(result: Result) -> list[Verdict]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,11 @@ from ebmtut.plotting import COLORS, TEXT_WIDTH, figure_size, image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
+from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     GridCost,
     SmoothedWNMF,
+    WNMFConfig,
     WNMFState,
     grid_cost,
     grid_dual_value,
@@ -59,6 +61,8 @@ __all__ = [
     "epochs_table",
     "factors_table",
     "learn_by_gibbs_ot",
+    "memberships_table",
+    "rounds_table",
     "wnmf_job",
 ]
 
@@ -161,16 +165,7 @@ def _learn_smoothed(
             learned, seconds = SmoothedWNMF(**tensors), meta["seconds"]
     while learned is None or len(learned.objectives) < config.n_rounds:
         before = time.process_time()
-        learned = smoothed_wnmf(
-            data,
-            start.dictionary,
-            smoothing=config.smoothing,
-            entropy_memberships=config.entropy,
-            entropy_dictionary=config.entropy,
-            n_rounds=1,
-            n_steps=config.n_steps,
-            start=learned,
-        )
+        learned = _smoothed_rounds(data, start, config, 1, learned)
         seconds += time.process_time() - before
         if path is not None and len(learned.objectives) < config.n_rounds:
             meta = {"config": repr((config, seed)), "seconds": seconds}
@@ -180,9 +175,33 @@ def _learn_smoothed(
                 raise OutOfTime(f"round {done} of {config.n_rounds}")
     if path is not None:
         path.unlink(missing_ok=True)
-    mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
     outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
-    return learned.dictionary, mixtures, outcome
+    return learned.dictionary, _mixtures(learned), outcome
+
+
+def _smoothed_rounds(
+    data: Tensor,
+    start: WNMFState,
+    config: ImagesConfig,
+    n_rounds: int,
+    before: SmoothedWNMF | None,
+) -> SmoothedWNMF:
+    """Let the smoothed rival make some more rounds."""
+    return smoothed_wnmf(
+        data,
+        start.dictionary,
+        smoothing=config.smoothing,
+        entropy_memberships=config.entropy,
+        entropy_dictionary=config.entropy,
+        n_rounds=n_rounds,
+        n_steps=config.n_steps,
+        start=before,
+    )
+
+
+def _mixtures(learned: SmoothedWNMF) -> Tensor:
+    """Return the model of every image."""
+    return torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
 
 
 def learn_by_gibbs_ot(
@@ -312,15 +331,16 @@ def factors_table(result: Result) -> Table:
     return Table(
         {
             "method": list(methods),
-            "transport cost [1e-3]": [
+            "cost [1e-3]": [
                 (1e3 * row["cost"], 1e3 * row["stderr"]) for row in methods.values()
             ],
-            "support [pixels]": [round(row["support"]) for row in methods.values()],
+            "support": [round(row["support"]) for row in methods.values()],
             "variation": [row["variation"] for row in methods.values()],
             "grain": [grain(result.arrays[name]) for name in methods],
-            "learning [CPU s]": [row["seconds"] for row in methods.values()],
+            "CPU s": [row["seconds"] for row in methods.values()],
         },
-        caption=f"Costs are exact, means of {exact} images ± their standard error",
+        caption=f"Exact transport costs, means of {exact} images ± their standard "
+        "error; support in pixels; seconds of the learning",
     )
 
 
@@ -333,24 +353,98 @@ def epochs_table(results: Mapping[str, Result]) -> Table:
         By the images' name.
     """
     ours = [result.scalars["methods"]["Gibbs-OT"] for result in results.values()]
-    numbers = [result.config["n_images"] for result in results.values()]
-    solved = [min(20, result.config["n_exact"]) for result in results.values()]
+    few = [min(20, result.config["n_exact"]) for result in results.values()]
     return Table(
         {
             "images": list(results),
-            "problems": numbers,
-            "an epoch [CPU s]": [row["epoch_seconds"] for row in ours],
-            "all solved exactly [CPU s]": [
-                _two_digits(row["exact_seconds"])
-                + (f", scaled up from {few}" if few < n else "")
-                for row, few, n in zip(ours, solved, numbers, strict=True)
-            ],
+            "an epoch": [row["epoch_seconds"] for row in ours],
+            "exactly": [_two_digits(row["exact_seconds"]) for row in ours],
             "times as long": [
                 _two_digits(row["exact_seconds"] / row["epoch_seconds"]) for row in ours
             ],
-            "what the duals lack [%]": [100 * row["dual_error"] for row in ours],
+            "lacks [%]": [100 * row["dual_error"] for row in ours],
         },
-        caption="At the end of the learning",
+        caption="CPU seconds of an epoch, and of exact solutions of its problems "
+        f"(scaled up from {' and '.join(map(str, few))} of them); "
+        "what the duals lack at the end of the learning",
+    )
+
+
+def rounds_table(
+    data: Tensor, config: ImagesConfig, rounds: Sequence[int], *, seed: int = 0
+) -> Table:
+    """Write what more rounds bring the smoothed rival.
+
+    Parameters
+    ----------
+    data
+        Measures, as of `load_measures`.
+    config
+        How they are factorised; its number of rounds is not used.
+    rounds
+        When to look, rising.
+    seed
+        Of the start.
+    """
+    start = wnmf_start(data.double(), config.wnmf, generator=make_generator(seed))
+    cost, which = grid_cost(config.side), looked_at(config, config.n_exact)
+    learned: SmoothedWNMF | None = None
+    columns: dict[str, list[Cell]] = {"rounds": [], "cost [1e-3]": [], "support": []}
+    done = 0
+    for n in rounds:
+        learned = _smoothed_rounds(data.double(), start, config, n - done, learned)
+        done = n
+        exact = 1e3 * exact_costs(_mixtures(learned), data, cost, which)
+        error = float(exact.std(ddof=1)) / len(exact) ** 0.5
+        numbers = (
+            f"{n}",
+            (float(exact.mean()), error),
+            round(sharpness(learned.dictionary)["support"]),
+        )
+        for column, number in zip(columns.values(), numbers, strict=True):
+            column.append(number)
+    return Table(
+        columns,
+        caption=f"Smoothed W-NMF, {config.n_images} images of {config.side} × "
+        f"{config.side}: exact transport costs ± their standard error",
+    )
+
+
+def memberships_table(
+    data: Tensor,
+    config: WNMFConfig,
+    trials: Mapping[str, tuple[float, bool]],
+    seed: int,
+) -> Table:
+    """Write how the learning goes with other steps of the memberships.
+
+    Parameters
+    ----------
+    data
+        Measures, as of `load_measures`; twenty of them are judged.
+    config
+        The learning, which is looked at half way and at the end.
+    trials
+        By name, the step and whether it is accelerated.
+    seed
+        Of start and noise.
+    """
+    cost = grid_cost(data.shape[1])
+    looks = (config.n_epochs // 2, config.n_epochs)
+    heads = [f"after {n} epochs" for n in looks]
+    columns: dict[str, list[Cell]] = {"memberships": [*trials]} | {h: [] for h in heads}
+    for size, accelerate in trials.values():
+        trial = replace(config, accelerate=accelerate, membership_step_size=size)
+        generator = make_generator(seed)
+        state = wnmf_start(data, trial, generator=generator)
+        for epoch in range(1, trial.n_epochs + 1):
+            wnmf_epoch(state, data, cost, trial, generator=generator)
+            if epoch in looks:
+                exact = exact_costs(state.reconstruction, data, cost, range(20))
+                head = heads[looks.index(epoch)]
+                columns[head].append(1e3 * float(exact.mean()))
+    return Table(
+        columns, caption="Mean transport cost of 20 images, 1e-3, one run each"
     )
 
 
