@@ -396,7 +396,7 @@ def rounds_table(
         done = n
         exact = 1e3 * exact_costs(_mixtures(learned), data, cost, which)
         error = float(exact.std(ddof=1)) / len(exact) ** 0.5
-        numbers = (
+        numbers: tuple[Cell, ...] = (
             f"{n}",
             (float(exact.mean()), error),
             round(sharpness(learned.dictionary)["support"]),
@@ -432,7 +432,8 @@ def memberships_table(
     cost = grid_cost(data.shape[1])
     looks = (config.n_epochs // 2, config.n_epochs)
     heads = [f"after {n} epochs" for n in looks]
-    columns: dict[str, list[Cell]] = {"memberships": [*trials]} | {h: [] for h in heads}
+    columns: dict[str, list[Cell]] = {"memberships": [*trials]}
+    columns.update((head, []) for head in heads)
     for size, accelerate in trials.values():
         trial = replace(config, accelerate=accelerate, membership_step_size=size)
         generator = make_generator(seed)
