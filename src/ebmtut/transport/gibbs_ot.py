@@ -230,8 +230,9 @@ def gibbs_ot(
     """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
 
     On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
-    there are several problems. Tensors on another device take the way of
-    :func:`gibbs_ot_reference`, which looks at all pairs of all problems at once.
+    there are several problems; on a GPU with Triton by a kernel for the extremes.
+    Other tensors take the way of :func:`gibbs_ot_reference`, which looks at all
+    pairs of all problems at once.
 
     Parameters
     ----------

@@ -1,0 +1,98 @@
+"""What leads to a kernel keeps to one device and waits for nothing.
+
+On torch's "meta" device tensors have no values: asking for one raises, and so does a
+sum of tensors here and there. Kernels stand aside; what they would be given is held to
+lie on the device, and in one piece, as they take for granted.
+"""
+
+import pytest
+import torch
+
+from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
+from ebmtut.transport import GridCost
+
+META = torch.device("meta")
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Put a note in the place of every kernel; return the notes."""
+    from ebmtut.message_passing import _pairwise_triton as pairwise
+    from ebmtut.samplers import _gibbs_triton as gibbs
+    from ebmtut.transport import _min_plus_triton as min_plus
+
+    noted = []
+
+    class Aside:
+        def __init__(self, name):
+            self.name = name
+
+        def __getitem__(self, grid):
+            return self.launch
+
+        def launch(self, *arguments, **options):
+            for tensor in (a for a in arguments if isinstance(a, torch.Tensor)):
+                assert tensor.device == META and tensor.is_contiguous()
+            noted.append(self.name)
+
+    for module, name in (
+        (pairwise, "tile_sweep"),
+        (gibbs, "word_sweep"),
+        (gibbs, "class_sweep"),
+        (min_plus, "least_sums_tile"),
+    ):
+        monkeypatch.setattr(module, name, Aside(name))
+    return noted
+
+
+def zeros(*shape):
+    return torch.zeros(shape, device=META)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40)),
+        RBM(torch.zeros(5, 40), torch.zeros(5), torch.zeros(40)),
+    ],
+    ids=["dense", "rbm"],
+)
+def test_max_product(model, launches):
+    from ebmtut.message_passing._pairwise_triton import triton_sweeps
+
+    model = model.to(META)
+    terms = model.pair_terms()
+    unaries = zeros(3, len(terms.bias))
+    _, messages = triton_sweeps(model, terms, unaries, None, 3, 0.5, False, True)
+    assert messages.shape == (3, 2, len(terms.weight))
+    found, _ = triton_sweeps(model, terms, unaries, messages, 2, 0.5, False, False)
+    assert found.shape == unaries.shape and found.device == META
+    # One launch more than sweeps: the sums of the start.
+    assert launches == ["tile_sweep"] * (4 + 3)
+
+
+@pytest.mark.parametrize(("n_chains", "side"), [(3, 6), (1, 64)])
+def test_lattices(n_chains, side, launches):
+    from ebmtut.samplers._gibbs_triton import lattice_gibbs
+
+    x = zeros(n_chains, side * side)
+    swept = lattice_gibbs(LatticeIsing(side, 0.1), x, 3, 5)
+    assert swept.shape == x.shape and swept.device == META
+    assert launches == ["word_sweep"] * 6
+
+
+def test_graphs(launches):
+    from ebmtut.samplers._gibbs_triton import graph_gibbs
+
+    path = PairwiseGraph(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), torch.zeros(4))
+    swept = graph_gibbs(path, zeros(3, 4), 3, 5)
+    assert swept.shape == (3, 4) and swept.device == META
+    assert launches == ["class_sweep"] * 6
+
+
+def test_min_plus(launches):
+    from ebmtut.transport._min_plus_triton import grid_least_sums
+
+    found = grid_least_sums(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
+    assert found.shape == (3, 4, 5) and found.device == META
+    assert launches == ["least_sums_tile"] * 2
