@@ -36,7 +36,7 @@ def make_commands(markdown: str) -> set[str]:
 def unmet(ranges: list[str], pins: str) -> list[str]:
     """Requirements that no pin satisfies."""
     pinned = dict(
-        line.partition("==")[::2]
+        line.partition(";")[0].rstrip().partition("==")[::2]  # a pin may be a system's
         for line in pins.splitlines()
         if line and not line.startswith("#")
     )
@@ -129,6 +129,7 @@ def test_unknown_command_is_caught() -> None:
 def test_bad_pin_is_caught(pins: str) -> None:
     assert unmet(["torch>=2.4"], pins) == ["torch>=2.4"]
     assert unmet(["torch>=2.4"], "torch==2.5\n") == []
+    assert unmet(["torch>=2.4"], "torch==2.3 ; sys_platform == 'linux'\n")
 
 
 @pytest.mark.parametrize(
