@@ -93,6 +93,7 @@ from ebmtut.metrics import (
     log_partition_annealed,
     log_partition_importance,
     log_partition_uniform,
+    log_partitions,
     log_weights,
     sample_by_proposal,
     train_image_judge,
@@ -342,6 +343,14 @@ CALLS = {
         free, CELLS, 2, generator=g
     ),
     "log_partition_uniform": lambda g: log_partition_uniform(free, 4, 2, generator=g),
+    "log_partitions": lambda g: log_partitions(
+        ISING,
+        BernoulliProposal.uniform(4),
+        n_draws=2,
+        n_chains=2,
+        n_steps=1,
+        generator=g,
+    ),
     "log_weights": lambda g: log_weights(free, CELLS, 2, generator=g),
     "logistic": lambda g: logistic((3,), generator=g),
     "message_explorer": lambda g: message_explorer(n_draws=40, generator=g),

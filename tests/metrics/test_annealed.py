@@ -11,6 +11,7 @@ from ebmtut.metrics import (
     log_partition_annealed,
     log_partition_importance,
     log_partition_uniform,
+    log_partitions,
     log_weights,
 )
 from ebmtut.random import make_generator
@@ -85,3 +86,23 @@ def test_bad_numbers_are_refused():
             log_partition_annealed(energy, n_chains, n_steps, generator=g, **more)
     with pytest.raises(InputError, match="n_sites must be given"):
         log_partition_annealed(lambda x: x.sum(1), 5, 5, generator=g)
+
+
+def test_two_estimates_and_the_truth_beside_them():
+    energy = BoltzmannMachine(normal(6, 6), normal(6))
+    coins = BernoulliProposal.uniform(6)
+    found = log_partitions(energy, coins, generator=make_generator(0))
+    assert found.exact == pytest.approx(float(exact_log_partition(energy, 6)))
+    assert found.best == (found.exact, 0.0)
+    for estimate in (found.importance, found.annealed):
+        assert abs(estimate.value - found.exact) < 5 * estimate.stderr
+    assert 0 < found.share < 1
+    many = log_partitions(
+        lambda x: x.sum(1),
+        BernoulliProposal.uniform(21),
+        n_draws=10,
+        n_chains=50,
+        n_steps=5,
+        generator=make_generator(0),
+    )
+    assert many.exact is None and many.best == many.annealed

@@ -1,6 +1,10 @@
 """Metrics: MMD, likelihoods, errors of couplings; how far images are from data."""
 
-from ebmtut.metrics.annealed import log_partition_annealed
+from ebmtut.metrics.annealed import (
+    LogPartitions,
+    log_partition_annealed,
+    log_partitions,
+)
 from ebmtut.metrics.errors import negative_log_rmse, rmse
 from ebmtut.metrics.frechet import (
     Neighbors,
@@ -43,6 +47,7 @@ __all__ = [
     "HistogramProposal",
     "ImageJudge",
     "LevelPartition",
+    "LogPartitions",
     "Neighbors",
     "PlaneGrid",
     "PrecisionRecall",
@@ -60,6 +65,7 @@ __all__ = [
     "log_partition_importance",
     "log_partition_particles",
     "log_partition_uniform",
+    "log_partitions",
     "log_weights",
     "mmd",
     "mmd_of_fresh_sample",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -10,12 +11,21 @@ from torch import Tensor
 
 from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import EnergyFunction, dtype_of_states
-from ebmtut.metrics.nll import Estimate, estimate_log_mean_exp
+from ebmtut.exact import exact_log_partition
+from ebmtut.metrics.nll import (
+    Estimate,
+    effective_sample_size,
+    estimate_log_mean_exp,
+    log_weights,
+)
+from ebmtut.metrics.proposals import Proposal
 from ebmtut.paths import AnnealingPath
 from ebmtut.samplers import annealed_importance_sampling, gibbs, run_chain
 from ebmtut.tensor_checks import check_floating
 
-__all__ = ["log_partition_annealed"]
+__all__ = ["LogPartitions", "log_partition_annealed", "log_partitions"]
+
+_FEW_SITES = 20  # a million states: seconds
 
 
 def log_partition_annealed(
@@ -74,3 +84,72 @@ def log_partition_annealed(
     )
     ratio = estimate_log_mean_exp(walked.log_weights)
     return Estimate(ratio.value + path.n_sites * math.log(2), ratio.stderr)
+
+
+class LogPartitions(NamedTuple):
+    """What :func:`log_partitions` returns.
+
+    Attributes
+    ----------
+    importance
+        By importance sampling.
+    share
+        Effective sample size of its draws, as a fraction.
+    annealed
+        By annealing.
+    exact
+        By enumeration, or None where there are more than 20 sites.
+    """
+
+    importance: Estimate
+    share: float
+    annealed: Estimate
+    exact: float | None
+
+    @property
+    def best(self) -> Estimate:
+        """The exact one, else the annealed."""
+        return self.annealed if self.exact is None else Estimate(self.exact, 0.0)
+
+
+@torch.no_grad()
+def log_partitions(
+    energy: EnergyFunction,
+    proposal: Proposal,
+    *,
+    n_draws: int = 50_000,
+    n_chains: int = 400,
+    n_steps: int = 100,
+    generator: torch.Generator,
+) -> LogPartitions:
+    """Log partition function by two estimates that fail differently.
+
+    Parameters
+    ----------
+    energy
+        Any energy of bits.
+    proposal
+        Where importance sampling draws from, such as independent bits with the
+        data's means.
+    n_draws
+        Of importance sampling.
+    n_chains, n_steps
+        Of annealing, see :func:`log_partition_annealed`.
+    generator
+        Source of randomness.
+
+    Raises
+    ------
+    InputError
+        As of the two estimates.
+    """
+    n_sites = proposal.n_sites
+    weights = log_weights(energy, proposal, n_draws, generator=generator)
+    walked = log_partition_annealed(
+        energy, n_chains, n_steps, n_sites=n_sites, generator=generator
+    )
+    few = n_sites <= _FEW_SITES
+    exact = float(exact_log_partition(energy, n_sites)) if few else None
+    return LogPartitions(
+        estimate_log_mean_exp(weights), effective_sample_size(weights), walked, exact
+    )

@@ -10,7 +10,13 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_counts, check_range, check_type
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.random import bernoulli, check_generator
-from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_floats
+from ebmtut.tensor_checks import (
+    check_bits,
+    check_device,
+    check_finite,
+    check_floating,
+    check_floats,
+)
 
 __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
 
@@ -51,6 +57,7 @@ class BernoulliProposal:
         cls, n_sites: int, device: str | torch.device = "cpu"
     ) -> "BernoulliProposal":
         """All states alike."""
+        check_device(device)
         return cls(torch.full((n_sites,), 0.5, dtype=torch.float64, device=device))
 
     @classmethod

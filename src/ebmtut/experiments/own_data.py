@@ -1,0 +1,363 @@
+"""Tables and pictures of the pages on one's own data."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError
+from ebmtut.data import pairwise_graph
+from ebmtut.energies import Energy, EnergyFunction, PairwiseGraph
+from ebmtut.exact import exact_mean
+from ebmtut.message_passing import perturb_and_max_product
+from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
+from ebmtut.plotting import COLORS, DIVERGING_CMAP, image_grid
+from ebmtut.random import make_generator
+from ebmtut.results.tables import Table
+from ebmtut.samplers import draw_samples
+
+__all__ = [
+    "chances",
+    "energy_table",
+    "likelihood_table",
+    "mean_and_error",
+    "partition_table",
+    "pull_errors",
+    "ruler_table",
+    "show_histograms",
+    "show_leanings",
+    "show_pull_errors",
+    "show_refusals",
+    "show_rows",
+]
+
+
+def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:
+    """Mean, and its standard error."""
+    return float(x.mean()), float(x.std()) / math.sqrt(len(x))
+
+
+def show_refusals(read: Callable[[Path], Any], *texts: str) -> None:
+    """Print why files of these texts are refused, a line each.
+
+    Parameters
+    ----------
+    read
+        A reader of files.
+    *texts
+        What a file holds that it does not read.
+
+    Raises
+    ------
+    RuntimeError
+        If it reads one.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bad.csv"
+        for text in texts:
+            path.write_text(text, encoding="utf-8")
+            try:
+                read(path)
+            except InputError as error:
+                print(str(error).replace(str(path), path.name))
+            else:
+                raise RuntimeError(f"{text!r} is read")
+
+
+def show_rows(
+    rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
+    n: int = 16,
+    shape: tuple[int, int] | None = None,
+) -> None:
+    """Draw the first rows of each kind as little pictures.
+
+    Parameters
+    ----------
+    rows
+        Name to values from 0, white, to 1.
+    n
+        Pictures a kind.
+    shape
+        Of a picture; None draws squares where rows are as long, else strips.
+    """
+    fig, _ = plt.subplots(len(rows), 1, figsize=(6.5, 0.65 * len(rows)))
+    for ax, (name, x) in zip(fig.axes, rows.items(), strict=True):
+        side = math.isqrt(x.shape[1])
+        square = (side, side) if side**2 == x.shape[1] else (1, x.shape[1])
+        image_grid(ax, x[:n].reshape(-1, *(shape or square)), n_columns=n)
+        ax.set_title(name, loc="left", pad=2, fontsize=9)
+    plt.show()
+
+
+@torch.no_grad()
+def energy_table(
+    energy: Energy, samples: Mapping[str, Float[Tensor, "n_samples n_sites"]]
+) -> Table:
+    """Mean energies of samples, and of the law itself where it can be listed.
+
+    Parameters
+    ----------
+    energy
+        Of the law.
+    samples
+        Name to states; the last are the null.
+    """
+    means: dict[str, Any] = {
+        name: mean_and_error(energy(x)) for name, x in samples.items()
+    }
+    kinds = [*[""] * (len(means) - 1), "null"]
+    if energy.n_sites <= 20:
+        means["the law itself"] = float(exact_mean(energy, energy))
+        kinds.append("exact")
+    return Table(
+        {"samples": list(means), "mean energy": list(means.values())},
+        kinds=kinds,
+        digits=4,
+    )
+
+
+def partition_table(found: Mapping[str, LogPartitions]) -> Table:
+    """Two estimates of each log Z, and the exact one where there is one.
+
+    Parameters
+    ----------
+    found
+        Way of learning to log Z of what it learned.
+    """
+    return Table(
+        {
+            "log Z of what was learned by": list(found),
+            "importance sampling": [z.importance for z in found.values()],
+            "effective share": [z.share for z in found.values()],
+            "annealing": [z.annealed for z in found.values()],
+            "enumeration": [z.exact for z in found.values()],
+        },
+        caption="Estimates with their standard errors.",
+        digits=5,
+    )
+
+
+def likelihood_table(
+    energies: Mapping[str, EnergyFunction],
+    log_z: Mapping[str, Estimate],
+    independent: BernoulliProposal,
+    held_out: Float[Tensor, "n_data n_sites"],
+) -> Table:
+    """Negative log-likelihoods, and differences of them row by row.
+
+    Parameters
+    ----------
+    energies
+        Way of learning to what it learned; the first is what others are held to.
+    log_z
+        Of each.
+    independent
+        Bits without an energy, the null.
+    held_out
+        Rows that none has seen.
+    """
+    with torch.no_grad():
+        rows = {
+            name: energy(held_out).double() + log_z[name].value
+            for name, energy in energies.items()
+        }
+        scores = [
+            tuple(nll(energy, held_out, log_z[name]))
+            for name, energy in energies.items()
+        ]
+    first = next(iter(rows.values()))
+    null = -independent.log_prob(held_out)
+    coins = torch.full_like(null, held_out.shape[1] * math.log(2))
+    every = [*rows.values(), null, coins]
+    return Table(
+        {
+            "learned by": [*rows, "independent bits", "fair coins"],
+            "NLL": [*scores, mean_and_error(null), float(coins[0])],
+            "gain over independent bits": [
+                None if row is null else mean_and_error(null - row) for row in every
+            ],
+            f"gain over {next(iter(rows))}": [
+                None if row is first else mean_and_error(first - row) for row in every
+            ],
+        },
+        caption="Nats a held-out row: means over the rows and their standard errors.",
+        kinds=[*[""] * len(rows), "null", "null"],
+        digits=4,
+    )
+
+
+def ruler_table(
+    scores: Mapping[str, Mapping[str, Float[Tensor, " n"]]], *, gain: str, over: str
+) -> Table:
+    """How far histograms are from what came back, by several rulers.
+
+    Parameters
+    ----------
+    scores
+        Way of learning to ruler to the values of all rows; the null is last.
+    gain, over
+        Two ways whose difference by the first one's ruler is shown, row by row.
+    """
+    rulers = list(next(iter(scores.values())))
+    against = scores[over][gain]
+    columns: dict[str, list[Any]] = {"learned by": list(scores)}
+    for ruler in rulers:
+        columns[f"by {ruler}"] = [mean_and_error(by[ruler]) for by in scores.values()]
+    columns[f"gain over {over}, by {gain}"] = [
+        None if name == over else mean_and_error(against - by[gain])
+        for name, by in scores.items()
+    ]
+    return Table(
+        columns,
+        caption="Means over held-out rows and their standard errors; lower is nearer.",
+        kinds=[*[""] * (len(scores) - 1), "null"],
+    )
+
+
+def show_histograms(
+    rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
+    height: int,
+    width: int,
+    n: int = 12,
+) -> None:
+    """Draw the first histograms of each kind as little pictures, each to its largest.
+
+    Parameters
+    ----------
+    rows
+        Name to histograms.
+    height, width
+        Of a picture.
+    n
+        Pictures a kind.
+    """
+    show_rows(
+        {name: x / x.amax(1, keepdim=True) for name, x in rows.items()},
+        n,
+        (height, width),
+    )
+
+
+def chances(
+    x: Float[Tensor, "n_samples n_sites"],
+) -> list[tuple[float, float]]:
+    """How often each bit is one, with the standard error of a count."""
+    p = x.double().mean(0)
+    error = (p * (1 - p) / len(x)).sqrt()
+    return list(zip(p.tolist(), error.tolist(), strict=True))
+
+
+def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) -> None:
+    """Draw a graph, its vertices coloured by their chance of a yes.
+
+    Parameters
+    ----------
+    graph
+        Of NetworkX.
+    lean
+        Vertex to chance.
+    held
+        Vertices that are drawn larger.
+    """
+    import networkx as nx
+
+    fig, ax = plt.subplots(figsize=(6.5, 4.2))
+    place = nx.kamada_kawai_layout(graph)
+    above = {name: (x, y + 0.1) for name, (x, y) in place.items()}
+    nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
+    dots = nx.draw_networkx_nodes(
+        graph,
+        place,
+        ax=ax,
+        node_color=[lean[name] for name in graph.nodes],
+        node_size=[380 if name in held else 180 for name in graph.nodes],
+        cmap=DIVERGING_CMAP,
+        vmin=0,
+        vmax=1,
+        edgecolors="black",
+    )
+    nx.draw_networkx_labels(graph, above, ax=ax, font_size=8)
+    fig.colorbar(dots, label="P(yes)", shrink=0.7)
+    ax.set_axis_off()
+    ax.margins(0.12)
+    plt.show()
+
+
+def pull_errors(
+    graph: Any,
+    clamp: Float[Tensor, " n_sites"],
+    pulls: Sequence[float],
+    *,
+    n_samples: int,
+    n_sweeps: int,
+    seed: int,
+) -> dict[str, list[float]]:
+    """Errors of the chances of a yes over the strength of the pull.
+
+    Parameters
+    ----------
+    graph
+        Of NetworkX with edge weights, few enough vertices free to list all states.
+    clamp
+        0, 1, or NaN for a free vertex.
+    pulls
+        Strengths of an edge of weight 1, in spins.
+    n_samples, n_sweeps
+        Of every sampler.
+    seed
+        Of all draws.
+
+    Returns
+    -------
+    errors
+        Name of the curve to root mean squares over the free vertices.
+    """
+    names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "one half", "noise")
+    curves: dict[str, list[float]] = {name: [] for name in names}
+    unit = pairwise_graph(graph, weight="weight", variables="spins")
+    edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()
+    for strength in pulls:
+        model = PairwiseGraph(edges, strength * weight, strength * bias)
+        part, generator = model.given(clamp), make_generator(seed)
+        truth = exact_mean(part, lambda x: x).detach()
+        found = [
+            draw_samples(part, n_samples, n_sweeps=k, generator=generator).mean(0)
+            for k in (5, n_sweeps)
+        ]
+        by_pmp = perturb_and_max_product(
+            model,
+            n_samples,
+            n_sweeps,
+            clamp=clamp,
+            init="symmetric",
+            generator=generator,
+        )
+        found += [by_pmp[:, clamp.isnan()].mean(0), torch.full_like(truth, 0.5)]
+        squares = [(estimate - truth).square() for estimate in found]
+        squares.append(truth * (1 - truth) / n_samples)
+        for curve, square in zip(curves.values(), squares, strict=True):
+            curve.append(float(square.mean().sqrt()))
+    return curves
+
+
+def show_pull_errors(
+    pulls: Sequence[float], curves: Mapping[str, Sequence[float]]
+) -> None:
+    """Draw what :func:`pull_errors` returns."""
+    looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("null", "-")
+    _, ax = plt.subplots(figsize=(6.5, 3.2))
+    for (name, curve), (method, style) in zip(
+        curves.items(), (*looks, ("exact", ":")), strict=True
+    ):
+        ax.semilogy(pulls, curve, style, color=COLORS[method], label=name)
+    ax.set(xlabel="pull along an edge, J", ylabel="error of P(yes)")
+    ax.legend()
+    plt.show()

@@ -1,0 +1,120 @@
+"""Tables and pictures of the pages on one's own data."""
+
+import math
+
+import matplotlib.pyplot as plt
+import networkx as nx
+import pytest
+import torch
+
+from ebmtut.data import pairwise_graph, read_bits
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.exact import exact_log_partition, exact_mean
+from ebmtut.experiments.own_data import (
+    chances,
+    energy_table,
+    likelihood_table,
+    partition_table,
+    pull_errors,
+    ruler_table,
+    show_histograms,
+    show_leanings,
+    show_pull_errors,
+    show_refusals,
+    show_rows,
+)
+from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions
+from ebmtut.random import make_generator
+
+
+def normal(*shape):
+    return torch.randn(shape, generator=make_generator(0), dtype=torch.float64)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+def test_independent_bits_gain_nothing_over_themselves():
+    """An energy that is independent bits scores as they do, row by row."""
+    rows = (torch.rand(40, 3, generator=make_generator(0)) < 0.4).double()
+    independent = BernoulliProposal.fit(rows)
+    energy = BoltzmannMachine(torch.zeros(3, 3).double(), independent.probs.logit())
+    z = Estimate(float(exact_log_partition(energy, 3)), 0.0)
+    table = likelihood_table({"ours": energy}, {"ours": z}, independent, rows)
+    (ours, null, coins) = table.rows
+    assert ours[1] == null[1] and ours[2].lstrip("−").startswith(("0", "1e", "2e"))
+    assert coins[1] == f"{3 * math.log(2):.4g}"
+    assert table.kinds == ("", "null", "null")
+
+
+def test_the_estimates_stand_side_by_side():
+    found = LogPartitions(Estimate(1.234, 0.01), 0.5, Estimate(1.25, 0.02), None)
+    (row,) = partition_table({"ED": found}).rows
+    assert row == ("ED", "1.234 ± 0.010", "0.5", "1.250 ± 0.020", "–")
+
+
+def test_chances_are_means_with_their_errors():
+    x = torch.tensor([[1.0, 0], [1, 1], [1, 0], [1, 1]])
+    assert chances(x) == [(1.0, 0.0), (0.5, 0.25)]
+
+
+def test_errors_of_the_pull_are_those_of_the_chances():
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 2.0)])
+    clamp = torch.tensor([1.0, math.nan, math.nan])
+    curves = pull_errors(graph, clamp, [0.3], n_samples=4000, n_sweeps=20, seed=0)
+    model = pairwise_graph(graph, weight="weight", variables="spins")
+    with torch.no_grad():
+        model.weight *= 0.3
+        model.bias *= 0.3
+    p = exact_mean(model.given(clamp), lambda x: x)
+    half, noise = (curves[name][0] for name in ("one half", "noise"))
+    assert half == pytest.approx(float((p - 0.5).square().mean().sqrt()))
+    assert noise == pytest.approx(float((p * (1 - p) / 4000).mean().sqrt()))
+    for name in ("Gibbs, 5 sweeps", "Gibbs, 20 sweeps"):
+        assert curves[name][0] < 5 * noise
+
+
+def test_gains_are_by_the_ruler_that_was_asked_for():
+    scores = {
+        "one": {"A": torch.tensor([1.0, 3.0]), "B": torch.tensor([0.0, 0.0])},
+        "mean": {"A": torch.tensor([2.0, 5.0]), "B": torch.tensor([9.0, 9.0])},
+    }
+    table = ruler_table(scores, gain="A", over="one")
+    assert [row[3] for row in table.rows] == ["–", "−1.5 ± 0.5"]
+    assert table.heads[3] == "gain over one, by A"
+
+
+def test_pictures_have_a_panel_a_kind():
+    show_rows({"bits": torch.ones(3, 4), "more": torch.zeros(2, 4)})
+    assert [ax.get_title("left") for ax in plt.gcf().axes] == ["bits", "more"]
+    show_rows({"strips": torch.ones(3, 5)})
+    show_histograms({"p": normal(3, 6).softmax(1)}, 2, 3)
+    graph = nx.path_graph(3)
+    show_leanings(graph, {0: 1.0, 1: 0.5, 2: 0.0}, (0, 2))
+    show_pull_errors([0.1], {name: [0.1] for name in "abcde"})
+    assert len(plt.gcf().axes[0].lines) == 5
+    show_pull_errors([], {name: [] for name in "abcde"})
+
+
+def test_refusals_are_printed_without_the_folder(capsys):
+    show_refusals(read_bits, "0,x\n1,0\n", "")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "bad.csv must hold numbers, got 'x' in line 1, column 2",
+        "bad.csv must hold a row of numbers, got none",
+    ]
+    with pytest.raises(RuntimeError, match="is read"):
+        show_refusals(read_bits, "0,1\n")
+
+
+def test_the_law_itself_has_its_exact_mean_energy():
+    energy = BoltzmannMachine(normal(3, 3), normal(3))
+    table = energy_table(energy, {"a": torch.zeros(4, 3), "null": torch.ones(4, 3)})
+    exact = float(exact_mean(energy, energy))
+    assert table.rows[2] == ("the law itself", f"{exact:.4g}".replace("-", "−"))
+    assert table.kinds == ("", "null", "exact")
