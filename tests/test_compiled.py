@@ -1,9 +1,17 @@
 """Work is spread over torch's threads where there is enough of it."""
 
+import os
+import signal
+import threading
+import time
+
 import pytest
 import torch
 
 from ebmtut._compiled import in_threads
+from ebmtut.energies import Ising
+from ebmtut.random import make_generator
+from ebmtut.samplers import ising_gibbs
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +39,46 @@ def test_what_a_thread_raises_is_raised():
 
     with pytest.raises(OverflowError):
         in_threads(fails, 7, 10**9)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_long_work_is_done_in_short_pieces(n_threads):
+    torch.set_num_threads(n_threads)
+    done = []
+    in_threads(done.append, 100, 2**33)
+    assert len(done) == 16
+    assert sorted(i for part in done for i in range(100)[part]) == [*range(100)]
+
+
+def interrupt_after(seconds):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_interrupt_ends_the_work_after_the_piece_at_hand(n_threads):
+    torch.set_num_threads(n_threads)
+    done = []
+
+    def work(rows):
+        time.sleep(0.05)
+        done.append(rows)
+
+    interrupt_after(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(work, 2000, 2**45)
+    n_done = len(done)
+    assert n_done < 1000
+    time.sleep(0.2)
+    assert len(done) == n_done, "threads work on after the interrupt"
+
+
+def test_an_interrupt_ends_a_compiled_chain():
+    """In CPU seconds, of which all the chains together would take some fifty."""
+    torch.set_num_threads(1)
+    energy, x = Ising(torch.zeros(64, 64)), torch.zeros(2000, 64)
+    ising_gibbs(energy, x[:1], 1, generator=make_generator(0))  # compiles
+    started = time.process_time()
+    interrupt_after(0.3)
+    with pytest.raises(KeyboardInterrupt):
+        ising_gibbs(energy, x, 30_000, generator=make_generator(0))
+    assert time.process_time() - started < 3

@@ -25,18 +25,32 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 # threads are slower than one up to 6 million turns, faster from 25 million on.
 _WORTHWHILE = 2**24
 
+# At most half a second: an interrupt is heard only between two calls.
+_A_PIECE = 2**29
+
 
 def in_threads(work: Callable[[slice], None], n_rows: int, n_turns: int) -> None:
     """Do the rows in as many slices as torch has threads, or at once if few.
+
+    Where that takes long, in more and shorter slices, as far as there are rows, so
+    that Ctrl-C ends it after those that are being done.
 
     ``n_turns``: of the innermost loop, in all rows together. The work must not
     use torch, which would start a team of threads in every thread.
     """
     n_threads = max(1, min(torch.get_num_threads(), n_rows))
-    if n_threads == 1 or n_turns < _WORTHWHILE:
-        work(slice(0, n_rows))
-        return
-    edges = [n_rows * k // n_threads for k in range(n_threads + 1)]
+    if n_turns < _WORTHWHILE:
+        n_threads = 1
+    n_slices = max(n_threads, min(n_rows, n_turns // _A_PIECE))
+    edges = [n_rows * k // n_slices for k in range(n_slices + 1)]
     slices = [slice(a, b) for a, b in pairwise(edges)]
+    if n_threads == 1:
+        for rows in slices:
+            work(rows)
+        return
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, slices))
+        try:
+            list(pool.map(work, slices))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_counts, check_range, check_type
-from ebmtut.tensor_checks import check_floating
+from ebmtut.tensor_checks import check_device, check_floating
 
 __all__ = [
     "bernoulli",
@@ -43,10 +43,8 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
         If the seed is no integer in that range, or there is no such device.
     """
     check_range("seed", seed, low=0, high=2**63 - 1, integer=True)
-    try:
-        return torch.Generator(device=device).manual_seed(int(seed))
-    except RuntimeError as error:
-        raise InputError(f"device must be one of torch's, got {device}") from error
+    check_device(device)
+    return torch.Generator(device=device).manual_seed(int(seed))
 
 
 def check_seed(seed: int) -> None:

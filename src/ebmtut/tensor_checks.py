@@ -10,6 +10,7 @@ from ebmtut.checks import InputError, check_range, check_type
 
 __all__ = [
     "check_bits",
+    "check_device",
     "check_finite",
     "check_floating",
     "check_floats",
@@ -48,6 +49,27 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
     if not fits:
         got = tuple(tensor.shape)
         raise InputError(f"{name} must have shape {want}, got {got}")
+
+
+def check_device(device: str | torch.device) -> None:
+    """Require a device that is there and holds numbers.
+
+    Parameters
+    ----------
+    device
+        Its name, or itself.
+
+    Raises
+    ------
+    InputError
+        If torch knows or finds no such device, or it is "meta".
+    """
+    try:
+        kind = torch.empty(0, device=device).device.type
+    except (AssertionError, RuntimeError, TypeError):  # of a build without CUDA, too
+        kind = "meta"
+    if kind == "meta":
+        raise InputError(f"device must be one that is here, such as cpu, got {device}")
 
 
 def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:

@@ -1,14 +1,18 @@
 """Whatever bytes a file holds: an array, or our error in one line."""
 
 import gzip
+import io
+import tarfile
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
 from ebmtut.data import read_idx
+from ebmtut.data.color_images import _read_cifar10
+from ebmtut.data.faces import _read_mat, _read_tar
 
 WHOLE = b"\0\0\x08\x02\0\0\0\x03\0\0\0\x05" + bytes(range(15))
 PACKED = gzip.compress(WHOLE, mtime=0)
@@ -28,6 +32,7 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("idx") / "images.gz"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | damaged())
 @example(b"\0\0\x08\x01\0\0")  # a size of two bytes
 @example(PACKED[:12] + b"\xff" * 20)  # zlib's own error
@@ -39,3 +44,43 @@ def test_any_bytes_are_an_array_or_one_line(path, content):
         assert "\n" not in str(error) and "images.gz" in str(error)
     else:
         assert found.dtype == np.uint8
+
+
+def archive(names):
+    """Files of noise in a gzipped tar, large enough to break inside a block."""
+    noise = np.random.default_rng(0).integers(0, 9, 3073, dtype=np.uint8).tobytes()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name in names:
+            about = tarfile.TarInfo(name)
+            about.size = len(noise)
+            tar.addfile(about, io.BytesIO(noise))
+    return buffer.getvalue()
+
+
+CIFAR = archive(["cifar-10-batches-bin/test_batch.bin"])
+FACES = archive(["images/image-0.png"])
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_archive_is_images_or_one_line(path, data):
+    """The checksum keeps damaged downloads out; this is for files put there by hand."""
+    whole, read = data.draw(
+        st.sampled_from(
+            [
+                (CIFAR, lambda file: _read_cifar10(file, "test")),
+                (FACES, _read_tar),
+                (b"MATLAB 5.0 MAT-file" + bytes(200), _read_mat),
+            ]
+        )
+    )
+    content = bytearray(whole)
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    try:
+        read(path)
+    except InputError as error:
+        assert "\n" not in str(error) and "images.gz" in str(error)

@@ -5,7 +5,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
@@ -60,6 +60,7 @@ def test_wrong_files_are_refused_in_one_line(
     assert "\n" not in str(caught.value) and "mine.csv" in str(caught.value)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40) | st.text("ab,;1\n\t -.", max_size=20).map(str.encode))
 @example(b"a,b,\xff")
 def test_any_bytes_are_a_graph_or_one_line(

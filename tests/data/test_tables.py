@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
@@ -42,6 +42,7 @@ def test_numpy_files_are_read(tmp_path: Path, dtype: type) -> None:
     assert read_bits(path).dtype == torch.float32
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.lists(
@@ -134,6 +135,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
     return bytes(content[: draw(st.integers(0, len(content)))])
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40) | damaged(WHOLE))
 @example(b"\x00,\x00\n")
 @example(b'"0,1\n')
@@ -149,6 +151,7 @@ def test_any_bytes_are_a_table_or_one_line(folder: Path, content: bytes) -> None
             assert table.numel() and bool(torch.isfinite(table).all())
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_numpy_file_is_a_table_or_one_line(
     folder: Path, data: st.DataObject

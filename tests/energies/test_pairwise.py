@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
-from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
+from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 
@@ -202,3 +202,33 @@ def test_what_cannot_be_held_is_refused():
         graph.given(torch.tensor([2.0, 0.0, math.nan]))
     with pytest.raises(InputError, match="leave a site free"):
         graph.given(torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2], torch.ones(2).int(), torch.tensor([1, 2]), None]
+)
+def test_weights_that_are_no_floats_are_refused(values):
+    """In one line, by every parameter: integers would be rounded, lists are none."""
+    zeros = torch.zeros(2)
+    edges = torch.tensor([[0], [1]])
+    calls = (
+        ("weight", lambda: BoltzmannMachine(values, zeros)),
+        ("bias", lambda: BoltzmannMachine(torch.zeros(2, 2), values)),
+        (
+            "weight",
+            lambda: PairwiseGraph(
+                torch.tensor([[0, 0], [1, 2]]), values, torch.zeros(3)
+            ),
+        ),
+        ("bias", lambda: PairwiseGraph(edges, zeros[:1], values)),
+        ("hidden_bias", lambda: RBM(torch.zeros(2, 2), values, zeros)),
+        ("visible_bias", lambda: RBM(torch.zeros(2, 2), zeros, values)),
+        ("weight", lambda: RBM(torch.ones(2, 2).int(), zeros, zeros)),
+        ("weight", lambda: BoltzmannMachine(torch.ones(2, 2).int(), zeros)),
+        ("coupling", lambda: Ising(values)),
+        ("bias", lambda: Ising(torch.zeros(2, 2), values)),
+    )
+    for name, call in calls[: None if values is not None else -1]:
+        with pytest.raises(InputError, match=f"^{name} must") as caught:
+            call()
+        assert "\n" not in str(caught.value)

@@ -11,6 +11,7 @@ from ebmtut.exact import (
     exact_probabilities,
     kernel_matrix,
 )
+from ebmtut.metrics import BernoulliProposal
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
@@ -143,3 +144,16 @@ def test_on_the_gpu():
     on_cpu = exact_probabilities(energy, 5)
     on_gpu = exact_probabilities(energy.cuda(), 5, device="cuda")
     assert torch.allclose(on_gpu.cpu(), on_cpu)
+
+
+@pytest.mark.parametrize("device", ["nope", "meta", "cuda:99"])
+def test_devices_that_are_not_there_are_refused(device):
+    calls = (
+        lambda: exact_log_partition(lambda x: x.sum(1), 2, device=device),
+        lambda: BernoulliProposal.uniform(2, device),
+        lambda: make_generator(0, device),
+    )
+    for call in calls:
+        with pytest.raises(InputError, match=f"device must .* got {device}") as caught:
+            call()
+        assert "\n" not in str(caught.value)

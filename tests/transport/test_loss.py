@@ -8,6 +8,7 @@ from ebmtut.random import make_generator
 from ebmtut.transport import (
     exact_oracle,
     exact_ot,
+    gibbs_ot,
     gibbs_ot_oracle,
     temperatures_of,
     wasserstein_loss,
@@ -136,6 +137,28 @@ def test_points_that_cannot_be_reached_leave_the_gradient_finite():
     q = torch.full((3,), 1 / 3, dtype=torch.float64)
     wasserstein_loss(p, q, cost, oracle=oracle).backward()
     assert bool(torch.isfinite(p.grad[:2]).all()) and p.grad[2] == torch.inf
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64])
+def test_masses_in_half_precision_are_refused(problem, dtype):
+    p, q, cost = (x.to(dtype) for x in problem(3, 4))
+    for call in (
+        lambda: gibbs_ot(p, q, cost, [1, 1], generator=make_generator(0)),
+        lambda: wasserstein_loss(p, q, cost, oracle=exact_oracle()),
+    ):
+        with pytest.raises(InputError, match=r"^p must be .*float"):
+            call()
+
+
+@pytest.mark.parametrize("bad", [1e39, 1e-60])
+def test_temperatures_that_single_precision_does_not_hold_are_refused(problem, bad):
+    single = [x.float() for x in problem(3, 4)]
+    g = make_generator(0)
+    with pytest.raises(
+        InputError, match=r"finite in torch\.float32, got 1e[+-]\d+ at 1"
+    ):
+        gibbs_ot(*single, [1, bad], generator=g)
+    gibbs_ot(*problem(3, 4), [1, 1e39], generator=g)  # in double they are numbers
 
 
 def test_bad_arguments(problem):

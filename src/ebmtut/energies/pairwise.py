@@ -15,7 +15,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
-from ebmtut.tensor_checks import check_finite, check_shape, check_states
+from ebmtut.tensor_checks import check_floats, check_shape, check_states
 
 __all__ = ["BoltzmannMachine", "NeighborLists", "PairTerms", "PairwiseGraph"]
 
@@ -80,7 +80,7 @@ class BoltzmannMachine(Energy):
     Raises
     ------
     InputError
-        If a shape is another or an entry is not finite.
+        If a shape is another, or an entry is no floating number or not finite.
     """
 
     def __init__(
@@ -93,12 +93,10 @@ class BoltzmannMachine(Energy):
         super().__init__()
         check_shape("weight", weight, (None, None))
         self.n_sites = weight.shape[0]
-        check_shape("weight", weight, (self.n_sites, self.n_sites))
-        check_finite("weight", weight)
-        check_shape("bias", bias, (self.n_sites,))
-        check_finite("bias", bias)
-        self.weight = nn.Parameter(weight.detach().clone(), learnable)
-        self.bias = nn.Parameter(bias.detach().clone(), learnable)
+        weight = check_floats("weight", weight, (self.n_sites, self.n_sites))
+        bias = check_floats("bias", bias, (self.n_sites,))
+        self.weight = nn.Parameter(weight.clone(), learnable)
+        self.bias = nn.Parameter(bias.clone(), learnable)
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Weights, biases, and whether they are learned."""
@@ -176,8 +174,8 @@ class PairwiseGraph(Energy):
     Raises
     ------
     InputError
-        If a shape is another, an entry is not finite, or the edges are no
-        simple graph on the sites.
+        If a shape is another, an entry is no floating number or not finite, or the
+        edges are no simple graph on the sites.
     """
 
     edges: Integer[Tensor, "2 n_edges"]
@@ -192,10 +190,8 @@ class PairwiseGraph(Energy):
     ) -> None:
         super().__init__()
         check_shape("edges", edges, (2, None))
-        check_shape("weight", weight, (edges.shape[1],))
-        check_finite("weight", weight)
-        check_shape("bias", bias, (None,))
-        check_finite("bias", bias)
+        weight = check_floats("weight", weight, (edges.shape[1],))
+        bias = check_floats("bias", bias, (None,))
         self.n_sites = len(bias)
         if edges.is_floating_point() or edges.dtype == torch.bool:
             raise InputError(f"edges must be integers, got {edges.dtype}")
@@ -206,8 +202,8 @@ class PairwiseGraph(Energy):
         if (low == high).any() or len((low * len(bias) + high).unique()) < len(low):
             raise InputError("edges must join two different sites, each pair once")
         self.register_buffer("edges", torch.stack([low, high]))
-        self.weight = nn.Parameter(weight.detach().clone(), learnable)
-        self.bias = nn.Parameter(bias.detach().clone(), learnable)
+        self.weight = nn.Parameter(weight.clone(), learnable)
+        self.bias = nn.Parameter(bias.clone(), learnable)
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Edges, weights, biases, and whether they are learned."""

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from ebmtut.energies.base import Energy
 from ebmtut.energies.pairwise import PairTerms
-from ebmtut.tensor_checks import check_finite, check_shape, check_states
+from ebmtut.tensor_checks import check_floats, check_shape, check_states
 
 __all__ = ["RBM"]
 
@@ -35,7 +35,7 @@ class RBM(Energy):
     Raises
     ------
     InputError
-        If a shape is another or an entry is not finite.
+        If a shape is another, or an entry is no floating number or not finite.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RBM(Energy):
             "visible_bias": visible_bias,
         }
         for name, value in parameters.items():
-            check_finite(name, value)
+            check_floats(name, value, value.shape)
         self.weight = nn.Parameter(weight.detach().clone(), learnable)
         self.hidden_bias = nn.Parameter(hidden_bias.detach().clone(), learnable)
         self.visible_bias = nn.Parameter(visible_bias.detach().clone(), learnable)

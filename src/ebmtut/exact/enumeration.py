@@ -9,7 +9,12 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_range
 from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.states import enumerate_states, index_to_states
-from ebmtut.tensor_checks import check_finite, check_floating, check_shape
+from ebmtut.tensor_checks import (
+    check_device,
+    check_finite,
+    check_floating,
+    check_shape,
+)
 
 __all__ = [
     "exact_log_partition",
@@ -190,6 +195,7 @@ def _stream(
 ) -> Iterator[tuple[Float[Tensor, "batch n_sites"], Float64[Tensor, " batch"]]]:
     dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
+    check_device(device)
     # States are made block by block, so that memory holds only one.
     for start in range(0, 2**n_sites, block):
         stop = min(start + block, 2**n_sites)

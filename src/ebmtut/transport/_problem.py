@@ -67,6 +67,9 @@ def check_masses(name: str, mass: Tensor) -> None:
     """Require non-negative floats whose last dimension sums to 1."""
     if not isinstance(mass, Tensor) or not mass.is_floating_point():
         raise InputError(f"{name} must be a floating tensor of masses")
+    if mass.dtype not in (torch.float32, torch.float64):
+        # Half precision cannot tell masses of a thousandth from their neighbours.
+        raise InputError(f"{name} must be float32 or float64, got {mass.dtype}")
     if mass.dim() not in (1, 2) or mass.numel() == 0:
         raise InputError(
             f"{name} must have shape (m,) or (batch, m), got {tuple(mass.shape)}"
@@ -134,7 +137,14 @@ def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Ten
         raise InputError(
             f"temperatures must be > 0 and finite, got {float(values[k]):g} at {k}"
         )
-    return values.to(like).view(-1, 2)
+    held = values.to(like)
+    if not 0 < float(held.min()) <= float(held.max()) < math.inf:
+        k = int((~torch.isfinite(held) | (held <= 0)).nonzero()[0])
+        raise InputError(
+            f"temperatures must be > 0 and finite in {held.dtype}, "
+            f"got {float(values[k]):g} at {k}"
+        )
+    return held.view(-1, 2)
 
 
 def weighted_sum(mass: Tensor, values: Tensor) -> Tensor:
