@@ -169,9 +169,8 @@ def likelihood_table(
             name: energy(held_out).double() + log_z[name].value
             for name, energy in energies.items()
         }
-        scores = [
-            tuple(nll(energy, held_out, log_z[name]))
-            for name, energy in energies.items()
+        found = [
+            nll(energy, held_out, log_z[name]) for name, energy in energies.items()
         ]
     first = next(iter(rows.values()))
     null = -independent.log_prob(held_out)
@@ -180,7 +179,11 @@ def likelihood_table(
     return Table(
         {
             "learned by": [*rows, "independent bits", "fair coins"],
-            "NLL": [*scores, mean_and_error(null), float(coins[0])],
+            "NLL": [
+                *((score.value, score.stderr) for score in found),
+                mean_and_error(null),
+                float(coins[0]),
+            ],
             "gain over independent bits": [
                 None if row is null else mean_and_error(null - row) for row in every
             ],
