@@ -18,7 +18,7 @@ _N_LEVELS = 4000
 
 
 def quantile_barycentre(
-    x: Float[Tensor, " n_points"], laws: Float[Tensor, "n_laws n_points"]
+    x: Float[Tensor, " n_points"], laws: Float[Tensor, "batch n_points"]
 ) -> Float[Tensor, " n_points"]:
     """Return the law whose quantiles are the mean of those of the given laws.
 
@@ -41,7 +41,7 @@ def quantile_barycentre(
 
 def barycentre_table(
     x: Float[Tensor, " n_points"],
-    laws: Float[Tensor, "n_laws n_points"],
+    laws: Float[Tensor, "batch n_points"],
     found: Float[Tensor, " n_points"],
 ) -> Table:
     """Write mean, deviation and transport cost of a barycentre beside the known one's.
@@ -83,7 +83,7 @@ def barycentre_table(
 
 def draw_barycentre(
     x: Float[Tensor, " n_points"],
-    laws: Float[Tensor, "n_laws n_points"],
+    laws: Float[Tensor, "batch n_points"],
     found: Float[Tensor, " n_points"],
 ) -> Figure:
     """Draw what was learned over the given laws, beside the known barycentre.
