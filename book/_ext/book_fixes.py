@@ -3,7 +3,7 @@
 import re
 from importlib import import_module
 from types import GenericAlias
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -160,7 +160,10 @@ def _repair_types(
 def _alias_at_home(app: Sphinx, module: str, name: str) -> str | None:
     """List an alias where it is named: a tuple[str] is no builtin."""
     value = getattr(import_module(module), name, None)
-    return module if isinstance(value, GenericAlias) else None
+    is_alias = isinstance(value, GenericAlias)
+    return (
+        module if is_alias or get_origin(value) is Annotated else None
+    )
 
 
 def _is_thebe(item: Any) -> bool:

@@ -17,6 +17,7 @@ from types import UnionType
 from typing import (
     Annotated,
     Any,
+    Literal,
     NamedTuple,
     TypeVar,
     Union,
@@ -26,8 +27,10 @@ from typing import (
 )
 
 __all__ = [
+    "BelowOne",
     "Count",
     "DivergenceError",
+    "Fraction",
     "InputError",
     "Natural",
     "NonNegative",
@@ -184,7 +187,7 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         return
     close = difflib.get_close_matches(str(value), known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    listing = ", ".join(known) or "nothing"
+    listing = ", ".join(map(str, known)) or "nothing"
     raise InputError(f"{name} must be one of {listing}; got {value!r}{hint}")
 
 
@@ -249,14 +252,22 @@ class OneOf:
         return " or ".join(map(repr, self.choices))
 
 
-#: Integers from 1, and from 0.
+#: Integers from 1.
 Count = Annotated[int, Range(1)]
+#: Integers from 0.
 Natural = Annotated[int, Range(0)]
-#: Finite numbers: all, from 0, above 0, and from 0 to 1.
+#: Finite numbers.
 Number = Annotated[float, Range()]
+#: Finite numbers from 0.
 NonNegative = Annotated[float, Range(0)]
+#: Finite numbers above 0.
 Positive = Annotated[float, Range(0, include_low=False)]
+#: Numbers from 0 to 1.
 Probability = Annotated[float, Range(0, 1)]
+#: Numbers from 0 that are less than 1.
+BelowOne = Annotated[float, Range(0, 1, include_high=False)]
+#: Numbers between 0 and 1, neither of them.
+Fraction = Annotated[float, Range(0, 1, include_low=False, include_high=False)]
 
 _Door = TypeVar("_Door", bound=Callable[..., Any])
 _Check = Callable[[str, Any], None]
@@ -266,7 +277,7 @@ def checked(door: _Door) -> _Door:
     """Hold every call of a function, or of a class, to what its annotations declare.
 
     Looked at are the arguments that are given: a number by its `Range`, a name by its
-    `OneOf`, and those in a sequence, in a mapping or beside None.
+    `OneOf` or ``Literal``, and those in a sequence, in a mapping or beside None.
 
     Parameters
     ----------
@@ -304,7 +315,8 @@ def checked(door: _Door) -> _Door:
 
 def _declares(hint: Any) -> bool:
     """Whether an annotation declares what is allowed."""
-    return isinstance(hint, (Range, OneOf)) or any(map(_declares, get_args(hint)))
+    is_rule = isinstance(hint, (Range, OneOf)) or get_origin(hint) is Literal
+    return is_rule or any(map(_declares, get_args(hint)))
 
 
 def _check_of(hint: Any) -> _Check:
@@ -312,6 +324,8 @@ def _check_of(hint: Any) -> _Check:
     origin, inside = get_origin(hint), get_args(hint)
     if not _declares(hint):
         return lambda name, value: None
+    if origin is Literal:
+        return partial(check_choice, choices=inside)
     if origin is Annotated:
         kind, rule = inside
         if isinstance(rule, OneOf):

@@ -5,23 +5,26 @@ form of the energy is used where there is one; otherwise every neighbour is
 evaluated; the first-order Taylor expansion costs one gradient.
 """
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.tensor_checks import check_shape, check_states
 
 __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
 
 
+@checked
 def neighbor_log_ratios(
     energy: EnergyFunction,
     x: Real[Tensor, "batch n_sites"],
     *,
-    n_states: int = 2,
-    chunk: int = 2**15,
+    n_states: Annotated[int, Range(low=2)] = 2,
+    chunk: Count = 2**15,
 ) -> Float[Tensor, "batch n_sites"] | Float[Tensor, "batch n_sites n_states"]:
     """Exact log p(y) - log p(x) for all y that differ from x at one site.
 
@@ -49,8 +52,6 @@ def neighbor_log_ratios(
         If `x` has no two dimensions or a number is out of range.
     """
     check_shape("x", x, (None, None))
-    check_counts(low=2, n_states=n_states)
-    check_counts(chunk=chunk)
     closed_form = getattr(energy, "flip_log_ratios", None)
     if n_states == 2 and closed_form is not None:
         ratios: Tensor = closed_form(x)

@@ -13,18 +13,28 @@ diffusion recovery likelihood", ICLR 2021, Section 3.5.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive, check_range
+from ebmtut.checks import (
+    BelowOne,
+    Count,
+    InputError,
+    Positive,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.random import normal
 from ebmtut.tensor_checks import check_vectors
 
 __all__ = ["NoiseLevels", "ddpm_noise", "geometric_noise", "linear_noise"]
 
 
+@checked
 @dataclass(frozen=True)
 class NoiseLevels:
     r"""The noise of every step of a forward chain.
@@ -47,11 +57,10 @@ class NoiseLevels:
     """
 
     sigmas: tuple[float, ...]
-    data_sigma: float = 0.0
+    data_sigma: BelowOne = 0.0
 
     def __post_init__(self) -> None:
         check_range("number of sigmas", len(self.sigmas), low=1, integer=True)
-        check_range("data_sigma", self.data_sigma, low=0, high=1, include_high=False)
         for t, sigma in enumerate(self.sigmas, 1):
             check_range(f"sigma_{t}", sigma, low=0, high=1, include_low=False)
         for t in range(1, self.n_levels):
@@ -143,8 +152,12 @@ class NoiseLevels:
         return shrinkage * x + sigma * normal(x, generator=generator)
 
 
+@checked
 def linear_noise(
-    n_levels: int, first: float = 1e-4, last: float = 2e-2, data_sigma: float = 0.0
+    n_levels: Count,
+    first: Annotated[float, Range(0, 1, include_low=False)] = 1e-4,
+    last: float = 2e-2,
+    data_sigma: float = 0.0,
 ) -> NoiseLevels:
     r"""Let :math:`\sigma_t^2` grow by equal differences, as the paper's settings.
 
@@ -163,15 +176,14 @@ def linear_noise(
     InputError
         If a number is outside its range.
     """
-    check_counts(n_levels=n_levels)
-    check_range("first", first, low=0, high=1, include_low=False)
     check_range("last", last, low=first, high=1)
     rise = (last - first) / max(n_levels - 1, 1)
     variances = [first + rise * t for t in range(n_levels - 1)] + [last]
     return NoiseLevels(tuple(math.sqrt(v) for v in variances), data_sigma)
 
 
-def ddpm_noise(n_levels: int = 6) -> NoiseLevels:
+@checked
+def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
     r"""Cut the 1000 steps of denoising diffusion into few, as the paper's code does.
 
     The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the
@@ -189,7 +201,6 @@ def ddpm_noise(n_levels: int = 6) -> NoiseLevels:
     InputError
         If ``n_levels`` is less than 2 or more than 500.
     """
-    check_range("n_levels", n_levels, low=2, high=500, integer=True)
     keep = torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64).neg().log1p().cumsum(0)
     stride = 1000 // (2 * (n_levels - 1))
     logs = keep[torch.arange(n_levels) * stride]
@@ -198,8 +209,13 @@ def ddpm_noise(n_levels: int = 6) -> NoiseLevels:
     return NoiseLevels((*sigmas, 1.0), math.sqrt(-math.expm1(float(logs[0]))))
 
 
+@checked
 def geometric_noise(
-    n_levels: int, first: float = 0.2, last: float = 10.0, *, noisy_data: bool = True
+    n_levels: Annotated[int, Range(low=2)],
+    first: Positive = 0.2,
+    last: float = 10.0,
+    *,
+    noisy_data: bool = True,
 ) -> NoiseLevels:
     r"""Let the ratio of noise to signal grow by equal factors from level to level.
 
@@ -218,8 +234,6 @@ def geometric_noise(
     InputError
         If a number is outside its range, or the noise of a step falls.
     """
-    check_counts(low=2, n_levels=n_levels)
-    check_positive(first=first)
     check_range("last", last, low=first, include_low=False)
     n_ratios = n_levels + 1 if noisy_data else n_levels
     growth = (last / first) ** (1.0 / (n_ratios - 1))

@@ -5,6 +5,7 @@ step to a number: a path knows its derivative in time and its start.
 """
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -12,10 +13,14 @@ from torch import Tensor
 
 from ebmtut.checks import (
     InputError,
-    check_choice,
+    Natural,
+    OneOf,
+    Probability,
+    Range,
     check_counts,
     check_range,
     check_type,
+    checked,
 )
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
@@ -86,13 +91,14 @@ class AnnealingPath:
     ebmtut.flows.Flow : a continuous-time Markov chain that follows the path.
     """
 
+    @checked
     def __init__(
         self,
         target: EnergyFunction,
         n_sites: int | None = None,
         *,
-        n_states: int = 2,
-        ratios: str = "exact",
+        n_states: Annotated[int, Range(low=2)] = 2,
+        ratios: Annotated[str, OneOf("exact", "taylor")] = "exact",
     ) -> None:
         if n_sites is None:
             if not isinstance(target, Energy):
@@ -101,11 +107,9 @@ class AnnealingPath:
         elif isinstance(target, Energy) and n_sites != target.n_sites:
             raise InputError(f"n_sites must be {target.n_sites}, got {n_sites}")
         check_counts(n_sites=n_sites)
-        check_counts(low=2, n_states=n_states)
         self.target = target
         self.n_sites = n_sites
         self.n_states = n_states
-        check_choice("ratios", ratios, ("exact", "taylor"))
         if ratios == "taylor" and n_states != 2:
             raise InputError(f"n_states must be 2 for Taylor ratios, got {n_states}")
         self.ratios = ratios
@@ -115,7 +119,8 @@ class AnnealingPath:
         """log Z_0, of the uniform law with energy 0."""
         return self.n_sites * math.log(self.n_states)
 
-    def at(self, t: float) -> PathEnergy:
+    @checked
+    def at(self, t: Probability) -> PathEnergy:
         """Energy at one time, for samplers.
 
         Parameters
@@ -133,7 +138,6 @@ class AnnealingPath:
         InputError
             If the time is outside.
         """
-        check_range("t", t, low=0, high=1)
         return PathEnergy(self.target, float(t))
 
     def log_density(
@@ -203,9 +207,10 @@ class AnnealingPath:
             t = t.reshape(-1, *[1] * (ratios.ndim - 1))
         return t * ratios
 
+    @checked
     def sample_start(
         self,
-        n: int,
+        n: Natural,
         *,
         generator: torch.Generator,
         dtype: torch.dtype = torch.float32,
@@ -221,7 +226,6 @@ class AnnealingPath:
         dtype
             Floating dtype of the states.
         """
-        check_counts(low=0, n=n)
         check_type("generator", generator, torch.Generator)
         return torch.randint(
             self.n_states,

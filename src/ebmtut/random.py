@@ -2,12 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range, check_type
+from ebmtut.checks import (
+    Fraction,
+    InputError,
+    Natural,
+    Range,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.tensor_checks import check_device, check_floating
 
 __all__ = [
@@ -27,7 +36,10 @@ __all__ = [
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Generator:
+@checked
+def make_generator(
+    seed: Annotated[int, Range(0, 2**63 - 1)], device: str | torch.device = "cpu"
+) -> torch.Generator:
     """Make a generator on a device from a seed.
 
     Parameters
@@ -42,7 +54,6 @@ def make_generator(seed: int, device: str | torch.device = "cpu") -> torch.Gener
     InputError
         If the seed is no integer in that range, or there is no such device.
     """
-    check_range("seed", seed, low=0, high=2**63 - 1, integer=True)
     check_device(device)
     return torch.Generator(device=device).manual_seed(int(seed))
 
@@ -132,8 +143,12 @@ def bernoulli(
     return (u < probs).to(probs.dtype)
 
 
+@checked
 def bernoulli_indices(
-    n: int, prob: float, *, generator: torch.Generator
+    n: Natural,
+    prob: Fraction,
+    *,
+    generator: torch.Generator,
 ) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 
@@ -160,8 +175,6 @@ def bernoulli_indices(
         If `n` or `prob` is out of range.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(low=0, n=n)
-    check_range("prob", prob, low=0, high=1, include_low=False, include_high=False)
     rate = -math.log1p(-prob)
     found = torch.full((1,), -1.0, dtype=torch.float64, device=generator.device)
     while found[-1] < n:

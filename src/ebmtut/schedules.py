@@ -7,7 +7,15 @@ n_steps - 1, where it then stays; a step below 0 is refused.
 import math
 from collections.abc import Callable
 
-from ebmtut.checks import check_counts, check_positive, check_range, check_type
+from ebmtut.checks import (
+    Natural,
+    Number,
+    Positive,
+    check_counts,
+    check_range,
+    check_type,
+    checked,
+)
 
 __all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
 
@@ -15,7 +23,8 @@ __all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
 Schedule = Callable[[int], float]
 
 
-def constant(value: float) -> Schedule:
+@checked
+def constant(value: Number) -> Schedule:
     """Keep one value.
 
     Parameters
@@ -23,7 +32,6 @@ def constant(value: float) -> Schedule:
     value
         The value.
     """
-    check_range("value", value)
     return lambda step: value
 
 
@@ -55,7 +63,8 @@ def cosine(start: float, stop: float, n_steps: int) -> Schedule:
     )
 
 
-def geometric(start: float, stop: float, n_steps: int) -> Schedule:
+@checked
+def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
     """Move from start to stop by equal ratios.
 
     Parameters
@@ -65,13 +74,13 @@ def geometric(start: float, stop: float, n_steps: int) -> Schedule:
     n_steps
         As in `linear`.
     """
-    check_positive(start=start, stop=stop)
     fraction = _fraction(start, stop, n_steps)
     ratio = math.log(stop / start)
     return lambda step: start * math.exp(ratio * fraction(step))
 
 
-def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
+@checked
+def warmup(schedule: Schedule, n_warmup: Natural) -> Schedule:
     """Scale the first steps of a schedule up from 1/n_warmup to 1.
 
     Parameters
@@ -81,7 +90,6 @@ def warmup(schedule: Schedule, n_warmup: int) -> Schedule:
     n_warmup
         Steps until the full value; 0 changes nothing.
     """
-    check_counts(low=0, n_warmup=n_warmup)
     check_type("schedule", schedule, Callable)  # type: ignore[arg-type]
 
     def scaled(step: int) -> float:

@@ -1,12 +1,13 @@
 """Discrete states: bits and spins, one-hot, enumeration, the Gray code."""
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import Count, InputError, Positive, Range, check_counts, checked
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_shape
 
 __all__ = [
@@ -89,8 +90,12 @@ def one_hot(
     return torch.nn.functional.one_hot(x.long(), n_states).to(dtype)
 
 
+@checked
 def enumerate_states(
-    n_sites: int, n_states: int = 2, *, dtype: torch.dtype = torch.float64
+    n_sites: Count,
+    n_states: Annotated[int, Range(low=2)] = 2,
+    *,
+    dtype: torch.dtype = torch.float64,
 ) -> Real[Tensor, "n_all n_sites"]:
     """List every state; the first site is the most significant digit.
 
@@ -113,8 +118,6 @@ def enumerate_states(
     InputError
         If the states number more than 2**24.
     """
-    check_counts(n_sites=n_sites)
-    check_counts(low=2, n_states=n_states)
     if n_sites * math.log2(n_states) > _MAX_ENUMERATED_BITS:
         raise InputError(
             f"n_sites={n_sites} with n_states={n_states} has too many states: "
@@ -189,8 +192,9 @@ def states_to_index(
     return (x.long() * _place_values(n_sites, n_states, x.device)).sum(dim=1)
 
 
+@checked
 def gray_encode(
-    points: Float[Tensor, "n_points 2"], scale: float
+    points: Float[Tensor, "n_points 2"], scale: Positive
 ) -> Float[Tensor, "n_points 32"]:
     """Encode points of the plane as 32 bits, as the density literature does.
 
@@ -219,7 +223,6 @@ def gray_encode(
     """
     check_shape("points", points, (None, 2))
     check_finite("points", points)
-    check_positive(scale=scale)
     scaled = points.double() * scale
     # Compared as floats: what is too large for an integer wraps around.
     if bool((scaled.abs() >= 2**GRAY_MAGNITUDE_BITS).any()):
@@ -236,8 +239,9 @@ def gray_encode(
     return torch.cat([sign, bits], dim=-1).flatten(1).to(points.dtype)
 
 
+@checked
 def gray_decode(
-    bits: Float[Tensor, "n_points 32"], scale: float, *, center: bool = False
+    bits: Float[Tensor, "n_points 32"], scale: Positive, *, center: bool = False
 ) -> Float[Tensor, "n_points 2"]:
     """Decode 32 bits to a point of their cell.
 
@@ -264,7 +268,6 @@ def gray_decode(
         If `bits` are no 32-bit states.
     """
     check_bits("bits", bits, 2 * (GRAY_MAGNITUDE_BITS + 1))
-    check_positive(scale=scale)
     digits = bits.long().unflatten(1, (2, -1))
     # A Gray code is undone by summing the digits so far, modulo 2.
     binary = digits[..., 1:].cumsum(dim=-1) % 2

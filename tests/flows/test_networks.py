@@ -141,7 +141,7 @@ def test_windows_hold_every_neighbor_once_and_never_the_site():
     [
         (lambda: HollowMLP(0), "n_sites must be an integer >= 1, got 0"),
         (lambda: HollowMLP(4, n_states=1), "n_states must be an integer >= 2, got 1"),
-        (lambda: OddLatticeNetwork(2), "side of a periodic lattice"),
+        (lambda: OddLatticeNetwork(2), "side must be an integer >= 3"),
         (lambda: OddLatticeNetwork(4, window=5), "window must be an integer"),
         (lambda: HollowTransformer(4, width=6, n_heads=4), "width % n_heads"),
         (lambda: HollowMLP(4)(torch.ones(2, 5), torch.ones(2)), "x must have shape"),

@@ -8,11 +8,12 @@ import io
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, OneOf, Range, check_range, checked
 from ebmtut.data.datasets import RemoteFile, fetch
 from ebmtut.data.images import ImageData
 
@@ -49,8 +50,9 @@ _CELEBA_PARTS = {
 }
 
 
+@checked
 def load_cifar10(
-    split: str = "train",
+    split: Annotated[str, OneOf(*_CIFAR10_PARTS)] = "train",
     *,
     data_dir: str | Path | None = None,
     offline: bool | None = None,
@@ -77,14 +79,14 @@ def load_cifar10(
     InputError
         If the split is unknown or the file damaged.
     """
-    check_choice("split", split, _CIFAR10_PARTS)
     return _read_cifar10(fetch(CIFAR10_FILE, data_dir=data_dir, offline=offline), split)
 
 
+@checked
 def load_celeba(
-    split: str = "train",
+    split: Annotated[str, OneOf(*_CELEBA_PARTS)] = "train",
     *,
-    side: int = 64,
+    side: Annotated[int, Range(1, 140)] = 64,
     n: int | None = None,
     data_dir: str | Path | None = None,
     offline: bool | None = None,
@@ -116,8 +118,6 @@ def load_celeba(
     InputError
         If an option is out of range or the file damaged.
     """
-    check_choice("split", split, _CELEBA_PARTS)
-    check_range("side", side, low=1, high=140, integer=True)
     first, last = _CELEBA_PARTS[split]
     if n is not None:
         check_range("n", n, low=1, high=last - first + 1, integer=True)

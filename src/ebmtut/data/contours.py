@@ -4,12 +4,14 @@ Source: Lázaro-Gredilla et al. (2021), Section 5.3; what its text leaves out is
 the authors' public code.
 """
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from ebmtut.checks import check_choice, check_counts, check_range, check_type
+from ebmtut.checks import Count, OneOf, check_range, check_type, checked
 from ebmtut.data.datasets import DataUnavailable
 from ebmtut.data.images import ImageData, glyph_digits
 from ebmtut.data.mnist import load_mnist
@@ -22,8 +24,12 @@ __all__ = ["SOURCES", "contours", "digits_at_hand"]
 SOURCES = ("auto", "drawn")
 
 
+@checked
 def digits_at_hand(
-    source: str = "auto", *, generator: torch.Generator, n_glyphs: int = 4000
+    source: Annotated[str, OneOf(*SOURCES)] = "auto",
+    *,
+    generator: torch.Generator,
+    n_glyphs: int = 4000,
 ) -> ImageData:
     """Load MNIST's training images, else its test images, else drawn digits.
 
@@ -47,7 +53,6 @@ def digits_at_hand(
         If ``source`` is another word.
     """
     check_type("generator", generator, torch.Generator)
-    check_choice("source", source, SOURCES)
     for split in ("train", "test") if source == "auto" else ():
         try:
             return load_mnist(split)
@@ -56,8 +61,9 @@ def digits_at_hand(
     return glyph_digits(n_glyphs, generator=generator)
 
 
+@checked
 def contours(
-    images: Float[Tensor, "n_images height width"], *, shrink: int = 1
+    images: Float[Tensor, "n_images height width"], *, shrink: Count = 1
 ) -> Float[Tensor, "n_images rows columns"]:
     """Return the pixels around each digit: those that one dilation adds.
 
@@ -81,7 +87,6 @@ def contours(
         more than their shorter side.
     """
     check_shape("images", images, (None, None, None))
-    check_counts(shrink=shrink)
     check_range("shrink", shrink, high=min(images.shape[1:]))
     small = max_pool2d(images[:, None], shrink)[:, 0]
     ink = pad((small > 0.5).to(images.dtype), (1, 1, 1, 1))

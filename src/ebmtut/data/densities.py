@@ -19,12 +19,13 @@ one point is the same.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_counts, check_type
+from ebmtut.checks import Count, OneOf, check_type, checked
 from ebmtut.data.density_laws import LOG_PROB
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
@@ -78,13 +79,13 @@ _ENTROPY = {
 }
 
 
-def density_extent(name: str) -> float:
+@checked
+def density_extent(name: Annotated[str, OneOf(*DENSITIES)]) -> float:
     """Half the side of the square that pictures of the density show.
 
     The reference code's ``f_scale``: one more than the largest coordinate of
     its seeded sample of 5000 points.
     """
-    check_choice("name", name, DENSITIES)
     return _MAX_ABS[name] + 1.0
 
 
@@ -97,9 +98,9 @@ def density_scale(name: str) -> float:
     return 2.0**15 / (density_extent(name) + 1.0)
 
 
-def differential_entropy(name: str) -> float:
+@checked
+def differential_entropy(name: Annotated[str, OneOf(*DENSITIES)]) -> float:
     """Differential entropy of the density, in nats (absolute error below 1e-6)."""
-    check_choice("name", name, DENSITIES)
     return _ENTROPY[name]
 
 
@@ -108,8 +109,9 @@ def exact_entropy(name: str) -> float:
     return differential_entropy(name) + 2.0 * math.log(density_scale(name))
 
 
+@checked
 def density_log_prob(
-    name: str, points: Float[Tensor, "n_points 2"]
+    name: Annotated[str, OneOf(*DENSITIES)], points: Float[Tensor, "n_points 2"]
 ) -> Float[Tensor, " n_points"]:
     """Log density at points of the plane.
 
@@ -132,13 +134,13 @@ def density_log_prob(
         If the name is unknown or ``points`` is not floating, finite and of
         shape (n, 2).
     """
-    check_choice("name", name, DENSITIES)
     check_floats("points", points, (None, 2))
     return LOG_PROB[name](points.double()).to(points.dtype)
 
 
+@checked
 def sample_density(
-    name: str, n: int, *, generator: torch.Generator
+    name: Annotated[str, OneOf(*DENSITIES)], n: Count, *, generator: torch.Generator
 ) -> Float[Tensor, "n_points 2"]:
     """Draw independent points.
 
@@ -157,12 +159,11 @@ def sample_density(
     InputError
         If the name is unknown, ``n`` is below 1 or there is no generator.
     """
-    check_choice("name", name, DENSITIES)
     check_type("generator", generator, torch.Generator)
-    check_counts(n=n)
     return _SAMPLERS[name](n, _Draws(generator))
 
 
+@checked
 @dataclass(frozen=True)
 class DensityData:
     """The 32-bit data of one density.
@@ -178,12 +179,9 @@ class DensityData:
         If the name is unknown.
     """
 
-    name: str
+    name: Annotated[str, OneOf(*DENSITIES)]
 
     n_sites = 32
-
-    def __post_init__(self) -> None:
-        check_choice("name", self.name, DENSITIES)
 
     @property
     def scale(self) -> float:

@@ -3,12 +3,13 @@
 import io
 import tarfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData
 from ebmtut.random import check_generator
@@ -96,7 +97,10 @@ def load_faces(
         return drawn_faces(_N, generator=generator)
 
 
-def drawn_faces(n: int, *, generator: torch.Generator, side: int = _SIDE) -> ImageData:
+@checked
+def drawn_faces(
+    n: Count, *, generator: torch.Generator, side: Annotated[int, Range(low=8)] = _SIDE
+) -> ImageData:
     """Draw ovals with eyes and a mouth, lit from one side.
 
     A stand-in where no photograph is at hand: it has 40 "people", and no one
@@ -117,8 +121,6 @@ def drawn_faces(n: int, *, generator: torch.Generator, side: int = _SIDE) -> Ima
         Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_generator(generator)
-    check_counts(n=n)
-    check_counts(low=8, side=side)
     labels = torch.arange(n) * 40 // n
     axis = torch.linspace(-1, 1, side)
     people = torch.rand(40, 5, generator=generator)[labels]

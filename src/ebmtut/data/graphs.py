@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_counts, check_range
+from ebmtut.checks import Count, InputError, check_choice, check_range, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.random import check_generator
 
@@ -22,9 +22,10 @@ GRAPH_SIZES = {"16-20": (16, 20), "32-40": (32, 40), "64-75": (64, 75)}
 GRAPH_FAMILIES = {"erdos-renyi": 0.15, "barabasi-albert": 4}
 
 
+@checked
 def random_graphs(
     family: str,
-    n_graphs: int,
+    n_graphs: Count,
     n_low: int,
     n_high: int,
     *,
@@ -59,7 +60,6 @@ def random_graphs(
         If a number is out of range, the family unknown, or NetworkX missing.
     """
     check_choice("family", family, tuple(GRAPH_FAMILIES))
-    check_counts(n_graphs=n_graphs)
     least = 5 if family == "barabasi-albert" else 1
     check_range("n_low", n_low, low=least, integer=True)
     check_range("n_high", n_high, low=n_low, integer=True)

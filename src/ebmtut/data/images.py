@@ -1,12 +1,12 @@
 """Image data: what a set is, its binary forms, and digits that need no file."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_type
+from ebmtut.checks import Count, Range, check_type, checked
 from ebmtut.random import bernoulli
 
 __all__ = ["ImageData", "binarize", "glyph_digits"]
@@ -57,7 +57,10 @@ def binarize(
     return bernoulli(flat, generator=generator)
 
 
-def glyph_digits(n: int, *, generator: torch.Generator, side: int = 28) -> ImageData:
+@checked
+def glyph_digits(
+    n: Count, *, generator: torch.Generator, side: Annotated[int, Range(low=8)] = 28
+) -> ImageData:
     """Draw digits of a small bitmap font, turned, slanted, scaled and moved.
 
     A stand-in where no image file is at hand: it has ten classes, strokes and
@@ -78,8 +81,6 @@ def glyph_digits(n: int, *, generator: torch.Generator, side: int = 28) -> Image
         Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(n=n)
-    check_counts(low=8, side=side)
     device = generator.device
     font = _font().to(device)
     labels = torch.randint(10, (n,), generator=generator, device=device)

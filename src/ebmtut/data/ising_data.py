@@ -1,23 +1,26 @@
 """Samples of periodic square-lattice Ising models, the data of the coupling tables."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range, check_type
+from ebmtut.checks import Count, Number, Range, check_type, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.samplers import ising_gibbs
 
 __all__ = ["ising_samples"]
 
 
+@checked
 def ising_samples(
-    side: int,
-    sigma: float,
-    n: int,
+    side: Annotated[int, Range(low=3)],
+    sigma: Number,
+    n: Count,
     *,
     generator: torch.Generator,
-    n_sweeps: int = 10_000,
+    n_sweeps: Count = 10_000,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "n n_sites"]:
     """Draw samples of a periodic lattice, each from a chain of its own.
@@ -63,9 +66,6 @@ def ising_samples(
     of discrete neural flow samplers.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(low=3, side=side)
-    check_range("sigma", sigma)
-    check_counts(n=n, n_sweeps=n_sweeps)
     device = generator.device
     start = torch.randint(2, (n, side * side), generator=generator, device=device)
     energy = LatticeIsing(side, sigma)

@@ -4,11 +4,12 @@ import gzip
 import math
 import zlib
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_type
+from ebmtut.checks import InputError, OneOf, check_type, checked
 from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
 from ebmtut.data.images import ImageData, glyph_digits
 
@@ -43,8 +44,9 @@ MNIST_FILES: dict[str, RemoteFile] = {
 }
 
 
+@checked
 def load_mnist(
-    split: str = "train",
+    split: Annotated[str, OneOf(*_PREFIX)] = "train",
     *,
     data_dir: str | Path | None = None,
     offline: bool | None = None,
@@ -71,7 +73,6 @@ def load_mnist(
     InputError
         If the split is unknown or a file is damaged.
     """
-    check_choice("split", split, _PREFIX)
 
     def read(kind: str) -> torch.Tensor:
         file = MNIST_FILES[f"{_PREFIX[split]}-{kind}-ubyte.gz"]

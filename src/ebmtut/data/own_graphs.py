@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, OneOf, check_range, checked
 from ebmtut.data.tables import read_rows
 from ebmtut.energies import PairwiseGraph
 from ebmtut.losses import VARIABLES
@@ -87,12 +87,13 @@ def _number(cell: str) -> float:
         return math.nan
 
 
+@checked
 def pairwise_graph(
     graph: Any,
     *,
     weight: float | str = 1.0,
     bias: float | str = 0.0,
-    variables: str = "bits",
+    variables: Annotated[str, OneOf(*VARIABLES)] = "bits",
     dtype: torch.dtype = torch.float64,
 ) -> PairwiseGraph:
     """Make an energy of a NetworkX graph, a site a vertex.
@@ -119,7 +120,6 @@ def pairwise_graph(
         attribute is missing or no finite number, `variables` is unknown, or
         NetworkX is missing.
     """
-    check_choice("variables", variables, VARIABLES)
     check_floating("dtype", dtype)
     if (
         not isinstance(graph, _networkx().Graph)

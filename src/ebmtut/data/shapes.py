@@ -1,12 +1,13 @@
 """Images of overlapping shapes, the data of binary blind deconvolution."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range, check_type
+from ebmtut.checks import Count, Range, check_type, checked
 from ebmtut.message_passing import binary_convolution
 from ebmtut.random import bernoulli
 
@@ -55,12 +56,13 @@ def shapes(dtype: torch.dtype = torch.float32) -> Float[Tensor, "4 5 5"]:
     return torch.tensor(rows, dtype=dtype)
 
 
+@checked
 def shape_images(
-    n_images: int,
+    n_images: Count,
     *,
     generator: torch.Generator,
-    grid: int = 10,
-    density: float = 0.01,
+    grid: Count = 10,
+    density: Annotated[float, Range(0, 1, include_low=False)] = 0.01,
     dtype: torch.dtype = torch.float32,
 ) -> ShapeImages:
     """Scatter the shapes over images, three or more on each.
@@ -92,8 +94,6 @@ def shape_images(
     shapes and the density of its code.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(n_images=n_images, grid=grid)
-    check_range("density", density, low=0, high=1, include_low=False)
     features = shapes(dtype).to(generator.device)
     kept: list[Tensor] = []
     while sum(map(len, kept)) < n_images:

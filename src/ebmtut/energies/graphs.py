@@ -9,12 +9,13 @@ exact whatever the padding does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import InputError, NonNegative, Range, check_counts, checked
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
 from ebmtut.tensor_checks import check_shape, check_states
@@ -199,9 +200,11 @@ class GraphEnergy(Energy):
         If the inverse temperature is negative.
     """
 
-    def __init__(self, graphs: GraphBatch, *, inverse_temperature: float = 1) -> None:
+    @checked
+    def __init__(
+        self, graphs: GraphBatch, *, inverse_temperature: NonNegative = 1
+    ) -> None:
         super().__init__()
-        check_range("inverse_temperature", inverse_temperature, low=0)
         self.graphs = graphs
         self.n_sites = graphs.n_sites
         self.inverse_temperature = inverse_temperature
@@ -256,15 +259,15 @@ class MaxIndependentSet(GraphEnergy):
         If a number is out of range.
     """
 
+    @checked
     def __init__(
         self,
         graphs: GraphBatch,
         *,
-        penalty: float = 1.0001,
+        penalty: Annotated[float, Range(low=1)] = 1.0001,
         inverse_temperature: float = 1,
     ) -> None:
         super().__init__(graphs, inverse_temperature=inverse_temperature)
-        check_range("penalty", penalty, low=1)
         self.penalty = penalty
 
     def at(self, inverse_temperature: float) -> MaxIndependentSet:

@@ -14,13 +14,14 @@ on level t:
 
 import math
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import conv, linear, normal_weights, source_of_weights
-from ebmtut.checks import check_choice, check_counts, check_range
+from ebmtut.checks import Count, Range, check_choice, check_range, checked
 from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.tensor_checks import check_shape
 
@@ -98,18 +99,18 @@ class PerceptronEnergy(_Headed):
         If a size is out of range, or the head unknown.
     """
 
+    @checked
     def __init__(
         self,
         shape: tuple[int, ...],
         noises: tuple[float, ...],
-        hidden: int = 256,
-        n_layers: int = 3,
+        hidden: Count = 256,
+        n_layers: Count = 3,
         head: str = "denoiser",
         *,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(noises, head, math.prod(shape))
-        check_counts(hidden=hidden, n_layers=n_layers)
         generator = source_of_weights(generator)
         self.shape = tuple(shape)
         widths = [self.n_pixels, *[hidden] * n_layers]
@@ -186,20 +187,19 @@ class ConvEnergy(_Headed):
         If a size is out of range, or the head unknown.
     """
 
+    @checked
     def __init__(
         self,
-        side: int,
+        side: Annotated[int, Range(low=4)],
         noises: tuple[float, ...],
-        channels: int = 16,
-        n_blocks: int = 2,
+        channels: Count = 16,
+        n_blocks: Count = 2,
         head: str = "denoiser",
         *,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(noises, head, side * side)
-        check_counts(low=4, side=side)
         check_range("side % 2", side % 2, low=0, high=0, integer=True)
-        check_counts(channels=channels, n_blocks=n_blocks)
         generator = source_of_weights(generator)
         self.side = side
         wide, n_levels = 2 * channels, len(noises)

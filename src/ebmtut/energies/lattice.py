@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Number, check_range, checked
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
 from ebmtut.states import bits_to_spins
@@ -39,11 +39,10 @@ class LatticeIsing(Energy):
         If `side` is less than 3 or a number is not finite.
     """
 
-    def __init__(self, side: int, sigma: float, bias: float = 0.0) -> None:
+    @checked
+    def __init__(self, side: int, sigma: Number, bias: Number = 0.0) -> None:
         super().__init__()
         _check_periodic_side(side)
-        check_range("sigma", sigma)
-        check_range("bias", bias)
         self.side = side
         self.sigma = float(sigma)
         self.bias = float(bias)
@@ -115,8 +114,9 @@ class LatticeIsing(Energy):
         return Ising(coupling, bias)
 
 
+@checked
 def lattice_adjacency(
-    side: int, periodic: bool = True, *, dtype: torch.dtype = torch.float64
+    side: Count, periodic: bool = True, *, dtype: torch.dtype = torch.float64
 ) -> Float[Tensor, "n_sites n_sites"]:
     """Adjacency matrix of the square lattice, sites numbered row by row.
 
@@ -141,7 +141,6 @@ def lattice_adjacency(
     """
     if periodic:
         _check_periodic_side(side)
-    check_counts(side=side)
     eye = torch.eye(side, dtype=dtype)
     loop = eye.roll(1, dims=0)
     if not periodic:

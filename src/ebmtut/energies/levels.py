@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import Count, InputError, Natural, Positive, checked
 from ebmtut.energies.base import EnergyFunction, energies_of
 from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.noise import NoiseLevels, check_levels
@@ -58,7 +58,8 @@ def energy_and_gradient(
     return value.detach(), gradient
 
 
-def at_level(energy: LevelEnergy, level: int) -> EnergyFunction:
+@checked
+def at_level(energy: LevelEnergy, level: Natural) -> EnergyFunction:
     """Energy of a single level, as samplers and metrics take it.
 
     Parameters
@@ -68,7 +69,6 @@ def at_level(energy: LevelEnergy, level: int) -> EnergyFunction:
     level
         At least 0.
     """
-    check_counts(low=0, level=level)
 
     def one(x: Tensor) -> Tensor:
         return energy(x, torch.full((len(x),), level, device=x.device))
@@ -171,26 +171,19 @@ class FourierEnergy(nn.Module):
 
     frequencies: Tensor
 
+    @checked
     def __init__(
         self,
-        n_dims: int,
-        n_levels: int,
-        hidden: int = 128,
-        n_layers: int = 3,
-        n_features: int = 32,
-        bandwidth: float = 4.0,
+        n_dims: Count,
+        n_levels: Count,
+        hidden: Count = 128,
+        n_layers: Count = 3,
+        n_features: Count = 32,
+        bandwidth: Positive = 4.0,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_counts(
-            n_dims=n_dims,
-            n_levels=n_levels,
-            hidden=hidden,
-            n_layers=n_layers,
-            n_features=n_features,
-        )
-        check_positive(bandwidth=bandwidth)
         generator = source_of_weights(generator, anywhere=True)
         self.n_dims, self.n_levels = n_dims, n_levels
         directions = torch.randn(

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import Count, InputError, checked
 from ebmtut.energies.base import Energy
 from ebmtut.tensor_checks import check_shape, check_states
 
@@ -51,17 +51,17 @@ class MLPEnergy(Energy):
 
     base_logits: Tensor | None
 
+    @checked
     def __init__(
         self,
-        n_sites: int,
-        hidden: int = 256,
-        n_layers: int = 4,
+        n_sites: Count,
+        hidden: Count = 256,
+        n_layers: Count = 4,
         base_probs: Float[Tensor, " n_sites"] | None = None,
         *,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_counts(n_sites=n_sites, hidden=hidden, n_layers=n_layers)
         self.n_sites = n_sites
         widths = [n_sites] + [hidden] * (n_layers - 1) + [1]
         generator = source_of_weights(generator, anywhere=True)

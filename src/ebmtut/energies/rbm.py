@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from ebmtut.energies.base import Energy
 from ebmtut.energies.pairwise import PairTerms
-from ebmtut.tensor_checks import check_floats, check_shape, check_states
+from ebmtut.tensor_checks import check_floats, check_states
 
 __all__ = ["RBM"]
 
@@ -47,21 +47,14 @@ class RBM(Energy):
         learnable: bool = False,
     ) -> None:
         super().__init__()
-        check_shape("weight", weight, (None, None))
+        weight = check_floats("weight", weight, (None, None))
         self.n_hidden, self.n_visible = weight.shape
         self.n_sites = self.n_visible
-        check_shape("hidden_bias", hidden_bias, (self.n_hidden,))
-        check_shape("visible_bias", visible_bias, (self.n_visible,))
-        parameters = {
-            "weight": weight,
-            "hidden_bias": hidden_bias,
-            "visible_bias": visible_bias,
-        }
-        for name, value in parameters.items():
-            check_floats(name, value, value.shape)
-        self.weight = nn.Parameter(weight.detach().clone(), learnable)
-        self.hidden_bias = nn.Parameter(hidden_bias.detach().clone(), learnable)
-        self.visible_bias = nn.Parameter(visible_bias.detach().clone(), learnable)
+        hidden_bias = check_floats("hidden_bias", hidden_bias, (self.n_hidden,))
+        visible_bias = check_floats("visible_bias", visible_bias, (self.n_visible,))
+        self.weight = nn.Parameter(weight.clone(), learnable)
+        self.hidden_bias = nn.Parameter(hidden_bias.clone(), learnable)
+        self.visible_bias = nn.Parameter(visible_bias.clone(), learnable)
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Weights, biases, and whether they are learned."""

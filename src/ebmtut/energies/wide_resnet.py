@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ebmtut._layers import conv, linear, source_of_weights
-from ebmtut.checks import check_range
+from ebmtut.checks import BelowOne, Count, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -46,6 +46,7 @@ def sinusoidal_embedding(
     return torch.cat([phase.sin(), phase.cos()], dim=1)
 
 
+@checked
 @dataclass(frozen=True)
 class WideResNetConfig:
     """A column of the paper's architectures.
@@ -67,21 +68,18 @@ class WideResNetConfig:
     """
 
     side: int
-    n_blocks: int
+    n_blocks: Count
     multipliers: tuple[int, ...]
-    beta1: float
-    batch_size: int
-    channels: int = 128
-    n_colors: int = 3
-    n_levels: int = 6
+    beta1: BelowOne
+    batch_size: Count
+    channels: Count = 128
+    n_colors: Count = 3
+    n_levels: Count = 6
 
     def __post_init__(self) -> None:
-        for name in ("n_blocks", "batch_size", "channels", "n_colors", "n_levels"):
-            check_range(name, getattr(self, name), low=1, integer=True)
         halvings = len(self.multipliers) - 1
         check_range("number of multipliers", halvings + 1, low=1, integer=True)
         check_range("side", self.side, low=2**halvings, integer=True)
-        check_range("beta1", self.beta1, low=0, high=1, include_high=False)
 
     def n_parameters(self) -> int:
         """Count the trainable numbers of the network by formula."""

@@ -5,6 +5,7 @@ the states x in the order of `enumerate_states` (Schröder et al. 2023, Section 
 """
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Float64, Int
@@ -12,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import Count, Fraction, InputError, Range, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.tensor_checks import check_finite, check_shape
@@ -118,7 +119,11 @@ def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_
     return torch.as_tensor(labels, dtype=torch.int64)
 
 
-def bernoulli_channel(n_sites: int, eps: float) -> Float64[Tensor, "n_all n_all"]:
+@checked
+def bernoulli_channel(
+    n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
+    eps: Fraction,
+) -> Float64[Tensor, "n_all n_all"]:
     """Channel that flips every bit independently with probability eps.
 
     Parameters
@@ -138,12 +143,14 @@ def bernoulli_channel(n_sites: int, eps: float) -> Float64[Tensor, "n_all n_all"
     InputError
         If a number is out of range.
     """
-    check_range("eps", eps, low=0, high=1, include_low=False, include_high=False)
     distance = _hamming_distances(n_sites)
     return distance * math.log(eps) + (n_sites - distance) * math.log1p(-eps)
 
 
-def grid_channel(n_sites: int) -> Float64[Tensor, "n_all n_all"]:
+@checked
+def grid_channel(
+    n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)],
+) -> Float64[Tensor, "n_all n_all"]:
     """Channel that flips one bit, chosen uniformly (Appendix C.3).
 
     Parameters
@@ -166,7 +173,10 @@ def grid_channel(n_sites: int) -> Float64[Tensor, "n_all n_all"]:
     return log_q.masked_fill(distance == 1, -math.log(n_sites))
 
 
-def pooling_channel(n_sites: int, window: int) -> Float64[Tensor, "n_all n_channel"]:
+@checked
+def pooling_channel(
+    n_sites: Annotated[int, Range(1, _MAX_CHANNEL_SITES)], window: Count
+) -> Float64[Tensor, "n_all n_channel"]:
     """Channel that keeps only the sum of each block of `window` bits.
 
     The mean pooling of Appendix C.2 in one dimension: deterministic, with
@@ -190,8 +200,6 @@ def pooling_channel(n_sites: int, window: int) -> Float64[Tensor, "n_all n_chann
     InputError
         If `n_sites` is out of range or not a multiple of `window`.
     """
-    check_counts(window=window)
-    check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
     if n_sites % window:
         raise InputError(f"window must divide n_sites={n_sites}, got {window}")
     n_blocks = n_sites // window
@@ -204,7 +212,6 @@ def pooling_channel(n_sites: int, window: int) -> Float64[Tensor, "n_all n_chann
 
 
 def _hamming_distances(n_sites: int) -> Float64[Tensor, "n_all n_all"]:
-    check_range("n_sites", n_sites, low=1, high=_MAX_CHANNEL_SITES, integer=True)
     x = enumerate_states(n_sites)
     return x @ (1 - x).T + (1 - x) @ x.T
 

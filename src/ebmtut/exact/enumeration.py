@@ -1,12 +1,13 @@
 """Exact laws of small systems by listing every state."""
 
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Float64, Num
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, Range, checked
 from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.states import enumerate_states, index_to_states
 from ebmtut.tensor_checks import (
@@ -26,9 +27,10 @@ __all__ = [
 _MAX_STREAMED_SITES = 30
 
 
+@checked
 def exact_probabilities(
     energy: EnergyFunction,
-    n_sites: int,
+    n_sites: Annotated[int, Range(1, 24)],
     *,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
@@ -58,14 +60,14 @@ def exact_probabilities(
         If there are too many states, `dtype` is not floating, or energies have
         another shape or are not finite.
     """
-    check_range("n_sites", n_sites, low=1, high=24, integer=True)
     pieces = [-e for _, e in _stream(energy, n_sites, dtype, device)]
     return torch.log_softmax(torch.cat(pieces), dim=0)
 
 
+@checked
 def exact_log_partition(
     energy: EnergyFunction,
-    n_sites: int,
+    n_sites: Annotated[int, Range(1, _MAX_STREAMED_SITES)],
     *,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
@@ -90,7 +92,6 @@ def exact_log_partition(
         If there are too many states, `dtype` is not floating, or energies have
         another shape or are not finite.
     """
-    check_range("n_sites", n_sites, low=1, high=_MAX_STREAMED_SITES, integer=True)
     blocks = [
         torch.logsumexp(-e, dim=0) for _, e in _stream(energy, n_sites, dtype, device)
     ]
@@ -142,11 +143,12 @@ def exact_mean(
     return total
 
 
+@checked
 def kernel_matrix(
     row_probabilities: Callable[
         [Float[Tensor, "batch n_sites"]], Float[Tensor, "batch n_all"]
     ],
-    n_sites: int,
+    n_sites: Annotated[int, Range(1, 12)],
     *,
     dtype: torch.dtype = torch.float64,
 ) -> Float[Tensor, "n_all n_all"]:
@@ -172,7 +174,6 @@ def kernel_matrix(
     InputError
         If a row has another shape, a negative entry or another sum than 1.
     """
-    check_range("n_sites", n_sites, low=1, high=12, integer=True)
     n_all = 2**n_sites
     matrix = row_probabilities(enumerate_states(n_sites, dtype=dtype))
     check_shape("row_probabilities(x)", matrix, (n_all, n_all))

@@ -7,6 +7,7 @@ K = 2 sigma.
 """
 
 import math
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from jaxtyping import Float64
 from scipy.integrate import quad
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import InputError, Number, Range, checked
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 __all__ = [
@@ -31,7 +32,8 @@ _MAX_STRENGTH = 600.0
 _MAX_K = 100.0
 
 
-def lattice_log_partition(side: int, sigma: float, bias: float = 0.0) -> float:
+@checked
+def lattice_log_partition(side: int, sigma: Number, bias: float = 0.0) -> float:
     """Log partition function of `LatticeIsing(side, sigma, bias)`.
 
     Parameters
@@ -53,12 +55,15 @@ def lattice_log_partition(side: int, sigma: float, bias: float = 0.0) -> float:
     InputError
         As in `transfer_log_partition`.
     """
-    check_range("sigma", sigma)
     return transfer_log_partition(side, side, 2 * sigma, bias)
 
 
+@checked
 def transfer_log_partition(
-    rows: int, cols: int, edge_coupling: float, field: float = 0.0
+    rows: Annotated[int, Range(low=3)],
+    cols: Annotated[int, Range(3, _MAX_TRANSFER_COLS)],
+    edge_coupling: Number,
+    field: Number = 0.0,
 ) -> float:
     """Log partition function of a torus by powers of its transfer matrix.
 
@@ -89,10 +94,6 @@ def transfer_log_partition(
         If a size is out of range, or the couplings are so strong that
         entries of T would underflow: cols (4 |K| + 2 |b|) must be at most 600.
     """
-    check_counts(low=3, rows=rows)
-    check_range("cols", cols, low=3, high=_MAX_TRANSFER_COLS, integer=True)
-    check_range("edge_coupling", edge_coupling)
-    check_range("field", field)
     strength = cols * (4 * abs(edge_coupling) + 2 * abs(field))
     if strength > _MAX_STRENGTH:
         raise InputError(
@@ -147,7 +148,12 @@ def _apply_transfer(
     return rows / peak, log_growth
 
 
-def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
+@checked
+def torus_log_partition(
+    rows: Annotated[int, Range(low=3)],
+    cols: Annotated[int, Range(low=3)],
+    edge_coupling: Annotated[float, Range(-_MAX_K, _MAX_K)],
+) -> float:
     """Log partition function of a torus without field, in closed form.
 
     Kaufman (1949), "Crystal statistics II": with
@@ -175,8 +181,6 @@ def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
         If a size or the coupling is out of range, or if an odd loop would be
         frustrated: there the four products cancel each other.
     """
-    check_counts(low=3, rows=rows, cols=cols)
-    check_range("edge_coupling", edge_coupling, low=-_MAX_K, high=_MAX_K)
     if edge_coupling < 0 and (rows % 2 or cols % 2):
         raise InputError(
             "edge_coupling must be >= 0 where a side is odd, got "
@@ -202,7 +206,10 @@ def torus_log_partition(rows: int, cols: int, edge_coupling: float) -> float:
     return float(n_sites / 2 * math.log(2 * math.sinh(2 * k)) + log_sum)
 
 
-def onsager_free_energy(sigma: float) -> float:
+@checked
+def onsager_free_energy(
+    sigma: Annotated[float, Range(-_MAX_K / 2, _MAX_K / 2)],
+) -> float:
     """Free energy a site of the infinite lattice without field.
 
     Onsager (1944): with K = 2 sigma and k = 2 sinh 2K / cosh(2K)^2,
@@ -224,7 +231,6 @@ def onsager_free_energy(sigma: float) -> float:
     InputError
         If `sigma` is out of range.
     """
-    check_range("sigma", sigma, low=-_MAX_K / 2, high=_MAX_K / 2)
     k = abs(2 * sigma)
     modulus = 2 * math.tanh(2 * k) / math.cosh(2 * k)
 

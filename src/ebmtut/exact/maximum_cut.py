@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra, minimum_spanning_tree
 
-from ebmtut.checks import check_positive
+from ebmtut.checks import Positive, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.exact.optimum import Optima, edge_lists, unproved
 
@@ -29,7 +29,8 @@ _SLACK = 1e-3  # violation below which an inequality is not worth adding
 _TINY = 1e-9  # a sparse matrix would take an edge of price 0 for no edge
 
 
-def maximum_cuts(graphs: GraphBatch, *, time_limit: float = 300) -> Optima:
+@checked
+def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     """Partitions of the vertices with the most edges between the two sides.
 
     Parameters
@@ -50,7 +51,6 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: float = 300) -> Optima:
     OptimumUnproved
         If the time was up; the message names the graph.
     """
-    check_positive(time_limit=time_limit)
     x = torch.zeros(len(graphs), graphs.n_sites)
     value = torch.zeros(len(graphs))
     for number, (n, edges) in enumerate(edge_lists(graphs)):

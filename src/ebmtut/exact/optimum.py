@@ -17,7 +17,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_positive
+from ebmtut.checks import InputError, Positive, check_choice, checked
 from ebmtut.energies import GraphBatch
 
 __all__ = ["Optima", "OptimumUnproved", "maximum_independent_sets"]
@@ -44,8 +44,9 @@ class Optima(NamedTuple):
     x: Float[Tensor, "n_graphs n_sites"]
 
 
+@checked
 def maximum_independent_sets(
-    graphs: GraphBatch, *, solver: str | None = None, time_limit: float = 60
+    graphs: GraphBatch, *, solver: str | None = None, time_limit: Positive = 60
 ) -> Optima:
     """Largest sets of vertices without an edge between two of them.
 
@@ -71,7 +72,6 @@ def maximum_independent_sets(
         If the time was up; the message names the graph.
     """
     solve = _solver(solver)
-    check_positive(time_limit=time_limit)
     x = torch.zeros(len(graphs), graphs.n_sites)
     for number, (n, edges) in enumerate(edge_lists(graphs)):
         best = solve(n, edges, time_limit)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from ebmtut.checks import InputError, check_choice, check_range
+from ebmtut.checks import InputError, NonNegative, check_choice, checked
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
@@ -140,7 +140,6 @@ class Experiment(Generic[C]):
         InputError
             If there is none such, or the row does not run on it.
         """
-        check_choice("device", name, DEVICES)
         if name == "auto" and "cuda" not in self.devices:
             return "cpu"
         if name not in ("auto", *self.devices):
@@ -148,6 +147,7 @@ class Experiment(Generic[C]):
             raise InputError(f"device must be auto, {can} for {self.id}, got {name!r}")
         return resolve_device(name)
 
+    @checked
     def run(
         self,
         scale: str | C = "quick",
@@ -156,7 +156,7 @@ class Experiment(Generic[C]):
         device: str = "auto",
         progress: bool = False,
         checkpoints: str | Path | None = None,
-        time_limit: float | None = None,
+        time_limit: NonNegative | None = None,
         **knobs: Any,
     ) -> Result:
         """Compute the row.
@@ -196,10 +196,8 @@ class Experiment(Generic[C]):
         check_seed(seed)
         device = self.device(device)
         folder = None if checkpoints is None else Path(checkpoints)
-        if time_limit is not None:
-            check_range("time_limit", time_limit, low=0)
-            if folder is None:
-                raise InputError("time_limit needs checkpoints, a folder to go on from")
+        if time_limit is not None and folder is None:
+            raise InputError("time_limit needs checkpoints, a folder to go on from")
         jobs, places = self._jobs(config, seed, device)
         try:
             outcomes = run_jobs(

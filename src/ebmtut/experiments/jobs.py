@@ -30,7 +30,7 @@ import torch
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import Count, InputError, checked
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
 from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
@@ -62,12 +62,13 @@ class Outcome:
     seconds: float = 0.0
 
 
+@checked
 def run_jobs(
     function: Callable[..., Outcome],
     jobs: Mapping[str, Mapping[str, Any]],
     *,
     folder: Path | None = None,
-    n_workers: int | None = None,
+    n_workers: Count | None = None,
     progress: bool = False,
     label: str = "jobs",
     stop_at: float | None = None,
@@ -111,8 +112,6 @@ def run_jobs(
         What a job raised. Outcomes that were there by then are kept, and so are
         those of jobs that were running.
     """
-    if n_workers is not None:
-        check_range("n_workers", n_workers, low=1, integer=True)
     for name in jobs:
         if Path(name).name != name or name in ("", ".."):
             raise InputError(f"a job's name must be a file's name, got {name!r}")

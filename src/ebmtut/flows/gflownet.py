@@ -10,14 +10,14 @@ for discrete probabilistic modeling", 2022).
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Probability, Range, check_range, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import categorical, check_generator
 from ebmtut.states import index_to_states
@@ -81,17 +81,16 @@ class BitsGFlowNet(nn.Module):
         If a size is out of range or the generator none.
     """
 
+    @checked
     def __init__(
         self,
-        n_sites: int,
-        hidden: int = 256,
-        n_layers: int = 3,
+        n_sites: Count,
+        hidden: Count = 256,
+        n_layers: Annotated[int, Range(low=2)] = 3,
         *,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        check_counts(n_sites=n_sites, hidden=hidden)
-        check_counts(low=2, n_layers=n_layers)
         check_generator(generator)
         self.n_sites = n_sites
         widths = [2 * n_sites] + [hidden] * (n_layers - 1) + [3 * n_sites]
@@ -127,8 +126,13 @@ class BitsGFlowNet(nn.Module):
         return forth, _masked(out[:, n_moves:], filled)
 
 
+@checked
 def forward_trajectories(
-    policy: BitsGFlowNet, n: int, *, generator: torch.Generator, explore: float = 0
+    policy: BitsGFlowNet,
+    n: Count,
+    *,
+    generator: torch.Generator,
+    explore: Probability = 0,
 ) -> Trajectories:
     """Draw ways from the blank state to bits, differentiably.
 
@@ -153,8 +157,6 @@ def forward_trajectories(
     InputError
         If a number is out of range.
     """
-    check_counts(n=n)
-    check_range("explore", explore, low=0, high=1)
     d = policy.n_sites
     check_generator(generator, policy.log_z.device)
     partial = policy.log_z.detach().new_full((n, d), BLANK)

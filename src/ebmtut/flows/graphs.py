@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import check_counts
+from ebmtut.checks import Count, Natural, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
 from ebmtut.tensor_checks import check_shape
@@ -40,17 +40,16 @@ class GraphFlowNetwork(nn.Module):
         If a number is out of range, or the generator none.
     """
 
+    @checked
     def __init__(
         self,
         *,
-        width: int = 32,
-        n_rounds: int = 3,
+        width: Count = 32,
+        n_rounds: Natural = 3,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        check_counts(width=width)
-        check_counts(low=0, n_rounds=n_rounds)
         self.width = width
         self.first = linear(2, width, generator)
         self.rounds = nn.ModuleList(

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, normal_weights, source_of_weights
-from ebmtut.checks import check_counts
+from ebmtut.checks import Count, checked
 from ebmtut.flows.networks import TimeFeatures, window_offsets
 from ebmtut.tensor_checks import check_shape
 
@@ -42,18 +42,18 @@ class OddLatticeNetwork(nn.Module):
 
     n_states = 2
 
+    @checked
     def __init__(
         self,
         side: int,
         *,
-        width: int = 32,
+        width: Count = 32,
         window: int | None = None,
-        n_hidden: int = 64,
+        n_hidden: Count = 64,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        check_counts(width=width, n_hidden=n_hidden)
         index = window_offsets(side, window)
         self.n_sites = side * side
         # Row of the kernel with which site j enters the features of site i; the

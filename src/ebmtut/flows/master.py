@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, check_range, checked
 from ebmtut.flows.rates import Flow
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.tensor_checks import check_shape
@@ -15,9 +15,10 @@ _MOST_STATES = 2**16
 
 
 @torch.no_grad()
+@checked
 def flow_laws(
     flow: Flow,
-    n_steps: int,
+    n_steps: Count,
     *,
     start: Float[Tensor, " n_all"] | None = None,
     reverse: bool = False,
@@ -55,7 +56,6 @@ def flow_laws(
     simulate : draws from it, for any number of sites.
     """
     n_sites = flow.path.n_sites
-    check_counts(n_steps=n_steps)
     check_range("n_states", flow.path.n_states, low=2, high=2)
     check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES)
     x = enumerate_states(n_sites).float()

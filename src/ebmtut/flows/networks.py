@@ -9,6 +9,7 @@ back to site i by way of its neighbours.
 
 import math
 from abc import ABC, abstractmethod
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Natural, Range, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -88,17 +89,16 @@ class HollowNetwork(nn.Module, ABC):
         If a number is out of range, or the generator none.
     """
 
+    @checked
     def __init__(
         self,
-        n_sites: int,
+        n_sites: Count,
         *,
-        n_states: int = 2,
-        width: int = 64,
+        n_states: Annotated[int, Range(low=2)] = 2,
+        width: Count = 64,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        check_counts(n_sites=n_sites, width=width)
-        check_counts(low=2, n_states=n_states)
         self.n_sites = n_sites
         self.n_states = n_states
         self.width = width
@@ -167,18 +167,18 @@ class HollowMLP(HollowNetwork):
         Matrices W_k, side by side; there is no depth.
     """
 
+    @checked
     def __init__(
         self,
         n_sites: int,
         *,
         n_states: int = 2,
         width: int = 64,
-        n_layers: int = 4,
+        n_layers: Count = 4,
         generator: torch.Generator | None = None,
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
-        check_counts(n_layers=n_layers)
         self.embed = _SiteEmbedding(n_sites, n_states, width, generator)
         scale = n_sites**-0.5
         self.mix = normal_weights(
@@ -263,6 +263,7 @@ class HollowConvolution(HollowNetwork):
         Layers after the window.
     """
 
+    @checked
     def __init__(
         self,
         side: int,
@@ -270,14 +271,13 @@ class HollowConvolution(HollowNetwork):
         n_states: int = 2,
         width: int = 32,
         window: int | None = None,
-        n_layers: int = 2,
+        n_layers: Natural = 2,
         generator: torch.Generator | None = None,
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(
             side * side, n_states=n_states, width=width, generator=generator
         )
-        check_counts(low=0, n_layers=n_layers)
         index = window_offsets(side, window)
         self.index: Tensor
         self.register_buffer("index", index, persistent=False)
@@ -309,7 +309,10 @@ def check_heads(n_heads: int, width: int) -> None:
     check_range("width % n_heads", width % n_heads, low=0, high=0)
 
 
-def window_offsets(side: int, window: int | None = None) -> Tensor:
+@checked
+def window_offsets(
+    side: Annotated[int, Range(low=3)], window: int | None = None
+) -> Tensor:
     """Sites of the window around every site of a periodic lattice, less itself.
 
     Parameters
@@ -330,7 +333,6 @@ def window_offsets(side: int, window: int | None = None) -> Tensor:
     InputError
         If a size is out of range.
     """
-    check_range("side of a periodic lattice", side, low=3, integer=True)
     window = side if window is None else window
     check_range("window", window, low=2, high=side, integer=True)
     step = torch.arange(window) - (window - 1) // 2

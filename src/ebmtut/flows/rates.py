@@ -5,13 +5,13 @@ neighbour: G(x -> y) = -G(y -> x). One evaluation at x so gives the rates out
 of x and the rates back, of all neighbours at once.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_choice, check_positive
+from ebmtut.checks import InputError, OneOf, Positive, checked
 from ebmtut.paths import AnnealingPath, Time
 from ebmtut.tensor_checks import check_shape
 
@@ -119,17 +119,15 @@ class Flow:
         rates, or the bound is no positive number.
     """
 
+    @checked
     def __init__(
         self,
         path: AnnealingPath,
         network: nn.Module,
         *,
-        rates: str = "reversible",
-        max_log_ratio: float | None = None,
+        rates: Annotated[str, OneOf(*_RATES)] = "reversible",
+        max_log_ratio: Positive | None = None,
     ) -> None:
-        check_choice("rates", rates, _RATES)
-        if max_log_ratio is not None:
-            check_positive(max_log_ratio=max_log_ratio)
         for name in ("n_sites", "n_states"):
             theirs, ours = getattr(network, name, None), getattr(path, name)
             if theirs is not None and theirs != ours:

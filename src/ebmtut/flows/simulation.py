@@ -10,18 +10,16 @@ once that one-way rates cannot flip together, a loss of first order in the
 step. A third kind is that of the exact simulation, `ebmtut.flows.thinning`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import (
-    check_choice,
-    check_counts,
-    check_range,
-)
+from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.flows.rates import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, categorical, check_generator
@@ -108,7 +106,8 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     return kernel
 
 
-def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: int = 1) -> Kernel:
+@checked
+def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: Count = 1) -> Kernel:
     """Some steps of the discrete Metropolis-adjusted Langevin algorithm.
 
     Parameters
@@ -125,7 +124,6 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: int = 1) -> Ker
     kernel
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
-    check_counts(n_steps=n_steps)
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         sampler = dmala(path.at(t), step_size, ratios="exact")
@@ -135,14 +133,15 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: int = 1) -> Ker
 
 
 @torch.no_grad()
+@checked
 def simulate(
     flow: Flow,
-    n: int,
-    n_steps: int,
+    n: Count,
+    n_steps: Count,
     *,
     generator: torch.Generator,
-    method: str = "tau_leaping",
-    quadrature: str = "trapezoid",
+    method: Annotated[str, OneOf(*_STEPS)] = "tau_leaping",
+    quadrature: Annotated[str, OneOf("trapezoid", "left")] = "trapezoid",
     refine: Kernel | None = None,
     chain_weights: bool = False,
     keep_states: bool = False,
@@ -184,9 +183,6 @@ def simulate(
     InputError
         If a number is out of range or a choice unknown.
     """
-    check_counts(n=n, n_steps=n_steps)
-    check_choice("method", method, _STEPS)
-    check_choice("quadrature", quadrature, ("trapezoid", "left"))
     path = flow.path
     x = path.sample_start(n, generator=generator) if start is None else start
     check_shape("start", x, (n, path.n_sites))

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import Count, InputError, Positive, checked
 from ebmtut.flows.rates import Flow
 from ebmtut.flows.simulation import neighbor_at
 from ebmtut.random import categorical, check_generator
@@ -50,11 +50,12 @@ class ExactRollout(NamedTuple):
 
 
 @torch.no_grad()
+@checked
 def simulate_exact(
     flow: Flow,
-    n: int,
+    n: Count,
     *,
-    bound: float,
+    bound: Positive,
     generator: torch.Generator,
     path_weights: bool = False,
 ) -> ExactRollout:
@@ -89,18 +90,18 @@ def simulate_exact(
     InputError
         If a number is out of range or the flow cuts its ratios.
     """
-    check_counts(n=n)
     start = flow.path.sample_start(n, generator=generator)
     integral = _Integral(flow, start) if path_weights else None
     return _thin(flow, start, bound, generator=generator, integral=integral)
 
 
 @torch.no_grad()
+@checked
 def reverse_elbo(
     flow: Flow,
     x: Float[Tensor, "n n_sites"],
     *,
-    bound: float,
+    bound: Positive,
     generator: torch.Generator,
 ) -> Float[Tensor, " n"]:
     """Bound the log-likelihood of states under the flow from below.
@@ -170,7 +171,6 @@ def _thin(
 ) -> ExactRollout:
     """Simulate either process exactly, changing ``x`` to its last states."""
     path, n = flow.path, len(x)
-    check_positive(bound=bound)
     if flow.max_log_ratio is not None:
         raise InputError(
             "max_log_ratio must be None for an exact simulation, got "

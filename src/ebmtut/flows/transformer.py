@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from ebmtut._layers import embedding, linear, normal_weights, source_of_weights
-from ebmtut.checks import check_counts
+from ebmtut.checks import Count, checked
 from ebmtut.flows.networks import HollowNetwork, TimeFeatures, check_heads
 
 __all__ = ["HollowTransformer"]
@@ -63,19 +63,19 @@ class HollowTransformer(HollowNetwork):
         If a number is out of range.
     """
 
+    @checked
     def __init__(
         self,
         n_sites: int,
         *,
         n_states: int = 2,
         width: int = 64,
-        n_layers: int = 3,
+        n_layers: Count = 3,
         n_heads: int = 4,
         generator: torch.Generator | None = None,
     ) -> None:
         generator = source_of_weights(generator)
         super().__init__(n_sites, n_states=n_states, width=width, generator=generator)
-        check_counts(n_layers=n_layers)
         check_heads(n_heads, width)
         self.n_heads = n_heads
         # The last token is the start.

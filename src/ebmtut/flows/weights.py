@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, Number, checked
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_shape
 
@@ -62,8 +62,9 @@ def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
     return float(w.sum() ** 2 / (w * w).sum() / len(w))
 
 
+@checked
 def log_partition(
-    log_weights: Float[Tensor, " n"], log_partition_start: float = 0.0
+    log_weights: Float[Tensor, " n"], log_partition_start: Number = 0.0
 ) -> LogPartition:
     """Estimate log Z_1 from weights whose mean is Z_1 / Z_0.
 
@@ -80,7 +81,6 @@ def log_partition(
         The paper's bound, the weighted mean of the unnormalised log-law, is
         lower by the whole entropy of the target: see `weighted_mean`.
     """
-    check_range("log_partition_start", log_partition_start)
     w = _relative(log_weights)
     mean = w.mean()
     spread = float(w.std() / mean / math.sqrt(len(w))) if len(w) > 1 else math.inf

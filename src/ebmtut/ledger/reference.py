@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from ebmtut.checks import check_counts
+from ebmtut.checks import Range, checked
 from ebmtut.experiments.facts import PublishedTable, get_fact
 
 __all__ = ["Reference", "reference_rows"]
@@ -46,8 +46,14 @@ class Reference:
     size: str = ""
 
 
+@checked
 def reference_rows(
-    id: str, table: str, *, n_points: int = 1000, n_repeats: int = 10, seed: int = 0
+    id: str,
+    table: str,
+    *,
+    n_points: Annotated[int, Range(low=2)] = 1000,
+    n_repeats: Annotated[int, Range(low=2)] = 10,
+    seed: int = 0,
 ) -> list[Reference]:
     """Compute the null and exact rows of a published table.
 
@@ -72,7 +78,6 @@ def reference_rows(
     """
     from ebmtut.random import check_seed
 
-    check_counts(low=2, n_points=n_points, n_repeats=n_repeats)
     check_seed(seed)
     printed = get_fact(id).table(table)
     if table == "negative log-RMSE":

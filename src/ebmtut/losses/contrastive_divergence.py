@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Probability, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.samplers import Sampler, run_chain
@@ -65,16 +65,15 @@ class PersistentChains:
         which helps chains that sit in a forgotten mode.
     """
 
+    @checked
     def __init__(
         self,
         x: Float[Tensor, "n_chains n_sites"],
         *,
-        n_steps: int,
-        restart_probability: float = 0.0,
+        n_steps: Count,
+        restart_probability: Probability = 0.0,
     ) -> None:
         check_bits("x", x)
-        check_counts(n_steps=n_steps)
-        check_range("restart_probability", restart_probability, low=0, high=1)
         self.x = x.clone()
         self.n_steps = n_steps
         self.restart_probability = restart_probability

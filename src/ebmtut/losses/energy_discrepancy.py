@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, NonNegative, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
 from ebmtut.tensor_checks import check_bits
@@ -20,8 +20,9 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
 
 
+@checked
 def stabilized_log_mean_exp(
-    difference: Float[Tensor, "batch n_negatives"], ratio: float
+    difference: Float[Tensor, "batch n_negatives"], ratio: NonNegative
 ) -> Float[Tensor, " batch"]:
     """Return log(ratio + mean(exp(difference))) over the last dimension.
 
@@ -37,21 +38,21 @@ def stabilized_log_mean_exp(
     InputError
         If ``ratio`` is negative or not finite.
     """
-    check_range("ratio", ratio, low=0)
     log_sum = difference.logsumexp(-1) - math.log(difference.shape[-1])
     if ratio == 0:
         return log_sum
     return torch.logaddexp(log_sum, log_sum.new_tensor(math.log(ratio)))
 
 
+@checked
 def energy_discrepancy_loss(
     energy: EnergyFunction,
     x: Float[Tensor, "batch n_sites"],
     perturbation: Perturbation,
     *,
     n_negatives: int = 32,
-    stabilizer: float = 1.0,
-    n_backward: int | None = None,
+    stabilizer: NonNegative = 1.0,
+    n_backward: Count | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, ""]:
     """Stabilised energy discrepancy of a batch, Eq. 2.
@@ -99,9 +100,6 @@ def energy_discrepancy_loss(
     """
     check_bits("x", x, least=1)
 
-    check_range("stabilizer", stabilizer, low=0)
-    if n_backward is not None:
-        check_counts(n_backward=n_backward)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
     ratio = stabilizer / n_negatives
     if n_backward is not None and n_backward < negatives.x.shape[1]:

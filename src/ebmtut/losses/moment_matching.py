@@ -8,14 +8,14 @@ data's mean sufficient statistics and the model's, whatever sampler finds these.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, check_choice, check_counts, check_range
+from ebmtut.checks import DivergenceError, Natural, NonNegative, OneOf, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.tensor_checks import check_bits
 
@@ -135,15 +135,16 @@ def match_moments(
     return model
 
 
+@checked
 def persistent_match_moments(
     x: Float[Tensor, "batch n_sites"],
     advance: Callable[[State, BoltzmannMachine], State],
     state: State,
     *,
-    n_steps: int,
-    learning_rate: float = 1e-3,
-    penalty: float = 0.0,
-    variables: str = "bits",
+    n_steps: Natural,
+    learning_rate: NonNegative = 1e-3,
+    penalty: NonNegative = 0.0,
+    variables: Annotated[str, OneOf(*VARIABLES)] = "bits",
     on_step: Callable[[int, BoltzmannMachine], None] | None = None,
     progress: bool = False,
     label: str = "learning",
@@ -172,10 +173,6 @@ def persistent_match_moments(
     InputError, DivergenceError
         As :func:`match_moments`.
     """
-    check_counts(low=0, n_steps=n_steps)
-    check_range("learning_rate", learning_rate, low=0)
-    check_range("penalty", penalty, low=0)
-    check_choice("variables", variables, VARIABLES)
     mean, second = bit_moments(x)
     n_sites = x.shape[1]
     model = BoltzmannMachine(

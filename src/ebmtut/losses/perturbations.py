@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import Fraction, InputError, check_counts, checked
 from ebmtut.random import bernoulli, bernoulli_indices, check_generator
 from ebmtut.tensor_checks import check_states
 
@@ -117,6 +117,7 @@ def _flip_each(
     return flipped
 
 
+@checked
 @dataclass(frozen=True)
 class Bernoulli:
     """Flip every bit independently with probability ``eps`` (ED-Bern).
@@ -131,12 +132,7 @@ class Bernoulli:
         on the energy at all.
     """
 
-    eps: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_range(
-            "eps", self.eps, low=0, high=1, include_low=False, include_high=False
-        )
+    eps: Fraction = 0.1
 
     def negatives(
         self,

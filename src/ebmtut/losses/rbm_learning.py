@@ -15,7 +15,14 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_choice, check_counts, check_range
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Natural,
+    NonNegative,
+    check_choice,
+    checked,
+)
 from ebmtut.energies import RBM
 from ebmtut.message_passing import (
     perturb_and_coordinate_descent,
@@ -57,16 +64,17 @@ class LearnedRBM(NamedTuple):
     diverged: bool
 
 
+@checked
 def learn_rbm(
     x: Float[Tensor, "n_data n_visible"],
     method: str,
     *,
-    n_hidden: int,
-    n_steps: int,
-    n_sweeps: int,
-    batch_size: int = 100,
-    n_chains: int = 100,
-    learning_rate: float = 0.01,
+    n_hidden: Count,
+    n_steps: Natural,
+    n_sweeps: Count,
+    batch_size: Count = 100,
+    n_chains: Count = 100,
+    learning_rate: NonNegative = 0.01,
     optimizer: Literal["adam", "sgd"] = "adam",
     hidden: Literal["mean", "sample"] = "mean",
     on_step: Callable[[int, RBM], None] | None = None,
@@ -115,17 +123,6 @@ def learn_rbm(
     """
     check_bits("x", x)
     check_rbm_method("method", method)
-    check_choice("optimizer", optimizer, ("adam", "sgd"))
-    check_choice("hidden", hidden, ("mean", "sample"))
-    for name, value in (
-        ("n_hidden", n_hidden),
-        ("n_sweeps", n_sweeps),
-        ("batch_size", batch_size),
-        ("n_chains", n_chains),
-    ):
-        check_range(name, value, low=1, integer=True)
-    check_counts(low=0, n_steps=n_steps)
-    check_range("learning_rate", learning_rate, low=0)
     if batch_size > len(x):
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
     x = x.float()

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import DivergenceError, InputError, check_positive, check_range
+from ebmtut.checks import (
+    DivergenceError,
+    InputError,
+    NonNegative,
+    Positive,
+    check_range,
+    checked,
+)
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.noise import NoiseLevels, check_levels
 from ebmtut.random import check_generator
@@ -93,8 +100,9 @@ def recovery_likelihood_loss(
     return loss
 
 
+@checked
 def saturated_gap(
-    gap: Float[Tensor, " batch"], trusted: float
+    gap: Float[Tensor, " batch"], trusted: Positive
 ) -> Float[Tensor, " batch"]:
     r"""Gap of each row, E(data) - E(sample), as far as its chain is to be trusted.
 
@@ -112,7 +120,6 @@ def saturated_gap(
     trusted
         c, positive.
     """
-    check_positive(trusted=trusted)
     size = gap.abs().clamp(min=trusted)
     excess = trusted * torch.log(size / trusted)
     return torch.where(
@@ -198,18 +205,18 @@ class RecoveryLikelihood:
         rate that there is none of.
     """
 
+    @checked
     def __init__(
         self,
         noise: NoiseLevels,
         chain: ConditionalChain,
         *,
-        regulariser: float = 0.0,
+        regulariser: NonNegative = 0.0,
         largest_gap: float | None = 1e4,
         trusted_gap: float | None = None,
         weighted: bool | tuple[float, ...] = False,
         target_acceptance: float | None = None,
     ) -> None:
-        check_range("regulariser", regulariser, low=0)
         for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
             if gap is not None:
                 check_range(name, gap, low=0, include_low=False)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_type
+from ebmtut.checks import Count, InputError, Natural, check_type, checked
 from ebmtut.energies import RBM, BoltzmannMachine
 from ebmtut.random import bernoulli, logistic
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -16,10 +16,11 @@ from ebmtut.tensor_checks import check_bits, check_finite
 __all__ = ["perturb_and_coordinate_descent"]
 
 
+@checked
 def perturb_and_coordinate_descent(
     model: BoltzmannMachine | RBM,
-    n_samples: int,
-    n_steps: int,
+    n_samples: Count,
+    n_steps: Natural,
     *,
     generator: torch.Generator,
     start: Float[Tensor, "n_samples ..."] | None = None,
@@ -59,8 +60,6 @@ def perturb_and_coordinate_descent(
     check_type("model", model, BoltzmannMachine, RBM)
     for name, parameter in model.named_parameters():
         check_finite(name, parameter)
-    check_counts(n_samples=n_samples)
-    check_counts(low=0, n_steps=n_steps)
     if start is not None:
         check_bits("start", start, model.n_sites)
         if len(start) != n_samples:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, check_range, checked
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,
@@ -18,17 +18,18 @@ from ebmtut.random import logistic
 __all__ = ["sample_deconvolution"]
 
 
+@checked
 def sample_deconvolution(
     images: Float[Tensor, "n_images height width"],
-    n_features: int,
+    n_features: Count,
     feature_shape: tuple[int, int],
     n_sweeps: int,
     *,
     generator: torch.Generator,
     location_prior: float = 0.01,
     feature_prior: float = 0.25,
-    location_copies: int = 1,
-    n_starts: int = 1,
+    location_copies: Count = 1,
+    n_starts: Count = 1,
     damping: float = 0.5,
     evidence: float = EVIDENCE,
 ) -> Deconvolution:
@@ -64,13 +65,11 @@ def sample_deconvolution(
     InputError
         As :func:`deconvolve`, and if a prior or a size is out of range.
     """
-    check_counts(n_features=n_features)
     for name, prior in (
         ("location_prior", location_prior),
         ("feature_prior", feature_prior),
     ):
         check_range(name, prior, low=0, high=1, include_low=False, include_high=False)
-    check_counts(location_copies=location_copies, n_starts=n_starts)
     check_images(images, feature_shape)
     rows, columns = feature_shape
     n_images, height, width = images.shape

@@ -8,6 +8,7 @@ where it is not.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_counts
+from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 from ebmtut.random import logistic
@@ -54,11 +55,12 @@ class Relaxation:
         return off.double().mean(dim=1)
 
 
+@checked
 def relax(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
     *,
-    form: str = "compact",
+    form: Annotated[str, OneOf("compact", "standard")] = "compact",
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 
@@ -88,7 +90,6 @@ def relax(
     """
     terms = nonzero_pairs(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))
-    check_choice("form", form, ("compact", "standard"))
     return _solve(terms, unaries, form)
 
 
@@ -107,8 +108,9 @@ def _solve(
     return Relaxation(x, p, torch.tensor(bound).to(unaries))
 
 
+@checked
 def perturb_and_map_lp(
-    model: PairwiseModel, n_samples: int, *, generator: torch.Generator
+    model: PairwiseModel, n_samples: Count, *, generator: torch.Generator
 ) -> Relaxation:
     """Sample by perturb-and-MAP, with the relaxation in the place of the MAP.
 
@@ -131,7 +133,6 @@ def perturb_and_map_lp(
     InputError
         As `relax`, and if ``n_samples`` is less than 1.
     """
-    check_counts(n_samples=n_samples)
     terms = nonzero_pairs(model)
     shape = (n_samples, len(terms.bias))
     noise = logistic(shape, generator=generator, dtype=torch.float64)

@@ -1,12 +1,13 @@
 """A bound on the log partition function from perturbed maxima."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, Range, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.states import enumerate_states
 from ebmtut.tensor_checks import check_bits, check_floats
@@ -78,8 +79,11 @@ def log_partition_bound(
     return LogPartitionBound(float(scores.mean()), stderr, scores)
 
 
+@checked
 def exact_perturb_and_map(
-    energy: EnergyFunction, n_sites: int, noise: Float[Tensor, "n_samples n_sites"]
+    energy: EnergyFunction,
+    n_sites: Annotated[int, Range(1, _MAX_SITES)],
+    noise: Float[Tensor, "n_samples n_sites"],
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Maximise -E(x) + noise . x by trying every state.
 
@@ -103,7 +107,6 @@ def exact_perturb_and_map(
         If there are too many states, the energy has another size, or the noise is
         of another shape, not floating or not finite.
     """
-    check_range("n_sites", n_sites, low=1, high=_MAX_SITES, integer=True)
     noise = check_floats("noise", noise, (None, n_sites))
     size = getattr(energy, "n_sites", n_sites)
     if size != n_sites:

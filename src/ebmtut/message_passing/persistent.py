@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Probability, checked
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import check_generator
@@ -59,8 +59,9 @@ def logistic_from_normal(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)
 
 
+@checked
 def correlated_normals(
-    z: Float[Tensor, "*shape"], rho: float, *, generator: torch.Generator
+    z: Float[Tensor, "*shape"], rho: Probability, *, generator: torch.Generator
 ) -> Float[Tensor, "*shape"]:
     """Step to sqrt(rho) z + sqrt(1 - rho) fresh, which leaves N(0, 1) as it is.
 
@@ -79,15 +80,15 @@ def correlated_normals(
     InputError
         If ``rho`` is out of its range, or the generator elsewhere than ``z``.
     """
-    check_range("rho", rho, low=0, high=1)
     check_generator(generator, z.device)
     fresh = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
     return rho**0.5 * z + (1 - rho) ** 0.5 * fresh
 
 
+@checked
 def start_persistent(
     model: PairwiseModel,
-    n_samples: int,
+    n_samples: Count,
     *,
     init: str = "zero",
     generator: torch.Generator,
@@ -111,7 +112,6 @@ def start_persistent(
     InputError
         If an argument is out of range or of another kind.
     """
-    check_counts(n_samples=n_samples)
     terms = pairs_of(model)
     settings = check_settings(0, 0.0, init)
     check_generator(generator, terms.bias.device)

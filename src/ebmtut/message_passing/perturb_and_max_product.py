@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import Count, InputError, checked
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
@@ -19,9 +19,10 @@ from ebmtut.tensor_checks import check_floats, check_shape
 __all__ = ["clamp_unaries", "perturb_and_max_product"]
 
 
+@checked
 def perturb_and_max_product(
     model: PairwiseModel,
-    n_samples: int,
+    n_samples: Count,
     n_sweeps: int,
     *,
     damping: float = 0.5,
@@ -61,7 +62,6 @@ def perturb_and_max_product(
     InputError
         If an argument is out of range, of another kind or of another shape.
     """
-    check_counts(n_samples=n_samples)
     terms = pairs_of(model)
     settings = check_settings(n_sweeps, damping, init)
     shape = (n_samples, len(terms.bias))

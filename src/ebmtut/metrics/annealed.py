@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_type
+from ebmtut.checks import Count, Range, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states
 from ebmtut.exact import exact_log_partition
 from ebmtut.metrics.nll import (
@@ -28,10 +28,11 @@ __all__ = ["LogPartitions", "log_partition_annealed", "log_partitions"]
 _FEW_SITES = 20  # a million states: seconds
 
 
+@checked
 def log_partition_annealed(
     energy: EnergyFunction,
-    n_chains: int,
-    n_steps: int,
+    n_chains: Annotated[int, Range(low=2)],
+    n_steps: Count,
     *,
     n_sites: int | None = None,
     generator: torch.Generator,
@@ -65,8 +66,6 @@ def log_partition_annealed(
         If a number is out of range, `dtype` is not floating, the number of sites
         unknown, or the energies have another shape or are not finite.
     """
-    check_counts(low=2, n_chains=n_chains)
-    check_counts(n_steps=n_steps)
     check_type("generator", generator, torch.Generator)
     dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import Count, InputError, check_range, checked
 from ebmtut.tensor_checks import check_floats, check_shape
 
 __all__ = [
@@ -186,11 +186,12 @@ class Neighbors(NamedTuple):
     distance: Tensor
 
 
+@checked
 def nearest_neighbors(
     samples: Float[Tensor, "n_samples ..."],
     data: Float[Tensor, "n ..."],
     *,
-    block: int = 1024,
+    block: Count = 1024,
 ) -> Neighbors:
     """Find the nearest data point of each sample: a copy has distance 0.
 
@@ -206,7 +207,6 @@ def nearest_neighbors(
     InputError
         If the shapes differ or there are no data.
     """
-    check_counts(block=block)
     check_range("len(data)", len(data), low=1, integer=True)
     check_shape("samples", samples, (None, *data.shape[1:]))
     flat = data.flatten(1).double()

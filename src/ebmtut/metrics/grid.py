@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_type
+from ebmtut.checks import Count, InputError, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.metrics.nll import (
     Estimate,
@@ -81,13 +81,14 @@ def grid_log_partition(
 
 
 @torch.no_grad()
+@checked
 def sample_by_proposal(
     energy: EnergyFunction,
     proposal: Proposal,
-    n_samples: int,
+    n_samples: Count,
     *,
     generator: torch.Generator,
-    batch: int = 16384,
+    batch: Count = 16384,
     min_draws: int = 65536,
     max_draws: int = 20_000_000,
     dtype: torch.dtype | None = None,
@@ -129,7 +130,6 @@ def sample_by_proposal(
     check_type("generator", generator, torch.Generator)
     dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
-    check_counts(batch=batch, n_samples=n_samples)
     states = torch.empty(0, proposal.n_sites, dtype=dtype, device=generator.device)
     levels = torch.empty(0, dtype=torch.float64, device=generator.device)
     n_drawn, bound = 0, -math.inf

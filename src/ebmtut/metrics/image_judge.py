@@ -5,11 +5,21 @@ on the labelled images of a set within seconds. Whoever quotes a distance in its
 features names it, its seed and its accuracy on held-out images.
 """
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ebmtut.checks import check_counts, check_positive, check_range, check_type
+from ebmtut.checks import (
+    Count,
+    NonNegative,
+    Positive,
+    Range,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.random import check_generator, spawn_seed
 from ebmtut.tensor_checks import check_floats, check_shape
 
@@ -38,18 +48,16 @@ class ImageJudge(nn.Module):
         If a size is out of range.
     """
 
+    @checked
     def __init__(
         self,
-        side: int,
-        n_classes: int = 10,
-        channels: int = 16,
-        n_features: int = 64,
-        n_colors: int = 1,
+        side: Annotated[int, Range(low=8)],
+        n_classes: Annotated[int, Range(low=2)] = 10,
+        channels: Count = 16,
+        n_features: Count = 64,
+        n_colors: Count = 1,
     ) -> None:
         super().__init__()
-        check_counts(low=8, side=side)
-        check_counts(low=2, n_classes=n_classes)
-        check_counts(channels=channels, n_features=n_features, n_colors=n_colors)
         self.side, self.n_colors = side, n_colors
         wide, left = 2 * channels, side
         layers: list[nn.Module] = [
@@ -115,15 +123,16 @@ class ImageJudge(nn.Module):
         return logits
 
 
+@checked
 def train_image_judge(
     images: Float[Tensor, "n ..."],
     labels: Int[Tensor, " n"],
     *,
     generator: torch.Generator,
-    n_steps: int = 600,
-    batch_size: int = 64,
-    learning_rate: float = 4e-3,
-    pixel_noise: float = 0.5,
+    n_steps: Count = 600,
+    batch_size: Count = 64,
+    learning_rate: Positive = 4e-3,
+    pixel_noise: NonNegative = 0.5,
     channels: int = 16,
 ) -> ImageJudge:
     """Train a judge by cross-entropy with AdamW, a linear warm-up and cosine decay.
@@ -161,9 +170,6 @@ def train_image_judge(
     check_floats("images", images, shape)
     check_shape("labels", labels, (len(images),))
     check_range("len(images)", len(images), low=1, integer=True)
-    check_counts(n_steps=n_steps, batch_size=batch_size)
-    check_positive(learning_rate=learning_rate)
-    check_range("pixel_noise", pixel_noise, low=0)
     check_range("labels.min()", int(labels.min()), low=0, integer=True)
     # The layers draw their weights from the global stream: keep that as it was.
     with torch.random.fork_rng(devices=[]):

@@ -26,13 +26,13 @@ among all starts by their weights. The product of the ratios is unbiased for
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Range, check_range, checked
 from ebmtut.energies import LevelEnergy, at_level
 from ebmtut.metrics.nll import (
     Estimate,
@@ -105,15 +105,16 @@ def log_partition_chain(
 
 
 @torch.no_grad()
+@checked
 def log_partition_particles(
     energy: LevelEnergy,
     noise: NoiseLevels,
-    n_dims: int,
+    n_dims: Count,
     *,
     generator: torch.Generator,
-    n_particles: int = 2000,
-    n_starts: int = 16,
-    n_runs: int = 20,
+    n_particles: Annotated[int, Range(low=2)] = 2000,
+    n_starts: Count = 16,
+    n_runs: Annotated[int, Range(low=2)] = 20,
 ) -> LevelPartition:
     """Estimate log Z of every level by weighted particles, unbiased for Z.
 
@@ -138,8 +139,6 @@ def log_partition_particles(
     InputError
         If there are fewer than two runs or particles, or a count is below 1.
     """
-    check_counts(n_dims=n_dims, n_starts=n_starts)
-    check_counts(low=2, n_particles=n_particles, n_runs=n_runs)
     check_generator(generator)
     sizes = (n_particles, n_starts, n_dims)
     runs = [_descend_weighted(energy, noise, sizes, generator) for _ in range(n_runs)]

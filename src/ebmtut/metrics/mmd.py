@@ -11,11 +11,13 @@ perturb-and-max-product are natural logarithms of V-statistics.
 Every function here returns the *squared* discrepancy.
 """
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_choice, check_counts, check_positive
+from ebmtut.checks import Count, OneOf, check_choice, check_positive, checked
 from ebmtut.tensor_checks import check_bits
 
 __all__ = ["hamming_distances", "hamming_kernel_mean", "mmd", "mmd_of_fresh_sample"]
@@ -56,12 +58,13 @@ def _distances(
 
 
 @torch.no_grad()
+@checked
 def hamming_kernel_mean(
     x: Float[Tensor, "n_x n_sites"],
     y: Float[Tensor, "n_y n_sites"],
     rate: float,
     *,
-    block: int = 2048,
+    block: Count = 2048,
 ) -> float:
     """Mean of ``exp(-rate * Hamming distance)`` over all pairs of rows.
 
@@ -86,7 +89,6 @@ def hamming_kernel_mean(
         If they are no bits, of different numbers of sites or empty, or
         ``block`` is less than 1.
     """
-    check_counts(block=block)
     check_bits("x", x, least=1)
     check_bits("y", y, x.shape[1], least=1)
     return _kernel_mean(x, y, rate, block)
@@ -106,14 +108,15 @@ def _kernel_mean(
     return total / (len(x) * len(y))
 
 
+@checked
 def mmd(
     x: Float[Tensor, "n_x n_sites"],
     y: Float[Tensor, "n_y n_sites"],
     kernel: str = "exponential_hamming",
     bandwidth: float = 0.1,
-    statistic: str = "u",
+    statistic: Annotated[str, OneOf(*STATISTICS)] = "u",
     *,
-    block: int = 2048,
+    block: Count = 2048,
 ) -> float:
     """Squared maximum mean discrepancy of two samples.
 
@@ -144,8 +147,6 @@ def mmd(
         If a state is no bit, the numbers of sites differ, a sample has fewer
         than 2 rows, or an option is unknown.
     """
-    check_choice("statistic", statistic, STATISTICS)
-    check_counts(block=block)
     rate = _rate(x, kernel, bandwidth)
     check_bits("y", y, x.shape[1], least=2)
     y = y.to(x.dtype)
@@ -159,9 +160,10 @@ def mmd(
     return within(x) + within(y) - 2.0 * between
 
 
+@checked
 def mmd_of_fresh_sample(
     x: Float[Tensor, "n_data n_sites"],
-    n: int,
+    n: Count,
     kernel: str = "exponential_hamming",
     bandwidth: float = 0.1,
 ) -> float:
@@ -185,7 +187,6 @@ def mmd_of_fresh_sample(
     InputError
         As for `mmd`.
     """
-    check_counts(n=n)
     rate = _rate(x, kernel, bandwidth)
     m = len(x)
     # Without the pairs of a row with itself, whose kernel is exactly 1.

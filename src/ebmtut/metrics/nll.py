@@ -11,13 +11,13 @@ the proposal misses mass: report the effective sample size beside it.
 """
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range, check_type
+from ebmtut.checks import Count, InputError, Range, check_range, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating
@@ -82,13 +82,14 @@ def estimate_log_mean_exp(log_weights: Float[Tensor, " n_samples"]) -> Estimate:
 
 
 @torch.no_grad()
+@checked
 def log_weights(
     energy: EnergyFunction,
     proposal: Proposal,
-    n_samples: int,
+    n_samples: Annotated[int, Range(low=2)],
     *,
     generator: torch.Generator,
-    batch: int = 16384,
+    batch: Count = 16384,
     dtype: torch.dtype | None = None,
 ) -> Float64[Tensor, " n_samples"]:
     """Log importance weights -E(z) - log q(z) of draws z from a proposal.
@@ -117,8 +118,6 @@ def log_weights(
         floating, or the energies have another shape or are not finite.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(low=2, n_samples=n_samples)
-    check_counts(batch=batch)
     dtype = dtype_of_states(energy) if dtype is None else dtype
     check_floating("dtype", dtype)
     parts = []
@@ -155,9 +154,10 @@ def log_partition_importance(
     )
 
 
+@checked
 def log_partition_uniform(
     energy: EnergyFunction,
-    n_sites: int,
+    n_sites: Count,
     n_samples: int,
     *,
     generator: torch.Generator,
@@ -180,7 +180,6 @@ def log_partition_uniform(
 
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(n_sites=n_sites)
     uniform = BernoulliProposal.uniform(n_sites, generator.device)
     return log_partition_importance(
         energy, uniform, n_samples, generator=generator, batch=batch, dtype=dtype
@@ -188,12 +187,13 @@ def log_partition_uniform(
 
 
 @torch.no_grad()
+@checked
 def nll(
     energy: EnergyFunction,
     x: Float[Tensor, "n_data n_sites"],
     log_partition: float | Estimate,
     *,
-    batch: int = 16384,
+    batch: Count = 16384,
 ) -> Estimate:
     """Mean negative log-likelihood of states, in nats.
 
@@ -222,7 +222,6 @@ def nll(
         finite.
     """
     check_bits("x", x, least=2)
-    check_counts(batch=batch)
     if not isinstance(log_partition, Estimate):
         log_partition = Estimate(float(log_partition), 0.0)
     check_range("log_partition", log_partition.value)

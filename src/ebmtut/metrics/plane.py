@@ -7,18 +7,20 @@ densities at its points.
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import InputError, Positive, Range, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.tensor_checks import check_shape
 
 __all__ = ["PlaneGrid"]
 
 
+@checked
 @dataclass(frozen=True)
 class PlaneGrid:
     """The midpoints of n x n square cells around the origin.
@@ -36,12 +38,8 @@ class PlaneGrid:
         If a number is outside its range.
     """
 
-    extent: float
-    n: int = 200
-
-    def __post_init__(self) -> None:
-        check_positive(extent=self.extent)
-        check_counts(low=2, n=self.n)
+    extent: Positive
+    n: Annotated[int, Range(low=2)] = 200
 
     @property
     def log_cell(self) -> float:

@@ -1,13 +1,13 @@
 """Normalised laws over bits to draw from: independent bits, and a 2-D histogram."""
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range, check_type
+from ebmtut.checks import Count, InputError, Range, check_range, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.tensor_checks import (
@@ -131,15 +131,16 @@ class HistogramProposal:
 
     @classmethod
     @torch.no_grad()
+    @checked
     def fit(
         cls,
         energy: EnergyFunction,
         *,
         generator: torch.Generator,
         bits_per_coordinate: int = 16,
-        coarse_bits: int = 8,
-        draws_per_cell: int = 4,
-        uniform: float = 0.05,
+        coarse_bits: Annotated[int, Range(1, 12)] = 8,
+        draws_per_cell: Count = 4,
+        uniform: Annotated[float, Range(0.0, 1.0, include_low=False)] = 0.05,
         dtype: torch.dtype | None = None,
     ) -> "HistogramProposal":
         """Fit the cells' masses to an energy.
@@ -172,9 +173,6 @@ class HistogramProposal:
         check_type("generator", generator, torch.Generator)
         dtype = dtype_of_states(energy) if dtype is None else dtype
         check_floating("dtype", dtype)
-        check_range("coarse_bits", coarse_bits, low=1, high=12, integer=True)
-        check_counts(draws_per_cell=draws_per_cell)
-        check_range("uniform", uniform, low=0.0, high=1.0, include_low=False)
         side = 2**coarse_bits
         cells = torch.ones(side, side, dtype=torch.float64, device=generator.device)
         flat = cls(cells, bits_per_coordinate)

@@ -1,7 +1,7 @@
 """Pictures that the chapters share: landscapes, couplings, images, runs over seeds."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -11,7 +11,14 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import (
+    InputError,
+    Positive,
+    Range,
+    check_counts,
+    check_positive,
+    checked,
+)
 from ebmtut.plotting.colors import DENSITY_CMAP, DIVERGING_CMAP, IMAGE_CMAP
 
 __all__ = [
@@ -29,7 +36,10 @@ __all__ = [
 DIVERGED_GAP = 10.0
 
 
-def grid_points(extent: float, n: int = 200) -> Float64[Tensor, "n_points 2"]:
+@checked
+def grid_points(
+    extent: Positive, n: Annotated[int, Range(low=2)] = 200
+) -> Float64[Tensor, "n_points 2"]:
     """Centres of n x n square cells that cover [-extent, extent]^2.
 
     Parameters
@@ -45,8 +55,6 @@ def grid_points(extent: float, n: int = 200) -> Float64[Tensor, "n_points 2"]:
         Row k * n + j has the j-th x and the k-th
         y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
     """
-    check_positive(extent=extent)
-    check_counts(low=2, n=n)
     centre = (torch.arange(n, dtype=torch.float64) + 0.5) * (2.0 * extent / n) - extent
     y, x = torch.meshgrid(centre, centre, indexing="ij")
     return torch.stack([x.flatten(), y.flatten()], dim=1)

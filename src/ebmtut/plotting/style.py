@@ -1,10 +1,12 @@
 """The look of all figures: set once a notebook by `use_style`."""
 
+from typing import Annotated
+
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib import font_manager
 
-from ebmtut.checks import check_choice, check_counts, check_positive
+from ebmtut.checks import Count, OneOf, Positive, checked
 from ebmtut.plotting.colors import DENSITY_CMAP, OKABE_ITO
 
 __all__ = ["TEXT_WIDTH", "figure_size", "panel_size", "use_style"]
@@ -69,7 +71,8 @@ def use_style() -> None:
     )
 
 
-def figure_size(kind: str = "full") -> tuple[float, float]:
+@checked
+def figure_size(kind: Annotated[str, OneOf(*_SIZES)] = "full") -> tuple[float, float]:
     """Width and height in inches of a common kind of figure.
 
     Parameters
@@ -82,12 +85,12 @@ def figure_size(kind: str = "full") -> tuple[float, float]:
     InputError
         If there is no such kind.
     """
-    check_choice("kind", kind, _SIZES)
     return _SIZES[kind]
 
 
+@checked
 def panel_size(
-    n_rows: int, n_columns: int, *, aspect: float = 1.0, title: float = 0.25
+    n_rows: Count, n_columns: Count, *, aspect: Positive = 1.0, title: float = 0.25
 ) -> tuple[float, float]:
     """Size of a figure of panels that fills the text's width.
 
@@ -100,7 +103,5 @@ def panel_size(
     title
         Inches above each panel for its title.
     """
-    check_counts(n_rows=n_rows, n_columns=n_columns)
-    check_positive(aspect=aspect)
     panel = TEXT_WIDTH / n_columns
     return TEXT_WIDTH, n_rows * (panel * aspect + title)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Probability, checked
 from ebmtut.paths import AnnealingPath
 
 __all__ = ["AnnealedSamples", "annealed_importance_sampling"]
@@ -33,14 +33,15 @@ class AnnealedSamples(NamedTuple):
 
 
 @torch.no_grad()
+@checked
 def annealed_importance_sampling(
     path: AnnealingPath,
     kernel: Callable[..., Tensor],
-    n: int,
-    n_steps: int,
+    n: Count,
+    n_steps: Count,
     *,
     generator: torch.Generator,
-    resample_below: float = 0.0,
+    resample_below: Probability = 0.0,
     start: Float[Tensor, "n n_sites"] | None = None,
 ) -> AnnealedSamples:
     """Walk a path by Markov kernels and weigh what they lag behind (Neal 2001).
@@ -73,8 +74,6 @@ def annealed_importance_sampling(
     InputError
         If a number is out of range.
     """
-    check_counts(n=n, n_steps=n_steps)
-    check_range("resample_below", resample_below, low=0, high=1)
     x = path.sample_start(n, generator=generator) if start is None else start
     log_weights = torch.zeros(n, dtype=torch.float64, device=x.device)
     n_resampled = 0

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_type
+from ebmtut.checks import Count, check_type, checked
 from ebmtut.energies import RBM
 from ebmtut.random import bernoulli
 from ebmtut.tensor_checks import check_bits
@@ -15,10 +15,11 @@ __all__ = ["block_gibbs"]
 
 
 @torch.no_grad()
+@checked
 def block_gibbs(
     model: RBM,
     v: Float[Tensor, "n_chains n_visible"],
-    n_sweeps: int,
+    n_sweeps: Count,
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_chains n_units"]:
@@ -52,7 +53,6 @@ def block_gibbs(
     """
     check_type("model", model, RBM)
     check_bits("v", v, model.n_visible)
-    check_counts(n_sweeps=n_sweeps)
     for _ in range(n_sweeps):
         h = bernoulli(torch.sigmoid(model.hidden_logits(v)), generator=generator)
         v = bernoulli(torch.sigmoid(model.visible_logits(h)), generator=generator)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ebmtut._compiled import in_threads
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import check_counts, check_type
+from ebmtut.checks import Natural, check_type, checked
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _graph_kernels, _gwg_kernels
@@ -25,10 +25,11 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["boltzmann_gibbs", "boltzmann_gwg"]
 
 
+@checked
 def boltzmann_gibbs(
     model: BoltzmannMachine | PairwiseGraph,
     x: Float[Tensor, "n_chains n_sites"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_chains n_sites"]:
@@ -64,7 +65,6 @@ def boltzmann_gibbs(
     check_type("model", model, BoltzmannMachine, PairwiseGraph)
     if isinstance(model, PairwiseGraph):
         check_bits("x", x, model.n_sites)
-        check_counts(low=0, n_sweeps=n_sweeps)
         if runs_triton(x):
             from ebmtut.samplers._gibbs_triton import graph_gibbs
 
@@ -78,10 +78,11 @@ def boltzmann_gibbs(
     return ising_gibbs(ising, x, n_sweeps, generator=generator)
 
 
+@checked
 def boltzmann_gwg(
     model: BoltzmannMachine,
     x: Float[Tensor, "n_chains n_sites"],
-    n_steps: int,
+    n_steps: Natural,
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_chains n_sites"]:
@@ -118,7 +119,6 @@ def boltzmann_gwg(
     """
     check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
-    check_counts(low=0, n_steps=n_steps)
     if x.device.type != "cpu":
         return run_chain(gwg(model), x, n_steps, generator=generator).x_final
     coupling = model.symmetric_weight.detach().float().numpy()

@@ -16,7 +16,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 from tqdm import tqdm
 
-from ebmtut.checks import check_counts, check_type
+from ebmtut.checks import Count, Natural, check_type, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_bits, check_finite
@@ -84,14 +84,15 @@ class ChainResult(NamedTuple):
     info: dict[str, float]
 
 
+@checked
 def run_chain(
     sampler: Sampler,
     x: Float[Tensor, "batch ..."],
-    n_steps: int,
+    n_steps: Natural,
     *,
     generator: torch.Generator,
-    keep_every: int | None = None,
-    n_burn: int = 0,
+    keep_every: Count | None = None,
+    n_burn: Natural = 0,
     progress: bool = False,
 ) -> ChainResult:
     """Run a batch of chains.
@@ -120,9 +121,6 @@ def run_chain(
         If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
         ``x`` is no batch of the sampler's states, or there is no generator.
     """
-    check_counts(low=0, n_steps=n_steps, n_burn=n_burn)
-    if keep_every is not None:
-        check_counts(keep_every=keep_every)
     check_type("x", x, Tensor)
     check_generator(generator, x.device)
 

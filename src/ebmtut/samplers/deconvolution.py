@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import InputError, Natural, Number, check_range, checked
 from ebmtut.random import check_generator
 from ebmtut.samplers import _deconvolution_kernels as kernels
 from ebmtut.tensor_checks import check_floats
@@ -16,16 +16,17 @@ from ebmtut.tensor_checks import check_floats
 __all__ = ["deconvolution_gibbs"]
 
 
+@checked
 def deconvolution_gibbs(
     images: Float[Tensor, "n_images height width"],
     locations: Float[Tensor, "n_images n_features rows columns"],
     features: Float[Tensor, "n_features feature_rows feature_columns"],
-    n_sweeps: int,
+    n_sweeps: Natural,
     *,
     generator: torch.Generator,
     location_prior: float = 0.01,
     feature_prior: float = 0.25,
-    evidence: float = 5.0,
+    evidence: Number = 5.0,
 ) -> tuple[
     Float[Tensor, "n_images n_features rows columns"],
     Float[Tensor, "n_features feature_rows feature_columns"],
@@ -75,8 +76,6 @@ def deconvolution_gibbs(
     for name, x in (("images", images), ("S", locations), ("W", features)):
         if bool(((x != 0) & (x != 1)).any()):
             raise InputError(f"{name} must hold only 0 and 1")
-    check_counts(low=0, n_sweeps=n_sweeps)
-    check_range("evidence", evidence)
     logits = []
     for name, prior in (
         ("location_prior", location_prior),

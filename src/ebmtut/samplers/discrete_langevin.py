@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ebmtut.checks import check_positive
+from ebmtut.checks import Positive, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
@@ -69,7 +69,10 @@ def langevin_log_proposal(
     return logsigmoid(torch.where(x == y, -flip_logits, flip_logits)).sum(-1)
 
 
-def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sampler:
+@checked
+def dmala(
+    energy: EnergyFunction, step_size: Positive, ratios: str = "taylor"
+) -> Sampler:
     """Discrete Metropolis-adjusted Langevin algorithm.
 
     Parameters
@@ -88,7 +91,6 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
     """
-    check_positive(step_size=step_size)
     ratio_function(ratios)
 
     @torch.no_grad()
@@ -110,7 +112,10 @@ def dmala(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> S
     return Sampler(partial(start_informed, energy, ratios), step)
 
 
-def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sampler:
+@checked
+def dula(
+    energy: EnergyFunction, step_size: Positive, ratios: str = "taylor"
+) -> Sampler:
     """Discrete unadjusted Langevin algorithm: DMALA that always accepts.
 
     Its stationary law is not p, but tends to p as ``step_size`` goes to 0,
@@ -133,7 +138,6 @@ def dula(energy: EnergyFunction, step_size: float, ratios: str = "taylor") -> Sa
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
     """
-    check_positive(step_size=step_size)
     log_ratios = ratio_function(ratios)
 
     def init(x: Float[Tensor, "batch n_sites"]) -> DulaState:

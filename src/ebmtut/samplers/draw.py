@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice, check_counts, check_type
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Natural,
+    OneOf,
+    check_counts,
+    check_type,
+    checked,
+)
 from ebmtut.energies import (
     RBM,
     BoltzmannMachine,
@@ -28,12 +38,13 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["draw_samples"]
 
 
+@checked
 def draw_samples(
     energy: EnergyFunction,
-    n_samples: int,
+    n_samples: Count,
     *,
-    n_sweeps: int = 100,
-    method: str = "gibbs",
+    n_sweeps: Natural = 100,
+    method: Annotated[str, OneOf("gibbs", "gwg")] = "gibbs",
     n_sites: int | None = None,
     start: Float[Tensor, "n_samples n_sites"] | None = None,
     generator: torch.Generator,
@@ -73,9 +84,6 @@ def draw_samples(
         If a number is out of range, the method unknown, the number of sites
         unknown or another than the energy's, or the start no such bits.
     """
-    check_counts(n_samples=n_samples)
-    check_counts(low=0, n_sweeps=n_sweeps)
-    check_choice("method", method, ("gibbs", "gwg"))
     check_type("generator", generator, torch.Generator)
     own = energy.n_sites if isinstance(energy, Energy) else n_sites
     if own is None:

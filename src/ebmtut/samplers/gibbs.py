@@ -4,13 +4,13 @@ Given the other bits, bit i is flipped with probability
 sigmoid(log p(flip_i x) - log p(x)) (Geman and Geman, 1984).
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import InputError, OneOf, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import bernoulli, check_generator
@@ -50,7 +50,11 @@ def flip_sites(
     return x.scatter(1, column, 1 - x.gather(1, column))
 
 
-def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
+@checked
+def gibbs(
+    energy: EnergyFunction,
+    order: Annotated[str, OneOf("random", "systematic")] = "random",
+) -> Sampler:
     """Single-site Gibbs sampling; one step redraws one bit of every chain.
 
     Parameters
@@ -73,7 +77,6 @@ def gibbs(energy: EnergyFunction, order: str = "random") -> Sampler:
     InputError
         On an unknown order; by ``init``, on anything but finite-energy bits.
     """
-    check_choice("order", order, ("random", "systematic"))
 
     def init(x: Float[Tensor, "batch n_sites"]) -> GibbsState:
         return GibbsState(x, start_energy(energy, x), 0)

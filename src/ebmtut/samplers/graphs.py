@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts
+from ebmtut.checks import Count, checked
 from ebmtut.energies import GraphBatch, GraphEnergy
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, run_chain, start_energy
@@ -18,13 +18,14 @@ from ebmtut.tensor_checks import check_bits
 __all__ = ["anneal", "greedy_independent_set", "repair_independent_set", "vertex_gibbs"]
 
 
+@checked
 def anneal(
     kernel: Callable[[float], Sampler],
     x: Float[Tensor, "batch n_sites"],
     inverse_temperatures: Iterable[float],
     *,
     generator: torch.Generator,
-    n_steps: int = 1,
+    n_steps: Count = 1,
 ) -> Float[Tensor, "batch n_sites"]:
     """Run a chain whose law cools from step to step.
 
@@ -51,9 +52,7 @@ def anneal(
     InputError
         If a number is out of range or `x` holds no bits.
     """
-    check_counts(n_steps=n_steps)
     check_bits("x", x)
-    check_generator(generator, x.device)
     for inverse_temperature in inverse_temperatures:
         sampler = kernel(inverse_temperature)
         x = run_chain(sampler, x, n_steps, generator=generator).x_final
@@ -141,8 +140,9 @@ def repair_independent_set(
     return chosen.flatten(0, 1)
 
 
+@checked
 def greedy_independent_set(
-    graphs: GraphBatch, n_copies: int, *, generator: torch.Generator
+    graphs: GraphBatch, n_copies: Count, *, generator: torch.Generator
 ) -> Float[Tensor, "batch n_sites"]:
     """Choose vertices in random order, each that has no chosen neighbour.
 
@@ -165,7 +165,6 @@ def greedy_independent_set(
     InputError
         If `n_copies` is below 1.
     """
-    check_counts(n_copies=n_copies)
     check_generator(generator)
     adjacency = graphs.adjacency
     chosen = adjacency.new_zeros(len(graphs), n_copies, graphs.n_sites)

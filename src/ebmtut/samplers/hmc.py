@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import Count, Fraction, InputError, check_range, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.samplers.chain import Sampler, run_chain
 from ebmtut.samplers.langevin import (
@@ -30,10 +30,11 @@ from ebmtut.samplers.langevin import (
 __all__ = ["AdaptedStep", "adapt_step_size", "hmc"]
 
 
+@checked
 def hmc(
     energy: EnergyFunction,
     step_size: float | Float[Tensor, " batch"],
-    n_leapfrog: int = 2,
+    n_leapfrog: Count = 2,
 ) -> Sampler:
     """Hamiltonian Monte Carlo with unit masses and fresh momenta every move.
 
@@ -53,7 +54,6 @@ def hmc(
         if the states or their energies are not finite.
     """
     check_step_size(step_size)
-    check_counts(n_leapfrog=n_leapfrog)
 
     def step(
         state: VectorState, *, generator: torch.Generator
@@ -92,6 +92,7 @@ class AdaptedStep(NamedTuple):
     x: Tensor
 
 
+@checked
 def adapt_step_size(
     make: Callable[[float], Sampler],
     x: Float[Tensor, "batch ..."],
@@ -99,9 +100,9 @@ def adapt_step_size(
     *,
     generator: torch.Generator,
     low: float = 0.6,
-    high: float = 0.9,
-    n_steps: int = 10,
-    n_rounds: int = 40,
+    high: Fraction = 0.9,
+    n_steps: Count = 10,
+    n_rounds: Count = 40,
 ) -> AdaptedStep:
     """Change a step size until the mean acceptance rate lies in a range.
 
@@ -130,9 +131,7 @@ def adapt_step_size(
     InputError
         If a number is outside its range, or no step size is found.
     """
-    check_range("high", high, low=0, high=1, include_low=False, include_high=False)
     check_range("low", low, low=0, high=high, include_low=False, include_high=False)
-    check_counts(n_steps=n_steps, n_rounds=n_rounds)
     factor, above = 2.0, None
     for _ in range(n_rounds):
         result = run_chain(make(step_size), x, n_steps, generator=generator)

@@ -9,18 +9,21 @@ only, and see the others as the forward chain left them, complete what is known
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.checks import (
+    Count,
     DivergenceError,
     InputError,
-    check_choice,
+    Natural,
+    Positive,
+    Range,
     check_counts,
-    check_positive,
+    checked,
 )
 from ebmtut.energies import LevelEnergy, at_level, conditional_energy
 from ebmtut.noise import NoiseLevels
@@ -44,6 +47,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class ConditionalChain:
     r"""How to draw from the law of :math:`x_t` given :math:`x_{t+1}`.
@@ -75,19 +79,13 @@ class ConditionalChain:
         If a number is outside its range or the start unknown.
     """
 
-    n_steps: int = 30
-    step_size: float | tuple[float, ...] = 0.5
+    n_steps: Natural = 30
+    step_size: Positive | tuple[Positive, ...] = 0.5
     adjusted: bool = True
     start: Literal["gaussian", "noisy"] = "gaussian"
-    n_starts: int = 1
+    n_starts: Count = 1
 
     def __post_init__(self) -> None:
-        check_counts(low=0, n_steps=self.n_steps)
-        sizes = self.step_size
-        for size in sizes if isinstance(sizes, tuple) else (sizes,):
-            check_positive(step_size=size)
-        check_choice("start", self.start, ("gaussian", "noisy"))
-        check_counts(n_starts=self.n_starts)
         if self.n_starts > 1 and self.start != "gaussian":
             raise InputError(
                 f"n_starts must be 1 with start='noisy', got {self.n_starts}"
@@ -111,7 +109,8 @@ class ConditionalChain:
         return self.step_size
 
 
-def paper_step_sizes(noise: NoiseLevels, b: float) -> tuple[float, ...]:
+@checked
+def paper_step_sizes(noise: NoiseLevels, b: Positive) -> tuple[float, ...]:
     r"""Step sizes of the paper's form, :math:`c_t\, b\, \sigma_{t+1}`.
 
     The paper steps in :math:`y_t = a\, x_t`, so that in :math:`x_t` the size is
@@ -131,7 +130,6 @@ def paper_step_sizes(noise: NoiseLevels, b: float) -> tuple[float, ...]:
     InputError
         If ``b`` is not positive.
     """
-    check_positive(b=b)
     first = noise.noises[0]
     sizes = []
     for t, (sigma, a) in enumerate(zip(noise.sigmas, noise.shrinkages, strict=True)):
@@ -329,12 +327,13 @@ def _descend(
 
 
 @torch.no_grad()
+@checked
 def interpolate(
     energy: LevelEnergy,
     noise: NoiseLevels,
     like: Float[Tensor, "batch ..."],
     chain: ConditionalChain,
-    n_points: int,
+    n_points: Annotated[int, Range(low=2)],
     *,
     generators: tuple[torch.Generator, torch.Generator],
 ) -> Float[Tensor, "n_points batch ..."]:
@@ -362,7 +361,6 @@ def interpolate(
     InputError
         If there are fewer than 2 points, or the generators are none.
     """
-    check_counts(low=2, n_points=n_points)
     for generator in generators:
         check_generator(generator, like.device)
     samples = []
@@ -424,7 +422,6 @@ def inpaint(
         If the mask has another shape or other values, or the chain no step.
     """
     check_vectors("data", data)
-    check_generator(generator, data.device)
     check_shape("free", free, tuple(data.shape))
     outside = free[(free != 0) & (free != 1)]
     if outside.numel():

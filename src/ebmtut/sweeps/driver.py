@@ -22,7 +22,7 @@ import joblib
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from ebmtut.checks import InputError, check_counts, check_positive
+from ebmtut.checks import Count, InputError, Positive, checked
 from ebmtut.results import check_writable, git_commit
 from ebmtut.results.atomic import replace_file, replace_folder
 from ebmtut.results.provenance import versions
@@ -48,12 +48,13 @@ _ALONE = dict.fromkeys(
 )
 
 
+@checked
 def run_sweep(
     plan: Plan,
     folder: str | Path,
     *,
-    n_jobs: int | None = None,
-    timeout: float | None = None,
+    n_jobs: Count | None = None,
+    timeout: Positive | None = None,
     retry: bool = False,
     keep_old: bool = False,
     scheduler: str | None = None,
@@ -98,10 +99,6 @@ def run_sweep(
     InputError
         If a number is out of range, or another sweep is at work in the folder.
     """
-    if n_jobs is not None:
-        check_counts(n_jobs=n_jobs)
-    if timeout is not None:
-        check_positive(timeout=timeout)
     folder = check_writable(folder).resolve()
     runs = check_writable(folder / "runs")
     with ExitStack() as stack:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ebmtut.checks import InputError, check_choice, check_counts
+from ebmtut.checks import Count, InputError, Natural, check_choice, checked
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 
@@ -117,13 +117,14 @@ def _papermill() -> Any:
     return papermill
 
 
+@checked
 def make_plan(
     notebook: str | Path,
     given: Sequence[str] = (),
     *,
-    n_seeds: int | None = None,
-    n_samples: int | None = None,
-    sample_seed: int = 0,
+    n_seeds: Count | None = None,
+    n_samples: Count | None = None,
+    sample_seed: Natural = 0,
 ) -> Plan:
     """List the runs of a grid, or of a random search.
 
@@ -160,7 +161,6 @@ def make_plan(
             raise InputError(f"{name} must be given once: {name}=value,value")
         axes[name] = _values(known[name], text, ranges=n_samples is not None)
     if n_seeds is not None:
-        check_counts(n_seeds=n_seeds)
         axes["seed"] = _seeds(known, axes.pop("seed", None), n_seeds)
     defaults = {n: p.default for n, p in known.items() if n != "results_dir"}
     if "only_this_run" in defaults:
@@ -184,8 +184,6 @@ def _settings(
             dict(zip(axes, values, strict=True))
             for values in itertools.product(*lists.values())
         ]
-    check_counts(n_samples=n_samples)
-    check_counts(low=0, sample_seed=seed)
     draw = random.Random(seed)
     seeds = lists.pop("seed", None)
     drawn = []

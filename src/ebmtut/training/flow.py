@@ -11,20 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import (
-    DivergenceError,
-    InputError,
-    check_choice,
-    check_counts,
-    check_range,
-)
+from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, checked
 from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
@@ -38,6 +32,7 @@ from ebmtut.training.loop import TrainConfig, train
 __all__ = ["FlowConfig", "FlowTraining", "train_flow"]
 
 
+@checked
 @dataclass(frozen=True)
 class FlowConfig:
     """How the rollouts and the loss of a flow's training are made.
@@ -63,22 +58,13 @@ class FlowConfig:
         Simulation of the rollouts, as in `ebmtut.flows.simulate`.
     """
 
-    objective: str = "batch"
-    n_time_steps: int = 64
-    n_trajectories: int = 128
-    n_rollouts: int = 4
-    inner_steps: int = 100
-    n_times: int = 16
-    method: str = "tau_leaping"
-
-    def __post_init__(self) -> None:
-        check_choice(
-            "objective", self.objective, ("batch", "stein", "plain", "learned")
-        )
-        check_choice("method", self.method, ("euler", "tau_leaping"))
-        for name in ("n_time_steps", "n_rollouts", "inner_steps", "n_times"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_counts(low=2, n_trajectories=self.n_trajectories)
+    objective: Annotated[str, OneOf("batch", "stein", "plain", "learned")] = "batch"
+    n_time_steps: Count = 64
+    n_trajectories: Annotated[int, Range(low=2)] = 128
+    n_rollouts: Count = 4
+    inner_steps: Count = 100
+    n_times: Count = 16
+    method: Annotated[str, OneOf("euler", "tau_leaping")] = "tau_leaping"
 
 
 @dataclass

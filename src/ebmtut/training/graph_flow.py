@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, Range, check_range, checked
 from ebmtut.energies import GraphEnergy
 from ebmtut.flows import Flow, Kernel, simulate
 from ebmtut.flows.graphs import GraphFlowNetwork
@@ -28,6 +28,7 @@ from ebmtut.training.loop import TrainConfig, train
 __all__ = ["GraphFlowConfig", "flow_on", "train_graph_flow"]
 
 
+@checked
 @dataclass(frozen=True)
 class GraphFlowConfig:
     """How the rollouts of a graph flow's training are made.
@@ -46,16 +47,11 @@ class GraphFlowConfig:
         Optimiser steps from one rollout to the next.
     """
 
-    n_graphs: int = 16
-    n_copies: int = 16
-    n_time_steps: int = 32
-    n_rollouts: int = 4
-    inner_steps: int = 50
-
-    def __post_init__(self) -> None:
-        for name in ("n_graphs", "n_time_steps", "n_rollouts", "inner_steps"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        check_counts(low=2, n_copies=self.n_copies)
+    n_graphs: Count = 16
+    n_copies: Annotated[int, Range(low=2)] = 16
+    n_time_steps: Count = 32
+    n_rollouts: Count = 4
+    inner_steps: Count = 50
 
 
 def flow_on(weights: GraphFlowNetwork, problem: GraphEnergy) -> Flow:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,13 +21,17 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ebmtut.checks import (
+    BelowOne,
+    Count,
     DivergenceError,
     InputError,
-    check_choice,
-    check_counts,
-    check_positive,
+    Natural,
+    NonNegative,
+    OneOf,
+    Positive,
     check_range,
     check_type,
+    checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.results import check_writable
@@ -49,6 +53,7 @@ __all__ = [
 ]
 
 
+@checked
 @dataclass(frozen=True)
 class TrainConfig:
     """How to train.
@@ -75,23 +80,14 @@ class TrainConfig:
         "float32", "bfloat16", or "auto": bfloat16 where it is fast.
     """
 
-    n_steps: int
-    batch_size: int = 128
-    learning_rate: float = 2e-3
-    decay: str = "cosine"
-    n_warmup: int = 100
-    ema_decay: float = 0.998
-    clip_norm: float = 5.0
-    precision: str = "auto"
-
-    def __post_init__(self) -> None:
-        check_counts(low=0, n_steps=self.n_steps, n_warmup=self.n_warmup)
-        check_counts(batch_size=self.batch_size)
-        check_range("learning_rate", self.learning_rate, low=0)
-        check_choice("decay", self.decay, ("cosine", "constant"))
-        check_range("ema_decay", self.ema_decay, low=0, high=1, include_high=False)
-        check_positive(clip_norm=self.clip_norm)
-        check_choice("precision", self.precision, ("auto", "float32", "bfloat16"))
+    n_steps: Natural
+    batch_size: Count = 128
+    learning_rate: NonNegative = 2e-3
+    decay: Annotated[str, OneOf("cosine", "constant")] = "cosine"
+    n_warmup: Natural = 100
+    ema_decay: BelowOne = 0.998
+    clip_norm: Positive = 5.0
+    precision: Annotated[str, OneOf("auto", "float32", "bfloat16")] = "auto"
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""
@@ -140,6 +136,7 @@ def bfloat16_is_fast(device: torch.device) -> bool:
     )
 
 
+@checked
 def train(
     energy: nn.Module,
     loss: Loss,
@@ -149,7 +146,7 @@ def train(
     generator: torch.Generator,
     buffers: Mapping[str, Tensor] | None = None,
     checkpoint: str | Path | None = None,
-    checkpoint_every: int = 1000,
+    checkpoint_every: Count = 1000,
     identity: Mapping[str, Any] | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
     progress: bool = False,
@@ -198,7 +195,6 @@ def train(
         energy of other sizes, or a batch is empty or its loss no scalar.
     """
     check_type("generator", generator, torch.Generator)
-    check_counts(checkpoint_every=checkpoint_every)
     path = None if checkpoint is None else own_file(Path(checkpoint))
     if path is not None:
         if identity is None:

@@ -6,19 +6,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_positive
+from ebmtut.checks import Count, Positive, checked
 from ebmtut.transport._problem import check_problem
 
 __all__ = ["bregman_admm"]
 
 
+@checked
 def bregman_admm(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],
     cost: Float[Tensor, "m1 m2"],
-    n_steps: int,
+    n_steps: Count,
     *,
-    tau: float = 2.0,
+    tau: Positive = 2.0,
 ) -> Float[Tensor, "m1 m2"]:
     """Split the coupling into one with right rows and one with right columns.
 
@@ -60,8 +61,6 @@ def bregman_admm(
     with sparse support, 2017 (github.com/bobye/WBC_Matlab).
     """
     check_problem(p, q, cost, batched=False)
-    check_counts(n_steps=n_steps)
-    check_positive(tau=tau)
     size = float(cost[torch.isfinite(cost)].abs().mean())
     scaled = cost / (tau * (size or 1.0))  # any penalty will do where all is free
     # A massless row or column would divide nothing by nothing.

@@ -6,14 +6,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_positive, check_range
+from ebmtut.checks import Count, NonNegative, Positive, checked
 from ebmtut.schedules import Schedule
 
 __all__ = ["constant_temperatures", "paper_cooling", "temperatures_of"]
 
 
+@checked
 def temperatures_of(
-    schedule: Schedule, n_iterations: int
+    schedule: Schedule, n_iterations: Count
 ) -> Float64[Tensor, " n_half_steps"]:
     """Tabulate a schedule: both half steps of iteration n have its value at n.
 
@@ -29,13 +30,13 @@ def temperatures_of(
     temperatures
         T^(1), ..., T^(2N).
     """
-    check_counts(n_iterations=n_iterations)
     values = [schedule(n) for n in range(n_iterations)]
     return torch.tensor(values, dtype=torch.float64).repeat_interleave(2)
 
 
+@checked
 def constant_temperatures(
-    temperature: float, n_iterations: int
+    temperature: Positive, n_iterations: int
 ) -> Float64[Tensor, " n_half_steps"]:
     """Keep one temperature for N iterations.
 
@@ -51,12 +52,16 @@ def constant_temperatures(
     temperatures
         T^(1), ..., T^(2N).
     """
-    check_positive(temperature=temperature)
     return temperatures_of(lambda n: temperature, n_iterations)
 
 
+@checked
 def paper_cooling(
-    n_iterations: int, n_points: int, *, start: float = 2.0, power: float = 4.0
+    n_iterations: int,
+    n_points: Count,
+    *,
+    start: Positive = 2.0,
+    power: NonNegative = 4.0,
 ) -> Float64[Tensor, " n_half_steps"]:
     """Cool geometrically as in Section 6.1, T = 2.0 (1 / l^4)^(n / l) / N.
 
@@ -75,9 +80,6 @@ def paper_cooling(
         2 l numbers, from about ``start / N`` down to
         ``start / (N l^power)``.
     """
-    check_counts(n_points=n_points)
-    check_positive(start=start)
-    check_range("power", power, low=0)
     return temperatures_of(
         lambda n: start * n_iterations ** (-power * (n + 1) / n_iterations) / n_points,
         n_iterations,

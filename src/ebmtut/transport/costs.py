@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import InputError, OneOf, checked
 from ebmtut.tensor_checks import check_finite
 
 __all__ = ["cost_matrix"]
 
 
+@checked
 def cost_matrix(
     x: Float[Tensor, " m1 *shape"],
     y: Float[Tensor, " m2 *shape"],
-    kind: str = "squared_euclidean",
+    kind: Annotated[
+        str, OneOf("squared_euclidean", "euclidean", "coulomb")
+    ] = "squared_euclidean",
 ) -> Float[Tensor, "m1 m2"]:
     """Cost of every pair of points.
 
@@ -37,7 +42,6 @@ def cost_matrix(
     InputError
         If the kind is unknown or the points are not of one dimension.
     """
-    check_choice("kind", kind, ("squared_euclidean", "euclidean", "coulomb"))
     x, y = _points("x", x), _points("y", y)
     if x.shape[1] != y.shape[1] or x.dtype != y.dtype:
         raise InputError(

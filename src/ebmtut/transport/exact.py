@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_positive
+from ebmtut.checks import Count, Positive, checked
 from ebmtut.transport._problem import check_problem, weighted_sum
 from ebmtut.transport.duals import feasible_duals_of
 
@@ -93,12 +93,13 @@ def exact_ot(
     return ExactOT(value, plan.to(p), duals.g, duals.h)
 
 
+@checked
 def sinkhorn(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],
     cost: Float[Tensor, "m1 m2"],
-    regularization: float,
-    n_iterations: int,
+    regularization: Positive,
+    n_iterations: Count,
     *,
     log_domain: bool = False,
 ) -> Float[Tensor, "m1 m2"]:
@@ -132,8 +133,6 @@ def sinkhorn(
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)
-    check_positive(regularization=regularization)
-    check_counts(n_iterations=n_iterations)
     coupling = ot.sinkhorn(
         *(x.detach().cpu().numpy() for x in (p, q, cost)),
         reg=regularization,

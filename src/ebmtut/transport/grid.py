@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_positive, check_type
+from ebmtut.checks import InputError, Positive, check_type, checked
 from ebmtut.random import exponential
 from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
 from ebmtut.transport.grid_cost import GridCost, check_images, least_sums
@@ -40,12 +40,13 @@ class GridDuals(NamedTuple):
         return (p * self.U).sum((1, 2)) - (q * self.L).sum((1, 2))
 
 
+@checked
 def grid_gibbs_pass(
     U: Float[Tensor, "batch height width"],
     p: Float[Tensor, "batch height width"],
     q: Float[Tensor, "batch height width"],
     cost: GridCost,
-    temperature: float,
+    temperature: Positive,
     *,
     generator: torch.Generator,
 ) -> GridDuals:
@@ -74,7 +75,6 @@ def grid_gibbs_pass(
     InputError
         If T is not positive, or U, p and q are not alike.
     """
-    check_positive(temperature=temperature)
     check_type("generator", generator, torch.Generator)
     check_sides(U, p, q, cost)
     return gibbs_pass(U, p, q, cost, temperature, generator)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import Count, InputError, checked
 from ebmtut.transport._grid_kernels import axis_min_plus
 from ebmtut.transport._problem import check_masses
 
@@ -65,8 +65,9 @@ class GridCost(NamedTuple):
         return pairs.reshape(m, m)
 
 
+@checked
 def grid_cost(
-    height: int, width: int | None = None, *, dtype: torch.dtype = torch.float32
+    height: Count, width: Count | None = None, *, dtype: torch.dtype = torch.float32
 ) -> GridCost:
     """Squared Euclidean distances of pixels; the longer side has length 1.
 
@@ -78,7 +79,6 @@ def grid_cost(
         Of the costs.
     """
     width = height if width is None else width
-    check_counts(height=height, width=width)
 
     def squared(n: int) -> Tensor:
         x = torch.arange(n, dtype=dtype) / max(height, width)

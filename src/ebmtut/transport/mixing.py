@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, NonNegative, checked
 from ebmtut.tensor_checks import check_shape
 from ebmtut.transport._problem import check_temperature, weighted_sum
 from ebmtut.transport.duals import feasible_duals_of, feasible_plan, transport_plan
@@ -16,8 +16,9 @@ from ebmtut.transport.duals import feasible_duals_of, feasible_plan, transport_p
 __all__ = ["has_mixed", "has_settled", "relative_gap"]
 
 
+@checked
 def has_mixed(
-    V: Float[Tensor, " n_iterations"], temperature: float, *, tau: int = 5
+    V: Float[Tensor, " n_iterations"], temperature: float, *, tau: Count = 5
 ) -> bool:
     """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
 
@@ -46,7 +47,6 @@ def has_mixed(
     """
     check_temperature(temperature)
     check_shape("V", V, (None,))
-    check_counts(tau=tau)
     if len(V) <= tau:
         return False
     return stops_rising(float(V[-1]), float(V[-1 - tau]), temperature, tau)
@@ -57,8 +57,12 @@ def stops_rising(value: float, before: float, temperature: float, tau: int) -> b
     return value - before < 0.01 * tau * temperature * value
 
 
+@checked
 def has_settled(
-    dual: Float[Tensor, " n_iterations"], *, window: int = 10, tolerance: float = 1e-3
+    dual: Float[Tensor, " n_iterations"],
+    *,
+    window: Count = 10,
+    tolerance: NonNegative = 1e-3,
 ) -> bool:
     """Ask whether the best lower bound has stopped rising.
 
@@ -83,8 +87,6 @@ def has_settled(
         is negative.
     """
     check_shape("dual", dual, (None,))
-    check_counts(window=window)
-    check_range("tolerance", tolerance, low=0)
     if len(dual) <= window:
         return False
     best = dual.max()

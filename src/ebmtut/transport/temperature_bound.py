@@ -8,20 +8,13 @@ A.2 and the constants of its bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_choice,
-    check_counts,
-    check_positive,
-    check_range,
-    check_type,
-)
+from ebmtut.checks import Count, InputError, OneOf, Positive, Range, checked
 from ebmtut.transport._problem import (
     as_temperatures,
     check_potential,
@@ -64,6 +57,10 @@ class Drift(NamedTuple):
     c: Float[Tensor, "*batch"]
     d: Float[Tensor, "*batch"]
 
+    def bound(self, temperature: float | Tensor) -> Float[Tensor, "*batch"]:
+        """Eq. 24, at the temperature of the half step."""
+        return temperature - self.change / self.c
+
 
 def drift(
     p: Float[Tensor, " m1"],
@@ -94,6 +91,7 @@ def regret(
     return weighted_sum(weights, x) - smallest
 
 
+@checked
 def temperature_bound(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],
@@ -102,7 +100,7 @@ def temperature_bound(
     L: Float[Tensor, "*batch m2"],
     temperature: float | Float[Tensor, ""],
     *,
-    following: str = "L",
+    following: Annotated[str, OneOf("L", "U")] = "L",
 ) -> Float[Tensor, "*batch"]:
     """Temperature below which V is expected to fall next (Eq. 24).
 
@@ -134,12 +132,10 @@ def temperature_bound(
         does not fit the masses, or T is not positive.
     """
     check_problem(p, q, cost, batched=False)
-    check_choice("following", following, ("L", "U"))
     check_temperature(temperature)
     check_potential("U", U, p, leading=True)
     check_potential("L", L, q, leading=True)
-    now = drift(p, q, cost, U, L, temperature, following)
-    return temperature - now.change / now.c
+    return drift(p, q, cost, U, L, temperature, following).bound(temperature)
 
 
 class Martingale(NamedTuple):
@@ -166,13 +162,14 @@ class Martingale(NamedTuple):
     d: Float[Tensor, "n_chains n_half_steps"]
 
 
+@checked
 def simulate_martingale(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],
     cost: Float[Tensor, "m1 m2"],
     temperatures: Sequence[float] | Real[Tensor, " n_half_steps"],
     *,
-    n_chains: int,
+    n_chains: Count,
     generator: torch.Generator,
 ) -> Martingale:
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
@@ -201,11 +198,9 @@ def simulate_martingale(
         temperature or `n_chains` is not positive.
     """
     check_problem(p, q, cost, batched=False)
-    check_type("generator", generator, torch.Generator)
     for name, mass in (("p", p), ("q", q)):
         if bool((mass == 0).any()):
             raise InputError(f"{name} must be positive here, got a mass of 0")
-    check_counts(n_chains=n_chains)
     U = p.new_zeros(n_chains, len(p))
     g, noted, predicted = U, [], U.new_zeros(n_chains)
     for t_h, t_g in as_temperatures(temperatures, p):
@@ -219,7 +214,7 @@ def simulate_martingale(
                 g = U - theta * t_g / p
             now = drift(p, q, cost, U, L, temperature, following)
             V = weighted_sum(p, U) - weighted_sum(q, L)
-            bound = temperature - now.change / now.c
+            bound = now.bound(temperature)
             noted.append((V, V - predicted, bound, now.c, now.d))
             predicted = predicted + now.change
     return Martingale(*(torch.stack(x, -1) for x in zip(*noted, strict=True)))
@@ -243,15 +238,16 @@ class BoundedRun(NamedTuple):
     bounds: Float[Tensor, " n_blocks"]
 
 
+@checked
 def bounded_gibbs_ot(
     p: Float[Tensor, " m1"],
     q: Float[Tensor, " m2"],
     cost: Float[Tensor, "m1 m2"],
-    n_iterations: int,
+    n_iterations: Count,
     *,
-    start: float,
-    fraction: float = 0.5,
-    every: int = 10,
+    start: Positive,
+    fraction: Annotated[float, Range(0, 1, include_low=False)] = 0.5,
+    every: Count = 10,
     state: GibbsOTState | None = None,
     generator: torch.Generator,
 ) -> BoundedRun:
@@ -286,9 +282,6 @@ def bounded_gibbs_ot(
         its range.
     """
     check_problem(p, q, cost, batched=False)
-    check_counts(n_iterations=n_iterations, every=every)
-    check_positive(start=start)
-    check_range("fraction", fraction, low=0, high=1, include_low=False)
     temperature, used, bounds = start, [], []
     for done in range(0, n_iterations, every):
         n = min(every, n_iterations - done)
@@ -296,8 +289,8 @@ def bounded_gibbs_ot(
         result = gibbs_ot(p, q, cost, schedule, state=state, generator=generator)
         state = result.state
         used += [temperature] * n
-        bound = temperature_bound(p, q, cost, result.U, result.L, temperature)
-        bounds.append(float(bound))
+        now = drift(p, q, cost, result.U, result.L, temperature, "L")
+        bounds.append(float(now.bound(temperature)))
         if 0 < fraction * bounds[-1] < temperature:
             temperature = fraction * bounds[-1]
     return BoundedRun(result, torch.tensor(used), torch.tensor(bounds))

@@ -5,7 +5,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, Probability, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["DiscrepancyExplorer", "discrepancy_explorer"]
@@ -45,8 +45,9 @@ class DiscrepancyExplorer(anywidget.AnyWidget):
     data = traitlets.List(traitlets.Float()).tag(sync=True)
 
 
+@checked
 def discrepancy_explorer(
-    p: Float[Tensor, " n_all"], *, eps: float = 0.1
+    p: Float[Tensor, " n_all"], *, eps: Probability = 0.1
 ) -> DiscrepancyExplorer:
     """Make the widget.
 
@@ -63,7 +64,6 @@ def discrepancy_explorer(
     InputError
         If ``p`` is no law of eight states, or the noise is outside.
     """
-    check_range("eps", eps, low=0, high=1)
     law = p.tolist()
     if len(law) != 8 or min(law) <= 0 or abs(sum(law) - 1) > 1e-6:
         raise InputError(f"p must be 8 positive numbers that sum to 1, got {law}")

@@ -12,7 +12,7 @@ import torch
 import traitlets
 from matplotlib.figure import Figure
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import Count, InputError, check_range, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.flows import Flow, OddLatticeNetwork, simulate
@@ -78,7 +78,8 @@ class FlowExplorer(anywidget.AnyWidget):
     weights = traitlets.Bytes().tag(sync=True)
 
 
-def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: int = 64) -> FlowExplorer:
+@checked
+def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowExplorer:
     """Make the widget.
 
     Parameters
@@ -95,7 +96,6 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: int = 64) -> FlowExp
         If there is no flow, or one of another side or of a smaller window.
     """
     check_range("number of flows", len(flows), low=1, integer=True)
-    check_counts(n_steps=n_steps)
     side = round(flows[0].network.n_sites ** 0.5)
     check_range("side", side, low=3, high=16, integer=True)
     listed = []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebmtut.checks import InputError, check_choice, check_counts
+from ebmtut.checks import Count, InputError, check_choice, checked
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
@@ -30,7 +30,8 @@ DIVERGED, NOT_RUN = "diverged", "not run"
 _TOP = 0.998
 
 
-def encode_landscape(log_density: ArrayLike, n_pixels: int = 48) -> np.ndarray:
+@checked
+def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray:
     """Turn a landscape into one byte a pixel, linear in the density.
 
     Parameters
@@ -58,7 +59,6 @@ def encode_landscape(log_density: ArrayLike, n_pixels: int = 48) -> np.ndarray:
         raise InputError(
             f"log_density must be a square matrix, got shape {values.shape}"
         )
-    check_counts(n_pixels=n_pixels)
     n_cells = len(values)
     if n_cells % n_pixels:
         raise InputError(f"n_pixels must divide {n_cells}, got {n_pixels}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import anywidget
 import numpy as np
@@ -13,7 +13,7 @@ import traitlets
 from jaxtyping import Float64
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_positive, check_range
+from ebmtut.checks import InputError, Positive, Range, check_range, checked
 from ebmtut.random import logistic
 from ebmtut.widgets._sources import script, style
 
@@ -74,8 +74,9 @@ class SmallGraph:
         """Number of nodes."""
         return len(self.positions)
 
+    @checked
     def to_bits(
-        self, temperature: float = 1.0
+        self, temperature: Positive = 1.0
     ) -> tuple[Float64[Tensor, "n_sites n_sites"], Float64[Tensor, " n_sites"]]:
         """Weight and bias of the same law on bits, E = -x'Wx/2 - b'x.
 
@@ -96,7 +97,6 @@ class SmallGraph:
         InputError
             If the temperature is not positive.
         """
-        check_positive(temperature=temperature)
         weight = torch.zeros(self.n_sites, self.n_sites, dtype=torch.float64)
         for (i, j), coupling in zip(self.edges, self.couplings, strict=True):
             weight[i, j] = weight[j, i] = 4 * coupling / temperature
@@ -181,10 +181,11 @@ class MessageExplorer(anywidget.AnyWidget):
         return graph
 
 
+@checked
 def message_explorer(
     graphs: Sequence[SmallGraph] = SMALL_GRAPHS,
     *,
-    n_draws: int = 2000,
+    n_draws: Annotated[int, Range(low=40)] = 2000,
     generator: torch.Generator,
 ) -> MessageExplorer:
     """Make the widget.
@@ -205,7 +206,6 @@ def message_explorer(
     InputError
         If there are too few draws, no graphs, or one that is too large.
     """
-    check_counts(low=40, n_draws=n_draws)
     check_range("number of graphs", len(graphs), low=1, integer=True)
     for graph in graphs:
         check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_counts, check_range
+from ebmtut.checks import Count, check_range, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
@@ -25,11 +25,12 @@ __all__ = ["draw_laws", "message_picture"]
 _STARTS = {"zero": "PMP", "symmetric": "PMP symmetric"}
 
 
+@checked
 def message_picture(
     graphs: Sequence[SmallGraph] = SMALL_GRAPHS,
     *,
     n_sweeps: int = 4,
-    n_draws: int = 20_000,
+    n_draws: Count = 20_000,
     generator: torch.Generator,
 ) -> Figure:
     """Draw how often each state is drawn, by Boltzmann's law and by perturbation.
@@ -51,7 +52,6 @@ def message_picture(
         If there are no graphs, draws or sweeps.
     """
     check_range("number of graphs", len(graphs), low=1, integer=True)
-    check_counts(n_draws=n_draws)
     figure, axes = plt.subplots(
         -(-len(graphs) // 2), 2, figsize=(TEXT_WIDTH, 4.6), squeeze=False
     )

@@ -1,13 +1,14 @@
 """Learned laws of the plane at all noise levels, and Langevin particles in them."""
 
 import math
+from typing import Annotated
 
 import anywidget
 import numpy as np
 import traitlets
 from jaxtyping import Float
 
-from ebmtut.checks import InputError, check_range
+from ebmtut.checks import InputError, Positive, Range, check_range, checked
 from ebmtut.noise import NoiseLevels
 from ebmtut.widgets._sources import script, style
 
@@ -58,12 +59,13 @@ class ParticleExplorer(anywidget.AnyWidget):
     sigmas = traitlets.List(traitlets.Float()).tag(sync=True)
 
 
+@checked
 def particle_explorer(
     log_density: Float[np.ndarray, "n_levels n n"],
     noise: NoiseLevels,
-    extent: float,
+    extent: Positive,
     *,
-    n_cells: int = 50,
+    n_cells: Annotated[int, Range(low=2)] = 50,
 ) -> ParticleExplorer:
     """Make the widget from densities on a grid.
 
@@ -87,8 +89,6 @@ def particle_explorer(
     """
     n_levels, n, _ = log_density.shape
     check_range("number of levels", n_levels, low=noise.n_levels, high=noise.n_levels)
-    check_range("extent", extent, low=0, include_low=False)
-    check_range("n_cells", n_cells, low=2, integer=True)
     if n % n_cells:
         raise InputError(f"n_cells must divide {n}, got {n_cells}")
     values = np.asarray(log_density, dtype=np.float64)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import anywidget
 import numpy as np
 import torch
 import traitlets
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Range, checked
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
@@ -55,8 +57,9 @@ class PriceExplorer(anywidget.AnyWidget):
     noise = traitlets.Bytes().tag(sync=True)
 
 
+@checked
 def price_explorer(
-    n_iterations: int = 200, *, generator: torch.Generator
+    n_iterations: Annotated[int, Range(20, 1000)] = 200, *, generator: torch.Generator
 ) -> PriceExplorer:
     """Make the widget.
 
@@ -73,7 +76,6 @@ def price_explorer(
     InputError
         If there are fewer than 20 iterations, or no generator.
     """
-    check_range("n_iterations", n_iterations, low=20, high=1000, integer=True)
     check_generator(generator)
     draws = torch.rand(_N_CHAINS, n_iterations, 6, generator=generator)
     return PriceExplorer(

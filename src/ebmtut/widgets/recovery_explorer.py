@@ -1,9 +1,11 @@
 """A law of two far modes, what is left of it once x is seen, and chains in both."""
 
+from typing import Annotated
+
 import anywidget
 import traitlets
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Range, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["RecoveryExplorer", "recovery_explorer"]
@@ -37,7 +39,10 @@ class RecoveryExplorer(anywidget.AnyWidget):
     step_size = traitlets.Float(0.2, min=0.05, max=0.8).tag(sync=True)
 
 
-def recovery_explorer(sigma: float = 0.3) -> RecoveryExplorer:
+@checked
+def recovery_explorer(
+    sigma: Annotated[float, Range(0.1, 0.98)] = 0.3,
+) -> RecoveryExplorer:
     """Make the widget.
 
     Parameters
@@ -50,5 +55,4 @@ def recovery_explorer(sigma: float = 0.3) -> RecoveryExplorer:
     InputError
         If it is outside.
     """
-    check_range("sigma", sigma, low=0.1, high=0.98)
     return RecoveryExplorer(sigma=sigma)

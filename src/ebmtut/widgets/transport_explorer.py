@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import anywidget
 import numpy as np
 import torch
 import traitlets
 
-from ebmtut.checks import InputError, check_counts, check_range
+from ebmtut.checks import InputError, Range, check_range, checked
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
@@ -103,10 +104,11 @@ class TransportExplorer(anywidget.AnyWidget):
     noise = traitlets.Bytes().tag(sync=True)
 
 
+@checked
 def transport_explorer(
     shapes: Sequence[TwoLaws] = TWO_LAWS,
     *,
-    n_iterations: int = 100,
+    n_iterations: Annotated[int, Range(low=40)] = 100,
     generator: torch.Generator,
 ) -> TransportExplorer:
     """Make the widget.
@@ -128,7 +130,6 @@ def transport_explorer(
         If there are no laws, their bars are not fit to be drawn, or there is no
         generator.
     """
-    check_counts(low=40, n_iterations=n_iterations)
     check_range("number of shapes", len(shapes), low=1, integer=True)
     n = len(shapes[0].p)
     check_range("bars", n, low=2, high=64, integer=True)

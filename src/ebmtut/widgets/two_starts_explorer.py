@@ -3,7 +3,7 @@
 import anywidget
 import traitlets
 
-from ebmtut.checks import check_range
+from ebmtut.checks import Probability, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["TwoStartsExplorer", "two_starts_explorer"]
@@ -31,7 +31,8 @@ class TwoStartsExplorer(anywidget.AnyWidget):
     n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
 
 
-def two_starts_explorer(theta: float = 0.5) -> TwoStartsExplorer:
+@checked
+def two_starts_explorer(theta: Probability = 0.5) -> TwoStartsExplorer:
     """Make the widget.
 
     Parameters
@@ -44,5 +45,4 @@ def two_starts_explorer(theta: float = 0.5) -> TwoStartsExplorer:
     InputError
         If it is outside.
     """
-    check_range("theta", theta, low=0, high=1)
     return TwoStartsExplorer(theta=theta)

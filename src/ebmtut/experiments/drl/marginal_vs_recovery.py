@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, OneOf, check_choice, check_range, checked
+from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.drl.plane import (
     METHODS,
@@ -96,7 +96,10 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
     return Outcome({"table": nested(runs)}, arrays)
 
 
-def draw(result: Result, part: str = "methods") -> Figure:
+@checked
+def draw(
+    result: Result, part: Annotated[str, OneOf("methods", "densities")] = "methods"
+) -> Figure:
     """Draw densities above and samples below, or the laws of all densities.
 
     Parameters
@@ -107,7 +110,6 @@ def draw(result: Result, part: str = "methods") -> Figure:
         "methods", a column each, on the first density; or "densities", a column
         each, with a row for the truth and for each method that learned all.
     """
-    check_choice("part", part, ("methods", "densities"))
     if part == "densities":
         return _draw_densities(result)
     density = result.config["densities"][0]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import Count, DivergenceError, Positive, Range, check_choice, checked
+from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
 from ebmtut.data import DENSITIES, density_log_prob, sample_density
 from ebmtut.energies import FourierEnergy, LevelEnergy, at_level
 from ebmtut.experiments.facts import lookup
@@ -144,9 +144,10 @@ def plane_chain(method: str, config: PlaneConfig) -> ConditionalChain:
     return ConditionalChain(n_steps, 0.3)
 
 
+@checked
 def plane_job(
     method: str,
-    density: str,
+    density: Annotated[str, OneOf(*DENSITIES)],
     config: PlaneConfig,
     seed: int,
     checkpoint: Path | None = None,
@@ -160,7 +161,6 @@ def plane_job(
     training. Those of a run that diverged are NaN. Arrays: ``density`` (levels, n, n),
     ``samples`` (levels, n, 2), ``step_sizes`` and ``log Z bias`` (`partition_bias`).
     """
-    check_choice("density", density, DENSITIES)
     noise = plane_noise(method, config)
     generator = make_generator(seed)
     energy = FourierEnergy(

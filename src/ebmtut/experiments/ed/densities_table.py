@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice
+from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, exact_entropy
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
@@ -202,7 +202,8 @@ def _by_density(result: Result | None, metric: str, head: str, factor: float) ->
     return Table(columns)
 
 
-def published_table(name: str) -> Table:
+@checked
+def published_table(name: Annotated[str, OneOf("NLL", "MMD")]) -> Table:
     """Write the paper's numbers, a row a density, NLLs as what they lack.
 
     Parameters
@@ -211,7 +212,6 @@ def published_table(name: str) -> Table:
         ``"NLL"``, from which our exact entropy is taken, in thousandths of a nat, or
         ``"MMD"`` as printed.
     """
-    check_choice("name", name, ("NLL", "MMD"))
     paper = get_fact("ed/densities-table").table(name)
     is_nll = name == "NLL"
     head = "NLL − entropy [0.001 nats]" if is_nll else "MMD² [1e-4]"

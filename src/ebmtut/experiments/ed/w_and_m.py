@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Annotated
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import check_choice
+from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed.densities import ED_METHODS, density_job
 from ebmtut.experiments.ed.recipes import Recipe
@@ -94,9 +95,10 @@ def landscape_entropy(result: Result, recipe: Recipe) -> float:
     return float(torch.distributions.Categorical(logits=log_p).entropy())
 
 
+@checked
 def learner(
     recipe: Recipe,
-    density: str = "2spirals",
+    density: Annotated[str, OneOf(*DENSITIES)] = "2spirals",
     *,
     seed: int = 0,
     device: str = "cpu",
@@ -121,7 +123,6 @@ def learner(
         It returns the log density, shape (n_pixels, n_pixels), None if the
         run diverged, and the gap in nats.
     """
-    check_choice("density", density, DENSITIES)
 
     def learn(
         setting: Mapping[str, float], report: Callable[[float], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -22,6 +22,7 @@ from ebmtut.experiments.got.coupling_1d import (
     color_of,
     distance,
     draw_plan,
+    one_iteration,
 )
 from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
@@ -222,15 +223,6 @@ def check_coulomb(result: Result) -> list[Verdict]:
             n_seeds=n,
         ),
     ]
-
-
-def one_iteration(result: Result) -> Result:
-    """Return what every budget would give if iterations taught nothing."""
-    table = {
-        method: dict.fromkeys(row, next(iter(row.values())))
-        for method, row in result.scalars["table"].items()
-    }
-    return replace(result, scalars=result.scalars | {"table": table})
 
 
 EXPERIMENT = Experiment(

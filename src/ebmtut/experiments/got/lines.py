@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import NonNegative, Range, checked
 from ebmtut.transport import cost_matrix
 
 __all__ = ["LineProblem", "bumps", "points", "two_modes", "uniform_coulomb"]
@@ -37,14 +37,15 @@ class LineProblem(NamedTuple):
     cost: Tensor
 
 
-def points(n: int) -> Tensor:
+@checked
+def points(n: Annotated[int, Range(low=2)]) -> Tensor:
     """Centres of n equal cells of [0, 1], float64."""
-    check_range("n", n, low=2, integer=True)
     return (torch.arange(n, dtype=torch.float64) + 0.5) / n
 
 
+@checked
 def bumps(
-    x: Tensor, modes: Sequence[tuple[float, float, float]], *, floor: float = 0.02
+    x: Tensor, modes: Sequence[tuple[float, float, float]], *, floor: NonNegative = 0.02
 ) -> Tensor:
     """Masses of Gaussian bumps over a low floor.
 
@@ -63,7 +64,6 @@ def bumps(
     masses
         ``(n,)``, summing to 1.
     """
-    check_range("floor", floor, low=0)
     mass = torch.zeros_like(x)
     for weight, mean, width in modes:
         bump = torch.exp(-(((x - mean) / width) ** 2) / 2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ebmtut.checks import check_choice
+from ebmtut.checks import OneOf, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.message_passing import perturb_and_map_lp, perturb_and_max_product
 from ebmtut.random import bernoulli
@@ -99,8 +99,9 @@ def advance(
     return boltzmann_gibbs(model, x, n_sweeps, generator=generator)
 
 
+@checked
 def draw(
-    method: str,
+    method: Annotated[str, OneOf(*METHODS)],
     model: BoltzmannMachine,
     n: int,
     sweeps: tuple[int, ...],
@@ -121,7 +122,6 @@ def draw(
     InputError
         If the method is none of `METHODS`.
     """
-    check_choice("method", method, METHODS)
     if method == "LP":
         relaxed = perturb_and_map_lp(model, n, generator=generator)
         return dict.fromkeys(sweeps, relaxed.x.float())
@@ -154,11 +154,15 @@ class Chains(NamedTuple):
     n_updates: int = 0
 
 
+@checked
 def start_samples(
-    method: str, n_chains: int, n_sites: int, *, generator: torch.Generator
+    method: Annotated[str, OneOf(*METHODS)],
+    n_chains: int,
+    n_sites: int,
+    *,
+    generator: torch.Generator,
 ) -> Chains:
     """Place chains that go on by coins; what is drawn afresh has no start."""
-    check_choice("method", method, METHODS)
     if method in CHAINS:
         return Chains(start_bits(n_chains, n_sites, generator=generator))
     return Chains(torch.zeros(n_chains, n_sites))

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ebmtut.checks import Count, Natural, OneOf, Range, check_range, checked
+from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
@@ -70,7 +70,7 @@ class Protocol:
 
     border: Natural = 0
     copies_a_pixel: Natural = 0
-    damping: Annotated[float, Range(0, 1, include_high=False)] = 0.5
+    damping: BelowOne = 0.5
     n_starts: Count = 1
     sampler: Annotated[str, OneOf("PMP", "Gibbs")] = "PMP"
 
@@ -234,8 +234,11 @@ def feature_distances(
     return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
 
 
+@checked
 def out_of_reach(
-    locations: Float[Tensor, "n_images n_true rows columns"], slack: int, n_spare: int
+    locations: Float[Tensor, "n_images n_true rows columns"],
+    slack: int,
+    n_spare: Annotated[int, Range(0, 1)],
 ) -> int:
     """Shapes that no inferred location can place, at the very least.
 
@@ -252,7 +255,6 @@ def out_of_reach(
     n_spare
         Inferred features beyond the true ones, 0 or 1.
     """
-    check_range("n_spare", n_spare, low=0, high=1, integer=True)
     seen = locations.sum(dim=0)
     rows, columns = seen.shape[1:]
     reached = []

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import Count, Number, OneOf, Positive, Range, checked
+from ebmtut.checks import BelowOne, Count, Number, OneOf, Positive, Range, checked
 from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
 from ebmtut.exact import (
     exact_log_partition,
@@ -166,7 +166,7 @@ class LogPartitionConfig:
     n_perturbations: Count = 100
     n_on_lattice: Count = 1000
     n_sweeps: Count = 200
-    damping: Annotated[float, Range(0, 1, include_high=False)] = 0.5
+    damping: BelowOne = 0.5
     tolerance: Positive = 1e-6
     max_sweeps: Count = 50_000
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import check_positive, check_range
+from ebmtut.checks import Positive, Range, checked
 
 __all__ = [
     "AcceleratedDescent",
@@ -71,12 +71,13 @@ def accelerated_start(x: Float[Tensor, "batch n_entries"]) -> AcceleratedDescent
     return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
+@checked
 def accelerated_step(
     state: AcceleratedDescent,
     gradient: Float[Tensor, "batch n_entries"],
-    step_size: float,
+    step_size: Positive,
     *,
-    averaging: float = 3.0,
+    averaging: Annotated[float, Range(low=3)] = 3.0,
 ) -> AcceleratedDescent:
     """One step of accelerated mirror descent with gradient restarts.
 
@@ -105,8 +106,6 @@ def accelerated_step(
     Krichene, Bayen and Bartlett, Accelerated mirror descent in continuous
     and discrete time, 2015, Algorithm 1 and Section 5.
     """
-    check_positive(step_size=step_size)
-    check_range("averaging", averaging, low=3)
     count = state.count + 1
     z = mirror_step(state.z, gradient, step_size * count / averaging)
     y = mirror_step(state.x, gradient, step_size)

@@ -10,7 +10,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts, check_range, check_type
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Natural,
+    Positive,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.tensor_checks import check_finite, check_shape
 from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.wnmf.mirror_descent import AcceleratedDescent, accelerated_start
@@ -20,6 +28,7 @@ __all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
 _MEAN = ("mean.dictionary", "mean.beta")
 
 
+@checked
 @dataclass(frozen=True)
 class WNMFConfig:
     """How a dictionary is learned.
@@ -62,32 +71,22 @@ class WNMFConfig:
         Iterations of the oracle an update at the most.
     """
 
-    n_components: int = 40
-    n_epochs: int = 500
-    step_size: float = 2.0
+    n_components: Count = 40
+    n_epochs: Count = 500
+    step_size: Positive = 2.0
     accelerate: bool = False
-    membership_step_size: float = 100.0
-    temperature: float = 1e-5
-    n_hold: int = 100
-    slowness: float = 4.0
+    membership_step_size: Positive = 100.0
+    temperature: Positive = 1e-5
+    n_hold: Natural = 100
+    slowness: Positive = 4.0
     shrink_steps: bool = True
-    n_average: int = 0
-    average_every: int = 40
-    batch_size: int | None = None
-    mixing_window: int = 5
-    max_passes: int = 10
+    n_average: Natural = 0
+    average_every: Count = 40
+    batch_size: Count | None = None
+    mixing_window: Count = 5
+    max_passes: Count = 10
 
     def __post_init__(self) -> None:
-        counts = ("n_components", "n_epochs", "average_every")
-        for name in (*counts, "mixing_window", "max_passes"):
-            check_range(name, getattr(self, name), low=1, integer=True)
-        for name in ("n_hold", "n_average"):
-            check_range(name, getattr(self, name), low=0, integer=True)
-        if self.batch_size is not None:
-            check_counts(batch_size=self.batch_size)
-        positive = ("step_size", "membership_step_size", "temperature", "slowness")
-        for name in positive:
-            check_range(name, getattr(self, name), low=0, include_low=False)
         for name in ("accelerate", "shrink_steps"):
             value = getattr(self, name)
             if not isinstance(value, bool):

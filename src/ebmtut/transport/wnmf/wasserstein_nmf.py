@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import check_counts, check_positive, check_type
+from ebmtut.checks import Count, Positive, check_type, checked
 from ebmtut.transport._problem import check_masses
 from ebmtut.transport.grid import check_sides, gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
@@ -63,15 +63,16 @@ def wnmf_temperature(
     return float(config.temperature * factor**n_cooled)
 
 
+@checked
 def run_until_mixed(
     U: Float[Tensor, "batch height width"],
     p: Float[Tensor, "batch height width"],
     q: Float[Tensor, "batch height width"],
     cost: GridCost,
-    temperature: float,
+    temperature: Positive,
     *,
-    window: int = 5,
-    max_passes: int = 10,
+    window: Count = 5,
+    max_passes: Count = 10,
     generator: torch.Generator,
 ) -> tuple[Float[Tensor, "batch height width"], float, int]:
     """Run Gibbs-OT at constant T until V(z) stops increasing (Section 5).
@@ -112,10 +113,8 @@ def run_until_mixed(
         If masses are negative or do not sum to 1, shapes differ, or a number
         is not positive.
     """
-    check_counts(window=window, max_passes=max_passes)
     for name, mass in (("p", p), ("q", q)):
         check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
-    check_positive(temperature=temperature)
     check_type("generator", generator, torch.Generator)
     check_sides(U, p, q, cost)
     return _until_mixed(U, p, q, cost, temperature, window, max_passes, generator)
