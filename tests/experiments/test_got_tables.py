@@ -12,7 +12,7 @@ from ebmtut.experiments.got.gibbs_bands import bands_table
 from ebmtut.experiments.got.lines import bumps, points, two_modes
 from ebmtut.experiments.got.stopping import levels_table
 from ebmtut.experiments.got.temperature_bound import looks_table, tails_table
-from ebmtut.experiments.got.three_heaps import schedules_table
+from ebmtut.experiments.got.three_heaps import schedules_table, shares_table
 from ebmtut.experiments.got.timing import timing_table
 from ebmtut.experiments.got.wnmf import (
     epochs_table,
@@ -64,6 +64,16 @@ def test_a_schedule_a_row_and_a_budget_a_column() -> None:
     assert [*table.rows] == [
         ("ones", "2.00 / 4", "6.00 / 12"),
         ("none", *["0.00 / 0"] * 2),
+    ]
+
+
+def test_shares_are_means_over_the_chains() -> None:
+    shares = torch.tensor([[0.2, 0.8], [0.4, 0.6]]).double()
+    table = shares_table({"9": shares}, torch.tensor([0.3, 0.7]).double())
+    assert table.heads == ("iterations", "hole 1", "hole 2")
+    assert [*table.rows] == [
+        ("9", "0.30 ± 0.10", "0.70 ± 0.10"),
+        ("in the law", "0.3", "0.7"),
     ]
 
 

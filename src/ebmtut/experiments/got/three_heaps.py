@@ -14,7 +14,7 @@ from ebmtut.results import Table
 from ebmtut.results.tables import Cell
 from ebmtut.transport import ExactOT
 
-__all__ = ["draw_duality", "plan_table", "schedules_table"]
+__all__ = ["draw_duality", "plan_table", "schedules_table", "shares_table"]
 
 
 def plan_table(solved: ExactOT) -> Table:
@@ -24,6 +24,32 @@ def plan_table(solved: ExactOT) -> Table:
     for j, moved in zip(holes, solved.plan.T.tolist(), strict=True):
         columns[f"to hole {j}"] = moved
     return Table(columns, caption=f"Sand moved, at a cost of {solved.value:.1f}")
+
+
+def shares_table(
+    shares: Mapping[str, Float[Tensor, "n_chains m2"]], q: Float[Tensor, " m2"]
+) -> Table:
+    """Write the mass for which each hole is the cheapest, and what it must be.
+
+    Parameters
+    ----------
+    shares
+        Of each of some chains, by the number of their iterations.
+    q
+        Masses of the holes: the mean shares in the Boltzmann law.
+    """
+    columns: dict[str, list[Cell]] = {"iterations": [*shares, "in the law"]}
+    for j, mass in enumerate(q.tolist()):
+        seen = [share[:, j] for share in shares.values()]
+        columns[f"hole {j + 1}"] = [
+            *((float(v.mean()), float(v.std()) / len(v) ** 0.5) for v in seen),
+            mass,
+        ]
+    return Table(
+        columns,
+        caption="Mass of the heaps whose cheapest hole is this one, mean ± its error",
+        kinds=[*[""] * len(shares), "exact"],
+    )
 
 
 def schedules_table(
