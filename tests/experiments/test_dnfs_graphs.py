@@ -43,9 +43,13 @@ def test_nothing_beats_the_optimum(result):
     for name in scored:
         assert 0 <= shares(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
-    lines = shares_table(run, SIZE, seconds=True).splitlines()
-    assert len(lines) == 10
-    assert lines[0].endswith("best of 2   CPU s")
+    table = shares_table(run)
+    assert table.heads[2:] == (
+        f"{SIZE}: one",
+        f"{SIZE}: best of 2",
+        f"CPU s, {SIZE}",
+    )
+    assert len(table.kinds) == 9
     experiment.figure(run)
 
 

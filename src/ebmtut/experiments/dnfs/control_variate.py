@@ -160,7 +160,7 @@ EXPERIMENT = Experiment(
     id="dnfs/control-variate",
     title="The Stein control variate",
     presets={
-        "quick": VarianceConfig(side=5, n_steps=600, n_seeds=1, learning_rate=3e-3),
+        "quick": VarianceConfig(side=5, n_steps=300, n_seeds=1, learning_rate=3e-3),
         "full": VarianceConfig(),
         "paper": VarianceConfig(network="leTF", width=64, n_steps=50_000, n_seeds=1),
     },

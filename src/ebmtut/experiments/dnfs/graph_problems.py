@@ -335,7 +335,7 @@ def draw_shares(result: Result) -> Figure:
                 )
         alone = float(np.mean(shares(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
-        ax.axhline(1, color=COLORS["exact"], lw=1)
+        ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
         if size in result.scalars["exact law"]:
             share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
             ax.axhline(share, color=COLORS["exact"], lw=1, ls="-.", label="exact law")
@@ -407,10 +407,10 @@ def graph_row(
         full,
         sizes=("16-20",),
         n_train=100,
-        n_test=20,
+        n_test=8,
         n_copies=16,
         refinements=(0, 1, 3),
-        train=replace(full.train, n_steps=300),
+        train=replace(full.train, n_steps=200),
         n_seeds=(1,),
     )
     return Experiment(

@@ -12,58 +12,70 @@ from torch import Tensor
 
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.graph_problems import shares
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, panel_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
 __all__ = ["draw_graph_states", "shares_table"]
 
 
-def shares_table(result: Result, size: str, *, seconds: bool = False) -> str:
-    """Set out every method's share of the optimum on graphs of one size.
+def shares_table(result: Result) -> Table:
+    """Set out every method's share of the optimum, by size of graphs.
 
     Parameters
     ----------
     result
         Of dnfs/max-independent-set or dnfs/max-cut.
-    size
-        Which graphs.
-    seconds
-        Whether to add the CPU seconds of sampling.
 
     Returns
     -------
-    text
-        A line a method: how many evaluations of all ratios it makes at a state, the
-        mean share of one state, and that of the best of each graph's.
+    table
+        A row a method: how many evaluations of all ratios it makes at a state; for
+        each size the mean share of one state and that of the best of each graph's;
+        the CPU seconds of sampling the largest graphs.
     """
     config = result.config
     n_times = config["n_time_steps"]
     most = max(config["refinements"])
     together = n_times * (most + 2)
     rows = [
-        ("greedy", "random greedy", 1),
-        ("untrained DNFS", "flow, untrained", n_times),
-        ("DNFS", "flow, trained", n_times),
-        ("DMALA 0", "annealed DMALA", n_times),
-        ("Gibbs 0", "annealed Gibbs", n_times),
-        (f"DNFS + DMALA {most}", "flow + DMALA", together),
-        (f"DMALA {most}", "annealed DMALA", together),
-        (f"Gibbs {most}", "annealed Gibbs", together),
+        ("greedy", "random greedy", 1, "null"),
+        ("untrained DNFS", "flow, untrained", n_times, "null"),
+        ("DNFS", "flow, trained", n_times, ""),
+        ("DMALA 0", "annealed DMALA", n_times, "null"),
+        ("Gibbs 0", "annealed Gibbs", n_times, "null"),
+        (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
+        (f"DMALA {most}", "annealed DMALA", together, "null"),
+        (f"Gibbs {most}", "annealed Gibbs", together, "null"),
     ]
-    head = f"{'':17}evaluations  one state  best of {config['n_copies']}"
-    lines = [head + ("   CPU s" if seconds else "")]
-    for metric, label, cost in rows:
-        one = float(np.mean(shares(result, size, metric)))
-        best = float(np.mean(shares(result, size, f"{metric}: best")))
-        line = f"{label:17}{cost:11}  {one:9.3f}  {best:9.3f}"
-        if seconds:
-            spent = result.scalars["table"][size][f"{metric}: CPU seconds"]
-            line += f"   {np.mean(spent):5.1f}"
-        lines.append(line)
-    if size in result.scalars["exact law"]:
-        law = result.scalars["exact law"][size] / result.scalars["optimum"][size]
-        lines.append(f"{'exact law':17}{'':11}  {law:9.3f}")
-    return "\n".join(lines)
+    columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
+    columns["evaluations"] = [cost for _, _, cost, _ in rows]
+    columns["method"].append("exact law")
+    columns["evaluations"].append(None)
+    laws = result.scalars["exact law"]
+    for size in result.scalars["table"]:
+        for head, kind in (("one", ""), (f"best of {config['n_copies']}", ": best")):
+            scores = [shares(result, size, metric + kind) for metric, *_ in rows]
+            columns[f"{size}: {head}"] = [_spread(values) for values in scores]
+        law = laws[size] / result.scalars["optimum"][size] if size in laws else None
+        columns[f"{size}: one"].append(law if law is None else round(law, 4))
+        columns[f"{size}: best of {config['n_copies']}"].append(None)
+    spent = result.scalars["table"][size]
+    seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in rows]
+    columns[f"CPU s, {size}"] = [*(float(f"{v:.2g}") for v in seconds), None]
+    return Table(
+        columns,
+        caption="Share of the optimum by number of vertices, one draw and the best "
+        "of a graph's draws; errors over runs, where there are several.",
+        kinds=[*(kind for *_, kind in rows), "exact"],
+    )
+
+
+def _spread(values: list[float]) -> Cell:
+    """Mean and its error, or the one value there is."""
+    mean, stderr = mean_and_stderr(values)
+    return round(mean, 3) if stderr is None else (mean, max(stderr, 1e-4))
 
 
 def draw_graph_states(

@@ -40,32 +40,35 @@ def draw_samplers(result: Result) -> Figure:
     return figure
 
 
-def sampler_table(result: Result, density: str) -> Table:
+def sampler_table(result: Result) -> Table:
     """Set the exact distance of each sampler's law beside its ESS and log Z."""
-    columns: dict[str, list[Cell]] = {"sampler": []}
-    heads = ("TV", "ESS", "log Z error")
-    columns |= {head: [] for head in heads}
-    kinds = []
-    for method, row in result.scalars["table"].items():
-        columns["sampler"].append(method)
-        kinds.append("null" if method == "untrained" else "")
-        for head in heads:
-            values = row[density].get(head)
-            if values is None:
-                columns[head].append(None)
-                continue
-            mean, stderr = mean_and_stderr(values)
-            rounded = float(f"{mean:.3g}")
-            columns[head].append(rounded if stderr is None else (mean, stderr))
-    columns["sampler"].append("exact")
-    for head, value in zip(heads, (0.0, 1.0, 0.0), strict=True):
-        columns[head].append(value)
+    table = result.scalars["table"]
+    densities = list(next(iter(table.values())))
+    columns: dict[str, list[Cell]] = {"sampler": [*table, "exact"]}
+    for head, exact in (("TV", 0.0), ("ESS", 1.0), ("log Z error", 0.0)):
+        for density in densities:
+            found = [row[density].get(head) for row in table.values()]
+            cells = [None if v is None else _spread(v) for v in found]
+            columns[f"{head}, {density}"] = [*cells, exact]
+    columns["CPU s"] = [
+        _spread([v for cell in row.values() for v in cell.get("train cpu s", [])][:1])
+        for row in table.values()
+    ] + [None]
     return Table(
         columns,
-        caption=f"{density}: share of the mass in the wrong place (TV), summed "
-        "over all states; ESS by 64 steps, weights of continuous time.",
-        kinds=[*kinds, "exact"],
+        caption="Share of the mass in the wrong place (TV), summed over all states; "
+        "ESS by 64 steps, weights of continuous time; CPU seconds of a training.",
+        kinds=[*("null" if m == "untrained" else "" for m in table), "exact"],
+        digits=2,
     )
+
+
+def _spread(values: list[float]) -> Cell:
+    """Mean and its error, the one value there is, or nothing."""
+    if not values:
+        return None
+    mean, stderr = mean_and_stderr(values)
+    return mean if stderr is None else (mean, stderr)
 
 
 def check_samplers(result: Result) -> list[Verdict]:
@@ -93,6 +96,8 @@ EXPERIMENT = Experiment(
         "quick": PlaneConfig(
             densities=("8gaussians",),
             methods=tuple(m for m in planes.METHODS if m != "paper"),
+            n_steps=200,
+            n_layers=1,
         ),
         "full": PlaneConfig(
             densities=("8gaussians", "checkerboard", "2spirals"),
