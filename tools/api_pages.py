@@ -201,7 +201,7 @@ def _comment(module: str, name: str) -> list[str]:
     from sphinx.pycode import ModuleAnalyzer, ast
 
     # Sphinx knows no star in an annotation, OneOf(*NAMES): see book_fixes, too.
-    ast._UnparseVisitor.visit_Starred = _star  # type: ignore[attr-defined]
+    ast._UnparseVisitor.visit_Starred = _star  # type: ignore[assignment,method-assign]
     value = getattr(importlib.import_module(module), name)
     for home in _walk(module):
         if getattr(home, name, None) is value:
