@@ -5,9 +5,13 @@ sum of tensors here and there. Kernels stand aside; what they would be given is 
 lie on the device, and in one piece, as they take for granted.
 """
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
+from ebmtut._gpu import runs_triton
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.transport import GridCost
 
@@ -96,3 +100,12 @@ def test_min_plus(launches):
     found = grid_least_sums(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
     assert found.shape == (3, 4, 5) and found.device == META
     assert launches == ["least_sums_tile"] * 2
+
+
+def test_triton_is_imported_only_where_it_runs():
+    code = (
+        "import sys, ebmtut.message_passing, ebmtut.samplers, ebmtut.transport; "
+        "sys.exit('triton' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert not runs_triton(torch.zeros(1)) and not runs_triton(zeros(1))
