@@ -258,15 +258,21 @@ def draw_long_run(result: Result) -> Figure:
         of: dict[str, Any] = {"color": color, "marker": "o"}
         mean_band(left, factors, result.arrays[f"distances/{name}"], label=name, **of)
         walks = result.arrays[f"walk/{name}"]
-        mean_band(right, moves, walks[:, 0], label=f"{name}, from samples", **of)
+        mean_band(right, moves, walks[:, 0], **of)
         of |= {"marker": "s", "linestyle": "--"}
-        mean_band(right, moves, walks[:, 1], label=f"{name}, from held-out data", **of)
+        mean_band(right, moves, walks[:, 1], **of)
     for ax in (left, right):
         for row, style in (("held-out data", "-"), ("Gaussian fit", ":")):
             value = result.scalars[row]
             ax.axhline(value, color="black", lw=1, ls=style, label=row)
         ax.set(xscale="log", yscale="log")
-        ax.legend(fontsize=8)
+    left.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.72))
+    # Colours are those on the left; what is told here is where a walk began.
+    begun = [
+        *right.plot([], [], "o-", color="0.4", label="from samples"),
+        *right.plot([], [], "s--", color="0.4", label="from held-out data"),
+    ]
+    right.legend(handles=begun, fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.9))
     left.set(xlabel="steps a level, in units of training's", ylabel="distance")
     right.set(xlabel="1 + moves in the law of level 0")
     steps = np.arange(len(result.arrays["collapse"]))
