@@ -69,3 +69,12 @@ def test_bad_tables_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=word):
         Table(columns, kinds=kinds)  # type: ignore[arg-type]
+
+
+def test_a_number_without_an_error_stands_alone():
+    """A row of one seed stands beside rows of several."""
+    shown = Table({"runs": ["one", "three"], "x": [(0.25, None), (0.25, 0.01)]})
+    assert [line.split()[1:] for line in repr(shown).splitlines()[1:]] == [
+        ["0.25"],
+        ["0.250", "±", "0.010"],
+    ]

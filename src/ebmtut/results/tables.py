@@ -9,7 +9,7 @@ from ebmtut.checks import InputError
 __all__ = ["KINDS", "Cell", "Table"]
 
 # What a cell may hold: words, a count, a number, a number with its error, or nothing.
-Cell = str | int | float | tuple[float, float] | None
+Cell = str | int | float | tuple[float, float | None] | None
 
 # Kinds of rows, and the words that tell them apart where there is no colour.
 KINDS = {
@@ -30,7 +30,8 @@ class Table:
     columns
         Heading, with its unit, to the column's cells. The first column holds the rows'
         names. A pair ``(value, error)`` is printed as value ± error, to the error's
-        second digit (its first, from 3 on); ``None`` and NaN as a dash.
+        second digit (its first, from 3 on), one whose error is ``None`` as the number
+        alone; ``None`` and NaN as a dash.
     caption
         What the table shows, and what its errors are; stands above it.
     kinds
@@ -131,13 +132,16 @@ def _print(cell: Cell, digits: int) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, tuple):
-        return _with_error(*map(float, cell))
+        value, error = cell
+        if error is None:
+            return _print(float(value), digits)
+        return _with_error(float(value), float(error))
     if isinstance(cell, int):
         return str(cell).replace("-", MINUS)
-    value = float(cell)
-    if not math.isfinite(value):
-        return NOTHING if math.isnan(value) else f"{value:+}".replace("-", MINUS)
-    return f"{value:.{digits}g}".replace("-", MINUS)
+    number = float(cell)
+    if not math.isfinite(number):
+        return NOTHING if math.isnan(number) else f"{number:+}".replace("-", MINUS)
+    return f"{number:.{digits}g}".replace("-", MINUS)
 
 
 def _with_error(value: float, error: float) -> str:
