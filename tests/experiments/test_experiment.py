@@ -165,7 +165,7 @@ def test_the_scale_of_a_configuration_is_its_preset_s(config, scale):
         ({"time_limit": -1, "checkpoints": "x"}, "time_limit must be .* >= 0"),
         ({"time_limit": 1}, "time_limit needs checkpoints"),
         ({"seed": -1}, "seed must be"),
-        ({"device": "tpu"}, "device must be auto, cpu for ed/window, got 'tpu'"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda; got 'tpu'"),
         ({"device": "cuda"}, "device must be auto, cpu for ed/window, got 'cuda'"),
     ],
 )

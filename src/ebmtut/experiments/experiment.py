@@ -140,6 +140,7 @@ class Experiment(Generic[C]):
         InputError
             If there is none such, or the row does not run on it.
         """
+        check_choice("device", name, DEVICES)
         if name == "auto" and "cuda" not in self.devices:
             return "cpu"
         if name not in ("auto", *self.devices):
