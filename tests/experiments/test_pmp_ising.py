@@ -28,6 +28,7 @@ from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
     structured_table,
+    structured_work_table,
     true_model,
 )
 from ebmtut.experiments.pmp.wrong_model import (
@@ -38,7 +39,13 @@ from ebmtut.experiments.pmp.wrong_model import (
     sample_toy,
     toy_job,
 )
-from ebmtut.experiments.pmp.zeros import ZerosConfig, zeros_data, zeros_table
+from ebmtut.experiments.pmp.zeros import (
+    ZerosConfig,
+    reduced_table,
+    zeros_data,
+    zeros_table,
+    zeros_work_table,
+)
 from ebmtut.experiments.pmp.zeros_samples import ZerosSamplesConfig
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
@@ -141,6 +148,7 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         "independent",
         "fresh",
     ]
+    assert zeros_work_table(result).rows[0][:4] == ("PMP", "3", "0", "1.51e-05")
     assert ZEROS.run(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)
@@ -153,6 +161,7 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
     assert both.scalars["table"] == result.scalars["table"]
     assert both.scalars["reduced"]["table"]["LP"]["updates"] == [0]
     assert both.arrays["reduced/samples/LP"].shape == (3, 36)
+    assert reduced_table(both).kinds == ("", "", "null")
     assert [v.name.split()[2] for v in experiment.check(both)] == ["of", "of"]
     plt.close(experiment.figure(both))
 
@@ -178,7 +187,7 @@ def test_the_benchmark_is_a_table_or_a_hint(tmp_path, capsys):
     }
     (tmp_path / "message_passing.json").write_text(json.dumps({"rows": [row]}))
     found = speeds_table(tmp_path)
-    assert found.rows == (("dense 900", "100", "50", "0.4", "3.35e+03", "–", "0.3"),)
+    assert found.rows == (("dense 900, 50", "0.4", "33.5", "–", "0.3"),)
 
 
 def test_the_truth_is_what_the_paper_draws():
@@ -246,12 +255,23 @@ def test_structured_has_every_cell():
     assert set(table["lattice"]["persistent"]) == {"PMP", "Gibbs", "GWG"}
     experiment = get_experiment("pmp/structured")
     assert len(experiment.check(result)) == 6
-    lines = structured_table(result).rows
+    lines = structured_table(result, "lattice").rows
+    assert [line[0] for line in lines] == [
+        "reset: PMP",
+        "reset: Gibbs-reset",
+        "persistent: PMP",
+        "persistent: Gibbs",
+        "persistent: GWG",
+        "nothing learned",
+        "fresh data",
+    ]
+    # One point on the axis: both of its ends.
+    assert all(line[1] == line[2] for line in lines)
     # Nine sites, two steps, three chains: 5 sweeps, or 3 single updates.
-    updates = {line[0]: line[3] for line in lines}
-    reset = number(updates["lattice, reset: Gibbs-reset"])
+    sums = {line[0]: line[1] for line in structured_work_table(result, "lattice").rows}
+    reset = number(sums["reset: Gibbs-reset, 5"])
     assert reset == pytest.approx(2 * 3 * 5 * 9 / 1e9, rel=0.01)
-    kept = number(updates["lattice, persistent: Gibbs"])
+    kept = number(sums["persistent: Gibbs, 3"])
     assert kept == pytest.approx(2 * 3 * 3 / 1e9, rel=0.01)
     plt.close(experiment.figure(result))
 

@@ -25,6 +25,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import RBM
 from ebmtut.message_passing import (
+    STARTS,
     perturb_and_coordinate_descent,
     perturb_and_map_lp,
     perturb_and_max_product,
@@ -77,6 +78,7 @@ def learn_rbm(
     learning_rate: NonNegative = 0.01,
     optimizer: Literal["adam", "sgd"] = "adam",
     hidden: Literal["mean", "sample"] = "mean",
+    init: str = "zero",
     on_step: Callable[[int, RBM], None] | None = None,
     progress: bool = False,
     generator: torch.Generator,
@@ -104,6 +106,9 @@ def learn_rbm(
     hidden
         "sample": hidden units are what was drawn, as in Algorithm 1.
         "mean": their means given v, in both phases, as in the authors' program.
+    init
+        Where the messages of "PMP" start, one of `message_passing.STARTS`; other
+        methods have no messages.
     on_step
         Called with (step, model) after every update.
     progress
@@ -123,6 +128,7 @@ def learn_rbm(
     """
     check_bits("x", x)
     check_rbm_method("method", method)
+    check_choice("init", init, STARTS)
     if batch_size > len(x):
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
     x = x.float()
@@ -140,7 +146,7 @@ def learn_rbm(
             if hidden == "sample":
                 h = bernoulli(h, generator=generator)
             if k is None:
-                sampled = _draw(method, model, n_chains, (n_sweeps,), generator)[
+                sampled = _draw(method, model, n_chains, (n_sweeps,), init, generator)[
                     n_sweeps
                 ]
             else:
@@ -171,6 +177,7 @@ def draw_rbm(
     n: int,
     sweeps: Sequence[int],
     *,
+    init: str = "zero",
     generator: torch.Generator,
 ) -> dict[int, Float[Tensor, "n n_units"]]:
     """Draw samples from scratch, looking at them after each number of sweeps.
@@ -185,6 +192,8 @@ def draw_rbm(
         Samples.
     sweeps
         When to look, 1 or more each.
+    init
+        Where the messages of "PMP" start, as in `learn_rbm`.
     generator
         Source of noise and starts.
 
@@ -197,20 +206,27 @@ def draw_rbm(
     Raises
     ------
     InputError
-        If the method has another name.
+        If the method or the start has another name.
     """
     check_rbm_method("method", method)
+    check_choice("init", init, STARTS)
     check_generator(generator)
-    return _draw(method, model, n, sweeps, generator)
+    return _draw(method, model, n, sweeps, init, generator)
 
 
 def _draw(
-    method: str, model: RBM, n: int, sweeps: Sequence[int], generator: torch.Generator
+    method: str,
+    model: RBM,
+    n: int,
+    sweeps: Sequence[int],
+    init: str,
+    generator: torch.Generator,
 ) -> dict[int, Tensor]:
     """Do what `draw_rbm` does."""
     if method == "PMP":
         return {
-            k: perturb_and_max_product(model, n, k, generator=generator) for k in sweeps
+            k: perturb_and_max_product(model, n, k, init=init, generator=generator)
+            for k in sweeps
         }
     if method == "coordinate descent":
         return {

@@ -114,6 +114,8 @@ class Table:
     def _line(self, row: Sequence[str], kind: str) -> str:
         name, *cells = map(escape, row)
         said = f' title="{KINDS[kind]}"' if kind else ""
+        # A phone's column breaks before the sign, never after it.
+        cells = [cell.replace("± ", "±\u00a0") for cell in cells]
         inner = "".join(
             f"<td{_align(numeric)}>{cell}</td>"
             for cell, numeric in zip(cells, self.numeric[1:], strict=True)

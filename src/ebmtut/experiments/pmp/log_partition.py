@@ -395,28 +395,39 @@ def no_method_differs(result: Result) -> Result:
     return replace(changed, arrays=result.arrays | arrays)
 
 
-def log_partition_table(result: Result) -> Table:
-    """Tabulate the mean error of each method, a column a size."""
+def log_partition_table(result: Result, *ensembles: str) -> Table:
+    """Tabulate the mean error of each method, a column a size.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    *ensembles
+        Some of `ENSEMBLES` that it has; all of them by default.
+    """
+    table, costs = result.scalars["table"], result.scalars["costs"]
     rows = [
-        (f"{ensemble}: {method}", cells)
-        for ensemble, methods in result.scalars["table"].items()
-        for method, cells in methods.items()
+        (ensemble, method, cells)
+        for ensemble in ensembles or table
+        for method, cells in table[ensemble].items()
     ]
-    columns: dict[str, list[Any]] = {"models: method": [name for name, _ in rows]}
+    columns: dict[str, list[Any]] = {
+        "models: method": [
+            f"{ensemble.split(',')[0]}: {method}" for ensemble, method, _ in rows
+        ]
+    }
     for size in result.config["sizes"]:
-        cells = [cells[str(size)] for _, cells in rows]
-        columns[f"size {size}"] = [(c["mean"], c["stderr"]) for c in cells]
-    columns["CPU time [s]"] = [
-        result.scalars["costs"][name.split(": ")[0]][str(size)].get(
-            f"seconds/{name.split(': ')[1]}"
-        )
-        for name, _ in rows
+        found = [cells[str(size)] for _, _, cells in rows]
+        columns[f"size {size}"] = [(c["mean"], c["stderr"]) for c in found]
+    columns["CPU [s]"] = [
+        costs[ensemble][str(size)].get(f"seconds/{method}")
+        for ensemble, method, _ in rows
     ]
     return Table(
         columns,
         caption="Estimate minus log Z, in nats. Errors: over the perturbations of the "
         "one lattice, over dense models. Time: of all models of the largest size.",
-        kinds=["exact" if name.endswith("exact") else "" for name, _ in rows],
+        kinds=["exact" if method == "exact" else "" for _, method, _ in rows],
         digits=2,
     )
 

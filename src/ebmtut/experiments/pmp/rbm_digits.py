@@ -54,6 +54,7 @@ __all__ = [
     "rbm_job",
     "rbm_row",
     "rbm_table",
+    "rbm_work_table",
     "reference",
     "score",
     "scores",
@@ -373,7 +374,7 @@ def judged_at(result: Result) -> int:
 
 
 def rbm_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning, and what learning computed."""
+    """Tabulate scores at the sweeps of learning."""
     k = judged_at(result)
     table = result.scalars["table"]
     columns: dict[str, list[Any]] = {
@@ -385,26 +386,32 @@ def rbm_table(result: Result) -> Table:
         ]
         columns[head] = [v if e is None else (v, e) for v, e in values]
         columns[head] += [result.scalars[name][measure] for name in ("null", "data")]
-    done = [_work_of_learning(result, method) for method in table]
-    for name, head in (
-        ("updates", "updates [1e9]"),
-        ("evaluations", "energies [1e9]"),
-        ("messages", "messages [1e9]"),
-    ):
-        columns[head] = [getattr(work, name) / 1e9 for work in done] + [None, None]
-    seconds = [took(np.mean(row["seconds"])) for row in table.values()]
-    columns["CPU time"] = [*seconds, None, None]
     return Table(
         columns,
         caption=f"Samples after {k} sweeps: log MMD² with the paper's kernel, with a "
-        "sharper one, and the part of pixels that differ from the nearest datum; then "
-        "what learning computed. "
+        "sharper one, and the part of pixels that differ from the nearest datum. "
         + (
             "Errors over seeds."
             if result.config["n_seeds"] > 1
             else "One seed, so no errors."
         ),
         kinds=[""] * len(table) + ["null", "exact"],
+    )
+
+
+def rbm_work_table(result: Result) -> Table:
+    """Tabulate what learning computed."""
+    table = result.scalars["table"]
+    done = [_work_of_learning(result, method) for method in table]
+    return Table(
+        {
+            "learned with": list(table),
+            "site sums": [work.evaluations / 1e9 for work in done],
+            "messages": [work.messages / 1e9 for work in done],
+            "CPU time": [took(np.mean(row["seconds"])) for row in table.values()],
+        },
+        caption="What learning computed: sums over the couplings of one site, and "
+        "messages, in thousands of millions.",
     )
 
 

@@ -23,8 +23,8 @@ def speeds_table(folder: Path | None = None) -> Table | None:
     Returns
     -------
     table
-        A row a model; torch's time is scaled to as many chains as ours. None, after
-        a line that says what to call, if there is no such file.
+        A row a model; torch's time is scaled to as many chains as ours, by the
+        benchmark. None, after a line that says what to call, if there is no file.
     """
     folder = folder or default_root().parent / "benchmarks" / "results"
     file = folder / "message_passing.json"
@@ -34,17 +34,11 @@ def speeds_table(folder: Path | None = None) -> Table | None:
     rows = json.loads(file.read_text())["rows"]
     return Table(
         {
-            "model": [row["model"] for row in rows],
-            "samples": [row["chains"] for row in rows],
-            "sweeps": [row["sweeps"] for row in rows],
-            "ours [s]": [row["numba"] for row in rows],
-            "plain torch [s]": [
-                row["torch"] / row["torch chains"] * row["chains"] for row in rows
-            ],
-            "PGMax [s]": [
-                row["PGMax"] if "over PGMax" in row else None for row in rows
-            ],
-            "the bound [s]": [row.get("arithmetic") for row in rows],
+            "model, sweeps": [f"{row['model']}, {row['sweeps']}" for row in rows],
+            "ours": [row["numba"] for row in rows],
+            "plain torch": [row["torch"] for row in rows],
+            "PGMax": [row["PGMax"] if "over PGMax" in row else None for row in rows],
+            "bound": [row.get("arithmetic") for row in rows],
         },
-        caption="Seconds on one core.",
+        caption=f"Seconds on one core, for {rows[0]['chains']} samples.",
     )

@@ -50,6 +50,7 @@ __all__ = [
     "learned_error",
     "structured_job",
     "structured_table",
+    "structured_work_table",
     "true_model",
 ]
 
@@ -237,33 +238,27 @@ _AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
 
 
 def draw_structured(result: Result) -> Figure:
-    """Draw a row of panels for each graph: both metrics, in both ways of learning."""
+    """Draw a row of panels for each graph and way of learning: both metrics."""
     table = result.scalars["table"]
-    panels = [(mode, metric) for mode in _AMOUNTS for metric in _LABELS]
+    lines = [(graph, mode) for graph in table for mode in _AMOUNTS]
     figure, axes = plt.subplots(
-        len(table),
-        len(panels),
-        figsize=panel_size(len(table), len(panels), aspect=1.1, title=0.5),
+        len(lines),
+        len(_LABELS),
+        figsize=panel_size(len(lines), len(_LABELS), aspect=0.55, title=0.3),
         squeeze=False,
     )
-    for line, (graph, modes) in zip(axes, table.items(), strict=True):
-        for ax, (mode, metric) in zip(line, panels, strict=True):
-            _panel(ax, modes[mode], metric)
-            ax.set_title(f"{graph}, {mode}", fontsize=7)
-            ax.set_ylabel(_LABELS[metric], fontsize=7)
-            ax.set_xlabel(_AMOUNTS[mode], fontsize=7)
-            ax.tick_params(labelsize=6)
+    for line, (graph, mode) in zip(axes, lines, strict=True):
+        for ax, metric in zip(line, _LABELS, strict=True):
+            _panel(ax, table[graph][mode], metric)
+            ax.set(title=f"{graph}, {mode}", ylabel=_LABELS[metric])
+            ax.set_xlabel(_AMOUNTS[mode])
     # Chains that start anew and those that go on have names of their own.
     named: dict[str, Artist] = {}
-    for ax in (axes[0, 0], axes[0, 2]):
+    for ax in axes[:2, 0]:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
             named.setdefault(name, line)
     figure.legend(
-        list(named.values()),
-        list(named),
-        loc="outside lower center",
-        ncols=4,
-        fontsize=6.5,
+        list(named.values()), list(named), loc="outside lower center", ncols=4
     )
     return figure
 
@@ -350,53 +345,81 @@ def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
     )
 
 
-def structured_table(result: Result) -> Table:
-    """Tabulate means over the axis, and what its last point computed."""
+def structured_table(result: Result, graph: str) -> Table:
+    """Tabulate one graph, at both ends of each axis.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    graph
+        One of those that it has.
+    """
+    modes = result.scalars["table"][graph]
     names: list[str] = []
-    kinds: list[str] = []
-    cells: list[tuple[Any, ...]] = []
-    for graph, modes in result.scalars["table"].items():
-        for mode, rows in modes.items():
-            for method, row in rows.items():
-                amount, last = [*row.items()][-1]
-                counts = _work_of_learning(result, graph, mode, method, int(amount))
-                names.append(f"{graph}, {mode}: {method}")
-                kinds.append("")
-                cells.append(
-                    (
-                        *(_over_axis(row, name) for name in ("log_mmd2", "rmse")),
-                        *(count / 1e9 for count in counts),
-                        took(np.mean(last["seconds"])),
-                    )
-                )
-        for label, kind in (("independent bits", "null"), ("fresh data", "exact")):
-            prefix = "null" if kind == "null" else "data"
-            error = _reference(modes, "null_rmse") if kind == "null" else None
-            names.append(f"{graph}: {label}")
-            kinds.append(kind)
-            score = _reference(modes, f"{prefix}_log_mmd2")
-            cells.append((score, error, None, None, None, None))
-    heads = (
-        "log MMD²",
-        "RMSE of J",
-        "updates [1e9]",
-        "energies [1e9]",
-        "messages [1e9]",
-        "CPU time",
-    )
-    columns = {"graph, chains: method": names}
+    cells: list[tuple[Cell, ...]] = []
+    axes: list[str] = []
+    for mode, rows in modes.items():
+        ends = {method: _range(row) for method, row in rows.items()}
+        usual = ends["PMP"]
+        axes.append(f"{mode}: {usual} {_AMOUNTS[mode].removesuffix(' a step')}")
+        for method, row in rows.items():
+            first, *_, last = [*row.values()] * 2
+            names.append(
+                f"{mode}: {method}"
+                + (f" ({ends[method]})" if ends[method] != usual else "")
+            )
+            scores = [float(np.mean(at["log_mmd2"])) for at in (first, last)]
+            cells.append((*scores, float(np.mean(last["rmse"]))))
+    null, data = (_reference(modes, f"{name}_log_mmd2") for name in ("null", "data"))
+    cells += [(null, null, _reference(modes, "null_rmse")), (data, data, None)]
+    heads = ("fewest", "most", "RMSE of J")
+    columns: dict[str, list[Any]] = {
+        "chains: method": [*names, "nothing learned", "fresh data"]
+    }
     columns |= dict(zip(heads, map(list, zip(*cells, strict=True)), strict=True))
     return Table(
         columns,
-        caption="Means over the points of the axis and their standard error; then what "
-        "learning computed at the last point. The null's RMSE is that of J = 0.",
-        kinds=kinds,
+        caption=f"The {graph}: log MMD² at both ends of the axis ({'; '.join(axes)}), "
+        "and the couplings' error at its far end. Nothing learned: independent bits, "
+        "couplings of zero. "
+        + ("One seed." if result.config["n_seeds"] == 1 else "Means over seeds."),
+        kinds=[""] * len(names) + ["null", "exact"],
     )
 
 
-def _over_axis(row: Mapping[str, Any], name: str) -> Cell:
-    mean, stderr = mean_and_stderr([float(np.mean(c[name])) for c in row.values()])
-    return mean if stderr is None else (mean, stderr)
+def _range(row: Mapping[str, Any]) -> str:
+    amounts = sorted(row, key=int)
+    return " to ".join(dict.fromkeys((amounts[0], amounts[-1])))
+
+
+def structured_work_table(result: Result, graph: str) -> Table:
+    """Tabulate what learning one graph computed, at the last point of each axis.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    graph
+        One of those that it has.
+    """
+    names, done, seconds = [], [], []
+    for mode, rows in result.scalars["table"][graph].items():
+        for method, row in rows.items():
+            amount, last = [*row.items()][-1]
+            names.append(f"{mode}: {method}, {amount}")
+            done.append(_work_of_learning(result, graph, mode, method, int(amount)))
+            seconds.append(took(np.mean(last["seconds"])))
+    return Table(
+        {
+            "chains: method, amount": names,
+            "site sums": [work.evaluations / 1e9 for work in done],
+            "messages": [work.messages / 1e9 for work in done],
+            "CPU time": seconds,
+        },
+        caption=f"The {graph}: what learning computed; sums over the couplings of one "
+        "site, and messages, in thousands of millions.",
+    )
 
 
 def _work_of_learning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 __all__ = [
     "EXPERIMENT",
     "ToyConfig",
+    "draw_starts",
     "four_spins",
     "sample_toy",
     "toy_job",
@@ -229,6 +230,32 @@ def untrained(result: Result) -> Result:
     return with_table(result, table)
 
 
+def draw_starts(
+    n_sweeps: Sequence[int],
+    zero: Sequence[Sequence[float]],
+    symmetric: Sequence[Sequence[float]],
+) -> Figure:
+    """Draw what messages from two starts come to, over the number of sweeps.
+
+    Parameters
+    ----------
+    n_sweeps
+        The numbers, evenly spaced on the axis.
+    zero, symmetric
+        For each number the share of optima found, and the magnetisation.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    for solver, rows in (("zero", zero), ("symmetric", symmetric)):
+        color, marker, _ = _STYLE[solver]
+        for ax, line in zip(axes, (*zip(*rows, strict=True),)[:2], strict=True):
+            ax.plot(line, f"{marker}-", color=COLORS[color], label=solver)
+            ax.set(xlabel="sweeps", xticks=range(len(n_sweeps)), xticklabels=n_sweeps)
+    axes[0].set_title("share of optima found")
+    axes[1].set_title("magnetisation (exact: 0)")
+    axes[0].legend(title="start")
+    return figure
+
+
 def toy_table(result: Result) -> Table:
     """Tabulate what each solver learned, with the paper's numbers."""
     table = result.scalars["table"]
@@ -239,9 +266,8 @@ def toy_table(result: Result) -> Table:
     coins = untrained(result).scalars["table"]["zero"]
     for metric, head in (
         ("theta", "θ"),
-        ("KL to Gibbs(theta)", "KL(data ‖ Boltzmann(θ))"),
-        ("KL to PMP samples", "KL(data ‖ draws)"),
-        ("magnetisation", "magnetisation"),
+        ("KL to Gibbs(theta)", "KL to Boltzmann"),
+        ("KL to PMP samples", "KL to draws"),
     ):
         found = [mean_and_stderr(row[metric]) for row in table.values()]
         of_paper = printed.number("PMP", metric) if metric in printed.columns else None
@@ -250,7 +276,8 @@ def toy_table(result: Result) -> Table:
     n_seeds = result.config["n_seeds"]
     return Table(
         columns,
-        caption=f"Means over {n_seeds} seeds, with standard errors.",
+        caption="Divergences in nats, from the data's law to the Boltzmann law at θ, "
+        f"and to that of the draws. Means over {n_seeds} seeds, with standard errors.",
         kinds=["exact" if s == "exact MAP" else "" for s in table] + ["paper", "null"],
     )
 

@@ -38,6 +38,7 @@ __all__ = [
     "ZerosConfig",
     "curve",
     "independent_pixels",
+    "reduced_table",
     "score_all",
     "scores",
     "zeros_cells",
@@ -45,6 +46,7 @@ __all__ = [
     "zeros_job",
     "zeros_references",
     "zeros_table",
+    "zeros_work_table",
 ]
 
 
@@ -232,33 +234,67 @@ def score_all(
 
 
 def zeros_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning, and what learning computed."""
+    """Tabulate scores at the sweeps of learning."""
     k = result.config["n_sweeps"]
-    means = {
+    means = _means(result)
+
+    def column(name: str) -> list[float]:
+        return [mean[name] for mean in means.values()]
+
+    return Table(
+        {
+            "learned with": [*means, "independent pixels", "fresh data (expected)"],
+            "own sampler": [
+                *column(f"log_mmd2@{k}"),
+                result.scalars["null"],
+                result.scalars["data"],
+            ],
+            "Gibbs": [*column("log_mmd2 of Gibbs on these weights"), None, None],
+        },
+        caption=f"log MMD² after {k} sweeps, of samples by the sampler of learning, "
+        "and by Gibbs sampling with the same weights. One seed.",
+        kinds=[""] * len(means) + ["null", "exact"],
+    )
+
+
+def zeros_work_table(result: Result) -> Table:
+    """Tabulate what learning computed."""
+    means = _means(result)
+    return Table(
+        {
+            "learned with": list(means),
+            "samples a step": [round(mean["n_chains"]) for mean in means.values()],
+            "site sums": [mean["evaluations"] / 1e9 for mean in means.values()],
+            "messages": [mean["messages"] / 1e9 for mean in means.values()],
+            "CPU time": [took(mean["seconds"]) for mean in means.values()],
+        },
+        caption="What learning computed: energy differences of one site, and "
+        "messages, in thousands of millions.",
+    )
+
+
+def reduced_table(result: Result) -> Table:
+    """Tabulate scores of the reduced problem, which linear programs can learn.
+
+    Independent pixels are among them if the run has scored them.
+    """
+    config, rows = result.config["reduced"], result.scalars["reduced"]["table"]
+    score = f"log_mmd2@{config['n_sweeps']}"
+    found = {name: float(np.mean(row[score])) for name, row in rows.items()}
+    kinds = [""] * len(found)
+    if references := result.scalars.get("references of reduced"):
+        found["independent pixels"] = references["null"]
+        kinds.append("null")
+    return Table(
+        {"learned with": list(found), "log MMD²": list(found.values())},
+        caption=f"The reduced problem, {config['n_steps']} updates, after "
+        f"{config['n_sweeps']} sweeps. One seed.",
+        kinds=kinds,
+    )
+
+
+def _means(result: Result) -> dict[str, dict[str, float]]:
+    return {
         method: {name: float(np.mean(values)) for name, values in row.items()}
         for method, row in result.scalars["table"].items()
     }
-    references = ["independent pixels", "fresh data (expected)"]
-    of_references = [result.scalars["null"], result.scalars["data"]]
-
-    def column(name: str, scale: float = 1.0) -> list[float | None]:
-        return [mean[name] / scale for mean in means.values()] + [None, None]
-
-    counts = [round(mean["n_chains"]) for mean in means.values()]
-    return Table(
-        {
-            "learned with": [*means, *references],
-            "score": column(f"log_mmd2@{k}")[:-2] + of_references,
-            "by Gibbs": column("log_mmd2 of Gibbs on these weights"),
-            "samples a step": [*counts, None, None],
-            "updates [1e9]": column("updates", 1e9),
-            "energies [1e9]": column("evaluations", 1e9),
-            "messages [1e9]": column("messages", 1e9),
-            "CPU time": [took(mean["seconds"]) for mean in means.values()]
-            + [None, None],
-        },
-        caption=f"Score: log MMD² of samples after {k} sweeps; by Gibbs: of samples "
-        "that Gibbs sampling draws with the same weights. Then what learning computed. "
-        "One seed.",
-        kinds=[""] * len(means) + ["null", "exact"],
-    )
