@@ -148,7 +148,9 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         "independent",
         "fresh",
     ]
-    assert zeros_work_table(result).rows[0][:4] == ("PMP", "3", "0", "1.51e-05")
+    worked = zeros_work_table(result).rows[0]
+    assert worked[:3] == ("PMP", "3", "0")
+    assert number(worked[3]) == pytest.approx(2 * 3 * 2 * 36 * 35 / 1e9, rel=0.01)
     assert ZEROS.run(config, checkpoints=tmp_path).scalars == result.scalars
     for id in ("pmp/zeros-mmd", "pmp/zeros-samples"):
         experiment = get_experiment(id)
