@@ -123,10 +123,10 @@ EXPERIMENT = Experiment(
     title="Sampling the 10x10 Ising model",
     presets={
         "quick": LatticeConfig(
-            problems=((10, 0.1, 700), (4, CRITICAL, 700)),
+            problems=((10, 0.1, 700), (4, CRITICAL, 500)),
             n_seeds=1,
             n_samples=1000,
-            n_chain_samples=200,
+            n_chain_samples=50,
         ),
         "full": LatticeConfig(
             problems=((10, 0.1, 3000), (10, CRITICAL, 10_000)),

@@ -29,9 +29,10 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
-__all__ = ["EXPERIMENT", "McmcConfig", "mcmc_job"]
+__all__ = ["EXPERIMENT", "McmcConfig", "distance_table", "mcmc_job"]
 
 _NAMED = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
 METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
@@ -181,6 +182,31 @@ def draw_energies(result: Result) -> Figure:
     return figure
 
 
+def distance_table(result: Result) -> Table:
+    """Distance from long chains, mean energy and CPU seconds of every method."""
+    cells = result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"method": [*cells, "long chains"]}
+    heads = {"distance": "distance", "mean energy": "mean energy", "CPU s": "cpu s"}
+    for head, key in heads.items():
+        columns[head] = [_spread(cell[key]) for cell in cells.values()] + [None]
+    columns["distance"][-1] = _spread(cells["DNFS"]["distance of long chains"])
+    kinds = ["null" if method == "untrained" else "" for method in cells]
+    return Table(
+        columns,
+        caption=f"After {result.config['n_steps']} steps from noise, sigma = "
+        f"{result.config['sigma']:g}; errors over runs. CPU seconds of "
+        f"{result.config['n_samples']} samples.",
+        kinds=[*kinds, "exact"],
+        digits=2,
+    )
+
+
+def _spread(values: list[float]) -> Cell:
+    """Mean and its error, or the one value there is."""
+    mean, stderr = mean_and_stderr(values)
+    return mean if stderr is None else (mean, stderr)
+
+
 def check_energies(result: Result) -> list[Verdict]:
     """The flow is nearer than single-site chains, and near to long ones.
 
@@ -213,7 +239,7 @@ EXPERIMENT = Experiment(
     id="dnfs/ising-mcmc",
     title="Energy histogram against MCMC",
     presets={
-        "quick": McmcConfig(n_samples=1000, n_train=400, n_seeds=1),
+        "quick": McmcConfig(n_samples=500, n_train=250, n_seeds=1),
         "full": McmcConfig(),
     },
     cells=cells,
