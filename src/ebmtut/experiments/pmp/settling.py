@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import check_counts
+from ebmtut.checks import Count, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.experiments.pmp.log_partition import dense_model
 from ebmtut.message_passing import exact_perturb_and_map, max_product
@@ -44,8 +44,9 @@ class Settled(NamedTuple):
     optimal: float
 
 
+@checked
 def settled(
-    model: BoltzmannMachine, damping: float, n: int, *, generator: torch.Generator
+    model: BoltzmannMachine, damping: float, n: Count, *, generator: torch.Generator
 ) -> Settled:
     """Send messages for 200 sweeps from N = W/2, and look whether they are at rest.
 
@@ -60,7 +61,6 @@ def settled(
     generator
         Source of the noise.
     """
-    check_counts(n=n)
     size = (n, model.n_sites)
     noise = logistic(size, generator=generator, dtype=model.bias.dtype)
     unaries = model.bias.detach() + noise
@@ -75,8 +75,9 @@ def settled(
     return Settled(*(float(k.double().mean()) for k in (rests, sure, right)))
 
 
+@checked
 def share_of_ties(
-    n_sites: int, n_models: int, n_draws: int, *, generator: torch.Generator
+    n_sites: int, n_models: Count, n_draws: Count, *, generator: torch.Generator
 ) -> float:
     """Return the share of draws with a zero belief, on dense models.
 
@@ -89,7 +90,6 @@ def share_of_ties(
     generator
         Source of models and noise.
     """
-    check_counts(n_models=n_models, n_draws=n_draws)
     ties = []
     for _ in range(n_models):
         model, _ = dense_model(n_sites, generator=generator)
