@@ -160,8 +160,8 @@ class Setting:
     n_steps: Count = 1
     side: Annotated[int, Range(4, 8)] | None = None
     damping: Annotated[float, Range(0, 1, include_high=False)] = 0.0
-    methods: tuple[Annotated[str, OneOf("gibbs", "gwg")], ...] = ("gibbs",)
-    budget: Mapping[Annotated[str, OneOf("gibbs", "gwg")], Positive] | None = None
+    methods: tuple[Annotated[str, OneOf(("gibbs", "gwg"))], ...] = ("gibbs",)
+    budget: Mapping[Annotated[str, OneOf(("gibbs", "gwg"))], Positive] | None = None
     pairs: tuple[tuple[str, Natural], ...] = ()
     free: float = 0.0
 
@@ -231,4 +231,4 @@ def test_a_rule_reads_as_what_it_allows():
     assert repr(Range(low=1)) == "'>= 1'"
     assert repr(Range(0, 1, include_low=False)) == "'in (0, 1]'"
     assert repr(Range()) == "'finite'"
-    assert repr(OneOf("a", "b")) == "'a' or 'b'"
+    assert repr(OneOf(("a", "b"))) == "'a' or 'b'"

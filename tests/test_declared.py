@@ -52,7 +52,7 @@ def refused(kind: type, rule: Any) -> list[Any]:
     return values
 
 
-@pytest.mark.parametrize(("name", "door"), doors())
+@pytest.mark.parametrize(("name", "door"), list(doors()))
 def test_what_is_declared_is_asked_for(name: str, door: Callable[..., Any]) -> None:
     """Before all else, in one line that names the parameter."""
     for parameter, hint in get_type_hints(door, include_extras=True).items():

@@ -92,6 +92,7 @@ from ebmtut.metrics import (
     grid_log_partition,
     log_partition_annealed,
     log_partition_importance,
+    log_partition_particles,
     log_partition_uniform,
     log_partitions,
     log_weights,
@@ -341,6 +342,9 @@ CALLS = {
     ),
     "log_partition_importance": lambda g: log_partition_importance(
         free, CELLS, 2, generator=g
+    ),
+    "log_partition_particles": lambda g: log_partition_particles(
+        parabola, NOISE, 2, n_particles=2, n_starts=1, n_runs=2, generator=g
     ),
     "log_partition_uniform": lambda g: log_partition_uniform(free, 4, 2, generator=g),
     "log_partitions": lambda g: log_partitions(

@@ -236,16 +236,16 @@ class Range(NamedTuple):
 
 
 class OneOf:
-    """Some names, in an annotation: ``Annotated[str, OneOf("cosine", "constant")]``.
+    """Some names, in an annotation: ``Annotated[str, OneOf(DENSITIES)]``.
 
     Parameters
     ----------
-    *choices
+    choices
         What exists.
     """
 
-    def __init__(self, *choices: str) -> None:
-        self.choices = choices
+    def __init__(self, choices: Iterable[str]) -> None:
+        self.choices = tuple(choices)
 
     def __repr__(self) -> str:
         """Return the rule as a signature in the reference shows it."""

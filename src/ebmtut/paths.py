@@ -98,7 +98,7 @@ class AnnealingPath:
         n_sites: int | None = None,
         *,
         n_states: Annotated[int, Range(low=2)] = 2,
-        ratios: Annotated[str, OneOf("exact", "taylor")] = "exact",
+        ratios: Annotated[str, OneOf(("exact", "taylor"))] = "exact",
     ) -> None:
         if n_sites is None:
             if not isinstance(target, Energy):

@@ -52,7 +52,7 @@ _CELEBA_PARTS = {
 
 @checked
 def load_cifar10(
-    split: Annotated[str, OneOf(*_CIFAR10_PARTS)] = "train",
+    split: Annotated[str, OneOf(_CIFAR10_PARTS)] = "train",
     *,
     data_dir: str | Path | None = None,
     offline: bool | None = None,
@@ -84,7 +84,7 @@ def load_cifar10(
 
 @checked
 def load_celeba(
-    split: Annotated[str, OneOf(*_CELEBA_PARTS)] = "train",
+    split: Annotated[str, OneOf(_CELEBA_PARTS)] = "train",
     *,
     side: Annotated[int, Range(1, 140)] = 64,
     n: int | None = None,

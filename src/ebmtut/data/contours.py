@@ -26,7 +26,7 @@ SOURCES = ("auto", "drawn")
 
 @checked
 def digits_at_hand(
-    source: Annotated[str, OneOf(*SOURCES)] = "auto",
+    source: Annotated[str, OneOf(SOURCES)] = "auto",
     *,
     generator: torch.Generator,
     n_glyphs: int = 4000,

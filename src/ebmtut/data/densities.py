@@ -80,7 +80,7 @@ _ENTROPY = {
 
 
 @checked
-def density_extent(name: Annotated[str, OneOf(*DENSITIES)]) -> float:
+def density_extent(name: Annotated[str, OneOf(DENSITIES)]) -> float:
     """Half the side of the square that pictures of the density show.
 
     The reference code's ``f_scale``: one more than the largest coordinate of
@@ -99,7 +99,7 @@ def density_scale(name: str) -> float:
 
 
 @checked
-def differential_entropy(name: Annotated[str, OneOf(*DENSITIES)]) -> float:
+def differential_entropy(name: Annotated[str, OneOf(DENSITIES)]) -> float:
     """Differential entropy of the density, in nats (absolute error below 1e-6)."""
     return _ENTROPY[name]
 
@@ -111,7 +111,7 @@ def exact_entropy(name: str) -> float:
 
 @checked
 def density_log_prob(
-    name: Annotated[str, OneOf(*DENSITIES)], points: Float[Tensor, "n_points 2"]
+    name: Annotated[str, OneOf(DENSITIES)], points: Float[Tensor, "n_points 2"]
 ) -> Float[Tensor, " n_points"]:
     """Log density at points of the plane.
 
@@ -140,7 +140,7 @@ def density_log_prob(
 
 @checked
 def sample_density(
-    name: Annotated[str, OneOf(*DENSITIES)], n: Count, *, generator: torch.Generator
+    name: Annotated[str, OneOf(DENSITIES)], n: Count, *, generator: torch.Generator
 ) -> Float[Tensor, "n_points 2"]:
     """Draw independent points.
 
@@ -179,7 +179,7 @@ class DensityData:
         If the name is unknown.
     """
 
-    name: Annotated[str, OneOf(*DENSITIES)]
+    name: Annotated[str, OneOf(DENSITIES)]
 
     n_sites = 32
 

@@ -46,7 +46,7 @@ MNIST_FILES: dict[str, RemoteFile] = {
 
 @checked
 def load_mnist(
-    split: Annotated[str, OneOf(*_PREFIX)] = "train",
+    split: Annotated[str, OneOf(_PREFIX)] = "train",
     *,
     data_dir: str | Path | None = None,
     offline: bool | None = None,

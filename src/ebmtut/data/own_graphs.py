@@ -93,7 +93,7 @@ def pairwise_graph(
     *,
     weight: float | str = 1.0,
     bias: float | str = 0.0,
-    variables: Annotated[str, OneOf(*VARIABLES)] = "bits",
+    variables: Annotated[str, OneOf(VARIABLES)] = "bits",
     dtype: torch.dtype = torch.float64,
 ) -> PairwiseGraph:
     """Make an energy of a NetworkX graph, a site a vertex.

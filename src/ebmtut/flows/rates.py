@@ -125,7 +125,7 @@ class Flow:
         path: AnnealingPath,
         network: nn.Module,
         *,
-        rates: Annotated[str, OneOf(*_RATES)] = "reversible",
+        rates: Annotated[str, OneOf(_RATES)] = "reversible",
         max_log_ratio: Positive | None = None,
     ) -> None:
         for name in ("n_sites", "n_states"):

@@ -144,7 +144,7 @@ def persistent_match_moments(
     n_steps: Natural,
     learning_rate: NonNegative = 1e-3,
     penalty: NonNegative = 0.0,
-    variables: Annotated[str, OneOf(*VARIABLES)] = "bits",
+    variables: Annotated[str, OneOf(VARIABLES)] = "bits",
     on_step: Callable[[int, BoltzmannMachine], None] | None = None,
     progress: bool = False,
     label: str = "learning",

@@ -60,7 +60,7 @@ def relax(
     model: PairwiseModel,
     unaries: Float[Tensor, "n_samples n_sites"],
     *,
-    form: Annotated[str, OneOf("compact", "standard")] = "compact",
+    form: Annotated[str, OneOf(("compact", "standard"))] = "compact",
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 

@@ -114,7 +114,7 @@ def mmd(
     y: Float[Tensor, "n_y n_sites"],
     kernel: str = "exponential_hamming",
     bandwidth: float = 0.1,
-    statistic: Annotated[str, OneOf(*STATISTICS)] = "u",
+    statistic: Annotated[str, OneOf(STATISTICS)] = "u",
     *,
     block: Count = 2048,
 ) -> float:

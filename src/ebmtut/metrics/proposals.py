@@ -140,7 +140,7 @@ class HistogramProposal:
         bits_per_coordinate: int = 16,
         coarse_bits: Annotated[int, Range(1, 12)] = 8,
         draws_per_cell: Count = 4,
-        uniform: Annotated[float, Range(0.0, 1.0, include_low=False)] = 0.05,
+        uniform: Annotated[float, Range(0, 1, include_low=False)] = 0.05,
         dtype: torch.dtype | None = None,
     ) -> "HistogramProposal":
         """Fit the cells' masses to an energy.

@@ -72,7 +72,7 @@ def use_style() -> None:
 
 
 @checked
-def figure_size(kind: Annotated[str, OneOf(*_SIZES)] = "full") -> tuple[float, float]:
+def figure_size(kind: Annotated[str, OneOf(_SIZES)] = "full") -> tuple[float, float]:
     """Width and height in inches of a common kind of figure.
 
     Parameters

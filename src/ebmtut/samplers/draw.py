@@ -44,7 +44,7 @@ def draw_samples(
     n_samples: Count,
     *,
     n_sweeps: Natural = 100,
-    method: Annotated[str, OneOf("gibbs", "gwg")] = "gibbs",
+    method: Annotated[str, OneOf(("gibbs", "gwg"))] = "gibbs",
     n_sites: int | None = None,
     start: Float[Tensor, "n_samples n_sites"] | None = None,
     generator: torch.Generator,

@@ -53,7 +53,7 @@ def flip_sites(
 @checked
 def gibbs(
     energy: EnergyFunction,
-    order: Annotated[str, OneOf("random", "systematic")] = "random",
+    order: Annotated[str, OneOf(("random", "systematic"))] = "random",
 ) -> Sampler:
     """Single-site Gibbs sampling; one step redraws one bit of every chain.
 

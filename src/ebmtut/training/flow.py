@@ -58,13 +58,13 @@ class FlowConfig:
         Simulation of the rollouts, as in `ebmtut.flows.simulate`.
     """
 
-    objective: Annotated[str, OneOf("batch", "stein", "plain", "learned")] = "batch"
+    objective: Annotated[str, OneOf(("batch", "stein", "plain", "learned"))] = "batch"
     n_time_steps: Count = 64
     n_trajectories: Annotated[int, Range(low=2)] = 128
     n_rollouts: Count = 4
     inner_steps: Count = 100
     n_times: Count = 16
-    method: Annotated[str, OneOf("euler", "tau_leaping")] = "tau_leaping"
+    method: Annotated[str, OneOf(("euler", "tau_leaping"))] = "tau_leaping"
 
 
 @dataclass

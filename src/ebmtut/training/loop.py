@@ -83,11 +83,11 @@ class TrainConfig:
     n_steps: Natural
     batch_size: Count = 128
     learning_rate: NonNegative = 2e-3
-    decay: Annotated[str, OneOf("cosine", "constant")] = "cosine"
+    decay: Annotated[str, OneOf(("cosine", "constant"))] = "cosine"
     n_warmup: Natural = 100
     ema_decay: BelowOne = 0.998
     clip_norm: Positive = 5.0
-    precision: Annotated[str, OneOf("auto", "float32", "bfloat16")] = "auto"
+    precision: Annotated[str, OneOf(("auto", "float32", "bfloat16"))] = "auto"
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""

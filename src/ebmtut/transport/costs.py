@@ -19,7 +19,7 @@ def cost_matrix(
     x: Float[Tensor, " m1 *shape"],
     y: Float[Tensor, " m2 *shape"],
     kind: Annotated[
-        str, OneOf("squared_euclidean", "euclidean", "coulomb")
+        str, OneOf(("squared_euclidean", "euclidean", "coulomb"))
     ] = "squared_euclidean",
 ) -> Float[Tensor, "m1 m2"]:
     """Cost of every pair of points.

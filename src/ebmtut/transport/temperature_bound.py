@@ -100,7 +100,7 @@ def temperature_bound(
     L: Float[Tensor, "*batch m2"],
     temperature: float | Float[Tensor, ""],
     *,
-    following: Annotated[str, OneOf("L", "U")] = "L",
+    following: Annotated[str, OneOf(("L", "U"))] = "L",
 ) -> Float[Tensor, "*batch"]:
     """Temperature below which V is expected to fall next (Eq. 24).
 

@@ -50,8 +50,8 @@ class VarianceConfig:
         Independent runs.
     """
 
-    estimators: tuple[Annotated[str, OneOf(*ESTIMATORS)], ...] = ESTIMATORS
-    network: Annotated[str, OneOf("leConv", "leTF")] = "leConv"
+    estimators: tuple[Annotated[str, OneOf(ESTIMATORS)], ...] = ESTIMATORS
+    network: Annotated[str, OneOf(("leConv", "leTF"))] = "leConv"
     side: int = 10
     sigma: float = 0.1
     bias: float = 0.2

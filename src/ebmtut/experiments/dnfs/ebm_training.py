@@ -80,7 +80,7 @@ class JointConfig:
         Of Adam, the energy's with a cosine decay.
     """
 
-    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
+    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
     n_bits: Annotated[int, Range(2, 6)] = 4
     n_seeds: Count = 1
     n_steps: Count = 1100

@@ -97,8 +97,8 @@ class GraphProblemConfig:
         Runs of each size, in the order of `sizes`.
     """
 
-    problem: Annotated[str, OneOf(*FAMILIES)] = "max-independent-set"
-    sizes: tuple[Annotated[str, OneOf(*GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
+    problem: Annotated[str, OneOf(FAMILIES)] = "max-independent-set"
+    sizes: tuple[Annotated[str, OneOf(GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
     n_train: Count = 1000
     n_test: Count = 100
     n_copies: Count = 4

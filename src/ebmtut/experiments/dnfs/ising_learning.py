@@ -84,7 +84,7 @@ class LearningConfig:
     """
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
     n_seeds: Count = 1
     n_data: Count = 2000
     n_sweeps: Count = 10_000

@@ -65,7 +65,7 @@ class McmcConfig:
         Our recipe.
     """
 
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
     side: int = 10
     sigma: float = 0.1
     n_steps: Count = 64

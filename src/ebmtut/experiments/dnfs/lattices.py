@@ -96,7 +96,7 @@ class LatticeConfig:
     """
 
     problems: tuple[tuple[int, float, int], ...]
-    methods: tuple[Annotated[str, OneOf(*LEARNED, *NULLS)], ...] = (
+    methods: tuple[Annotated[str, OneOf(LEARNED + NULLS)], ...] = (
         "ours",
         "untrained",
         "AIS",

@@ -69,7 +69,7 @@ class NetworkConfig:
         Width and learning rate.
     """
 
-    networks: tuple[Annotated[str, OneOf(*PACE)], ...] = tuple(PACE)
+    networks: tuple[Annotated[str, OneOf(PACE)], ...] = tuple(PACE)
     side: Count = 4
     sigma: float = 0.2
     n_steps: Count = 1500

@@ -100,8 +100,8 @@ class PlaneConfig:
         Of Adam.
     """
 
-    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = ("checkerboard",)
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = (
+    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = (
         "DNFS",
         "GFlowNet",
         "untrained",

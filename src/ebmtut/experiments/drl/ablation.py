@@ -80,8 +80,8 @@ class AblationConfig:
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
-    settings: tuple[Annotated[str, OneOf(*SETTINGS)], ...] = tuple(SETTINGS)
-    variants: tuple[Annotated[str, OneOf(*VARIANTS)], ...] = tuple(VARIANTS)
+    settings: tuple[Annotated[str, OneOf(SETTINGS)], ...] = tuple(SETTINGS)
+    variants: tuple[Annotated[str, OneOf(VARIANTS)], ...] = tuple(VARIANTS)
     variant_steps: Count = 600
     n_samples: Annotated[int, Range(low=4)] = 500
     n_seeds: Count = 1

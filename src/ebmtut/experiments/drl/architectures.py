@@ -33,7 +33,7 @@ class ArchitectureConfig:
         Of the first convolution: the paper's 128, or few, to see that all fits.
     """
 
-    names: tuple[Annotated[str, OneOf(*PAPER_NETWORKS)], ...] = tuple(PAPER_NETWORKS)
+    names: tuple[Annotated[str, OneOf(PAPER_NETWORKS)], ...] = tuple(PAPER_NETWORKS)
     channels: Annotated[int, Range(low=4)] = 4
 
 

@@ -67,7 +67,7 @@ class FidConfig:
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
-    steps: tuple[tuple[Annotated[str, OneOf(*METHODS)], Count], ...] = (
+    steps: tuple[tuple[Annotated[str, OneOf(METHODS)], Count], ...] = (
         ("recovery likelihood", 2000),
         ("score matching", 6000),
     )

@@ -174,9 +174,9 @@ class ImageRecipe:
         Of Adam, with cosine decay; averaged weights with decay 0.999.
     """
 
-    data: Annotated[str, OneOf(*DATA)] = "digits 8x8"
-    objective: Annotated[str, OneOf("recovery", "score")] = "recovery"
-    network: Annotated[str, OneOf("perceptron", "convolution")] = "perceptron"
+    data: Annotated[str, OneOf(DATA)] = "digits 8x8"
+    objective: Annotated[str, OneOf(("recovery", "score"))] = "recovery"
+    network: Annotated[str, OneOf(("perceptron", "convolution"))] = "perceptron"
     head: str = "denoiser"
     hidden: Count = 128
     n_layers: Count = 3

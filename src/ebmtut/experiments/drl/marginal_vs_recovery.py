@@ -51,9 +51,9 @@ class MarginalConfig:
         Runs of each cell.
     """
 
-    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = ("checkerboard",)
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = tuple(METHODS)
-    elsewhere: tuple[Annotated[str, OneOf(*METHODS)], ...] = (MANY, "score matching")
+    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
+    elsewhere: tuple[Annotated[str, OneOf(METHODS)], ...] = (MANY, "score matching")
     plane: PlaneConfig = field(default_factory=PlaneConfig)
     n_seeds: Count = 1
 
@@ -98,7 +98,7 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
 
 @checked
 def draw(
-    result: Result, part: Annotated[str, OneOf("methods", "densities")] = "methods"
+    result: Result, part: Annotated[str, OneOf(("methods", "densities"))] = "methods"
 ) -> Figure:
     """Draw densities above and samples below, or the laws of all densities.
 

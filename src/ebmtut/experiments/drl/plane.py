@@ -147,7 +147,7 @@ def plane_chain(method: str, config: PlaneConfig) -> ConditionalChain:
 @checked
 def plane_job(
     method: str,
-    density: Annotated[str, OneOf(*DENSITIES)],
+    density: Annotated[str, OneOf(DENSITIES)],
     config: PlaneConfig,
     seed: int,
     checkpoint: Path | None = None,

@@ -86,7 +86,7 @@ class IsingConfig:
     """
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
     penalties: tuple[NonNegative, ...] = (10.0, 25.0, 60.0)
     n_seeds: Count = 1
     n_data: int = 2000

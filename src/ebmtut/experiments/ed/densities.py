@@ -68,8 +68,8 @@ class DensityConfig:
         Pixels a side of the stored landscapes.
     """
 
-    densities: tuple[Annotated[str, OneOf(*DENSITIES)], ...] = DENSITIES
-    methods: Mapping[Annotated[str, OneOf(*METHODS)], Count] = field(
+    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
+    methods: Mapping[Annotated[str, OneOf(METHODS)], Count] = field(
         default_factory=lambda: dict.fromkeys(METHODS, 1)
     )
     recipe: Recipe = field(default_factory=Recipe)

@@ -203,7 +203,7 @@ def _by_density(result: Result | None, metric: str, head: str, factor: float) ->
 
 
 @checked
-def published_table(name: Annotated[str, OneOf("NLL", "MMD")]) -> Table:
+def published_table(name: Annotated[str, OneOf(("NLL", "MMD"))]) -> Table:
     """Write the paper's numbers, a row a density, NLLs as what they lack.
 
     Parameters

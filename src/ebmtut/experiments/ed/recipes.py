@@ -57,7 +57,7 @@ class Recipe:
         Gibbs-with-gradients steps an update of PCD.
     """
 
-    method: Annotated[str, OneOf(*METHODS)] = "ED-Bern"
+    method: Annotated[str, OneOf(METHODS)] = "ED-Bern"
     n_steps: int = 20_000
     batch_size: int = 128
     learning_rate: float = 5e-3

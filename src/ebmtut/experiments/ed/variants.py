@@ -63,7 +63,7 @@ class AblationConfig:
     """
 
     variants: tuple[Recipe, ...]
-    density: Annotated[str, OneOf(*DENSITIES)] = "2spirals"
+    density: Annotated[str, OneOf(DENSITIES)] = "2spirals"
     n_pixels: int = 96
 
 

@@ -98,7 +98,7 @@ def landscape_entropy(result: Result, recipe: Recipe) -> float:
 @checked
 def learner(
     recipe: Recipe,
-    density: Annotated[str, OneOf(*DENSITIES)] = "2spirals",
+    density: Annotated[str, OneOf(DENSITIES)] = "2spirals",
     *,
     seed: int = 0,
     device: str = "cpu",

@@ -67,7 +67,7 @@ class ImagesConfig:
         How often the learning is stopped for a look.
     """
 
-    source: Annotated[str, OneOf(*SOURCES)] = "MNIST"
+    source: Annotated[str, OneOf(SOURCES)] = "MNIST"
     n_images: int = 200
     side: Annotated[int, Range(low=4)] = 28
     wnmf: WNMFConfig = field(default_factory=WNMFConfig)

@@ -101,7 +101,7 @@ def advance(
 
 @checked
 def draw(
-    method: Annotated[str, OneOf(*METHODS)],
+    method: Annotated[str, OneOf(METHODS)],
     model: BoltzmannMachine,
     n: int,
     sweeps: tuple[int, ...],
@@ -156,7 +156,7 @@ class Chains(NamedTuple):
 
 @checked
 def start_samples(
-    method: Annotated[str, OneOf(*METHODS)],
+    method: Annotated[str, OneOf(METHODS)],
     n_chains: int,
     n_sites: int,
     *,

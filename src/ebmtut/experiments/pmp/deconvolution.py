@@ -72,7 +72,7 @@ class Protocol:
     copies_a_pixel: Natural = 0
     damping: BelowOne = 0.5
     n_starts: Count = 1
-    sampler: Annotated[str, OneOf("PMP", "Gibbs")] = "PMP"
+    sampler: Annotated[str, OneOf(("PMP", "Gibbs"))] = "PMP"
 
 
 #: One change of the white border's three at a time, and all but one.
@@ -119,7 +119,7 @@ class DeconvolutionConfig:
     feature_side: int = 6
     n_sweeps: Count = 1000
     n_seeds: Count = 5
-    protocols: tuple[Annotated[str, OneOf(*PROTOCOLS)], ...] = tuple(PROTOCOLS)
+    protocols: tuple[Annotated[str, OneOf(PROTOCOLS)], ...] = tuple(PROTOCOLS)
     n_shown: Count = 9
 
     def __post_init__(self) -> None:

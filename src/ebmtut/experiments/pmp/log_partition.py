@@ -64,7 +64,7 @@ class Ensemble:
         [-2, 2]; its b is uniform in [-0.1, 0.1].
     """
 
-    kind: Annotated[str, OneOf("lattice", "dense")]
+    kind: Annotated[str, OneOf(("lattice", "dense"))]
     coupling: Number = 0.1
     n_uniform: Count = 1
 
@@ -160,7 +160,7 @@ class LogPartitionConfig:
         Of MPLP.
     """
 
-    ensembles: tuple[Annotated[str, OneOf(*ENSEMBLES)], ...] = tuple(ENSEMBLES)
+    ensembles: tuple[Annotated[str, OneOf(ENSEMBLES)], ...] = tuple(ENSEMBLES)
     sizes: tuple[Annotated[int, Range(3, 15)], ...] = (5, 10, 15)
     n_models: Count = 100
     n_perturbations: Count = 100

@@ -104,13 +104,13 @@ class RBMConfig:
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
     digit: Annotated[int, Range(-1, 9)] = -1
-    source: Annotated[str, OneOf(*SOURCES)] = "auto"
+    source: Annotated[str, OneOf(SOURCES)] = "auto"
     shrink: Annotated[int, Range(1, 28)] = 1
     n_hidden: Count = 100
     n_steps: Count = 1000
     learning_rate: Positive = 0.01
-    optimizer: Annotated[str, OneOf("adam", "sgd")] = "adam"
-    hidden: Annotated[str, OneOf("mean", "sample")] = "mean"
+    optimizer: Annotated[str, OneOf(("adam", "sgd"))] = "adam"
+    hidden: Annotated[str, OneOf(("mean", "sample"))] = "mean"
     batch_size: Count = 100
     n_chains: Count = 50
     n_sweeps: Count = 100

@@ -95,11 +95,11 @@ class StructuredConfig:
         Independent runs; run k has seed ``seed + k``.
     """
 
-    graphs: tuple[Annotated[str, OneOf(*GRAPHS)], ...] = GRAPHS
+    graphs: tuple[Annotated[str, OneOf(GRAPHS)], ...] = GRAPHS
     side: Annotated[int, Range(low=3)] = 25
     coupling: Number = -0.1
     n_nodes: Annotated[int, Range(low=5)] = 200
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
     sweeps: tuple[Count, ...] = (2, 5, 10, 25)
     gwg_sweeps: Count = 5
     updates: tuple[Count, ...] = (100, 200, 400)
@@ -108,7 +108,7 @@ class StructuredConfig:
     n_steps: Count = 1000
     learning_rate: Positive = 1e-3
     penalty: NonNegative = 0.01
-    variables: Annotated[str, OneOf(*VARIABLES)] = "spins"
+    variables: Annotated[str, OneOf(VARIABLES)] = "spins"
     n_chains: Count = 20
     n_chains_persistent: Count = 100
     n_judged: Count = 500

@@ -65,7 +65,7 @@ class ToyConfig:
     """
 
     theta: Number = 0.5
-    solvers: tuple[Annotated[str, OneOf(*SOLVERS)], ...] = SOLVERS
+    solvers: tuple[Annotated[str, OneOf(SOLVERS)], ...] = SOLVERS
     n_steps: Count = 200
     learning_rate: Positive = 0.01
     n_chains: Count = 100

@@ -78,14 +78,14 @@ class ZerosConfig:
         Independent runs; run k has seed ``seed + k``.
     """
 
-    methods: tuple[Annotated[str, OneOf(*METHODS)], ...] = SAMPLERS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = SAMPLERS
     digit: Annotated[int, Range(0, 9)] = 0
-    source: Annotated[str, OneOf(*SOURCES)] = "auto"
+    source: Annotated[str, OneOf(SOURCES)] = "auto"
     shrink: Count = 1
     n_steps: Count = 1000
     learning_rate: Positive = 1e-3
     n_chains: Count = 100
-    n_chains_of: Mapping[Annotated[str, OneOf(*METHODS)], Count] = field(
+    n_chains_of: Mapping[Annotated[str, OneOf(METHODS)], Count] = field(
         default_factory=dict
     )
     n_sweeps: Count = 50
