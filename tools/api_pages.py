@@ -192,16 +192,10 @@ def _is_constant(value: Any) -> bool:
     )
 
 
-def _star(visitor: Any, node: Any) -> str:
-    return f"*{visitor.visit(node.value)}"
-
-
 def _comment(module: str, name: str) -> list[str]:
     """Return the ``#:`` comment of a constant, from the module that defines it."""
-    from sphinx.pycode import ModuleAnalyzer, ast
+    from sphinx.pycode import ModuleAnalyzer
 
-    # Sphinx knows no star in an annotation, OneOf(*NAMES): see book_fixes, too.
-    ast._UnparseVisitor.visit_Starred = _star  # type: ignore[assignment,method-assign]
     value = getattr(importlib.import_module(module), name)
     for home in _walk(module):
         if getattr(home, name, None) is value:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, get_origin
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.ext import autosummary
-from sphinx.pycode import ast as unparse
 
 __all__ = [
     "fold_setup",
@@ -313,14 +312,8 @@ def _box_untitled_sections(
             node.replace_self(box)
 
 
-def _star(visitor: Any, node: Any) -> str:
-    return f"*{visitor.visit(node.value)}"
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
-    # Sphinx can't write an annotation with a star, OneOf(*NAMES).
-    unparse._UnparseVisitor.visit_Starred = _star
     # A summary is a first sentence, which "Eq. 2" does not end.
     autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.",)
     app.connect(
