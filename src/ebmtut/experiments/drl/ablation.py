@@ -73,8 +73,8 @@ class AblationConfig:
     settings, variants
         Of `SETTINGS` and `VARIANTS`.
     variant_steps
-        Optimiser steps of a variant: less than those of the recipe, since what
-        collapses does so soon after the warm-up.
+        Optimiser steps of a variant. With few, the rate decays before anything
+        collapses.
     n_samples, n_seeds
         Judged; trainings.
     """
@@ -82,7 +82,7 @@ class AblationConfig:
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     settings: tuple[Annotated[str, OneOf(SETTINGS)], ...] = tuple(SETTINGS)
     variants: tuple[Annotated[str, OneOf(VARIANTS)], ...] = tuple(VARIANTS)
-    variant_steps: Count = 600
+    variant_steps: Count = 1500
     n_samples: Annotated[int, Range(low=4)] = 500
     n_seeds: Count = 1
 
