@@ -291,7 +291,7 @@ def test_data_is_shuffled_bits():
         ({"learning_rate": math.nan}, "learning_rate"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"sweeps": (0,)}, "sweeps"),
-        ({"n_sweeps_of": {"PMP": 0}}, "sweeps"),
+        ({"n_sweeps_of": {"PMP": 0}}, r"n_sweeps_of\['PMP'\]"),
         ({"n_judged": 0}, "n_judged"),
         ({"batch_size": 0}, "batch_size"),
         ({"n_chains": 0}, "n_chains"),
