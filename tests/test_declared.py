@@ -13,13 +13,13 @@ import ebmtut
 from ebmtut.checks import InputError, Range
 
 
-def is_checked(function: Any) -> bool:
-    """Whether `ebmtut.checks.checked` has made it, or one that it wraps."""
-    while inspect.isfunction(function):
-        if function.__code__.co_name == "checked_door":
-            return True
-        function = getattr(function, "__wrapped__", None)
-    return False
+def declares(function: Any) -> bool:
+    """Whether an annotation of a function says what is allowed."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):  # what only a type checker understands
+        return False
+    return any(get_origin(hint) is Annotated for hint in hints.values())
 
 
 def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -32,7 +32,7 @@ def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
             parts = vars(value).values() if inspect.isclass(value) else [value]
             for part in parts:
                 function = getattr(part, "__func__", part)
-                if inspect.isfunction(function) and is_checked(function):
+                if inspect.isfunction(function) and declares(function):
                     found[f"{function.__module__}.{function.__qualname__}"] = function
     return iter(sorted(found.items()))
 
