@@ -5,12 +5,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 from jaxtyping import install_import_hook
 
 SOURCE = Path(__file__).parents[1] / "src"
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+
+if not torch.cuda.is_available():  # before anything imports Triton, which asks once
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 def modules():

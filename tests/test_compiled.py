@@ -50,10 +50,19 @@ def test_long_work_is_done_in_short_pieces(n_threads):
     assert sorted(i for part in done for i in range(100)[part]) == [*range(100)]
 
 
+@pytest.fixture
+def hears_interrupts():
+    """Also where the tests were started in the background, which ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupt_after(seconds):
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
+@pytest.mark.usefixtures("hears_interrupts")
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_an_interrupt_ends_the_work_after_the_piece_at_hand(n_threads):
     torch.set_num_threads(n_threads)
@@ -72,6 +81,7 @@ def test_an_interrupt_ends_the_work_after_the_piece_at_hand(n_threads):
     assert len(done) == n_done, "threads work on after the interrupt"
 
 
+@pytest.mark.usefixtures("hears_interrupts")
 def test_an_interrupt_ends_a_compiled_chain():
     """In CPU seconds, of which all the chains together would take some fifty."""
     torch.set_num_threads(1)

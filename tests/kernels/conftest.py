@@ -1,7 +1,7 @@
 """GPU kernels run on a GPU, or on the CPU by Triton's interpreter: the same tests.
 
-Which of both is settled once a process, when a kernel's module is imported: without
-a GPU, or with TRITON_INTERPRET=1, it is the interpreter.
+Which of both is settled once a process, when Triton is imported: without a GPU
+(see the conftest above), or with TRITON_INTERPRET=1, it is the interpreter.
 """
 
 import os
@@ -10,9 +10,6 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
 
 if find_spec("triton") is None:  # there is none for this system
     collect_ignore_glob = ["test_*.py"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import papermill
 import psutil
 import pytest
 
@@ -16,6 +17,7 @@ from ebmtut.checks import InputError
 from ebmtut.cli import main
 from ebmtut.sweeps import gather, make_plan, run_sweep
 from ebmtut.sweeps.driver import load_runs
+from ebmtut.sweeps.one_run import execute
 from tests.sweeps.notebooks import write_notebook
 
 pytestmark = pytest.mark.slow
@@ -103,6 +105,26 @@ def test_failures_are_recorded_and_stop_nothing(page):
     sweep(page, "eps=0.5", retry=True)
     last = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
     assert last[0.5]["started"] > times[0.5]
+
+
+@pytest.mark.parametrize(("n_deaths", "status"), [(2, "done"), (3, "failed")])
+def test_a_kernel_that_never_spoke_is_started_again(
+    page, monkeypatch, n_deaths, status
+):
+    run_notebook, deaths = papermill.execute_notebook, [None] * n_deaths
+
+    def stillborn(*words, **options):
+        if deaths:
+            deaths.pop()
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        run_notebook(*words, **options)
+
+    monkeypatch.setattr(papermill, "execute_notebook", stillborn)
+    about = {"notebook": page.name}
+    folder = page.parent / "runs"
+    folder.mkdir()
+    assert execute(str(page), str(folder), "one", {"n_steps": 2}, about) == status
+    assert deaths == []
 
 
 def test_killed_at_random_moments_it_ends_complete(page):

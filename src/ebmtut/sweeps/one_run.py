@@ -62,7 +62,7 @@ def execute(
         known = papermill.inspect_notebook(notebook)
         told = {"results_dir": str(results)} if "results_dir" in known else {}
         try:
-            papermill.execute_notebook(
+            _execute(
                 notebook,
                 str(fresh / "notebook.ipynb"),
                 parameters={**parameters, **told},
@@ -87,6 +87,23 @@ def execute(
             numbers=_numbers(results),
         )
     return status
+
+
+def _execute(*words: Any, **options: Any) -> None:
+    """Run a notebook, on another kernel where one dies before its first word.
+
+    Kernels are given ports that are free, which another process can take before they
+    do. Three such deaths in a row are no accident.
+    """
+    import papermill
+
+    for is_last in (False, False, True):
+        try:
+            papermill.execute_notebook(*words, **options)
+            return
+        except RuntimeError as death:
+            if is_last or not str(death).startswith("Kernel died before replying"):
+                raise
 
 
 def write_record(

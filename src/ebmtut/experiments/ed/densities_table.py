@@ -100,6 +100,8 @@ def _end_at_most(
         for value in seeds_of(row[density], "mmd")
         if math.isfinite(value)
     ]
+    if not found:  # every run diverged
+        return
     values = np.array([value for _, value, _ in found])
     top = max(1.5 * float(np.quantile(values, 0.95)), 1e-3)
     ax.set_ylim(min(float(values.min()), -top / 2) * 1.15, top)
