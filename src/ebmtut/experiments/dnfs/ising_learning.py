@@ -42,7 +42,13 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.samplers import annealed_importance_sampling
 
-__all__ = ["EXPERIMENT", "LearningConfig", "learn_couplings", "score_table"]
+__all__ = [
+    "EXPERIMENT",
+    "LearnedCouplings",
+    "LearningConfig",
+    "learn_couplings",
+    "score_table",
+]
 
 METHODS = ("DNFS", "AIS")
 
@@ -100,7 +106,7 @@ class LearningConfig:
     step_size: Positive = 0.3
 
 
-class Learned(NamedTuple):
+class LearnedCouplings(NamedTuple):
     """What `learn_couplings` finds.
 
     Attributes
@@ -176,7 +182,7 @@ def learn_couplings(
     config: LearningConfig,
     *,
     seed: int,
-) -> Learned:
+) -> LearnedCouplings:
     """Learn the couplings of bits on a lattice by maximum likelihood.
 
     The gradient is the difference of the second moments of the data and of the
@@ -223,7 +229,7 @@ def learn_couplings(
         shares[step] = effective_sample_size(log_weights)
         decay = min(0.98, (step + 1) / (step + 10))
         averaged.lerp_(energy.coupling.detach(), 1 - decay)
-    return Learned((averaged + averaged.T) / 2, shares)
+    return LearnedCouplings((averaged + averaged.T) / 2, shares)
 
 
 def learning_job(
