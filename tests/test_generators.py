@@ -133,7 +133,7 @@ from ebmtut.samplers import (
     vertex_gibbs,
 )
 from ebmtut.states import enumerate_states, states_to_index
-from ebmtut.training import FlowConfig, TrainConfig, train, train_flow
+from ebmtut.training import FlowConfig, FlowFollower, TrainConfig, train, train_flow
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 from ebmtut.transport import (
     WarmChains,
@@ -401,6 +401,13 @@ CALLS = {
         TrainConfig(1),
         generator=g,
     ),
+    "FlowFollower.fit": lambda g: FlowFollower(
+        copy.deepcopy(FLOW),
+        SWEEP,
+        n_trajectories=2,
+        n_time_steps=1,
+        learning_rate=1e-3,
+    ).fit(1, generator=g),
     "AnnealingPath.sample_start": lambda g: FLOW.path.sample_start(2, generator=g),
     "annealed_importance_sampling": lambda g: annealed_importance_sampling(
         FLOW.path, SWEEP, 4, 2, generator=g

@@ -8,15 +8,16 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
+from ebmtut.experiments.dnfs.graph_judge import Judge
 from ebmtut.experiments.dnfs.graph_problems import (
     GraphProblemConfig,
-    Judge,
     exact_scores,
     graphs_of,
     shares,
 )
 from ebmtut.experiments.dnfs.graph_reports import shares_table
 from ebmtut.experiments.registry import get_experiment
+from ebmtut.random import make_generator
 
 SIZE = "16-20"
 TINY = {
@@ -69,13 +70,6 @@ def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
 
 def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
     """Every product with A of either is counted."""
-    config = replace(
-        GraphProblemConfig(problem="max-cut"),
-        n_test=2,
-        n_copies=1,
-        n_time_steps=8,
-        width=4,
-    )
     calls = []
     plain = MaxCut.flip_log_ratios
 
@@ -84,7 +78,14 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
         return plain(self, x)
 
     monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
-    judge = Judge(config, graphs_of(config, SIZE, 2, 0), 0)
+    config = GraphProblemConfig(problem="max-cut")
+    judge = Judge(
+        MaxCut(graphs_of(config, SIZE, 2, 0), inverse_temperature=5.0),
+        n_copies=1,
+        n_time_steps=8,
+        step_size=0.3,
+        generator=make_generator(1),
+    )
     from ebmtut.flows import GraphFlowNetwork
 
     for n_refine in (0, 3):

@@ -75,7 +75,7 @@ def test_scores_of_laws():
 def samplers():
     """All samplers of a tiny plane: the rows read them from one result."""
     return get_experiment("dnfs/pretrained-ebm").run(
-        "quick", **TINY, methods=planes.METHODS
+        "quick", **TINY, methods=pretrained_ebm.METHODS
     )
 
 
@@ -128,7 +128,7 @@ def test_training_is_paid_back_or_never():
 
 
 def test_a_config_names_what_is_wrong():
-    base = planes.PlaneConfig()
+    base = pretrained_ebm.PlaneConfig()
     with pytest.raises(ValueError, match="methods"):
         replace(base, methods=("Gibbs",))
     with pytest.raises(ValueError, match="n_bits"):

@@ -11,14 +11,11 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl.ablation import SETTINGS, VARIANTS
+from ebmtut.experiments.drl.image_sets import image_set, judge_of, measure, null_images
 from ebmtut.experiments.drl.images import (
     QUICK,
     ImageRecipe,
     draw_images,
-    image_set,
-    judge_of,
-    measure,
-    null_images,
     train_images,
     trained_once,
 )

@@ -3,6 +3,7 @@
 from ebmtut.training.clock import CpuClock
 from ebmtut.training.distributed import Process, processes
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
+from ebmtut.training.follower import FlowFollower
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 from ebmtut.training.loop import (
     Loss,
@@ -16,6 +17,7 @@ from ebmtut.training.state import RunState
 __all__ = [
     "CpuClock",
     "FlowConfig",
+    "FlowFollower",
     "FlowTraining",
     "GraphFlowConfig",
     "Loss",

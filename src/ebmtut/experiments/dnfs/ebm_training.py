@@ -7,11 +7,10 @@ energy and flow, and every distance between laws, are sums over 256 states.
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -23,7 +22,6 @@ from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments.dnfs.planes import (
-    PlaneConfig,
     TableEnergy,
     distance,
     new_flow,
@@ -34,13 +32,13 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow, flow_laws, gibbs_kernel, reverse_elbo, simulate
-from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
+from ebmtut.training import FlowFollower
 
 __all__ = ["EXPERIMENT", "JointConfig", "independent_bits", "joint_job", "judged"]
 
@@ -93,53 +91,6 @@ class JointConfig:
     n_layers: int = 1
     learning_rate: float = 3e-3
     energy_learning_rate: float = 2e-2
-
-
-class _Sampler:
-    """A flow that follows a table of energies as it changes."""
-
-    def __init__(self, table: Tensor, config: JointConfig, seed: int) -> None:
-        n_sites = 2 * config.n_bits
-        self.energy = TableEnergy(table, n_sites)
-        path = AnnealingPath(self.energy)
-        sizes = PlaneConfig(width=config.width, n_layers=config.n_layers)
-        self.flow: Flow = new_flow("DNFS", path, sizes, seed=seed)
-        self.sweep = gibbs_kernel(path, torch.arange(n_sites))
-        self.adam = torch.optim.Adam(
-            self.flow.network.parameters(), config.learning_rate
-        )
-        self.learning_rate = config.learning_rate
-        self.n_time_steps = config.n_time_steps
-        self.states = torch.empty(0)
-        self.n_taken = 0
-
-    def fit(
-        self, n_steps: int, generator: torch.Generator, *, decay: bool = False
-    ) -> None:
-        """Take steps of Algorithm 1, the last ones perhaps; a new rollout every 20."""
-        for step in range(n_steps):
-            if decay:
-                share = (1 + math.cos(math.pi * step / n_steps)) / 2
-                self.adam.param_groups[0]["lr"] = share * self.learning_rate
-            if self.n_taken % 20 == 0:
-                drawn = simulate(
-                    self.flow,
-                    128,
-                    self.n_time_steps,
-                    refine=self.sweep,
-                    keep_states=True,
-                    generator=generator,
-                )
-                self.states = cast(Tensor, drawn.states)
-            k = torch.randint(self.n_time_steps + 1, (8,), generator=generator)
-            rows = torch.randint(128, (16,), generator=generator)
-            loss = kolmogorov_variance_loss(
-                self.flow, self.states[k][:, rows], k / self.n_time_steps
-            )
-            self.adam.zero_grad()
-            loss.backward()
-            self.adam.step()
-            self.n_taken += 1
 
 
 def independent_bits(law: Float[Tensor, " n_all"]) -> Float[Tensor, " n_all"]:
@@ -197,20 +148,21 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     began = time.process_time()
     n = config.n_samples
     with torch.no_grad():
-        sampler = _Sampler(energy(x_all), config, seed)
+        known = TableEnergy(energy(x_all), 2 * config.n_bits)
+    follower = _follower(known, config, seed)
     for step in range(config.n_steps):
-        sampler.fit(config.n_flow_steps, generator)
+        follower.fit(config.n_flow_steps, generator=generator)
         if step % config.n_reused == 0:
             drawn = simulate(
-                sampler.flow,
+                follower.flow,
                 n,
                 config.n_time_steps,
-                refine=sampler.sweep,
+                refine=follower.refine,
                 generator=generator,
             )
-            log_weights = drawn.log_weights + sampler.energy(drawn.x)
+            log_weights = drawn.log_weights + known(drawn.x)
         x = x_all[torch.multinomial(data, n, True, generator=generator)]
-        share = (log_weights - sampler.energy(drawn.x)).softmax(0)
+        share = (log_weights - known(drawn.x)).softmax(0)
         loss = energy(x).mean() - share @ energy(drawn.x)
         if not bool(loss.isfinite()):
             raise DivergenceError(f"the energy diverged at step {step}", step)
@@ -224,16 +176,16 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
                 averaged.parameters(), energy.parameters(), strict=True
             ):
                 mean.lerp_(now, 1 - decay)
-            sampler.energy.table = energy(x_all)
+            known.table = energy(x_all)
     with torch.no_grad():
-        table = sampler.energy.table = averaged(x_all)
-    sampler.fit(config.n_last, generator, decay=True)
+        table = known.table = averaged(x_all)
+    follower.fit(config.n_last, generator=generator, decay=True)
     seconds = time.process_time() - began
     law = (-table.double()).softmax(0)
-    flowed = flow_laws(sampler.flow, 128)[-1]
+    flowed = flow_laws(follower.flow, 128)[-1]
     held_out = x_all[torch.multinomial(data, 200, True, generator=generator)]
-    bound = _largest_rate(sampler.flow, x_all)
-    elbo = reverse_elbo(sampler.flow, held_out, bound=2 * bound, generator=generator)
+    bound = _largest_rate(follower.flow, x_all)
+    elbo = reverse_elbo(follower.flow, held_out, bound=2 * bound, generator=generator)
     entropy = -float((data[data > 0] * data[data > 0].log()).sum())
     null = independent_bits(data)
     scalars = {"entropy": entropy, "flow bound": -float(elbo.mean()) - entropy}
@@ -243,6 +195,18 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     return Outcome(
         {**scalars, "cpu s": seconds},
         {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
+    )
+
+
+def _follower(energy: TableEnergy, config: JointConfig, seed: int) -> FlowFollower:
+    """Begin with a flow that has learned nothing."""
+    path = AnnealingPath(energy)
+    return FlowFollower(
+        new_flow("DNFS", path, width=config.width, n_layers=config.n_layers, seed=seed),
+        gibbs_kernel(path, torch.arange(energy.n_sites)),
+        n_trajectories=128,
+        n_time_steps=config.n_time_steps,
+        learning_rate=config.learning_rate,
     )
 
 

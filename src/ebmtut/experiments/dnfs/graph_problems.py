@@ -8,7 +8,7 @@ ratios and learn nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,30 +19,23 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from ebmtut.checks import Count, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
+from ebmtut.experiments.dnfs.graph_judge import Judge
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.flows import dmala_kernel, simulate
 from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import (
-    anneal,
-    dmala,
-    greedy_independent_set,
-    repair_independent_set,
-    vertex_gibbs,
-)
+from ebmtut.samplers import repair_independent_set
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig
-from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
+from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 
 __all__ = [
     "GraphProblemConfig",
@@ -173,7 +166,13 @@ def graph_job(
             "seed": seed,
         },
     )
-    judged = Judge(config, graphs_of(config, size, config.n_test, _TEST_SEED), seed)
+    judged = Judge(
+        problem_on(config, graphs_of(config, size, config.n_test, _TEST_SEED)),
+        n_copies=config.n_copies,
+        n_time_steps=config.n_time_steps,
+        step_size=config.step_size,
+        generator=make_generator(seed + 1),
+    )
     judged.scalars["training: CPU seconds"] = time.thread_time() - start
     judged.flow("untrained DNFS", untrained, 0)
     judged.greedy()
@@ -183,91 +182,6 @@ def graph_job(
         judged.chain(f"DMALA {steps}", steps, langevin=True)
         judged.chain(f"Gibbs {steps}", steps, langevin=False)
     return Outcome(judged.scalars, {"losses": losses})
-
-
-class Judge:
-    """Scores of methods on the test graphs, one state or the best of each."""
-
-    def __init__(self, config: GraphProblemConfig, graphs: GraphBatch, seed: int):
-        self.config = config
-        self.graphs = graphs
-        self.problem = problem_on(config, graphs)
-        self.generator = make_generator(seed + 1)
-        self.scalars: dict[str, float] = {}
-
-    def record(self, name: str, draw: Callable[[], Tensor]) -> None:
-        """Draw states and keep their score, the best one's, and CPU seconds."""
-        start = time.thread_time()
-        x = draw()
-        if isinstance(self.problem, MaxIndependentSet):
-            x = repair_independent_set(self.graphs, x)
-        seconds = time.thread_time() - start
-        score = self.problem.score(x).unflatten(0, (len(self.graphs), -1))
-        self.scalars[name] = float(score.mean())
-        self.scalars[f"{name}: best"] = float(score.amax(1).mean())
-        self.scalars[f"{name}: CPU seconds"] = seconds
-
-    @property
-    def n_states(self) -> int:
-        """States of all graphs."""
-        return len(self.graphs) * self.config.n_copies
-
-    def flow(self, name: str, weights: GraphFlowNetwork, n_refine: int) -> None:
-        """Follow the flow, with DMALA steps after each of its steps."""
-        flow = flow_on(weights, self.problem)
-        kernel = None
-        if n_refine:
-            kernel = dmala_kernel(flow.path, self.config.step_size, n_refine)
-
-        def draw() -> Tensor:
-            return simulate(
-                flow,
-                self.n_states,
-                self.config.n_time_steps,
-                generator=self.generator,
-                refine=kernel,
-            ).x
-
-        self.record(name, draw)
-
-    def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
-        """Anneal chains with as many evaluations of the ratios as the flow makes.
-
-        A flow makes 1 at each time, and its refinement 1 and 1 for each step. So do
-        the chains: half as many temperatures where there is no refinement.
-        """
-        n_times = self.config.n_time_steps // (1 if n_refine else 2)
-
-        def kernel(beta: float) -> Any:
-            energy = self.problem.at(beta)
-            if langevin:
-                return dmala(energy, self.config.step_size, "exact")
-            return vertex_gibbs(energy)
-
-        def draw() -> Tensor:
-            shape = self.n_states, self.graphs.n_sites
-            x = torch.randint(2, shape, generator=self.generator).float()
-            top = self.config.inverse_temperature
-            betas = [top * (k + 1) / n_times for k in range(n_times)]
-            return anneal(
-                kernel, x, betas, generator=self.generator, n_steps=n_refine + 1
-            )
-
-        self.record(name, draw)
-
-    def greedy(self) -> None:
-        """Add vertices in random order; for cuts, one sweep that only improves."""
-
-        def draw() -> Tensor:
-            n = self.config.n_copies
-            if isinstance(self.problem, MaxIndependentSet):
-                return greedy_independent_set(self.graphs, n, generator=self.generator)
-            shape = self.n_states, self.graphs.n_sites
-            x = torch.randint(2, shape, generator=self.generator).float()
-            frozen = vertex_gibbs(self.problem.at(1e6))
-            return anneal(lambda _: frozen, x, [0.0], generator=self.generator)
-
-        self.record("greedy", draw)
 
 
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:

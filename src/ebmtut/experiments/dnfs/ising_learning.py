@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,12 +28,12 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.flows import (
     Flow,
+    Kernel,
     OddLatticeNetwork,
     dmala_kernel,
     effective_sample_size,
     simulate,
 )
-from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
@@ -41,6 +41,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.samplers import annealed_importance_sampling
+from ebmtut.training import FlowFollower
 
 __all__ = [
     "EXPERIMENT",
@@ -121,60 +122,6 @@ class LearnedCouplings(NamedTuple):
     shares: Float[Tensor, " n_steps"]
 
 
-class _Sampler:
-    """Weighted samples of couplings that change: of a flow that learns, or of AIS."""
-
-    def __init__(
-        self, path: AnnealingPath, side: int, method: str, config: LearningConfig
-    ) -> None:
-        self.config = config
-        self.kernel = dmala_kernel(path, config.step_size)
-        self.path = path
-        self.flow: Flow | None = None
-        if method == "AIS":
-            return
-        network = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
-        self.flow = Flow(path, network)
-        self.adam = torch.optim.Adam(network.parameters(), config.flow_learning_rate)
-        self.states = torch.empty(0)
-        self.n_taken = 0
-
-    def fit(self, generator: torch.Generator) -> None:
-        """Take some steps of Algorithm 1; a new rollout every 20."""
-        config = self.config
-        for _ in range(config.n_flow_steps if self.flow else 0):
-            flow = cast(Flow, self.flow)
-            if self.n_taken % 20 == 0:
-                drawn = simulate(
-                    flow,
-                    config.n_samples,
-                    config.n_time_steps,
-                    refine=self.kernel,
-                    keep_states=True,
-                    generator=generator,
-                )
-                self.states = cast(Tensor, drawn.states)
-            k = torch.randint(config.n_time_steps + 1, (8,), generator=generator)
-            rows = torch.randint(config.n_samples, (16,), generator=generator)
-            x = self.states[k][:, rows]
-            loss = kolmogorov_variance_loss(flow, x, k / config.n_time_steps)
-            self.adam.zero_grad()
-            loss.backward()
-            self.adam.step()
-            self.n_taken += 1
-
-    def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Samples of the energy as it is, and their log-weights."""
-        sizes = self.config.n_samples, self.config.n_time_steps
-        if self.flow is not None:
-            drawn = simulate(self.flow, *sizes, generator=generator)
-            return drawn.x, drawn.log_weights
-        found = annealed_importance_sampling(
-            self.path, self.kernel, *sizes, generator=generator
-        )
-        return found.x, found.log_weights.float()
-
-
 def learn_couplings(
     x: Float[Tensor, "n_data n_sites"],
     side: int,
@@ -207,7 +154,10 @@ def learn_couplings(
     """
     generator = make_generator(seed)
     energy = Ising(torch.zeros(side**2, side**2), learnable=True)
-    sampler = _Sampler(AnnealingPath(energy), side, method, config)
+    path = AnnealingPath(energy)
+    kernel = dmala_kernel(path, config.step_size)
+    sizes = config.n_samples, config.n_time_steps
+    follower = _follower(path, kernel, side, config) if method == "DNFS" else None
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     averaged = torch.zeros_like(energy.coupling)
@@ -215,8 +165,15 @@ def learn_couplings(
     spins = 2 * x - 1
     wanted = spins.T @ spins / len(spins)
     for step in range(config.n_steps):
-        sampler.fit(generator)
-        drawn, log_weights = sampler.draw(generator)
+        if follower is None:
+            annealed = annealed_importance_sampling(
+                path, kernel, *sizes, generator=generator
+            )
+            drawn, log_weights = annealed.x, annealed.log_weights.float()
+        else:
+            follower.fit(config.n_flow_steps, generator=generator)
+            rollout = simulate(follower.flow, *sizes, generator=generator)
+            drawn, log_weights = rollout.x, rollout.log_weights
         spins = 2 * drawn - 1
         found = (spins.T * log_weights.softmax(0)) @ spins
         with torch.no_grad():
@@ -230,6 +187,20 @@ def learn_couplings(
         decay = min(0.98, (step + 1) / (step + 10))
         averaged.lerp_(energy.coupling.detach(), 1 - decay)
     return LearnedCouplings((averaged + averaged.T) / 2, shares)
+
+
+def _follower(
+    path: AnnealingPath, kernel: Kernel, side: int, config: LearningConfig
+) -> FlowFollower:
+    """Begin with a flow that has learned nothing."""
+    network = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
+    return FlowFollower(
+        Flow(path, network),
+        kernel,
+        n_trajectories=config.n_samples,
+        n_time_steps=config.n_time_steps,
+        learning_rate=config.flow_learning_rate,
+    )
 
 
 def learning_job(

@@ -1,4 +1,4 @@
-"""Energies over a small Gray-coded plane, their samplers, and exact judges.
+"""Energies and flows over a small Gray-coded plane, and exact laws.
 
 The paper's planes have 32 bits. With eight, a law is a table of 256 numbers: its
 constant, the law of a flow's states and every distance are sums, without noise.
@@ -8,117 +8,31 @@ Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, cast
+from typing import cast
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, OneOf, Range, check_range, checked
-from ebmtut.data import DENSITIES, density_extent, density_log_prob
+from ebmtut.checks import check_range
+from ebmtut.data import density_extent, density_log_prob
 from ebmtut.energies import Energy, MLPEnergy
-from ebmtut.experiments.experiment import Names
-from ebmtut.experiments.jobs import Outcome
-from ebmtut.flows import (
-    BitsGFlowNet,
-    Flow,
-    HollowConvolution,
-    HollowTransformer,
-    effective_sample_size,
-    flow_laws,
-    forward_trajectories,
-    gibbs_kernel,
-    log_partition,
-    simulate,
-    terminal_law,
-    trajectory_balance_loss,
-)
+from ebmtut.flows import Flow, HollowConvolution, HollowTransformer
 from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
-from ebmtut.training import FlowConfig, TrainConfig, train, train_flow
+from ebmtut.training import TrainConfig, train
 
 __all__ = [
-    "METHODS",
-    "PlaneConfig",
     "TableEnergy",
-    "cells",
     "distance",
-    "exact_laws",
     "new_flow",
-    "plane_job",
     "plane_law",
     "plane_picture",
     "pretrained_energy",
 ]
-
-#: Our recipe, the paper's, the paper's with Taylor ratios, that of LEAPS with
-#: two networks, a GFlowNet by trajectory balance, and the untrained flow.
-METHODS = (
-    "DNFS",
-    "paper",
-    "Taylor",
-    "LEAPS, leTF",
-    "LEAPS, leConv",
-    "GFlowNet",
-    "untrained",
-)
-
-
-@checked
-@dataclass(frozen=True)
-class PlaneConfig:
-    """Which energies, which samplers, and what each may spend.
-
-    Parameters
-    ----------
-    densities
-        Names, from `ebmtut.data.DENSITIES`.
-    methods
-        Some of `METHODS`.
-    n_bits
-        Bits a coordinate.
-    n_seeds
-        Independent runs.
-    n_energy_steps
-        Optimiser steps of the energy, by energy discrepancy.
-    n_steps
-        Optimiser steps of a sampler; a GFlowNet's are three times as many.
-    width, n_layers
-        Of leTF; leConv has twice the width.
-    n_time_steps
-        Steps of rollouts.
-    n_samples
-        Samples for ESS and log Z.
-    learning_rate
-        Of Adam.
-    """
-
-    densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
-    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = (
-        "DNFS",
-        "GFlowNet",
-        "untrained",
-    )
-    n_bits: Annotated[int, Range(2, 6)] = 4
-    n_seeds: Count = 1
-    n_energy_steps: Count = 1000
-    n_steps: Count = 300
-    width: int = 32
-    n_layers: int = 2
-    n_time_steps: Count = 32
-    n_samples: Annotated[int, Range(low=2)] = 1000
-    learning_rate: float = 3e-3
-
-
-#: Steps by which the master equation is integrated.
-N_TIMES = 32
 
 
 class TableEnergy(Energy):
@@ -246,19 +160,38 @@ def pretrained_energy(
 
 
 def new_flow(
-    method: str, path: AnnealingPath, config: PlaneConfig, *, seed: int
+    method: str,
+    path: AnnealingPath,
+    *,
+    width: int = 32,
+    n_layers: int = 2,
+    seed: int,
 ) -> Flow:
-    """Make the untrained flow of a method."""
+    """Make an untrained flow.
+
+    Parameters
+    ----------
+    method
+        "DNFS", "Taylor" and "untrained" are ours: reversible rates that nothing
+        cuts. Any other name is a recipe of the papers: one-way rates, log-ratios
+        cut at 5; one that ends in "leConv" has a convolution for leTF.
+    path
+        What it is to carry.
+    width, n_layers
+        Of leTF; leConv has twice the width.
+    seed
+        Of the weights.
+    """
     generator = make_generator(seed)
     network: nn.Module
     if method.endswith("leConv"):
         side = math.isqrt(path.n_sites)
-        network = HollowConvolution(side, width=2 * config.width, generator=generator)
+        network = HollowConvolution(side, width=2 * width, generator=generator)
     else:
         network = HollowTransformer(
             path.n_sites,
-            width=config.width,
-            n_layers=config.n_layers,
+            width=width,
+            n_layers=n_layers,
             generator=generator,
         )
     ours = method in ("DNFS", "Taylor", "untrained")
@@ -268,136 +201,3 @@ def new_flow(
         rates="reversible" if ours else "one_way",
         max_log_ratio=None if ours else 5.0,
     )
-
-
-def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outcome:
-    """Let one sampler learn one pre-trained energy, and judge its exact law.
-
-    Returns
-    -------
-    outcome
-        "TV", of the law of its states in continuous time from the energy's; of
-        flows also ESS, the error of log Z by 64 steps and the clipped ratios;
-        CPU seconds of the training. Arrays: pictures of the law, and of a flow
-        at five times, there and, reversed, back.
-    """
-    energy, table = pretrained_energy(
-        density, config.n_bits, config.n_energy_steps, seed
-    )
-    target = (-table.double()).softmax(0)
-    if method == "GFlowNet":
-        return _gflownet(table, target, config, seed)
-    # leConv reads a square: the sites that are left are fair coins.
-    n_sites = 2 * config.n_bits
-    if method.endswith("leConv"):
-        n_sites = math.ceil(math.sqrt(n_sites)) ** 2
-    path = AnnealingPath(TableEnergy(table, n_sites))
-    if method == "Taylor":
-        path = AnnealingPath(energy, ratios="taylor")
-    flow = new_flow(method, path, config, seed=seed)
-    scalars: dict[str, Any] = {}
-    generator = make_generator(seed + 1_000_000)
-    if method != "untrained":
-        ours = method in ("DNFS", "Taylor")
-        objective = "learned" if "LEAPS" in method else "batch" if ours else "stein"
-        fit = FlowConfig(objective=objective, n_time_steps=config.n_time_steps)
-        found = train_flow(
-            flow,
-            fit,
-            TrainConfig(
-                n_steps=config.n_steps,
-                learning_rate=config.learning_rate,
-                clip_norm=1.0,
-                precision="float32",
-            ),
-            generator=make_generator(seed),
-            refine=gibbs_kernel(path, torch.arange(n_sites)) if ours else None,
-        )
-        flow = Flow(path, found.flow.network, rates=flow.rates)
-        scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
-    drawn = simulate(flow, config.n_samples, 64, generator=generator)
-    log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
-        math.log(2)
-    )
-    estimate = log_partition(drawn.log_weights, path.log_partition_start).estimate
-    scalars |= {
-        "ESS": effective_sample_size(drawn.log_weights),
-        "log Z error": estimate - log_z,
-    }
-    laws = flow_laws(flow, N_TIMES).unflatten(1, (len(table), -1)).sum(2)
-    times = torch.linspace(0, 1, N_TIMES + 1, dtype=torch.float64)[:, None]
-    wanted = (-times * table.double()).softmax(1)
-    kept = {"law": laws[-1], "path": laws[:: N_TIMES // 4]}
-    scalars["TV"] = float(distance(laws[-1], target))
-    if method in ("DNFS", "untrained"):
-        # The same way back: from the energy's law to coins, by the reversed rates.
-        back = flow_laws(flow, N_TIMES, start=target, reverse=True).flip(0)
-        kept |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
-        scalars["worst TV"] = float(distance(laws, wanted).max())
-        scalars["worst TV back"] = float(distance(back, wanted).max())
-    return Outcome(scalars, {name: _pictures(law) for name, law in kept.items()})
-
-
-def _pictures(laws: Tensor) -> np.ndarray:
-    """Pictures of one law or several, float32."""
-    flat = laws.reshape(-1, laws.shape[-1])
-    drawn = torch.stack([plane_picture(law) for law in flat])
-    shaped: np.ndarray = drawn.reshape(*laws.shape[:-1], *drawn.shape[1:]).numpy()
-    return shaped.astype("float32")
-
-
-def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> Outcome:
-    """Train by trajectory balance; log Z learns ten times as fast."""
-    n_sites = 2 * config.n_bits
-    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed))
-    energy = TableEnergy(table, n_sites)
-    generator = make_generator(seed)
-    began = time.process_time()
-    adam = torch.optim.Adam(
-        [
-            {"params": policy.net.parameters(), "lr": config.learning_rate},
-            {"params": [policy.log_z], "lr": 10 * config.learning_rate},
-        ]
-    )
-    n_steps = 3 * config.n_steps
-    rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, n_steps)
-    for _ in range(n_steps):
-        ways = forward_trajectories(policy, 128, generator=generator, explore=0.05)
-        loss = trajectory_balance_loss(policy, energy, ways)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        rate.step()
-    law = terminal_law(policy).double().exp()
-    return Outcome(
-        {
-            "TV": float(distance(law, target)),
-            "log Z error": float(policy.log_z.detach())
-            - float((-table.double()).logsumexp(0)),
-            "train cpu s": time.process_time() - began,
-        },
-        {"law": _pictures(law)},
-    )
-
-
-def cells(config: PlaneConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and density."""
-    alone = replace(config, densities=(), methods=(), n_seeds=1)
-    return {
-        (method, density): {"method": method, "density": density, "config": alone}
-        for method in config.methods
-        for density in config.densities
-    }
-
-
-def exact_laws(config: PlaneConfig, seed: int) -> Outcome:
-    """Return the law of each energy as a picture, and its distance from the data's."""
-    arrays, away = {}, {}
-    for density in config.densities:
-        _, table = pretrained_energy(
-            density, config.n_bits, config.n_energy_steps, seed
-        )
-        law = (-table.double()).softmax(0)
-        arrays[f"exact/{density}"] = _pictures(law)
-        away[density] = float(distance(law, plane_law(density, config.n_bits)))
-    return Outcome({"energy from data": away}, arrays)

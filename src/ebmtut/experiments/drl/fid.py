@@ -11,16 +11,18 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
-from ebmtut.experiments.drl.images import (
-    FULL,
-    QUICK,
-    ImageRecipe,
+from ebmtut.experiments.drl.image_sets import (
     as_pictures,
-    draw_images,
     image_set,
     judge_of,
     measure,
     null_images,
+)
+from ebmtut.experiments.drl.images import (
+    FULL,
+    QUICK,
+    ImageRecipe,
+    draw_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment, Names

@@ -12,15 +12,8 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Range, checked
-from ebmtut.experiments.drl.images import (
-    FULL,
-    QUICK,
-    ImageRecipe,
-    as_pictures,
-    image_set,
-    measure,
-    trained_once,
-)
+from ebmtut.experiments.drl.image_sets import as_pictures, image_set, measure
+from ebmtut.experiments.drl.images import FULL, QUICK, ImageRecipe, trained_once
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim

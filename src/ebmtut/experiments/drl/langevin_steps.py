@@ -12,12 +12,8 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.images import (
-    ImageRecipe,
-    draw_images,
-    measure,
-    train_images,
-)
+from ebmtut.experiments.drl.image_sets import measure
+from ebmtut.experiments.drl.images import ImageRecipe, draw_images, train_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from ebmtut.checks import Range, checked
 from ebmtut.energies import at_level
+from ebmtut.experiments.drl.image_sets import ImageSet, image_set
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
     ImageRecipe,
-    ImageSet,
     draw_images,
-    image_set,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment

@@ -22,15 +22,17 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import at_level, conditional_energy
+from ebmtut.experiments.drl.image_sets import (
+    as_pictures,
+    image_set,
+    measure,
+    null_images,
+)
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
     ImageRecipe,
-    as_pictures,
     draw_images,
-    image_set,
-    measure,
-    null_images,
     train_images,
     trained_once,
 )

@@ -12,15 +12,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
+from ebmtut.experiments.drl.image_sets import (
+    as_pictures,
+    image_set,
+    measure,
+    null_images,
+)
 from ebmtut.experiments.drl.images import (
     FULL,
     QUICK,
     ImageRecipe,
-    as_pictures,
     draw_images,
-    image_set,
-    measure,
-    null_images,
     trained_once,
 )
 from ebmtut.experiments.experiment import Experiment, Names

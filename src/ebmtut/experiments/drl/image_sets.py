@@ -1,0 +1,157 @@
+"""The sets of the image rows, how they are divided, and how images are judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import InputError, check_choice
+from ebmtut.data import load_digits, load_faces
+from ebmtut.metrics import (
+    ImageJudge,
+    class_score,
+    frechet_distance,
+    nearest_neighbors,
+    precision_recall,
+    train_image_judge,
+)
+from ebmtut.random import make_generator
+
+__all__ = [
+    "DATA",
+    "ImageSet",
+    "as_pictures",
+    "image_set",
+    "judge_of",
+    "measure",
+    "null_images",
+]
+
+
+class ImageSet(NamedTuple):
+    """Images in [-1, 1], divided once and for all; ``source`` says what they are."""
+
+    images: Tensor
+    labels: Tensor
+    held_out: Tensor
+    held_out_labels: Tensor
+    source: str
+
+
+def _digits8() -> tuple[Tensor, Tensor, int, str]:
+    try:
+        from sklearn.datasets import load_digits as load_small_digits
+    except ImportError as error:
+        raise InputError(
+            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
+        ) from error
+    data = load_small_digits()
+    images = torch.from_numpy(data.images).float() / 16.0
+    return images, torch.from_numpy(data.target).long(), 500, "scikit-learn's digits"
+
+
+def _mnist(side: int) -> tuple[Tensor, Tensor, int, str]:
+    # The 10,000 test images suffice here, and are what a machine without a
+    # network may have; they are divided into 8,000 and 2,000.
+    data = load_digits("test", generator=make_generator(0))
+    images = data.images
+    if side == 14:
+        images = nn.functional.avg_pool2d(images[:, None], 2)[:, 0]
+    return images, data.labels, 2000, data.source
+
+
+def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
+    data = load_faces(generator=make_generator(0))
+    images = nn.functional.avg_pool2d(data.images[:, None], 64 // side)[:, 0]
+    return images, data.labels, 80, data.source
+
+
+#: The sets that the rows know, by name.
+DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
+    "digits 8x8": _digits8,
+    "MNIST 14x14": lambda: _mnist(14),
+    "MNIST 28x28": lambda: _mnist(28),
+    "faces 32x32": lambda: _faces(32),
+}
+
+
+@cache
+def image_set(name: str) -> ImageSet:
+    """Load a set and divide it, always in the same way.
+
+    Raises
+    ------
+    InputError
+        If the set is unknown or not at hand.
+    """
+    check_choice("data", name, DATA)
+    images, labels, n_held_out, source = DATA[name]()
+    order = torch.randperm(len(images), generator=make_generator(0))
+    images, labels = 2 * images[order] - 1, labels[order]
+    return ImageSet(
+        images[n_held_out:],
+        labels[n_held_out:],
+        images[:n_held_out],
+        labels[:n_held_out],
+        source,
+    )
+
+
+@cache
+def judge_of(name: str) -> ImageJudge:
+    """Train the judge of a set: the same one for all rows, seed 0."""
+    data = image_set(name)
+    return train_image_judge(data.images, data.labels, generator=make_generator(0))
+
+
+def null_images(
+    data: ImageSet, n: int, *, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Images that no model has learned: held-out data and two fits by moments."""
+    flat = data.images.flatten(1)
+    centered = flat - flat.mean(0)
+    mixed = torch.randn(n, len(flat), generator=generator) @ centered
+    gaussian = flat.mean(0) + mixed / math.sqrt(len(flat) - 1)
+    rows = torch.randint(len(flat), (n, flat.shape[1]), generator=generator)
+    shape = (n, *data.images.shape[1:])
+    return {
+        "held-out data": data.held_out[:n],
+        "Gaussian fit": gaussian.clamp(-1, 1).reshape(shape),
+        "independent pixels": flat.gather(0, rows).reshape(shape),
+    }
+
+
+def measure(images: Tensor, name: str) -> dict[str, float]:
+    """Judge images of a set: all numbers of the tables."""
+    data, judge = image_set(name), judge_of(name)
+    if not bool(torch.isfinite(images).all()):
+        return {"distance": math.nan}
+    features, reference = judge.features(images), judge.features(data.images)
+    probabilities = judge.probabilities(images)
+    shares = torch.bincount(
+        probabilities.argmax(1), minlength=probabilities.shape[1]
+    ) / len(images)
+    held_out = nearest_neighbors(data.held_out, data.images).distance.median()
+    nearest = nearest_neighbors(images, data.images).distance.median()
+    inside = precision_recall(reference, features)
+    return {
+        "distance": frechet_distance(reference, features),
+        "class score": class_score(probabilities),
+        "confidence": float(probabilities.amax(1).mean()),
+        "rarest class": float(shares.min()),
+        "commonest class": float(shares.max()),
+        "precision": inside.precision,
+        "recall": inside.recall,
+        "nearest": float(nearest / held_out),
+    }
+
+
+def as_pictures(images: Tensor) -> np.ndarray:
+    """Pixels from 0 to 1, for figures."""
+    return ((images + 1) / 2).clamp(0, 1).numpy()

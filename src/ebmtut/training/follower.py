@@ -1,0 +1,109 @@
+"""A flow that keeps up with an energy that is being learned.
+
+Section 4.2 of Ou, Zhang and Li (2025): between two steps of the energy its sampler
+takes a few of Algorithm 1. The flow reads the energy at every step as it then is, so
+that nothing has to be told when it changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from ebmtut.checks import Count, Positive, checked
+from ebmtut.flows import Flow, Kernel, simulate
+from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
+
+__all__ = ["FlowFollower"]
+
+
+class FlowFollower:
+    """Algorithm 1 in small portions, with one rollout as its buffer.
+
+    Parameters
+    ----------
+    flow
+        Its network is trained in place.
+    refine
+        Kernel applied after every step of the rollouts: the flow then learns on
+        the path's law, however poor it is itself.
+    n_trajectories, n_time_steps
+        Chains and steps of a rollout.
+    learning_rate
+        Of Adam.
+    inner_steps
+        Optimiser steps from one rollout to the next.
+    n_times, n_rows
+        Distinct times in a batch, and trajectories that are looked at in all of
+        them.
+    """
+
+    @checked
+    def __init__(
+        self,
+        flow: Flow,
+        refine: Kernel,
+        *,
+        n_trajectories: Count,
+        n_time_steps: Count,
+        learning_rate: Positive,
+        inner_steps: Count = 20,
+        n_times: Count = 8,
+        n_rows: Count = 16,
+    ) -> None:
+        self.flow = flow
+        self.refine = refine
+        self.n_trajectories = n_trajectories
+        self.n_time_steps = n_time_steps
+        self.learning_rate = learning_rate
+        self.inner_steps = inner_steps
+        self.n_times = n_times
+        self.n_rows = n_rows
+        self._adam = torch.optim.Adam(flow.network.parameters(), learning_rate)
+        self._states = torch.empty(0)
+        self._n_taken = 0
+
+    def fit(
+        self, n_steps: int, *, generator: torch.Generator, decay: bool = False
+    ) -> None:
+        """Take optimiser steps.
+
+        Parameters
+        ----------
+        n_steps
+            How many; of all calls together every ``inner_steps``-th draws anew.
+        generator
+            Source of all randomness.
+        decay
+            Whether the learning rate falls to zero within this call, by a cosine:
+            for the last one, when the energy stands still.
+        """
+        for step in range(n_steps):
+            if decay:
+                share = (1 + math.cos(math.pi * step / n_steps)) / 2
+                self._adam.param_groups[0]["lr"] = share * self.learning_rate
+            if self._n_taken % self.inner_steps == 0:
+                drawn = simulate(
+                    self.flow,
+                    self.n_trajectories,
+                    self.n_time_steps,
+                    refine=self.refine,
+                    keep_states=True,
+                    generator=generator,
+                )
+                self._states = cast(Tensor, drawn.states)
+            k = torch.randint(
+                self.n_time_steps + 1, (self.n_times,), generator=generator
+            )
+            rows = torch.randint(
+                self.n_trajectories, (self.n_rows,), generator=generator
+            )
+            x, t = self._states[k][:, rows], k / self.n_time_steps
+            loss = kolmogorov_variance_loss(self.flow, x, t)
+            self._adam.zero_grad()
+            loss.backward()
+            self._adam.step()
+            self._n_taken += 1

@@ -1,0 +1,69 @@
+"""A flow that follows an energy: it learns, keeps up, and draws when it should."""
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.training import FlowFollower, follower
+
+SIZES = {"n_trajectories": 64, "n_time_steps": 16, "learning_rate": 5e-3}
+
+
+def new_follower(energy: Ising, **options) -> FlowFollower:
+    path = AnnealingPath(energy)
+    network = HollowMLP(9, width=32, generator=make_generator(0))
+    kernel = dmala_kernel(path, 0.3)
+    return FlowFollower(Flow(path, network), kernel, **SIZES | options)
+
+
+def share(flow: Flow) -> float:
+    found = simulate(flow, 1000, 32, generator=make_generator(1))
+    return effective_sample_size(found.log_weights)
+
+
+def test_it_learns_and_keeps_up_when_the_energy_changes() -> None:
+    """The flow reads the energy as it is: one sign of J after the other."""
+    energy = Ising(0.2 * lattice_adjacency(3))
+    followed, generator = new_follower(energy), make_generator(2)
+    untrained = share(followed.flow)
+    followed.fit(300, generator=generator)
+    learned = share(followed.flow)
+    assert learned > 0.8 > untrained
+    with torch.no_grad():
+        energy.coupling.neg_()
+    changed = share(followed.flow)
+    followed.fit(300, generator=generator, decay=True)
+    assert share(followed.flow) > 0.8 > changed
+
+
+def test_portions_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One rollout every three steps, however the steps are called for."""
+    drawn = []
+
+    def counted(*args, **options):
+        drawn.append(1)
+        return simulate(*args, **options)
+
+    monkeypatch.setattr(follower, "simulate", counted)
+    energy = Ising(0.2 * lattice_adjacency(3))
+    whole = new_follower(energy, inner_steps=3)
+    whole.fit(7, generator=make_generator(4))
+    assert len(drawn) == 3
+    parts, generator = new_follower(energy, inner_steps=3), make_generator(4)
+    for n_steps in (1, 4, 0, 2):
+        parts.fit(n_steps, generator=generator)
+    assert len(drawn) == 6
+    for p, q in zip(
+        whole.flow.network.parameters(), parts.flow.network.parameters(), strict=True
+    ):
+        assert torch.equal(p, q)
+
+
+def test_input_is_refused() -> None:
+    energy = Ising(torch.zeros(9, 9))
+    with pytest.raises(InputError, match="n_rows must be an integer >= 1, got 0"):
+        new_follower(energy, n_rows=0)
