@@ -85,7 +85,7 @@ class JointConfig:
     n_flow_steps: Count = 1
     n_last: Count = 1000
     n_time_steps: Count = 16
-    n_samples: Count = 256
+    n_samples: Count = 512
     n_reused: Count = 5
     width: int = 32
     n_layers: int = 1
