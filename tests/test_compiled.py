@@ -8,10 +8,11 @@ import time
 import pytest
 import torch
 
-from ebmtut._compiled import in_threads
-from ebmtut.energies import Ising
+from ebmtut import _compiled
+from ebmtut._compiled import in_threads, sweep_in_threads
+from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing, PairwiseGraph
 from ebmtut.random import make_generator
-from ebmtut.samplers import ising_gibbs
+from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg, ising_gibbs
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +83,70 @@ def test_an_interrupt_ends_the_work_after_the_piece_at_hand(n_threads):
 
 
 @pytest.mark.usefixtures("hears_interrupts")
-def test_an_interrupt_ends_a_compiled_chain():
-    """In CPU seconds, of which all the chains together would take some fifty."""
+@pytest.mark.parametrize("n_chains", [1, 2000])
+def test_an_interrupt_ends_compiled_chains(n_chains):
+    """In CPU seconds, of which the whole work would take some fifty."""
     torch.set_num_threads(1)
-    energy, x = Ising(torch.zeros(64, 64)), torch.zeros(2000, 64)
+    energy, x = Ising(torch.zeros(64, 64)), torch.zeros(n_chains, 64)
     ising_gibbs(energy, x[:1], 1, generator=make_generator(0))  # compiles
     started = time.process_time()
     interrupt_after(0.3)
     with pytest.raises(KeyboardInterrupt):
-        ising_gibbs(energy, x, 30_000, generator=make_generator(0))
+        ising_gibbs(energy, x, 60_000_000 // n_chains, generator=make_generator(0))
     assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("n_sweeps", "grain", "portions"),
+    [
+        (10, 1, [4, 4, 2]),
+        (10, 3, [3, 3, 3, 1]),
+        (4, 1, [4]),
+        (10, 32, [10]),
+        (0, 1, []),
+    ],
+)
+def test_a_long_chain_is_swept_in_portions(monkeypatch, n_sweeps, grain, portions):
+    """Of 4 sweeps at most: 2 rows of 25 turns a sweep, and 100 turns a piece."""
+    monkeypatch.setattr(_compiled, "_A_PIECE", 100)
+    found = []
+
+    def work(n, rows):
+        found.append((n, rows))
+
+    torch.set_num_threads(1)
+    sweep_in_threads(work, 2, n_sweeps, 50, grain=grain)
+    assert [n for n, rows in found if rows.start == 0] == portions
+
+
+MATRIX = torch.randn(70, 70, generator=make_generator(0)) / 8
+MATRIX = (MATRIX + MATRIX.T) * (1 - torch.eye(70))
+EDGES = torch.stack([torch.arange(69), torch.arange(1, 70)])
+BIAS = torch.randn(70, generator=make_generator(1))
+LONG_CHAINS = {
+    "dense": (ising_gibbs, Ising(MATRIX, BIAS), 5, 100),
+    "lattice, packed chains": (ising_gibbs, LatticeIsing(8, 0.3), 200, 100),
+    "lattice, packed rows": (ising_gibbs, LatticeIsing(8, 0.3), 1, 100),
+    "gwg": (boltzmann_gwg, BoltzmannMachine(MATRIX, BIAS), 5, 10_000),
+    "graph, by chains": (
+        boltzmann_gibbs,
+        PairwiseGraph(EDGES, torch.ones(69), BIAS),
+        40,
+        100,
+    ),
+    "graph, by sites": (
+        boltzmann_gibbs,
+        PairwiseGraph(EDGES, torch.ones(69), BIAS),
+        3,
+        100,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONG_CHAINS)
+def test_portions_change_no_number(monkeypatch, name):
+    sampler, model, n_chains, n_sweeps = LONG_CHAINS[name]
+    x = torch.zeros(n_chains, model.n_sites)
+    whole = sampler(model, x, n_sweeps, generator=make_generator(2))
+    monkeypatch.setattr(_compiled, "_A_PIECE", 1)
+    assert torch.equal(sampler(model, x, n_sweeps, generator=make_generator(2)), whole)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numba
 import torch
 
-__all__ = ["compiled", "in_threads"]
+__all__ = ["compiled", "in_threads", "sweep_in_threads"]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -54,3 +55,25 @@ def in_threads(work: Callable[[slice], None], n_rows: int, n_turns: int) -> None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def sweep_in_threads(
+    work: Callable[[int, slice], None],
+    n_rows: int,
+    n_sweeps: int,
+    turns_a_sweep: int,
+    *,
+    grain: int = 1,
+) -> None:
+    """Let ``work(n, rows)`` sweep rows that keep their state, `in_threads`.
+
+    A long chain is swept in portions, so that Ctrl-C ends even a single one.
+
+    ``turns_a_sweep``: of the innermost loop, in all rows together. ``grain``: sweeps
+    after which a kernel sums anew; portions are multiples, and change no number.
+    """
+    portion = _A_PIECE * n_rows // max(1, turns_a_sweep * grain)
+    portion = max(1, portion) * grain
+    for begin in range(0, n_sweeps, portion):
+        n = min(portion, n_sweeps - begin)
+        in_threads(partial(work, n), n_rows, n * turns_a_sweep)

@@ -42,6 +42,13 @@ def _load(work, streams):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _store(work, streams):  # type: ignore[no-untyped-def]
+    for part in range(4):
+        for lane in range(STREAMS):
+            streams[lane, part] = work[part * STREAMS + lane]
+
+
+@compiled
 def _draw(work):  # type: ignore[no-untyped-def]
     """Advance all streams; their draws stand behind their states."""
     for lane in range(STREAMS):
@@ -80,9 +87,10 @@ def _settle(field, draws):  # type: ignore[no-untyped-def]
 def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep 64 chains a group over all sites, in the order given.
 
-    x (n_groups, n_sites, LANES), 0 or 1, is updated in place; streams (n_groups,
-    STREAMS, 4) start the random numbers. The neighbours of site i, and the weights
-    of the edges to them, are entries start[i] to start[i + 1]; indices are uint64.
+    x (n_groups, n_sites, LANES), 0 or 1, and streams (n_groups, STREAMS, 4), the
+    states of the random numbers, are updated in place. The neighbours of site i, and
+    the weights of the edges to them, are entries start[i] to start[i + 1]; indices
+    are uint64.
     """
     work = np.empty(5 * STREAMS, dtype=np.uint64)
     draws = work[4 * STREAMS :].view(np.uint32)
@@ -100,16 +108,17 @@ def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  #
                 _draw(work)
                 _settle(field, draws)
                 states[site] = field
+        _store(work, streams[group])
 
 
 @compiled
 def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over blocks of 64 sites, none of which is another's neighbour.
 
-    x (n_chains, n_blocks * LANES), 0 or 1, is updated in place, block by block;
-    streams (n_chains, STREAMS, 4) start the random numbers. Rows start[b] to
-    start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block b: each
-    holds one more neighbour of its sites, of weight 0 where there is none.
+    x (n_chains, n_blocks * LANES), 0 or 1, block by block, and streams (n_chains,
+    STREAMS, 4), the states of the random numbers, are updated in place. Rows
+    start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block
+    b: each holds one more neighbour of its sites, of weight 0 where there is none.
     """
     work = np.empty(5 * STREAMS, dtype=np.uint64)
     draws = work[4 * STREAMS :].view(np.uint32)
@@ -129,3 +138,4 @@ def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: i
                 _settle(field, draws)
                 for lane in range(LANES):
                     states[here + lane] = field[lane]
+        _store(work, streams[chain])

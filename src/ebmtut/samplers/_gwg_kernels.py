@@ -13,10 +13,10 @@ import numpy as np
 from ebmtut._compiled import compiled as _compiled
 from ebmtut.samplers._ising_kernels import xoshiro_next
 
-__all__ = ["gwg_steps"]
+__all__ = ["REFRESH", "gwg_steps"]
 
 _BLOCK = 32  # sites whose weights are summed together, to find a site faster
-_REFRESH = 4096  # steps between two sums of the fields from scratch
+REFRESH = 4096  # steps between two sums of the fields from scratch
 # exp(r) for |r| <= ln(2) / 2, minimax in float32.
 _C2, _C3, _C4, _C5 = 0.49999994, 0.16666521, 0.041668091, 0.0083693964
 
@@ -55,8 +55,8 @@ def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
 def gwg_steps(x, coupling, bias, streams, n_steps):  # type: ignore[no-untyped-def]
     """Make ``n_steps`` single-site moves of every chain; return how many were taken.
 
-    ``x`` (n_chains, n) float32 of 0 and 1 is updated in place; ``streams``
-    (n_chains, 4) start the random numbers; P is proportional to
+    ``x`` (n_chains, n) float32 of 0 and 1 and ``streams`` (n_chains, 4), the states
+    of the random numbers, are updated in place; P is proportional to
     exp(x'Wx/2 + b'x) with W = ``coupling``, symmetric, of zero diagonal.
     """
     n_chains, n = x.shape
@@ -71,7 +71,7 @@ def gwg_steps(x, coupling, bias, streams, n_steps):  # type: ignore[no-untyped-d
         s0, s1, s2, s3 = streams[c]
         total = np.float32(0)
         for step in range(n_steps):
-            if step % _REFRESH == 0:
+            if step % REFRESH == 0:
                 field[:] = bias
                 for i in range(n):
                     if state[i] > 0:
@@ -105,4 +105,6 @@ def gwg_steps(x, coupling, bias, streams, n_steps):  # type: ignore[no-untyped-d
                 n_taken += 1
             else:
                 state[site] -= change
+        streams[c, 0], streams[c, 1] = s0, s1
+        streams[c, 2], streams[c, 3] = s2, s3
     return n_taken

@@ -26,6 +26,7 @@ from ebmtut.energies import lattice_coloring
 __all__ = [
     "LANES",
     "PROBABILITY_BITS",
+    "REFRESH",
     "Plan",
     "chain_plan",
     "dense_sweeps",
@@ -43,7 +44,7 @@ LANES = 8  # words drawn side by side: 512 bits
 
 PROBABILITY_BITS = 48
 _LEVELS = 4  # drawn between two looks at whether all spins are settled
-_REFRESH = 32  # dense sweeps between two sums of the fields from scratch
+REFRESH = 32  # dense sweeps between two sums of the fields from scratch
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -325,11 +326,11 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep lattices of packed spins, each site with four neighbours.
 
-    words (n_lattices, n_words) is updated in place; streams (n_lattices, LANES,
-    4) start the random numbers. target, neighbor, mask and first are a Plan's.
-    thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1). row_side is
-    the side where words are rows, whose neighbours within a row are found by
-    shifting, else 0.
+    words (n_lattices, n_words) and streams (n_lattices, LANES, 4), the states of
+    the random numbers, are updated in place. target, neighbor, mask and first are
+    a Plan's. thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1).
+    row_side is the side where words are rows, whose neighbours within a row are
+    found by shifting, else 0.
     """
     depth = np.uint64(thresholds.shape[0])
     work = np.empty(11 * LANES, dtype=np.uint64)
@@ -352,14 +353,17 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
                     for lane in range(LANES):
                         kept = lattice[target[block, lane]] & ~mask[block, lane]
                         lattice[target[block, lane]] = kept | work[_BELOW + lane]
+        for lane in range(LANES):
+            for part in range(4):
+                streams[w, lane, part] = work[_STREAM + part * LANES + lane]
 
 
 @compiled
 def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over all sites in turn, keeping every local field current.
 
-    spins (n_chains, n_sites) int8, -1 or 1, is updated in place; streams
-    (n_chains, 4) start the random numbers. P(s_i = 1 | rest) =
+    spins (n_chains, n_sites) int8, -1 or 1, and streams (n_chains, 4), the states
+    of the random numbers, are updated in place. P(s_i = 1 | rest) =
     sigmoid(bias_i + coupling_i . s) with a symmetric coupling of zero
     diagonal. Fields have its dtype.
     """
@@ -369,7 +373,7 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
         s = spins[chain]
         s0, s1, s2, s3 = streams[chain]
         for sweep in range(n_sweeps):
-            if sweep % _REFRESH == 0:
+            if sweep % REFRESH == 0:
                 field[:] = bias
                 for i in range(n_sites):
                     for j in range(n_sites):
@@ -384,3 +388,5 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
                     change = coupling.dtype.type(2 * new)
                     for j in range(n_sites):
                         field[j] += change * coupling[i, j]
+        streams[chain, 0], streams[chain, 1] = s0, s1
+        streams[chain, 2], streams[chain, 3] = s2, s3

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import in_threads
+from ebmtut._compiled import sweep_in_threads
 from ebmtut._gpu import runs_triton
 from ebmtut.checks import Natural, check_type, checked
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
@@ -126,10 +126,11 @@ def boltzmann_gwg(
     streams = xoshiro_states(spawn_seed(generator), len(x))
     state = x.detach().float().numpy().copy()
 
-    def move(rows: slice) -> None:
-        _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n_steps)
+    def move(n: int, rows: slice) -> None:
+        _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n)
 
-    in_threads(move, len(x), n_steps * x.numel())
+    grain = _gwg_kernels.REFRESH
+    sweep_in_threads(move, len(x), n_steps, x.numel(), grain=grain)
     return torch.from_numpy(np.round(state)).to(x.dtype)
 
 
@@ -168,10 +169,10 @@ def _by_chains(
     )
     streams = _streams(seed, n_groups)
 
-    def sweep(groups: slice) -> None:
-        _graph_kernels.chain_sweeps(states[groups], *arrays, streams[groups], n_sweeps)
+    def sweep(n: int, groups: slice) -> None:
+        _graph_kernels.chain_sweeps(states[groups], *arrays, streams[groups], n)
 
-    in_threads(sweep, n_groups, n_sweeps * states.size)
+    sweep_in_threads(sweep, n_groups, n_sweeps, states.size)
     rows = states.transpose(0, 2, 1).reshape(-1, n_sites)
     return np.ascontiguousarray(rows[:n_chains])
 
@@ -207,7 +208,7 @@ def _by_sites(
     states[:, place] = bits
     streams = _streams(seed, len(bits))
 
-    def sweep(rows: slice) -> None:
+    def sweep(n: int, rows: slice) -> None:
         _graph_kernels.site_sweeps(
             states[rows],
             first.astype(np.uint64),
@@ -215,8 +216,8 @@ def _by_sites(
             weights,
             bias,
             streams[rows],
-            n_sweeps,
+            n,
         )
 
-    in_threads(sweep, len(bits), n_sweeps * states.size)
+    sweep_in_threads(sweep, len(bits), n_sweeps, states.size)
     return states[:, place]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import in_threads
+from ebmtut._compiled import sweep_in_threads
 from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
@@ -134,11 +134,12 @@ def _sweep_dense(
     spins = 2 * bits.astype(np.int8) - 1
     streams = kernels.xoshiro_states(seed, len(spins))
 
-    def sweep(rows: slice) -> None:
-        kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n_sweeps)
+    def sweep(n: int, rows: slice) -> None:
+        kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
 
     # A site that flips changes the fields of all others.
-    in_threads(sweep, len(spins), n_sweeps * spins.size * spins.shape[1])
+    n_turns = spins.size * spins.shape[1]
+    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=kernels.REFRESH)
     return (spins + 1) // 2
 
 
@@ -158,7 +159,7 @@ def _sweep_lattice(
     streams = kernels.xoshiro_states(seed, len(words) * kernels.LANES)
     streams = streams.reshape(len(words), kernels.LANES, 4)
 
-    def sweep(part: slice) -> None:
+    def sweep(n: int, part: slice) -> None:
         kernels.lattice_sweeps(
             words[part],
             plan.target,
@@ -167,11 +168,11 @@ def _sweep_lattice(
             plan.first,
             thresholds,
             streams[part],
-            n_sweeps,
+            n,
             energy.side if by_rows else 0,
         )
 
-    in_threads(sweep, len(words), n_sweeps * bits.size)
+    sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
     if by_rows:
         return kernels.unpack_rows(words, energy.side)
     return kernels.unpack_chains(words, len(bits))
