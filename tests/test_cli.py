@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
-from ebmtut.results import Result, load_result
+from ebmtut.results import Result, load_result, save_result
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -426,3 +427,15 @@ def test_a_damaged_row_is_marked_and_the_others_listed(
     assert "holds no readable result" in line
     rows = {row.split()[0]: row for row in told.out.splitlines() if "/" in row}
     assert "damaged" in rows["ed/window"] and len(rows) > 30
+
+
+def test_arrays_of_another_run_mark_their_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value, root in ((1.0, tmp_path / "a"), (2.0, tmp_path / "b")):
+        arrays = {"x": np.full(3, value)}
+        save_result(Result("ed/window", "full", {}, {}, arrays), root)
+    place = Path("ed", "window", "full", "arrays.npz")
+    shutil.copy(tmp_path / "a" / place, tmp_path / "b" / place)
+    assert cli.main(["list", "--results", str(tmp_path / "b")]) == 0
+    assert "is not the file of result.json" in capsys.readouterr().err

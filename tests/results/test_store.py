@@ -1,9 +1,9 @@
 """Results are stored whole or not at all, and read back as they were."""
 
 import json
-import shutil
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,8 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
+from ebmtut.ledger.listing import rows
 from ebmtut.results import (
     Provenance,
     Result,
@@ -28,6 +31,7 @@ from ebmtut.results import (
     record,
     result_folder,
     save_result,
+    store,
     to_json,
 )
 
@@ -115,8 +119,7 @@ def test_bfloat16_is_stored_as_float32(tmp_path: Path) -> None:
 
 
 def test_the_numbers_alone_are_read_without_the_arrays(tmp_path: Path) -> None:
-    folder = save_result(make(), tmp_path)
-    (folder / "arrays.npz").unlink()
+    save_result(make(), tmp_path)
     back = load_result("ed/ising-heatmaps", "quick", tmp_path, with_arrays=False)
     assert (back.scalars, back.arrays) == ({"rmse": 1.5}, {})
     assert back.provenance.seed == 3
@@ -247,17 +250,86 @@ def test_a_damaged_result_is_refused(
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_changed_byte_is_found(tmp_path: Path) -> None:
-    """Whichever digit of the stored numbers it is."""
-    path = save_result(make(), tmp_path) / "result.json"
+@pytest.mark.parametrize("with_arrays", [True, False])
+@pytest.mark.parametrize("name", ["result.json", "arrays.npz"])
+def test_every_flipped_byte_is_told_in_one_line(
+    tmp_path: Path, name: str, with_arrays: bool
+) -> None:
+    path = save_result(make(), tmp_path) / name
     whole = path.read_bytes()
-    digits = [k for k, byte in enumerate(whole) if chr(byte).isdigit()]
-    for k in digits[:: max(1, len(digits) // 40)]:
-        path.write_bytes(whole[:k] + str((whole[k] - 47) % 10).encode() + whole[k + 1 :])
-        with pytest.raises(InputError):
-            load_result("ed/ising-heatmaps", "quick", tmp_path)
+    for place in range(0, len(whole), 3):
+        for flip in (1, 32):
+            damaged = bytearray(whole)
+            damaged[place] ^= flip
+            path.write_bytes(damaged)
+            with pytest.raises(InputError) as caught:
+                load_result(
+                    "ed/ising-heatmaps", "quick", tmp_path, with_arrays=with_arrays
+                )
+            told = str(caught.value)
+            assert "\n" not in told and str(tmp_path) in told
     path.write_bytes(whole)
-    load_result("ed/ising-heatmaps", "quick", tmp_path)
+    load_result("ed/ising-heatmaps", "quick", tmp_path, with_arrays=with_arrays)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("ab") | st.text(max_size=2), inner)
+    ),
+    max_leaves=6,
+)
+ENTRIES = ("format", "id", "scale", "config", "scalars", "provenance", "arrays_sha256")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_result(make(), tmp_path_factory.mktemp("fuzz"))
+
+
+@settings(deadline=None)
+@given(entry=st.sampled_from(ENTRIES), value=JSON, is_signed=st.booleans())
+@example(entry="scalars", value={"verdicts": {"a": 1}}, is_signed=True)
+@example(entry="scalars", value=[1], is_signed=True)
+@example(entry="provenance", value={"a": 1}, is_signed=True)
+def test_any_json_is_a_result_or_one_line(
+    stored: Path, entry: str, value: object, is_signed: bool
+) -> None:
+    """Also where the digest fits, so that only the types can tell."""
+    path = stored / "result.json"
+    whole = path.read_text("utf-8")
+    content = json.loads(whole) | {entry: value}
+    if is_signed:
+        content.pop("sha256")
+        try:
+            content["sha256"] = store._digest(content)
+        except ValueError:  # not a number
+            content["sha256"] = ""
+    path.write_text(json.dumps(content), "utf-8")
+    try:
+        load_result("ed/ising-heatmaps", "quick", stored.parents[2])
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        assert is_signed or content == json.loads(whole)
+    # What can be loaded can also be listed, if only as damaged.
+    listed = rows(stored.parents[2], paper="ed", scales=("quick",))
+    (row,) = (row for row in listed if row.fact.id == "ed/ising-heatmaps")
+    assert row.scales["quick"].state in ("stored", "damaged")
+    path.write_text(whole, "utf-8")
+
+
+@settings(deadline=None)
+@given(content=st.binary(max_size=60))
+def test_any_bytes_are_a_result_or_one_line(stored: Path, content: bytes) -> None:
+    for name in ("result.json", "arrays.npz"):
+        whole = (stored / name).read_bytes()
+        (stored / name).write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            load_result("ed/ising-heatmaps", "quick", stored.parents[2])
+        assert "\n" not in str(caught.value)
+        (stored / name).write_bytes(whole)
 
 
 def test_pickles_are_refused_even_with_the_right_hash(

@@ -147,8 +147,8 @@ def load_result(
     root
         Folder of all results; :func:`default_root` if not given.
     with_arrays
-        Whether to read the arrays and check that they belong to it; a list of
-        verdicts needs none.
+        Whether to unpack the arrays; that they are whole and belong to it is
+        checked either way.
 
     Raises
     ------
@@ -178,16 +178,21 @@ def load_result(
             )
         if unknown := content.keys() - _ENTRIES:
             raise InputError(f"{path} has an unknown entry {min(unknown)!r}")
-        # The oldest results have no digest.
-        if "sha256" in content and content.pop("sha256") != _digest(content):
+        if content.pop("sha256") != _digest(content):
             raise InputError(f"{path} was changed after it was written")
-        arrays = _load_arrays(folder, content["arrays_sha256"]) if with_arrays else {}
+        for entry in ("config", "scalars", "provenance"):
+            if not isinstance(content[entry], dict):
+                kind = type(content[entry]).__name__
+                raise InputError(f"{path} must hold an object as {entry}, got {kind}")
+        npz = (folder / "arrays.npz").read_bytes()
+        if hashlib.sha256(npz).hexdigest() != content["arrays_sha256"]:
+            raise InputError(f"{folder / 'arrays.npz'} is not the file of result.json")
         return Result(
             id=content["id"],
             scale=content["scale"],
             config=content["config"],
             scalars=content["scalars"],
-            arrays=arrays,
+            arrays=_unpacked(npz) if with_arrays else {},
             provenance=Provenance(**content["provenance"]),
         )
     except InputError:
@@ -203,10 +208,7 @@ def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _load_arrays(folder: Path, sha256: str) -> dict[str, np.ndarray]:
-    npz = (folder / "arrays.npz").read_bytes()
-    if hashlib.sha256(npz).hexdigest() != sha256:
-        raise InputError(f"{folder / 'arrays.npz'} is not the file of result.json")
+def _unpacked(npz: bytes) -> dict[str, np.ndarray]:
     with np.load(io.BytesIO(npz), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
