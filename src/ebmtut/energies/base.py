@@ -61,7 +61,8 @@ class Energy(nn.Module, ABC):
         """What makes an energy of the same kind and sizes, to save and load it.
 
         Tensors, where they are parameters or buffers, as they are; other values
-        as JSON holds them.
+        as JSON holds them, a sequence as a tuple. A class that cannot be made of
+        those alone has a class method ``from_arguments``.
 
         Raises
         ------

@@ -9,7 +9,7 @@ exact whatever the padding does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -209,6 +209,21 @@ class GraphEnergy(Energy):
         self.n_sites = graphs.n_sites
         self.inverse_temperature = inverse_temperature
 
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The graphs as tensors, and the inverse temperature."""
+        return {
+            "adjacency": self.graphs.adjacency,
+            "n_vertices": self.graphs.n_vertices,
+            "inverse_temperature": self.inverse_temperature,
+        }
+
+    @classmethod
+    def from_arguments(
+        cls, adjacency: Tensor, n_vertices: Tensor, **numbers: float
+    ) -> GraphEnergy:
+        """Make the energy that has these `constructor_arguments`."""
+        return cls(GraphBatch(adjacency, n_vertices), **numbers)
+
     def at(self, inverse_temperature: float) -> GraphEnergy:
         """Return the same problem at another inverse temperature."""
         return type(self)(self.graphs, inverse_temperature=inverse_temperature)
@@ -269,6 +284,10 @@ class MaxIndependentSet(GraphEnergy):
     ) -> None:
         super().__init__(graphs, inverse_temperature=inverse_temperature)
         self.penalty = penalty
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The graphs as tensors, and the numbers."""
+        return super().constructor_arguments() | {"penalty": self.penalty}
 
     def at(self, inverse_temperature: float) -> MaxIndependentSet:
         """Return the same problem at another inverse temperature."""

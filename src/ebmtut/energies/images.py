@@ -14,7 +14,7 @@ on level t:
 
 import math
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -120,6 +120,16 @@ class PerceptronEnergy(_Headed):
         self.shifts = normal_weights(len(noises), hidden, generator=generator)
         self.last = linear(hidden, self.n_outputs, generator, zero_bias=True)
 
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Sizes, noises and head."""
+        return {
+            "shape": self.shape,
+            "noises": tuple(self.noises.tolist()),
+            "hidden": self.shifts.shape[1],
+            "n_layers": len(self.layers),
+            "head": self.head,
+        }
+
     def forward(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]
     ) -> Float[Tensor, " batch"]:
@@ -215,6 +225,16 @@ class ConvEnergy(_Headed):
         self.mend = _ResidualBlock(channels, n_levels, generator)
         n_maps = {"denoiser": 1, "signed": 2, "linear": 1}[head]
         self.last = conv(channels, n_maps, 3, generator)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Sizes, noises and head."""
+        return {
+            "side": self.side,
+            "noises": tuple(self.noises.tolist()),
+            "channels": self.first.out_channels,
+            "n_blocks": len(self.fine),
+            "head": self.head,
+        }
 
     def forward(
         self, x: Float[Tensor, "batch side side"], level: Int[Tensor, " batch"]

@@ -13,7 +13,7 @@ has one mode. The paper writes the same law in :math:`y_t = a\, x_t`.
 """
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -199,6 +199,17 @@ class FourierEnergy(nn.Module):
         self.last = linear(hidden, 1, generator)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Sizes; the frequencies, which the bandwidth is of, are a buffer."""
+        n_levels, n_layers, hidden = self.shifts.shape
+        return {
+            "n_dims": self.n_dims,
+            "n_levels": n_levels,
+            "hidden": hidden,
+            "n_layers": n_layers,
+            "n_features": self.frequencies.shape[1],
+        }
 
     def forward(
         self, x: Float[Tensor, "batch n_dims"], level: Int[Tensor, " batch"]

@@ -1,7 +1,8 @@
 """The network of recovery likelihood's paper, an energy of images at all levels."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -180,6 +181,17 @@ class WideResNetEnergy(nn.Module):
                 n_in = n_out
             self.levels.append(blocks)
         self.last = linear(time, n_in, generator, zero_bias=True)
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The configuration's entries, and the scales."""
+        return {**asdict(self.config), "scales": tuple(self.scales.tolist())}
+
+    @classmethod
+    def from_arguments(
+        cls, scales: tuple[float, ...], **sizes: Any
+    ) -> "WideResNetEnergy":
+        """Make the energy that has these `constructor_arguments`."""
+        return cls(WideResNetConfig(**sizes), scales)
 
     def forward(
         self, x: Float[Tensor, "batch ..."], level: Int[Tensor, " batch"]

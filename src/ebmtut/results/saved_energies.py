@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from ebmtut import energies
-from ebmtut.checks import InputError, check_type
+from ebmtut.checks import InputError
 from ebmtut.energies import Energy
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
 __all__ = ["load_energy", "save_energy"]
 
 #: What `load_energy` can make: a file names a class, it never brings one.
-_KINDS: dict[str, type[Energy]] = {
+_KINDS: dict[str, type[nn.Module]] = {
     name: kind
     for name, kind in vars(energies).items()
     if isinstance(kind, type)
-    and issubclass(kind, Energy)
-    and kind.constructor_arguments is not Energy.constructor_arguments
+    and issubclass(kind, nn.Module)
+    and kind not in (Energy, energies.GraphEnergy)
+    and hasattr(kind, "constructor_arguments")
 }
 
 
 def save_energy(
-    path: str | Path, energy: Energy, *, notes: Mapping[str, Any] | None = None
+    path: str | Path, energy: nn.Module, *, notes: Mapping[str, Any] | None = None
 ) -> None:
     """Write an energy so that `load_energy` makes it again, bit for bit.
 
@@ -39,19 +41,23 @@ def save_energy(
     path
         The file; its folder is made if need be.
     energy
-        One of this package, or of a class of your own with
-        `constructor_arguments`.
+        One of this package, of states or of all levels, or of a class of your own
+        with a method ``constructor_arguments``, as `ebmtut.energies.Energy` has it.
     notes
         JSON-able facts to keep beside it, such as the data and the loss.
 
     Raises
     ------
     InputError
-        If the energy is none or does not say its arguments, the notes are not
+        If the energy does not say its arguments, the notes are not
         JSON-able, or the file cannot be written.
     """
-    check_type("energy", energy, Energy)
-    arguments = energy.constructor_arguments()
+    if not (isinstance(energy, nn.Module) and hasattr(energy, "constructor_arguments")):
+        raise InputError(
+            "energy must be a module that has constructor_arguments(), "
+            f"got {type(energy).__name__}"
+        )
+    arguments = cast(Energy, energy).constructor_arguments()
     state = energy.state_dict()
     names = {
         id(tensor): name
@@ -78,8 +84,8 @@ def save_energy(
 
 
 def load_energy(
-    path: str | Path, kind: type[Energy] | None = None
-) -> tuple[Energy, dict[str, Any]]:
+    path: str | Path, kind: type[nn.Module] | None = None
+) -> tuple[nn.Module, dict[str, Any]]:
     """Make the energy that `save_energy` wrote.
 
     Parameters
@@ -113,11 +119,14 @@ def load_energy(
             f"{path} must hold one of {known}, got {name}: give its class as kind"
         )
     try:
-        arguments = about["arguments"] | {
+        arguments = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in about["arguments"].items()
+        } | {
             argument: tensors[held]
             for argument, held in about["tensor_arguments"].items()
         }
-        energy = maker(**arguments)
+        energy: nn.Module = getattr(maker, "from_arguments", maker)(**arguments)
         state = {
             held.removeprefix("state."): tensor
             for held, tensor in tensors.items()
