@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from filelock import FileLock
 from matplotlib.figure import Figure
 
 from ebmtut import cli
@@ -22,6 +23,7 @@ from ebmtut.data import RemoteFile
 from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.registry import available
 from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.results import Result, load_result, save_result
@@ -126,6 +128,26 @@ def test_list_answers_at_once() -> None:
     assert used < 2.0
 
 
+def test_outside_a_checkout_it_lists_what_can_run(tmp_path: Path) -> None:
+    """The package alone, as a wheel brings it: no pages, no results."""
+    package = Path(cli.__file__).parent
+    shutil.copytree(package, tmp_path / "ebmtut")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("EBMTUT_RESULTS", None)
+    listed = subprocess.run(
+        [sys.executable, "-m", "ebmtut.cli", "list"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lines = {line.split()[0]: line for line in listed.splitlines() if line}
+    for id in available():
+        assert "can run" in lines[id]
+    assert "can run: by `ebmtut run ID`" in listed
+
+
 def test_run_stores_result_and_picture(
     work: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -207,6 +229,20 @@ def test_a_killed_run_leaves_the_old_result_and_goes_on(
     assert not kept.parent.exists()
     assert cli.main([*words, "--seed", "1"]) == 0
     assert work.kept != kept
+
+
+def test_the_same_run_is_not_made_twice_at_once(
+    work: Work, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "ed/window", "--quiet", "--results", str(tmp_path))
+    kept = tmp_path / ".tmp" / "ed-window-quick-seed0"
+    kept.mkdir(parents=True)
+    with FileLock(kept / ".lock"):
+        assert "is at work in" in refused(capsys, *words)
+        assert not work.calls
+        assert cli.main([*words, "--seed", "1"]) == 0
+    assert cli.main(words) == 0
+    assert not kept.exists()
 
 
 def test_a_time_limit_ends_a_run_that_goes_on_later(

@@ -26,6 +26,7 @@ from ebmtut.ledger import (
 )
 from ebmtut.ledger.listing import Row, ScaleState
 from ebmtut.ledger.reference import Reference
+from ebmtut.results.store import _digest
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
 
@@ -104,11 +105,16 @@ def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
     assert '"better"' in text
     path.write_text(text, "utf-8")
     assert "was changed" in _full(rows(tmp_path)).fault
-    # Without its digest, as the oldest results are, the word is not read.
-    content = json.loads(text)
-    del content["sha256"]
-    path.write_text(json.dumps(content), "utf-8")
+    # Signed anew the word is not read.
+    sign(path, json.loads(text))
     assert rows(tmp_path) == honest
+
+
+def sign(path: Path, content: dict[str, Any]) -> None:
+    """Store what somebody has changed, with a digest that fits."""
+    del content["sha256"]
+    content["sha256"] = _digest(content)
+    path.write_text(json.dumps(content), "utf-8")
 
 
 def _full(ledger: list[Row]) -> ScaleState:
@@ -207,9 +213,8 @@ def test_verdicts_of_other_json_are_one_line(tmp_path: Path, verdicts: Any) -> N
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     path = tmp_path / RMSE[0] / "full" / "result.json"
     content = json.loads(path.read_text("utf-8"))
-    del content["sha256"]
     content["scalars"]["verdicts"] = verdicts
-    path.write_text(json.dumps(content), "utf-8")
+    sign(path, content)
     marked(tmp_path, "holds no readable verdicts", RMSE[0])
 
 

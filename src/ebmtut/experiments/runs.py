@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from ebmtut.checks import InputError
 from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.injected import check_injected, executed_cells
@@ -99,8 +101,8 @@ def run_experiment(
     Raises
     ------
     InputError
-        Before any work: if the scale, the seed or the device cannot be, or the
-        folder cannot be written to.
+        Before any work: if the scale, the seed or the device cannot be, the folder
+        cannot be written to, or another process makes the same run there.
     OutOfTime
         If jobs are left at the time limit.
     """
@@ -112,18 +114,26 @@ def run_experiment(
 
     # Kept beside the results, so that the same command goes on after a kill.
     name = f"{experiment.id.replace('/', '-')}-{scale}-seed{seed}"
-    kept = root / ".tmp" / name
-    result = experiment.run(
-        scale,
-        seed=seed,
-        device=device,
-        progress=progress,
-        checkpoints=kept,
-        time_limit=time_limit,
-    )
-    # Stored before anything else can fail; judged and drawn from the stored file.
-    save_result(result, root)
-    shutil.rmtree(kept, ignore_errors=True)
+    kept = check_writable(root / ".tmp" / name)
+    try:
+        lock = FileLock(kept / ".lock", timeout=0).acquire()
+    except Timeout:
+        raise InputError(
+            f"{experiment.id} at scale {scale}, seed {seed}, is at work in {root} "
+            "already: wait for it, or give another folder"
+        ) from None
+    with lock:
+        result = experiment.run(
+            scale,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoints=kept,
+            time_limit=time_limit,
+        )
+        # Stored before anything else can fail; judged and drawn from the stored file.
+        save_result(result, root)
+        shutil.rmtree(kept, ignore_errors=True)
     with suppress(OSError):  # another run's folder may be there
         kept.parent.rmdir()
     return redraw(experiment, scale, root)

@@ -1,7 +1,8 @@
 """The state of every figure and table, from the facts and the stored results.
 
 A row is `stored` where a result lies in the results folder, `live` where a
-notebook computes it at quick scale, else `not run`. Verdicts are judged here,
+notebook computes it at quick scale, `can run` where no notebook is at hand, as outside
+a checkout, but the experiment is; else `not run`. Verdicts are judged here,
 from the evidence in the stored result; a word that the result holds itself is
 not read. Nothing here imports torch.
 """
@@ -20,7 +21,7 @@ from ebmtut.results import Provenance, Result, ResultNotFound, load_result
 
 __all__ = ["Row", "ScaleState", "State", "counts", "rows", "text_table"]
 
-State = Literal["stored", "live", "not run", "damaged"]
+State = Literal["stored", "live", "can run", "not run", "damaged"]
 
 MARKS: Mapping[Word, str] = {
     "match": "=",
@@ -38,8 +39,8 @@ class ScaleState:
     Attributes
     ----------
     state
-        Where its numbers are: "stored", "live", "not run", or "damaged" where what
-        is stored cannot be read.
+        Where its numbers are: "stored", "live", "can run", "not run", or "damaged"
+        where what is stored cannot be read.
     verdicts
         Of the stored result; empty if none is stored.
     protocol
@@ -129,7 +130,9 @@ def _state(
         pass
     except InputError as error:
         return ScaleState("damaged", fault=str(error))
-    return ScaleState("live" if scale == "quick" and _is_live(fact.id) else "not run")
+    if scale != "quick" or fact.id not in available():
+        return ScaleState("not run")
+    return ScaleState("can run" if page_of(fact.id) is None else "live")
 
 
 def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
@@ -144,11 +147,6 @@ def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
             f"{id} at scale {stored.scale} holds no readable verdicts: "
             f"{type(error).__name__}: {error}"
         ) from error
-
-
-def _is_live(id: str) -> bool:
-    """Whether the experiment is there and so is the page that shows it."""
-    return id in available() and page_of(id) is not None
 
 
 def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
@@ -210,4 +208,7 @@ def text_table(ledger: Sequence[Row]) -> str:
         marks = " ".join(f"{words[w]}{mark}" for w, mark in MARKS.items() if words[w])
         lines.append(f"{row.fact.id:{wide}}{states}{marks:14} {row.fact.title}")
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
-    return "\n".join([*lines, "", f"of the largest stored scale: {legend}"])
+    lines += ["", f"of the largest stored scale: {legend}"]
+    if any(row.scales["quick"].state == "can run" for row in ledger):
+        lines.append("can run: by `ebmtut run ID`")
+    return "\n".join(lines)
