@@ -290,6 +290,12 @@ def interact(notebook: NotebookNode) -> None:
     notebook.cells[5].source += "\nwidgets.interact(picture, height=3)"
 
 
+def leave_out_what_is_needed(notebook: NotebookNode) -> None:
+    notebook.cells[3].source += "\nfound = 1"
+    notebook.cells[3].metadata["tags"] = ["other-runs"]
+    notebook.cells[5].source += "\ndef later(x):\n    return x + found"
+
+
 SPOILERS = {
     untag: "one_parameters_cell",
     never_run: "run_in_order",
@@ -303,6 +309,7 @@ SPOILERS = {
     own_kernel: "plain_kernel",
     heavy_state: "widgets_that_last",
     interact: "widgets_that_last",
+    leave_out_what_is_needed: "sweeps_without_other_runs",
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ebmtut
 from ebmtut.results.provenance import versions
+from ebmtut.sweeps.one_run import swept
 
 __all__ = ["run_identity"]
 
@@ -25,9 +26,10 @@ def run_identity(notebook: Path) -> dict[str, str]:
     Returns
     -------
     identity
-        Digests of the notebook's code, of the package's (comments and docstrings
-        do not count), of the versions of what computes, and of the files in
-        ``EBMTUT_DATA``. Files that the package fetches have a checksum of their own.
+        Digests of the notebook's code that a sweep runs, of the package's (comments
+        and docstrings do not count), of the versions of what computes, and of the
+        files in ``EBMTUT_DATA``. Files that the package fetches have a checksum of
+        their own.
     """
     return {
         "notebook": _digest(_code_of(notebook)),
@@ -42,7 +44,7 @@ def _digest(text: str) -> str:
 
 
 def _code_of(notebook: Path) -> str:
-    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    cells = swept(notebook)["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     return "\n# %%\n".join(code)
 

@@ -20,10 +20,43 @@ from typing import Any
 
 from ebmtut.results.atomic import replace_file, replace_folder
 
-__all__ = ["RECORD", "end_with_children", "execute", "main", "write_record"]
+__all__ = [
+    "OTHER_RUNS",
+    "RECORD",
+    "end_with_children",
+    "execute",
+    "main",
+    "swept",
+    "write_record",
+]
 
 #: What a run's folder holds once the run has ended, whichever way.
 RECORD = "run.json"
+
+#: Tag of cells that show runs which a page's own parameters do not ask for.
+OTHER_RUNS = "other-runs"
+
+
+def swept(notebook: str | Path) -> dict[str, Any]:
+    """Read a notebook as a sweep runs it: without its cells of other runs.
+
+    Parameters
+    ----------
+    notebook
+        Its file.
+
+    Returns
+    -------
+    content
+        Of the file, as JSON holds it.
+    """
+    content: dict[str, Any] = json.loads(Path(notebook).read_text("utf-8"))
+    content["cells"] = [
+        cell
+        for cell in content["cells"]
+        if OTHER_RUNS not in cell["metadata"].get("tags", ())
+    ]
+    return content
 
 
 def execute(
@@ -61,10 +94,12 @@ def execute(
         results.mkdir()
         known = papermill.inspect_notebook(notebook)
         told = {"results_dir": str(results)} if "results_dir" in known else {}
+        executed = fresh / "notebook.ipynb"
+        executed.write_text(json.dumps(swept(notebook)), "utf-8")
         try:
             _execute(
-                notebook,
-                str(fresh / "notebook.ipynb"),
+                str(executed),
+                str(executed),
                 parameters={**parameters, **told},
                 cwd=str(Path(notebook).parent),
                 kernel_name="python3",

@@ -8,6 +8,8 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
+from ebmtut.results.tables import Cell, Table
+
 __all__ = ["report_page"]
 
 _STYLE = """
@@ -15,8 +17,10 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
   padding: 0 1rem; color: #222; background: #fff; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-.wide { overflow-x: auto; }
+th[scope="row"] { font-weight: normal; }
+.wide, .numbers { overflow-x: auto; }
 img { max-width: 100%; }
 pre { overflow-x: auto; background: #f4f4f6; padding: .7rem; font-size: .85rem; }
 """
@@ -93,32 +97,26 @@ def _state(
     )
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        mean, error = value
-        return f"{mean:.4g}" if error is None else f"{mean:.4g} ± {error:.2g}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "–" if value is None else escape(str(value))
-
-
 def _table(rows: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> str:
     if not rows:
         return "<p>No run is done.</p>"
     columns = [c for c in rows[0] if c not in numbers] + list(numbers)
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_shown(row[c])}</td>" for c in columns) + "</tr>"
-        for row in rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    cells = {c: [_cell(row[c]) for row in rows] for c in columns}
+    return Table(cells, digits=4)._repr_html_()
+
+
+def _cell(value: Any) -> Cell:
+    """Numbers as they are, all else in words."""
+    known = value is None or isinstance(value, (float, tuple))
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if known or is_count else str(value)
 
 
 def _runs(records: Mapping[str, Mapping[str, Any]], varied: Sequence[str]) -> str:
     lines = []
     for name, record in records.items():
         href = f"runs/{quote(name)}/notebook.ipynb"
-        told = ", ".join(f"{n} = {_shown(record['parameters'].get(n))}" for n in varied)
+        told = ", ".join(f"{n} = {_word(record['parameters'].get(n))}" for n in varied)
         lines.append(
             f'<tr><td><a href="{href}">{escape(told or name)}</a></td>'
             f"<td>{escape(record['status'])}</td><td>{record['seconds']:.0f} s</td>"
@@ -126,6 +124,10 @@ def _runs(records: Mapping[str, Mapping[str, Any]], varied: Sequence[str]) -> st
         )
     head = "<tr><th>executed notebook</th><th>status</th><th>time</th><th>record</th>"
     return f'<div class="wide"><table>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def _word(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _failures(records: Mapping[str, Mapping[str, Any]]) -> str:
