@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ebmtut.checks import InputError
 from ebmtut.data import pairwise_graph, read_graph
 from ebmtut.states import enumerate_states
+from tests.data.wrong_files import assert_refused
 
 
 @pytest.mark.parametrize(
@@ -53,11 +54,7 @@ def test_a_weight_left_out_is_one(tmp_path: Path) -> None:
 def test_wrong_files_are_refused_in_one_line(
     tmp_path: Path, text: str, match: str
 ) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(text)
-    with pytest.raises(InputError, match=match) as caught:
-        read_graph(path)
-    assert "\n" not in str(caught.value) and "mine.csv" in str(caught.value)
+    assert_refused(read_graph, tmp_path, text, match)
 
 
 @settings(deadline=None)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
 from ebmtut.data import read_bits, read_histograms, read_numbers
+from tests.data.wrong_files import assert_refused
 
 ROWS = [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
 
@@ -81,11 +82,7 @@ def test_numbers_come_back_as_savetxt_wrote_them(
 def test_wrong_files_are_refused_in_one_line(
     tmp_path: Path, text: str, match: str
 ) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text(text)
-    with pytest.raises(InputError, match=match) as caught:
-        read_bits(path)
-    assert "\n" not in str(caught.value) and "mine.csv" in str(caught.value)
+    assert_refused(read_bits, tmp_path, text, match)
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
