@@ -4,20 +4,26 @@ import csv
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import nbformat
 import papermill
 import psutil
 import pytest
 
+from ebmtut import cli
 from ebmtut.checks import InputError
-from ebmtut.cli import main
-from ebmtut.sweeps import gather, make_plan, run_sweep
+from ebmtut.cli import FAILED_RUNS, main
+from ebmtut.results import load_result
+from ebmtut.sweeps import driver, gather, make_plan, run_sweep
 from ebmtut.sweeps.driver import load_runs
+from ebmtut.sweeps.identity import run_identity
 from ebmtut.sweeps.one_run import execute
+from tests.sweeps import cluster_row
 from tests.sweeps.notebooks import write_notebook
 
 pytestmark = pytest.mark.slow
@@ -75,7 +81,7 @@ def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
         assert (out / "runs" / name / "notebook.ipynb").is_file()
         assert f"runs/{name.replace('=', '%3D')}/notebook.ipynb" in report
         assert record["versions"]["python"] and record["commit"]
-    assert "0.205 ± 0.005" in report  # the mean over two seeds, and its error
+    assert "0.205 ±\u00a00.005" in report  # the mean over two seeds, and its error
     assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
     # A second call finds everything, and makes the page again.
     before = counts_of_starts(page)
@@ -125,6 +131,27 @@ def test_a_kernel_that_never_spoke_is_started_again(
     folder.mkdir()
     assert execute(str(page), str(folder), "one", {"n_steps": 2}, about) == status
     assert deaths == []
+
+
+def test_cells_of_other_runs_are_left_out(page):
+    notebook = nbformat.read(page, as_version=4)
+    other = nbformat.v4.new_code_cell("raise RuntimeError('nobody asked')")
+    other.metadata["tags"] = ["hide-cell", "other-runs"]
+    notebook.cells.insert(2, other)
+    nbformat.write(notebook, page)
+    assert sweep(page, "eps=0.1") == {"done": 1}
+    (name,) = load_runs(page.parent / "out")
+    executed = page.parent / "out" / "runs" / name / "notebook.ipynb"
+    assert "nobody asked" not in executed.read_text("utf-8")
+    # What a sweep does not run does not tell its runs apart.
+    other.source = "pass"
+    before = run_identity(page)
+    nbformat.write(notebook, page)
+    assert run_identity(page) == before
+    notebook.cells[1].source += "\n"
+    notebook.cells[1].source += "other: int = 1"
+    nbformat.write(notebook, page)
+    assert run_identity(page)["notebook"] != before["notebook"]
 
 
 def test_killed_at_random_moments_it_ends_complete(page):
@@ -207,16 +234,111 @@ def test_two_sweeps_do_not_share_a_folder(page):
         sweep(page, "eps=0.1")
 
 
-def test_a_cluster_makes_the_same_sweep(page):
+@pytest.fixture
+def cluster():
+    """A real scheduler and two workers, each a process."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
-        words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
-        words += ["--out", str(page.parent / "out")]
-        address = cluster.scheduler_address
-        assert main([*words, "--scheduler", address]) == 0
+        yield cluster
+
+
+def test_a_cluster_makes_the_same_sweep(page, cluster):
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2", "--quiet"]
+    words += ["--out", str(page.parent / "out")]
+    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
     assert len(table(page.parent / "out")) == 2
+
+
+def test_a_cluster_makes_the_jobs_of_a_row(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "get_experiment", lambda id: cluster_row.ROW)
+    words = ["run", "ed/window", "--quiet", "--results", str(tmp_path), "--seed", "7"]
+    assert main([*words, "--scheduler", cluster.scheduler_address]) == 0
+    found = load_result("ed/window", "quick", tmp_path).scalars["table"]
+    squares = [cell["square"] for cell in found.values()]
+    assert squares == [[n**2 + 7] for n in range(6)]
+    workers = {worker.pid for worker in cluster.workers.values()}
+    assert {cell["process"][0] for cell in found.values()} <= workers
+
+
+def test_a_cluster_that_loses_workers_and_drivers_ends_complete(page, cluster):
+    """SIGKILL at random moments; a worker's runs are made by another one."""
+    out = page.parent / "out"
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3", "--seeds", "2", "--quiet"]
+    command = [sys.executable, "-m", "ebmtut.cli", *words, "--out", str(out)]
+    command += ["--scheduler", cluster.scheduler_address]
+    draw = random.Random(time.time_ns())
+    finished = {}
+    for victim in ("worker", "driver"):
+        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        deadline = time.time() + 120
+        while driver.poll() is None and not list(out.glob("runs/.tmp-*")):
+            assert time.time() < deadline
+            time.sleep(0.1)
+        time.sleep(draw.uniform(0, 3))
+        if victim == "worker":
+            pid = draw.choice([w.pid for w in cluster.workers.values()])
+            os.kill(pid, signal.SIGKILL)
+            assert driver.wait(180) in (0, FAILED_RUNS)
+        else:
+            driver.kill()
+            driver.wait()
+        records = load_runs(out)
+        done = {n: r["started"] for n, r in records.items() if r["status"] == "done"}
+        assert finished.items() <= done.items()  # nothing is lost or made twice
+        finished = done
+        if victim == "worker":  # so that the next round has work
+            for name in list(finished)[::2]:
+                shutil.rmtree(out / "runs" / name)
+                del finished[name]
+    assert subprocess.run(command, check=False, timeout=180).returncode == 0
+    records = load_runs(out)
+    assert finished.items() <= {n: r["started"] for n, r in records.items()}.items()
+    assert {r["status"] for r in records.values()} == {"done"}
+    assert len(table(out)) == 6
+    assert not list((out / "runs").glob(".tmp-*"))
+
+
+# Stands for a run: as many lines as a record has, and no notebook.
+TRIVIAL = """
+import json, pathlib, sys
+run = json.loads(sys.argv[1])
+folder = pathlib.Path(run["folder"], run["name"])
+folder.mkdir()
+record = {"name": run["name"], "status": "done", "parameters": run["parameters"]}
+record |= run["about"] | {"started": "", "seconds": 0, "error": None, "numbers": {}}
+(folder / "run.json").write_text(json.dumps(record))
+"""
+
+
+def test_the_drivers_memory_is_flat_over_two_hundred_runs(page, monkeypatch):
+    """A record is a kilobyte; a leak of a kernel or a notebook would be megabytes."""
+    monkeypatch.setattr(driver, "_CHILD", TRIVIAL)
+    memory = psutil.Process().memory_info
+    seeds = ",".join(map(str, range(20)))
+    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 20}
+    before = memory().rss
+    seeds = ",".join(map(str, range(220)))
+    assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 220}
+    assert memory().rss - before < 20e6
+    assert not ours(page.parent)
+
+
+def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
+    """It neither goes on nor replaces what a later call has made."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / ".driver").write_text("later")
+    specification = {
+        "notebook": str(page),
+        "folder": str(tmp_path / "runs"),
+        "name": "one",
+        "parameters": {"eps": 0.7},  # hangs
+        "about": {},
+        "driver": "earlier",
+    }
+    assert driver.supervise(specification, 60) == ("one", "killed")
+    assert not (tmp_path / "runs" / "one").exists()
 
 
 def test_bad_calls_are_one_line(page, tmp_path, capsys):

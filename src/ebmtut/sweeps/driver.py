@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,6 +35,10 @@ __all__ = ["load_runs", "on_cluster", "run_sweep"]
 
 #: A run that ended like this is not run again, unless it is asked for.
 ENDED = ("done", "failed", "timeout")
+
+# Tells which call of the sweep is at work: runs of an earlier one that was killed
+# while a cluster went on with them end when they see another.
+_DRIVER = ".driver"
 
 # A run has one thread, and one process besides its kernel.
 _ALONE = dict.fromkeys(
@@ -111,6 +116,8 @@ def run_sweep(
         identity = run_identity(plan.notebook)
         waiting = _waiting(plan, runs, identity, retry=retry, keep_old=keep_old)
         _write_plan(folder, plan)
+        driver = uuid.uuid4().hex
+        replace_file(folder / _DRIVER, driver.encode())
         about = {
             "notebook": plan.notebook.name,
             "identity": identity,
@@ -124,6 +131,7 @@ def run_sweep(
                 "name": name,
                 "parameters": dict(plan.runs[name]),
                 "about": about,
+                "driver": driver,
             }
             for name in waiting
         ]
@@ -321,7 +329,7 @@ def supervise(
     Parameters
     ----------
     specification
-        Arguments of `ebmtut.sweeps.one_run.execute`.
+        Arguments of `ebmtut.sweeps.one_run.execute`, and the driver's token.
     limit
         Seconds that it may take.
     stop
@@ -334,13 +342,15 @@ def supervise(
     ended
         The run's name, and "done", "failed", "killed" or "timeout".
     """
+    specification = dict(specification)
+    driver = specification.pop("driver")
     name, runs = specification["name"], Path(specification["folder"])
-    started = time.time()
+    started = looked = time.time()
     environment = {**os.environ, **_ALONE}
     if gpu is not None:
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     words = json.dumps({**specification, "parent": os.getpid()})
-    late = False
+    late = orphaned = False
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, words],
@@ -351,7 +361,10 @@ def supervise(
         )
         while process.poll() is None:
             late = limit is not None and time.time() - started > limit
-            if late or (stop is not None and stop.is_set()):
+            if time.time() - looked > 1:
+                looked = time.time()
+                orphaned = (runs.parent / _DRIVER).read_text("utf-8") != driver
+            if late or orphaned or (stop is not None and stop.is_set()):
                 end_with_children(process.pid)
                 process.wait()
                 break
@@ -362,7 +375,7 @@ def supervise(
     if process.returncode == 0 and not late:
         record = json.loads((runs / name / RECORD).read_text("utf-8"))
         return name, record["status"]
-    if stop is not None and stop.is_set():
+    if orphaned or (stop is not None and stop.is_set()):
         return name, "killed"
     status = "timeout" if late else "killed"
     end = f"ended after {limit:g} s" if late else f"exit code {process.returncode}"
