@@ -6,6 +6,9 @@ the cost: as soon as L_j is known, so is h_j, and row j of the transposed cost
 is still in the level-1 cache when U needs it. Four rows at a time spare
 loads and stores of g and U.
 
+A single large problem is seldom walked through whole: `ebmtut.transport._tiles` tells
+which parts of its cost can hold an extreme.
+
 ``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
 instruction, which rounds as a difference does and leaves the units that subtract
 to the maxima, which need them, too.
@@ -19,40 +22,66 @@ from itertools import pairwise
 import numpy as np
 import torch
 from jaxtyping import Float
-from numba.extending import intrinsic
 from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
 from ebmtut.transport._problem import weighted_sum
+from ebmtut.transport._tiles import (
+    larger,
+    note_looks,
+    pruning_for,
+    renew_slacks,
+    smaller,
+    tile_minima,
+    walks,
+)
 
 __all__ = ["CompiledChain"]
 
 compiled = partial(_compiled, fastmath={"contract"})
 
 
-def _extremum(comparison: str):  # type: ignore[no-untyped-def]
-    """Make the larger or smaller of two numbers, neither of them NaN.
-
-    LLVM turns a loop that keeps the largest into vector instructions only
-    where told that no NaN occurs and that the sign of zero does not matter,
-    which numba's own max cannot say.
-    """
-
-    @intrinsic
-    def choose(typing_context, a, b):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            flags = ("nnan", "nsz")
-            first = builder.fcmp_ordered(comparison, *arguments, flags=flags)
-            return builder.select(first, *arguments, flags=flags)
-
-        return a(a, a), generate
-
-    return choose
+@compiled
+def _add_noise(L, theta, temperature, inverse_q, h, low, high):  # type: ignore[no-untyped-def]
+    for d in range(low, high):
+        h[d] = L[d] + theta[d] * temperature * inverse_q[d]
 
 
-smaller = _extremum("<")
-larger = _extremum(">")
+@compiled
+def _walk(g, U, h, L, cost_t, columns, theta, temperature, inverse_q, one):  # type: ignore[no-untyped-def]
+    """Set L, h and U of one problem by one walk through its whole cost."""
+    n_rows, stop = len(g), len(L)
+    U[:] = np.inf
+    k = 0
+    while k + 4 <= stop:
+        m0, m1 = cost_t[columns[k]], cost_t[columns[k + 1]]
+        m2, m3 = cost_t[columns[k + 2]], cost_t[columns[k + 3]]
+        l0 = l1 = l2 = l3 = g.dtype.type(-np.inf)
+        for i in range(n_rows):
+            x = g[i]
+            l0 = larger(l0, x - one * m0[i])
+            l1 = larger(l1, x - one * m1[i])
+            l2 = larger(l2, x - one * m2[i])
+            l3 = larger(l3, x - one * m3[i])
+        L[k], L[k + 1], L[k + 2], L[k + 3] = l0, l1, l2, l3
+        _add_noise(L, theta, temperature, inverse_q, h, k, k + 4)
+        h0, h1, h2, h3 = h[k], h[k + 1], h[k + 2], h[k + 3]
+        for i in range(n_rows):
+            low = smaller(one * m0[i] + h0, one * m1[i] + h1)
+            high = smaller(one * m2[i] + h2, one * m3[i] + h3)
+            U[i] = smaller(U[i], smaller(low, high))
+        k += 4
+    for d in range(k, stop):
+        m0 = cost_t[columns[d]]
+        most = g.dtype.type(-np.inf)
+        for i in range(n_rows):
+            most = larger(most, g[i] - m0[i])
+        L[d] = most
+        _add_noise(L, theta, temperature, inverse_q, h, d, d + 1)
+        lowest = h[d]
+        for i in range(n_rows):
+            U[i] = smaller(U[i], m0[i] + lowest)
 
 
 @compiled
@@ -85,45 +114,71 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
     """
     n_rows = g.shape[1]
     for b in range(begin, end):
-        g_b, before_b, U_b, inverse_b = g[b], before[b], U[b], inverse_p[b]
         start, stop = offsets[b], offsets[b + 1]
         theta_g = len(columns) + b * n_rows
         for n in range(temperatures.shape[0]):
             t_h, t_g = temperatures[n]
-            theta_n = theta[n]
-            U_b[:] = np.inf
-            k = start
-            while k + 4 <= stop:
-                m0, m1 = cost_t[columns[k]], cost_t[columns[k + 1]]
-                m2, m3 = cost_t[columns[k + 2]], cost_t[columns[k + 3]]
-                l0 = l1 = l2 = l3 = g.dtype.type(-np.inf)
-                for i in range(n_rows):
-                    x = g_b[i]
-                    l0 = larger(l0, x - one * m0[i])
-                    l1 = larger(l1, x - one * m1[i])
-                    l2 = larger(l2, x - one * m2[i])
-                    l3 = larger(l3, x - one * m3[i])
-                L[k], L[k + 1], L[k + 2], L[k + 3] = l0, l1, l2, l3
-                for d in range(k, k + 4):
-                    h[d] = L[d] + theta_n[d] * t_h * inverse_q[d]
-                h0, h1, h2, h3 = h[k], h[k + 1], h[k + 2], h[k + 3]
-                for i in range(n_rows):
-                    low = smaller(one * m0[i] + h0, one * m1[i] + h1)
-                    high = smaller(one * m2[i] + h2, one * m3[i] + h3)
-                    U_b[i] = smaller(U_b[i], smaller(low, high))
-                k += 4
-            for d in range(k, stop):
-                m0 = cost_t[columns[d]]
-                l0 = g.dtype.type(-np.inf)
-                for i in range(n_rows):
-                    l0 = larger(l0, g_b[i] - m0[i])
-                L[d] = l0
-                h[d] = h0 = l0 + theta_n[d] * t_h * inverse_q[d]
-                for i in range(n_rows):
-                    U_b[i] = smaller(U_b[i], m0[i] + h0)
-            for i in range(n_rows):
-                before_b[i] = g_b[i]
-                g_b[i] = U_b[i] - theta_n[theta_g + i] * t_g * inverse_b[i]
+            _walk(
+                g[b],
+                U[b],
+                h[start:stop],
+                L[start:stop],
+                cost_t,
+                columns[start:stop],
+                theta[n, start:stop],
+                t_h,
+                inverse_q[start:stop],
+                one,
+            )
+            before[b] = g[b]
+            _lower_by_noise(
+                U[b], theta[n, theta_g : theta_g + n_rows], t_g, inverse_p[b], g[b]
+            )
+
+
+@compiled
+def _lower_by_noise(U, theta, temperature, inverse_p, g):  # type: ignore[no-untyped-def]
+    for i in range(len(g)):
+        g[i] = U[i] - theta[i] * temperature * inverse_p[i]
+
+
+@compiled
+def pruned_iterations(  # type: ignore[no-untyped-def]
+    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, kept
+):
+    """Advance one problem as `gibbs_iterations` would, by what matters of its cost.
+
+    kept is a `Pruning` of its cost; one is 1.
+    """
+    n, m1 = kept.cost_t.shape
+    x, minima = np.empty(m1, g.dtype), np.empty(n, g.dtype)
+    for step in range(temperatures.shape[0]):
+        t_h, t_g = temperatures[step]
+        theta_h, theta_g = theta[step, :n], theta[step, n:]
+        share = 1.0
+        for i in range(m1):
+            x[i] = -g[i]
+        if walks(kept.control):
+            _walk(g, U, h, L, kept.cost_t, kept.columns, theta_h, t_h, inverse_q, one)
+        else:
+            to_columns, to_rows = kept.to_columns, kept.to_rows
+            looks = tile_minima(x, minima, kept.cost, kept.size, one, to_columns)
+            for d in range(n):
+                L[d] = -minima[d]
+            _add_noise(L, theta_h, t_h, inverse_q, h, 0, n)
+            looks += tile_minima(h, U, kept.cost_t, kept.size, one, to_rows)
+            share = looks / (to_columns.slack.size + to_rows.slack.size)
+        if note_looks(kept.control, share):
+            # Of U and L, which have no noise: g and h then move away from them, not
+            # towards the constraints.
+            for i in range(m1):
+                x[i] = -U[i]
+            for d in range(n):
+                minima[d] = -L[d]
+            renew_slacks(x, minima, kept.cost, one, kept.to_columns)
+            renew_slacks(L, U, kept.cost_t, one, kept.to_rows)
+        before[:] = g
+        _lower_by_noise(U, theta_g, t_g, inverse_p, g)
 
 
 @compiled
@@ -163,6 +218,10 @@ class CompiledChain:
         self.before, self.U = torch.empty_like(self.g), self.g.clone()
         self.h = torch.empty_like(self.inverse_q)
         self.L = torch.empty_like(self.inverse_q)
+        self.pruning = None
+        if len(p) == 1:
+            some = slice(None) if len(self.columns) == q.shape[1] else self.columns
+            self.pruning = pruning_for(cost[self.rows][:, some], self.cost_t[some])
         self.n_draws = self.h.numel() + self.g.numel()
         self.set_p(p)
 
@@ -187,6 +246,12 @@ class CompiledChain:
         problem = (self.cost_t, self.columns, self.inverse_p, self.inverse_q)
         cost_t, columns, inverse_p, inverse_q = (x.numpy() for x in problem)
 
+        one = cost_t.dtype.type(1)
+        if self.pruning is not None:
+            state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
+            pruned_iterations(*state, temperatures, theta, one, self.pruning)
+            return
+
         def work(problems: slice) -> None:
             gibbs_iterations(
                 problems.start,
@@ -199,7 +264,7 @@ class CompiledChain:
                 inverse_q,
                 temperatures,
                 theta,
-                cost_t.dtype.type(1),
+                one,
             )
 
         n_entries = len(columns) * cost_t.shape[1]

@@ -1,0 +1,140 @@
+"""Tiles of the cost that can't hold an extreme are passed over, and nothing changes."""
+
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.random import make_generator
+from ebmtut.transport import gibbs_ot, gibbs_ot_reference, paper_cooling
+from ebmtut.transport._chains import CompiledChain
+from ebmtut.transport._tiles import note_looks, pruning_for
+from ebmtut.transport.gibbs_ot import exponential_draws
+
+N_ITERATIONS = 60
+
+
+def line(m1, m2, dtype=torch.float64, *, shuffled=False, forbidden=False, zeros=0.0):
+    """Squared distances on a line between masses that differ by factors."""
+    generator = make_generator(m1)
+    x = (torch.arange(m1, dtype=torch.float64) + 0.5) / m1
+    y = (torch.arange(m2, dtype=torch.float64) + 0.5) / m2
+    cost = (x[:, None] - y).square()
+    if forbidden:
+        cost[(x[:, None] - y).abs() < 0.02] = torch.inf
+    p, q = (torch.rand(m, dtype=torch.float64, generator=generator) for m in (m1, m2))
+    p, q = (
+        mass.add(0.05) * (torch.rand(len(mass), generator=generator) >= zeros)
+        for mass in (p, q)
+    )
+    if shuffled:
+        cost = cost[torch.randperm(m1, generator=generator)]
+        cost = cost[:, torch.randperm(m2, generator=generator)]
+    return tuple(v.to(dtype) for v in (p / p.sum(), q / q.sum(), cost))
+
+
+def chains(p, q, cost):
+    """Two compiled chains, of which the second walks through the whole cost."""
+    start = torch.zeros_like(p)[None]
+    pruned, whole = (CompiledChain(p[None], q[None], cost, start) for _ in range(2))
+    whole.pruning = None
+    return pruned, whole
+
+
+def advance(chain, schedule, seed):
+    draws = exponential_draws(len(schedule), chain.n_draws, make_generator(seed))
+    chain.advance(schedule, draws)
+
+
+CASES = {
+    "line": {},
+    "single precision": {"dtype": torch.float32},
+    "forbidden pairs": {"forbidden": True},
+    "entries without mass": {"zeros": 0.2},
+    "shuffled": {"shuffled": True},
+}
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("shape", [(350, 290), (256, 257)])
+def test_pruning_changes_no_bit(shape, options):
+    p, q, cost = line(*shape, **options)
+    pruned, whole = chains(p, q, cost)
+    schedule = paper_cooling(N_ITERATIONS, shape[0], power=2.0).view(-1, 2).to(p)
+    if "zeros" not in options:
+        assert pruned.pruning is not None
+    for turn, part in enumerate(schedule.split(17)):
+        if turn == 2:  # other masses, some of them none, as a model that learns has
+            moved = p.roll(5) * (torch.arange(len(p)) % 7 > 0)
+            pruned.set_p((moved / moved.sum())[None])
+            whole.set_p((moved / moved.sum())[None])
+        for chain in (pruned, whole):
+            advance(chain, part, turn)
+        both = (chain.statistics(complete=True) for chain in (pruned, whole))
+        for one, other in zip(*both, strict=True):
+            assert torch.equal(one, other)
+        assert torch.equal(pruned.dual_value(), whole.dual_value())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_pruned_run_is_the_plain_one(dtype):
+    p, q, cost = line(300, 270, dtype)
+    schedule = paper_cooling(N_ITERATIONS, 300, power=2.0)
+    fast, plain = (
+        run(p, q, cost, schedule, trace_every=20, generator=make_generator(1))
+        for run in (gibbs_ot, gibbs_ot_reference)
+    )
+    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
+    for one, other in ((fast.U, plain.U), (fast.L, plain.L), (fast[0].h, plain[0].h)):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        fast.trace.dual, plain.trace.dual, rtol=tolerance, atol=tolerance
+    )
+
+
+def least_share(p, q, cost):
+    """The least share of tiles that slacks left to look at."""
+    chain, _ = chains(p, q, cost)
+    schedule = paper_cooling(12, len(p), power=2.0).view(-1, 2).to(p)
+    shares = []
+    for turn, part in enumerate(schedule.split(1)):
+        advance(chain, part, turn)
+        shares.append(chain.pruning.control[2])
+    return min(share for share in shares if share >= 0)
+
+
+def test_on_a_line_little_is_looked_at_and_less_than_in_disorder():
+    share = least_share(*line(512, 512))
+    assert 0 < share < 0.1
+    assert least_share(*line(512, 512, shuffled=True)) > 2 * share
+
+
+def test_where_slacks_spare_little_the_whole_cost_is_walked_for_longer_and_longer():
+    control = np.array([1.0, 1.0, -1.0, 0.0])
+    pauses, since = [], 0
+    for _ in range(400):
+        if control[0] > 0:
+            renewed = note_looks(control, 1.0)
+            since += 1
+        else:
+            renewed = note_looks(control, 0.9)
+        if renewed:
+            pauses.append(since)
+            since = 0
+    assert pauses[:8] == [1, 1, 2, 4, 8, 16, 32, 64]
+    assert set(pauses[8:]) <= {64}
+
+
+def test_slacks_are_worked_out_anew_after_enough_vain_looks():
+    control = np.array([0.0, 1.0, -1.0, 0.0])
+    renewed = [note_looks(control, 0.1 + 0.05 * turn) for turn in range(9)]
+    # Beyond the first 0.1: 0.05 + 0.1 + 0.15 + 0.2 is half a look at all.
+    assert renewed == [False] * 4 + [True] + [False] * 4
+
+
+def test_small_costs_are_not_cut():
+    cost = torch.rand(255, 257, generator=make_generator(0))
+    assert pruning_for(cost, cost.T.contiguous()) is None
+    cost = torch.rand(31, 4000, generator=make_generator(0))
+    assert pruning_for(cost, cost.T.contiguous()) is None
+    kept = pruning_for(torch.rand(256, 256).log(), torch.rand(256, 256).log())
+    assert kept is not None and np.isfinite(kept.size)
