@@ -1,16 +1,26 @@
 """Small planes: tables of energies, laws, and claims that an idle flow fails."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from ebmtut.checks import InputError
 from ebmtut.data import DENSITIES, density_extent, sample_density
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import ebm_training, planes, pretrained_ebm
+from ebmtut.experiments.dnfs import (
+    ebm_training,
+    networks,
+    pairs,
+    planes,
+    pretrained_ebm,
+)
 from ebmtut.experiments.dnfs.lattice_tables import payback
 from ebmtut.experiments.verdicts import null_keeps
+from ebmtut.flows import Rollout
 from ebmtut.neighbors import neighbor_log_ratios
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 
@@ -90,6 +100,31 @@ def test_every_row_judges_itself_beside_its_null(row, samplers):
     assert set(experiment.presets["quick"].methods) <= set(table)
 
 
+def test_a_table_of_samplers_ends_in_the_exact_law(samplers):
+    last = {"TV": "0", "ESS": "1", "log Z error": "0"}
+    for metric, value in last.items():
+        table = pretrained_ebm.sampler_table(samplers, metric)
+        assert table.rows[-1][:2] == ("exact", value)
+        assert ("CPU s" in table.heads) == (metric == "TV")
+    with pytest.raises(InputError, match="metric must be one of"):
+        pretrained_ebm.sampler_table(samplers, "MMD")
+
+
+def test_two_spins_agree_as_often_as_their_law_says():
+    """Of one coupling J the share is the logistic function of 2 J."""
+    strength = 0.7
+    path = AnnealingPath(lambda x: -strength * (2 * x - 1).prod(1), 2)
+    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    run = Rollout(x, torch.zeros(4), None, None, None, 0.0, 0, 0)
+    want = f"{1 / (1 + math.exp(-2 * strength)):.4g}"
+    table = pairs.agreement_table({"1": run}, path)
+    assert table.rows == (("1", "0.5", "1", "–"), ("target", want, "–", "–"))
+    kept = torch.tensor([0, 0, 2, 2])
+    table = pairs.metropolis_table(x, kept, path)
+    assert [row[1] for row in table.rows] == ["0.5", "1", want]
+    assert table.rows[1][2] == f"{1 / 3:.4g}"
+
+
 def test_what_learned_nothing_keeps_no_claim(samplers):
     """At the least: the rows' nulls are the untrained flow, or no difference."""
     taylor = get_experiment("dnfs/taylor-ratio")
@@ -120,10 +155,13 @@ def test_networks_are_compared_and_the_untrained_are_no_claim():
     assert list(result.scalars["table"]) == list(experiment.presets["quick"].networks)
     assert not any(null_keeps(v) for v in experiment.verdicts(result))
     experiment.figure(result)
+    rows = {row[0]: row for row in networks.network_table(result).rows}
+    assert rows["leConv"][3] == str(networks.PACE["leConv"])
 
 
 def test_training_is_paid_back_or_never():
     assert payback(1.0, 100.0, 3.0) == 50
+    assert payback(1.0, 2468.0, 3.0) == 1200
     assert payback(3.0, 100.0, 3.0) == float("inf")
 
 

@@ -41,7 +41,10 @@ _COLORS = {
 
 
 def draw_histograms(result: Result) -> Figure:
-    """Draw the energies that each method meets, unweighted, on each lattice."""
+    """Draw the energies that each method meets, unweighted, on each lattice.
+
+    Of the nulls those with as many evaluations: longer ones hide the others.
+    """
     table = result.scalars["table"]
     columns = list(table["ours"])
     figure, axes = plt.subplots(
@@ -52,8 +55,8 @@ def draw_histograms(result: Result) -> Figure:
         long = result.arrays[f"long Gibbs/{column}"]
         found = {
             m: result.arrays[f"energies/{m}/{column}"]
-            for m in table
-            if column in table[m]
+            for m in _COLORS
+            if column in table.get(m, {})
         }
         bins = energy_bins([long, *found.values()], sigma)
         ax.hist(long, bins, density=True, color="#DDDDDD", label="long Gibbs")
@@ -63,8 +66,8 @@ def draw_histograms(result: Result) -> Figure:
                 bins,
                 density=True,
                 histtype="step",
-                color=_COLORS.get(method),
-                ls="--" if method == "SMC" else "-",
+                color=_COLORS[method],
+                ls={"SMC": "--", "untrained": ":"}.get(method, "-"),
                 lw=1.6 if method == "ours" else 1.1,
                 label=method,
             )
@@ -72,7 +75,8 @@ def draw_histograms(result: Result) -> Figure:
         ax.axvline(exact, color=COLORS["exact"], lw=1, ls="--")
         ax.set(title=column, xlabel="energy (dashed: exact mean)", yticks=[])
     axes[0][0].set_ylabel("density")
-    axes[0][0].legend(fontsize=7)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=3, loc="outside lower center", fontsize=8)
     return figure
 
 

@@ -39,7 +39,7 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import annealed_importance_sampling
 from ebmtut.training import FlowFollower
 
@@ -281,24 +281,30 @@ def draw_couplings(result: Result) -> Figure:
 
 
 def score_table(result: Result) -> Table:
-    """Negative log-RMSE by lattice: ours, the paper's, and J = 0."""
+    """Negative log-RMSE by lattice: ours, the paper's, and J = 0.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+
+    Returns
+    -------
+    table
+        A row a lattice; "flow ESS" is that of the flow at the training's end.
+    """
     table = result.scalars["table"]
-    columns = list(table["DNFS"])
+    lattices = list(table["DNFS"])
     paper = get_fact("dnfs/ising-learning").table("negative log-RMSE")
-    rows: dict[str, list[Any]] = {}
+    columns: dict[str, list[Cell]] = {"lattice, σ": list(lattices)}
+    columns["J = 0"] = [round(table["DNFS"][c]["null"][0], 2) for c in lattices]
     for method, row in table.items():
-        spread = [mean_and_stderr(row[column]["nlr"]) for column in columns]
-        rows[method] = [m if s is None else (m, s) for m, s in spread]
-    rows["DNFS, paper"] = [paper.number("DNFS", column) for column in columns]
-    rows["J = 0"] = [table["DNFS"][column]["null"][0] for column in columns]
-    heads = {"−ln RMSE": list(rows)}
-    values = zip(*rows.values(), strict=True)
-    heads |= dict(zip(columns, map(list, values), strict=True))
-    return Table(
-        heads,
-        caption="Higher is better. By lattice and coupling.",
-        kinds=[*[""] * len(table), "paper", "null"],
-    )
+        spread = [mean_and_stderr(row[c]["nlr"]) for c in lattices]
+        columns[method] = [round(m, 2) if s is None else (m, s) for m, s in spread]
+    columns["the paper's"] = [paper.number("DNFS", c) for c in lattices]
+    shares = [mean_and_stderr(table["DNFS"][c]["ESS"])[0] for c in lattices]
+    columns["flow ESS"] = [round(share, 2) for share in shares]
+    return Table(columns, caption="−ln RMSE of the couplings: higher is better.")
 
 
 def check_couplings(result: Result) -> list[Verdict]:

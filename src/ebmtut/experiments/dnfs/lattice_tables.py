@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from ebmtut.experiments.dnfs.lattices import LEARNED
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
@@ -15,12 +17,13 @@ from ebmtut.flows import (
     simulate,
     weighted_mean,
 )
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import enumerate_states
 
-__all__ = ["flow_table", "payback", "quality_table"]
+__all__ = ["flow_table", "payback", "quality_table", "runs_table", "sample_table"]
 
 
 def quality_table(result: Result, column: str) -> Table:
@@ -43,13 +46,33 @@ def quality_table(result: Result, column: str) -> Table:
     table["log Z error"].append(0.0)
     for head in heads[2:]:
         table[head].append(round(exact["energy"], 3))
-    table["runs"] = [len(cell["ESS"]) for cell in rows.values()] + [None]
     kinds = ["" if method in LEARNED else "null" for method in rows]
     return Table(
         table,
-        caption=f"{column}: log Z is {exact['log Z']:.3f}. Errors over runs.",
+        caption=f"{column}: log Z is {exact['log Z']:.3f}. "
+        "Errors over runs, where there are several.",
         kinds=[*kinds, "exact"],
         digits=4,
+    )
+
+
+def runs_table(result: Result, method: str, column: str) -> Table:
+    """Show the runs of a method one by one: a mean may hide one that went astray.
+
+    Parameters
+    ----------
+    result
+        Of the row dnfs/ising.
+    method, column
+        Of its table.
+    """
+    cell = result.scalars["table"][method][column]
+    heads = ("ESS", "log Z error", "energy")
+    exact = result.scalars["exact"][column]["energy"]
+    return Table(
+        {"run": [str(k) for k in range(len(cell["ESS"]))]}
+        | {head: cell[head] for head in heads},
+        caption=f"The runs of {method}; the exact energy is {exact:.2f}.",
     )
 
 
@@ -63,13 +86,31 @@ def flow_table(flows: Mapping[str, Flow], *, seed: int) -> Table:
     seed
         Of the samples.
     """
+    runs = {
+        name: simulate(flow, 2000, 64, generator=make_generator(seed))
+        for name, flow in flows.items()
+    }
     path = next(iter(flows.values())).path
+    return sample_table({k: (run.x, run.log_weights) for k, run in runs.items()}, path)
+
+
+def sample_table(
+    samples: Mapping[str, tuple[Tensor, Tensor]], path: AnnealingPath
+) -> Table:
+    """Judge weighted samples of the end of one small path, beside enumeration.
+
+    Parameters
+    ----------
+    samples
+        States and their log-weights, by name; "untrained" is marked as a null.
+    path
+        Whose target's states can be listed.
+    """
     rows = {}
-    for name, flow in flows.items():
-        run = simulate(flow, 2000, 64, generator=make_generator(seed))
-        found = log_partition(run.log_weights, path.log_partition_start)
-        energy = weighted_mean(run.log_weights, path.target(run.x))
-        share = effective_sample_size(run.log_weights)
+    for name, (x, log_weights) in samples.items():
+        found = log_partition(log_weights, path.log_partition_start)
+        energy = weighted_mean(log_weights, path.target(x))
+        share = effective_sample_size(log_weights)
         rows[name] = share, found.estimate, float(energy)
     x = enumerate_states(path.n_sites, path.n_states).float()
     minus = -path.target(x).double()
@@ -85,7 +126,7 @@ def flow_table(flows: Mapping[str, Flow], *, seed: int) -> Table:
 
 
 def payback(cost: float, training: float, null_cost: float) -> float:
-    """Effective samples from which on a training is paid back.
+    """Effective samples from which on a training is paid back, to two digits.
 
     Parameters
     ----------
@@ -99,7 +140,9 @@ def payback(cost: float, training: float, null_cost: float) -> float:
     number
         Infinite where a null's sample costs no more.
     """
-    return training / (null_cost - cost) if null_cost > cost else math.inf
+    if null_cost <= cost:
+        return math.inf
+    return int(float(f"{training / (null_cost - cost):.1e}"))
 
 
 def _rows_of(result: Result, column: str) -> dict[str, Any]:
@@ -111,5 +154,5 @@ def _spread(values: list[float]) -> Cell:
     """Mean and its error, or the one value there is."""
     mean, stderr = mean_and_stderr(values)
     if stderr is None or not math.isfinite(mean):
-        return float(f"{mean:.4g}")
+        return round(mean, 4)
     return mean, stderr

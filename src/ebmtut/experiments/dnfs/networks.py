@@ -154,16 +154,19 @@ def draw_losses(result: Result) -> Figure:
 
 
 def network_table(result: Result) -> Table:
-    """ESS, error of log Z and the seconds of every network."""
-    columns: dict[str, list[Cell]] = {"network": []}
-    heads = ("ESS", "log Z error", "weighted energy", "loss", "steps", "train cpu s")
-    columns |= {head: [] for head in heads}
-    for name, cell in result.scalars["table"].items():
-        columns["network"].append(name)
-        for head in heads:
-            mean, stderr = mean_and_stderr(cell[head])
-            rounded = float(f"{mean:.3g}")
-            columns[head].append(rounded if stderr is None else (mean, stderr))
+    """ESS, error of log Z, steps and seconds of every network."""
+    table = result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"network": list(table)}
+    for head, digits in (("ESS", 3), ("log Z error", 4)):
+        found = [mean_and_stderr(cell[head]) for cell in table.values()]
+        columns[head] = [
+            round(mean, digits) if stderr is None else (mean, stderr)
+            for mean, stderr in found
+        ]
+    columns["steps"] = [int(cell["steps"][0]) for cell in table.values()]
+    columns["CPU s"] = [
+        round(mean_and_stderr(cell["train cpu s"])[0], 1) for cell in table.values()
+    ]
     config = result.config
     return Table(
         columns,

@@ -1,19 +1,30 @@
-"""The generator of two spins, drawn: what the chapter opens with."""
+"""Two spins, whose law one number tells: their generator drawn, their runs judged."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 
 import ipywidgets
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from ebmtut.flows import ExactRollout, Rollout, effective_sample_size
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, DIVERGING_CMAP
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["pair_generator", "pair_picture", "pair_pictures"]
+__all__ = [
+    "agreement_table",
+    "metropolis_table",
+    "pair_generator",
+    "pair_picture",
+    "pair_pictures",
+]
 
 _STATES = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 _NAMES = ("−−", "−+", "+−", "++")
@@ -68,16 +79,11 @@ def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
                     "shrinkB": 22,
                 },
             )
-    for place, mass, name in zip(_PLACES, p, _NAMES, strict=True):
-        left.scatter(*place, s=2500 * mass, color="#DDDDDD", zorder=3)
-        left.text(
-            *place,
-            f"{name}\n{mass:.3f}",
-            ha="center",
-            va="center",
-            zorder=4,
-            fontsize=7,
-        )
+    for (x, y), mass, name in zip(_PLACES, p, _NAMES, strict=True):
+        left.scatter(x, y, s=2500 * mass, color="#DDDDDD", zorder=3)
+        # Small discs are smaller than a number: it stands outside.
+        for text, height in ((name, y), (f"{mass:.3f}", y + (0.35 if y else -0.35))):
+            left.text(x, height, text, ha="center", va="center", zorder=4, fontsize=8)
     left.set(xlim=(-0.5, 1.5), ylim=(-0.5, 1.5), title=f"t = {t:.1f}")
     left.axis("off")
     limit = 2 * strength
@@ -108,3 +114,61 @@ def pair_pictures(path: AnnealingPath, strength: float) -> list[ipywidgets.Image
         plt.close(figure)
         pictures.append(ipywidgets.Image(value=file.getvalue(), format="webp"))
     return pictures
+
+
+def _share_that_agrees(x: Tensor) -> float:
+    return float((x[:, 0] == x[:, 1]).double().mean())
+
+
+def metropolis_table(
+    x: Float[Tensor, "batch 2"], kept: Int[Tensor, " batch"], path: AnnealingPath
+) -> Table:
+    """Set the share that agrees beside that of a chain that proposes these states.
+
+    Parameters
+    ----------
+    x
+        What the flow has drawn.
+    kept
+        Of these, where the chain was (`ebmtut.flows.independence_metropolis`).
+    path
+        Of the two spins.
+    """
+    shares = [_share_that_agrees(x), _share_that_agrees(x[kept]), _target_share(path)]
+    moved = float((kept[1:] != kept[:-1]).double().mean())
+    return Table(
+        {
+            "": ["as drawn", "Metropolis-Hastings", "target"],
+            "share that agrees": shares,
+            "accepted": [None, moved, None],
+        },
+        kinds=["", "", "exact"],
+        digits=4,
+    )
+
+
+def agreement_table(
+    runs: Mapping[str, Rollout | ExactRollout], path: AnnealingPath
+) -> Table:
+    """Set the shares that agree beside the ESS of each kind of weights.
+
+    Parameters
+    ----------
+    runs
+        By the number of their steps, say.
+    path
+        Of the two spins.
+    """
+    table: dict[str, list[Cell]] = {"steps": [*runs, "target"]}
+    table["share that agrees"] = [_share_that_agrees(run.x) for run in runs.values()]
+    table["share that agrees"].append(_target_share(path))
+    for head, name in (("ESS", "log_weights"), ("chain", "chain_log_weights")):
+        weights = [getattr(run, name, None) for run in runs.values()]
+        table[head] = [None if w is None else effective_sample_size(w) for w in weights]
+        table[head].append(None)
+    return Table(table, kinds=[""] * len(runs) + ["exact"], digits=4)
+
+
+def _target_share(path: AnnealingPath) -> float:
+    p = path.log_density(_STATES, 1.0).softmax(0)
+    return float(p[0] + p[3])

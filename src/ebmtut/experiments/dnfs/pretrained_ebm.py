@@ -276,24 +276,43 @@ def draw_samplers(result: Result) -> Figure:
     return figure
 
 
-def sampler_table(result: Result) -> Table:
-    """Set the exact distance of each sampler's law beside its ESS and log Z."""
+#: What a table may show, its value for the exact law, and its words.
+_SHOWN = {
+    "TV": (0.0, "Share of the mass in the wrong place (TV), summed over all states"),
+    "ESS": (1.0, "ESS by 64 steps, weights of continuous time"),
+    "log Z error": (0.0, "Error of log Z by 64 steps"),
+}
+
+
+@checked
+def sampler_table(
+    result: Result, metric: Annotated[str, OneOf(_SHOWN)] = "TV"
+) -> Table:
+    """Judge each sampler on each energy.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    metric
+        "TV", with the seconds of a training; "ESS"; or "log Z error".
+    """
     table = result.scalars["table"]
-    densities = list(next(iter(table.values())))
+    exact, words = _SHOWN[metric]
     columns: dict[str, list[Cell]] = {"sampler": [*table, "exact"]}
-    for head, exact in (("TV", 0.0), ("ESS", 1.0), ("log Z error", 0.0)):
-        for density in densities:
-            found = [row[density].get(head) for row in table.values()]
-            shown = [None if v is None else _spread(v) for v in found]
-            columns[f"{head}, {density}"] = [*shown, exact]
-    columns["CPU s"] = [
-        _spread([v for cell in row.values() for v in cell.get("train cpu s", [])][:1])
-        for row in table.values()
-    ] + [None]
+    for density in next(iter(table.values())):
+        found = [row[density].get(metric) for row in table.values()]
+        shown = [None if v is None else _spread(v) for v in found]
+        columns[density] = [*shown, exact]
+    if metric == "TV":
+        words += "; CPU seconds of a training"
+        columns["CPU s"] = [
+            _spread([v for c in row.values() for v in c.get("train cpu s", [])][:1])
+            for row in table.values()
+        ] + [None]
     return Table(
         columns,
-        caption="Share of the mass in the wrong place (TV), summed over all states; "
-        "ESS by 64 steps, weights of continuous time; CPU seconds of a training.",
+        caption=f"{words}.",
         kinds=[*("null" if m == "untrained" else "" for m in table), "exact"],
         digits=2,
     )
@@ -304,7 +323,7 @@ def _spread(values: list[float]) -> Cell:
     if not values:
         return None
     mean, stderr = mean_and_stderr(values)
-    return mean if stderr is None else (mean, stderr)
+    return round(mean, 4) if stderr is None else (mean, stderr)
 
 
 def check_samplers(result: Result) -> list[Verdict]:

@@ -19,9 +19,10 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 from ebmtut.samplers import denoised, inpaint
 
-__all__ = ["EXPERIMENT", "InpaintingConfig"]
+__all__ = ["EXPERIMENT", "InpaintingConfig", "painting_table"]
 
 
 @checked
@@ -91,6 +92,24 @@ def draw_inpainting(result: Result) -> Figure:
         ax.text(-0.01, 0.5, row, ha="right", va="center", fontsize=8,
                 transform=ax.transAxes)  # fmt: skip
     return figure
+
+
+def painting_table(result: Result) -> Table:
+    """Completions beside their rivals and the truth.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    """
+    rows = result.scalars["rows"]
+    metrics = ("class kept", "squared error", "distance")
+    return Table(
+        {"completed by": list(rows)}
+        | {metric: [row[metric] for row in rows.values()] for metric in metrics},
+        caption="Held-out digits, one seed.",
+        kinds=["exact" if name == "truth" else "" for name in rows],
+    )
 
 
 def check_inpainting(result: Result) -> list[Verdict]:
