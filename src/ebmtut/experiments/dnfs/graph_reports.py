@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.graph_problems import shares
 from ebmtut.experiments.verdicts import mean_and_stderr
@@ -20,20 +22,25 @@ from ebmtut.results.tables import Cell, Table
 __all__ = ["draw_graph_states", "shares_table"]
 
 
-def shares_table(result: Result) -> Table:
+@checked
+def shares_table(
+    result: Result, draws: Annotated[str, OneOf(("one", "best"))] = "one"
+) -> Table:
     """Set out every method's share of the optimum, by size of graphs.
 
     Parameters
     ----------
     result
         Of dnfs/max-independent-set or dnfs/max-cut.
+    draws
+        Whether the mean share of one state is shown, beside the exact law's, or that
+        of the best of each graph's states and the CPU seconds of sampling the largest
+        graphs.
 
     Returns
     -------
     table
-        A row a method: how many evaluations of all ratios it makes at a state; for
-        each size the mean share of one state and that of the best of each graph's;
-        the CPU seconds of sampling the largest graphs.
+        A row a method, with the evaluations of all ratios that it makes at a state.
     """
     config = result.config
     n_times = config["n_time_steps"]
@@ -50,25 +57,33 @@ def shares_table(result: Result) -> Table:
         (f"Gibbs {most}", "annealed Gibbs", together, "null"),
     ]
     columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
-    columns["evaluations"] = [cost for _, _, cost, _ in rows]
-    columns["method"].append("exact law")
-    columns["evaluations"].append(None)
-    laws = result.scalars["exact law"]
+    columns["evals"] = [cost for _, _, cost, _ in rows]
+    kind = "" if draws == "one" else ": best"
     for size in result.scalars["table"]:
-        for head, kind in (("one", ""), (f"best of {config['n_copies']}", ": best")):
-            scores = [shares(result, size, metric + kind) for metric, *_ in rows]
-            columns[f"{size}: {head}"] = [_spread(values) for values in scores]
-        law = laws[size] / result.scalars["optimum"][size] if size in laws else None
-        columns[f"{size}: one"].append(law if law is None else round(law, 4))
-        columns[f"{size}: best of {config['n_copies']}"].append(None)
-    spent = result.scalars["table"][size]
-    seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in rows]
-    columns[f"CPU s, {size}"] = [*(float(f"{v:.2g}") for v in seconds), None]
+        scores = [shares(result, size, metric + kind) for metric, *_ in rows]
+        columns[size] = [_spread(values) for values in scores]
+    kinds = [kind for *_, kind in rows]
+    if draws == "one":
+        laws, optima = result.scalars["exact law"], result.scalars["optimum"]
+        shares_of_laws = [
+            round(laws[size] / optima[size], 4) if size in laws else None
+            for size in result.scalars["table"]
+        ]
+        last = ("exact law", None, *shares_of_laws)
+        for column, cell in zip(columns.values(), last, strict=True):
+            column.append(cell)
+        kinds.append("exact")
+        words = "one draw"
+    else:
+        spent = result.scalars["table"][size]
+        seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in rows]
+        columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
+        words = f"the best of {config['n_copies']} draws; CPU seconds of {size}"
     return Table(
         columns,
-        caption="Share of the optimum by number of vertices, one draw and the best "
-        "of a graph's draws; errors over runs, where there are several.",
-        kinds=[*(kind for *_, kind in rows), "exact"],
+        caption=f"Share of the optimum by number of vertices, {words}; errors over "
+        "runs, where there are several.",
+        kinds=kinds,
     )
 
 
