@@ -1,5 +1,6 @@
 """The runner that all rows share: what it refuses, keeps, goes on with, and says."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import claim, mean_and_stderr
 from ebmtut.results import Provenance, save_result
+from ebmtut.samplers import ising_gibbs
 
 
 @dataclass(frozen=True)
@@ -389,6 +391,63 @@ def test_mean_and_stderr():
     assert mean_and_stderr([1.0], [0.1]) == pytest.approx((1.0, 0.1))
     assert mean_and_stderr([1.0, 3.0], [4.0, 4.0]) == pytest.approx((2.0, 8**0.5))
     assert all(map(np.isnan, mean_and_stderr([1.0, None])))
+
+
+def test_code_is_followed_through_imports_inside_functions(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "lazily"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "work.py").write_text(
+        "def job():\n"
+        "    def inner():\n"
+        "        from lazily.tools import used\n"
+        "        return used()\n"
+        "    return inner()\n"
+        "def on_gpu():\n"
+        "    from lazily._sweeps_triton import sweep\n"
+        "    return sweep()\n"
+    )
+
+    def digests(used="1", unused="1", kernel="1", comment=""):
+        (package / "tools.py").write_text(
+            f"def deep(): return {used}\n"
+            "def used(): return deep()\n"
+            f"def unused(): return {unused}\n"
+        )
+        (package / "_sweeps_triton.py").write_text(
+            f'"""Kernels. {comment}"""\n'
+            "import a_module_that_only_a_gpu_brings\n"
+            "from lazily.tools import used\n"
+            f"def sweep():  # {comment}\n"
+            f"    return used() + {kernel}\n"
+        )
+        for name in [n for n in sys.modules if n.partition(".")[0] == "lazily"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        work = importlib.import_module("lazily.work")
+        return code_digest(work.job), code_digest(work.on_gpu)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    job, on_gpu = digests()
+    assert digests(unused="2", comment="said better") == (job, on_gpu)
+    assert digests(kernel="2")[0] == job and digests(kernel="2")[1] != on_gpu
+    changed = digests(used="2")
+    assert changed[0] != job and changed[1] != on_gpu
+
+
+def test_the_digest_of_a_job_on_a_gpu_reaches_its_kernels():
+    reached = set()
+    read = Path.read_text
+
+    def noted(path, *arguments, **options):
+        reached.add(path.name)
+        return read(path, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_text", noted)
+        code_digest(ising_gibbs)
+    assert "_gibbs_triton.py" in reached
 
 
 def test_code_is_followed_through_methods_containers_and_defaults():

@@ -3,15 +3,22 @@
 A stored outcome is used again only if the code that made it is today's. The whole
 package would be too much: a new caption would throw hours of work away. The lines
 of the one function would be too little: what it calls can change. So we follow the
-names in its compiled code through the package.
+names in its compiled code through the package, and what it imports when it runs. A
+module of kernels for the GPU, ``_*_triton``, can't be imported everywhere: it counts by
+its text, so that a digest is the same on all machines.
 """
 
 from __future__ import annotations
 
+import ast
+import dis
 import hashlib
+import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -66,6 +73,9 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
             )
             named |= {name: cell.cell_contents for name, cell in cells}
             waiting += _others(parts, where, named)
+            for module, names in _imports(value.__code__):
+                if module.partition(".")[0] in ours:
+                    waiting += _imported(parts, module, names, ours)
         elif isinstance(value, type):
             where = f"{value.__module__}.{value.__qualname__}"
             own = {k: v for k, v in vars(value).items() if not _is_said_about(k, v)}
@@ -106,6 +116,47 @@ def _named(function: FunctionType, ours: set[str]) -> dict[str, Any]:
         if module.__name__.partition(".")[0] in ours:
             found |= {n: vars(module)[n] for n in names if n in vars(module)}
     return {n: v for n, v in found.items() if not isinstance(v, ModuleType)}
+
+
+def _imports(code: CodeType) -> Iterator[tuple[str, list[str]]]:
+    """Yield what a function imports when it runs: a module, and names from it."""
+    module, names = "", list[str]()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IMPORT_NAME":
+            if module:
+                yield module, names
+            module, names = instruction.argval, []
+        elif instruction.opname == "IMPORT_FROM":
+            names.append(instruction.argval)
+    if module:
+        yield module, names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports(constant)
+
+
+def _imported(
+    parts: set[str], module: str, names: list[str], ours: set[str]
+) -> list[Any]:
+    """Return what names from a module stand for; note the text of GPU kernels."""
+    if not module.endswith("_triton"):
+        found = vars(importlib.import_module(module))
+        return _others(parts, module, {n: found[n] for n in names if n in found})
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    parts.add(f"{module} {ast.dump(tree)}")
+    rest = []
+    for statement in tree.body:
+        source = getattr(statement, "module", None) or ""
+        if isinstance(statement, ast.ImportFrom) and source.partition(".")[0] in ours:
+            names = [alias.name for alias in statement.names]
+            rest += _imported(parts, source, names, ours)
+    return rest
 
 
 def _others(parts: set[str], where: str, named: Mapping[str, Any]) -> list[Any]:
