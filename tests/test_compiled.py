@@ -11,6 +11,7 @@ import torch
 from ebmtut import _compiled
 from ebmtut._compiled import in_threads, sweep_in_threads
 from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing, PairwiseGraph
+from ebmtut.message_passing import deconvolve, mplp
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg, ising_gibbs
 
@@ -150,3 +151,20 @@ def test_portions_change_no_number(monkeypatch, name):
     whole = sampler(model, x, n_sweeps, generator=make_generator(2))
     monkeypatch.setattr(_compiled, "_A_PIECE", 1)
     assert torch.equal(sampler(model, x, n_sweeps, generator=make_generator(2)), whole)
+
+
+def test_portions_of_messages_change_no_number(monkeypatch):
+    images = (torch.rand(3, 6, 6, generator=make_generator(0)) < 0.3).double()
+    places = torch.randn(3, 2, 4, 4, generator=make_generator(1)).double()
+    features = torch.randn(2, 3, 3, generator=make_generator(2)).double()
+    unaries = torch.randn(5, 70, generator=make_generator(3))
+    model = BoltzmannMachine(MATRIX, BIAS)
+
+    def both():
+        found = deconvolve(images, places, features, 7), mplp(model, unaries)
+        return [value for one in found for value in vars(one).values()]
+
+    whole = both()
+    monkeypatch.setattr(_compiled, "_A_PIECE", 1)
+    for one, other in zip(both(), whole, strict=True):
+        assert torch.equal(one, other)

@@ -15,14 +15,17 @@ __all__ = ["deconvolution_sweeps"]
 
 
 @compiled
-def deconvolution_sweeps(bottom, s_unaries, w_unaries, w_start, n_sweeps, damping):  # type: ignore[no-untyped-def]
-    """Send all messages ``n_sweeps`` times, in the dtype of ``bottom``.
+def deconvolution_sweeps(  # type: ignore[no-untyped-def]
+    bottom, s_unaries, w_unaries, to_s, to_w, s_beliefs, w_beliefs, damping, changes
+):
+    """Send all messages ``len(changes)`` times, in the dtype of ``bottom``.
 
     bottom (height, width, n_images) are the pixels' log-odds, s_unaries
     (n_features, rows, columns, n_images), w_unaries (n_features, feature_rows,
-    feature_columns); w_start, of its shape, is added to W's first beliefs.
-    Returns the beliefs of S and W, in these shapes, and the largest change of
-    a belief of W in each sweep.
+    feature_columns). Updated in place: to_s and to_w, (n_features, rows, columns,
+    feature_rows, feature_columns, n_images), the messages; s_beliefs and w_beliefs,
+    like the unaries. changes takes the largest change of a belief of W in each
+    sweep.
     """
     n_images = bottom.shape[2]
     n_features, rows, columns, _ = s_unaries.shape
@@ -30,17 +33,13 @@ def deconvolution_sweeps(bottom, s_unaries, w_unaries, w_start, n_sweeps, dampin
     dtype = bottom.dtype
     zero = dtype.type(0)
     new_part = dtype.type(1 - damping)
-    to_s = np.zeros((n_features, rows, columns, w_rows, w_columns, n_images), dtype)
-    to_w = np.zeros_like(to_s)
-    s_beliefs = s_unaries.copy()
-    w_beliefs = w_unaries + w_start
     on = np.empty_like(bottom)
     largest = np.empty_like(bottom)
     second = np.empty_like(bottom)
     s_sum = np.empty(n_images, dtype)
     w_sum = np.empty((w_rows, w_columns, n_images), dtype)
-    changes = np.zeros(n_sweeps, dtype)
-    for sweep in range(n_sweeps):
+    changes[:] = zero
+    for sweep in range(len(changes)):
         on[:] = zero
         largest[:] = -np.inf
         second[:] = -np.inf
@@ -110,4 +109,3 @@ def deconvolution_sweeps(bottom, s_unaries, w_unaries, w_start, n_sweeps, dampin
                     change = abs(total - w_beliefs[f, i, j])
                     changes[sweep] = max(changes[sweep], change)
                     w_beliefs[f, i, j] = total
-    return s_beliefs, w_beliefs, changes

@@ -8,24 +8,23 @@ __all__ = ["mplp_sweeps"]
 
 
 @compiled
-def mplp_sweeps(first, second, weight, bias, tolerance, max_sweeps):  # type: ignore[no-untyped-def]
-    """Run every row of bias (n_samples, n_sites) until its messages settle.
+def mplp_sweeps(  # type: ignore[no-untyped-def]
+    first, second, weight, tolerance, max_sweeps, beliefs, bound, n_sweeps, converged
+):
+    """Run every row of beliefs (n_samples, n_sites) until its messages settle.
 
-    first, second, weight (n_pairs,) are the pairs. Returns beliefs, bounds,
-    the sweeps taken, and whether they were enough.
+    first, second, weight (n_pairs,) are the pairs. beliefs hold the biases at first;
+    bound, the sweeps taken, and whether they were enough, (n_samples,), are filled.
     """
-    n_samples, n_sites = bias.shape
+    n_samples, n_sites = beliefs.shape
     n_pairs = len(weight)
-    beliefs = bias.copy()
-    bound = np.zeros(n_samples)
-    n_sweeps = np.full(n_samples, max_sweeps, np.int64)
-    converged = np.zeros(n_samples, np.bool_)
     to_first = np.empty(n_pairs)
     to_second = np.empty(n_pairs)
     for s in range(n_samples):
         belief = beliefs[s]
         to_first[:] = 0
         to_second[:] = 0
+        bound[s], n_sweeps[s], converged[s] = 0.0, max_sweeps, False
         for sweep in range(max_sweeps):
             change = 0.0
             for e in range(n_pairs):
@@ -48,4 +47,3 @@ def mplp_sweeps(first, second, weight, bias, tolerance, max_sweeps):  # type: ig
         for e in range(n_pairs):
             m_i, m_j = to_first[e], to_second[e]
             bound[s] += max(0.0, -m_i, -m_j, weight[e] - m_i - m_j)
-    return beliefs, bound, n_sweeps, converged

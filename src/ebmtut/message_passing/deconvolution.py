@@ -3,11 +3,13 @@
 The plain version here and the compiled one send the same messages.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import fold, pad, unfold
 
+from ebmtut._compiled import sweep_in_threads
 from ebmtut.checks import check_counts, check_positive, check_range
 from ebmtut.message_passing import _factor_kernels as kernels
 from ebmtut.message_passing.binary_convolution import (
@@ -87,14 +89,22 @@ def deconvolve(
     unaries = location_unaries.to(bottom).permute(1, 2, 3, 0).contiguous()
     w_unaries = feature_unaries.to(bottom).contiguous()
     first = torch.zeros_like(w_unaries) if start is None else start.to(w_unaries)
-    s_beliefs, w_beliefs, changes = kernels.deconvolution_sweeps(
-        bottom.numpy(force=True),
-        unaries.numpy(force=True),
-        w_unaries.numpy(force=True),
-        first.contiguous().numpy(force=True),
-        n_sweeps,
-        damping,
-    )
+    given = [x.numpy(force=True) for x in (bottom, unaries, w_unaries)]
+    s_beliefs = given[1].copy()
+    w_beliefs = given[2] + first.numpy(force=True)
+    shape = (*unaries.shape[:3], *w_unaries.shape[1:], unaries.shape[3])
+    messages = np.zeros((2, *shape), w_beliefs.dtype)
+    changes = np.empty(n_sweeps, w_beliefs.dtype)
+    left = changes
+
+    def work(n: int, _: slice) -> None:
+        nonlocal left
+        kernels.deconvolution_sweeps(
+            *given, *messages, s_beliefs, w_beliefs, damping, left[:n]
+        )
+        left = left[n:]
+
+    sweep_in_threads(work, 1, n_sweeps, messages.size)
     beliefs = torch.from_numpy(s_beliefs).permute(3, 0, 1, 2).contiguous()
     return _decode(beliefs, torch.from_numpy(w_beliefs), torch.from_numpy(changes))
 

@@ -9,10 +9,12 @@ loose that is not much.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from ebmtut._compiled import in_threads
 from ebmtut.checks import check_counts, check_positive
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing import _mplp_kernels as kernels
@@ -84,14 +86,18 @@ def mplp(
     mplp_reference : the same in plain torch.
     """
     terms, unaries = _checked(model, unaries, tolerance, max_sweeps)
-    beliefs, bound, n_sweeps, converged = kernels.mplp_sweeps(
-        terms.first.numpy(),
-        terms.second.numpy(),
-        terms.weight.double().numpy(),
-        unaries.double().contiguous().numpy(force=True),
-        tolerance,
-        max_sweeps,
-    )
+    pairs = (terms.first, terms.second, terms.weight.double())
+    arrays = [tensor.numpy() for tensor in pairs]
+    beliefs = unaries.double().contiguous().numpy(force=True).copy()
+    bound = np.empty(len(beliefs))
+    n_sweeps = np.empty(len(beliefs), np.int64)
+    converged = np.empty(len(beliefs), np.bool_)
+
+    def work(rows: slice) -> None:
+        filled = (a[rows] for a in (beliefs, bound, n_sweeps, converged))
+        kernels.mplp_sweeps(*arrays, tolerance, max_sweeps, *filled)
+
+    in_threads(work, len(beliefs), len(beliefs) * max_sweeps * len(terms.weight))
     found = torch.from_numpy(beliefs).to(unaries)
     return MPLP(
         (found > 0).to(unaries),
