@@ -1,0 +1,164 @@
+"""How time and memory grow: ours beside a peer and a floor, at four sizes and more.
+
+    growth.py --json growth.json --thrml-python PYTHON --pgmax-python PYTHON
+
+Each party runs in a process of its own, pinned to one core and to one thread, and
+all are asked in turn, so that what else the machine does falls on all alike. Times
+are CPU seconds of an iteration (of transport) or of a sweep of all chains; the median
+of the rounds and their quartiles are kept. The exponent is that of a straight line
+through the logarithms of time and size. Memory is what the process grew by, after
+its start and with what it compiled.
+
+The peers are POT, which the book needs, too, and thrml and PGMax, which need
+environments of their own.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from bench_message_passing import processor
+
+from ebmtut.results import collect_provenance
+
+# Sizes; what one is; the peer; what the floor does.
+OPERATIONS = {
+    "Gibbs-OT": (
+        (128, 256, 512, 1024, 2048),
+        "N, points of each side",
+        "POT",
+        "reading the cost once",
+    ),
+    "Gibbs, one coupling": (
+        (16, 32, 64, 128),
+        "side of the lattice",
+        "thrml",
+        "drawing a float for each update, by torch",
+    ),
+    "Gibbs, any couplings": (
+        (16, 32, 64, 128),
+        "side of the lattice",
+        "thrml",
+        "drawing a float for each update, by torch",
+    ),
+    "max-product, lattice": (
+        (10, 15, 25, 40),
+        "side of the lattice",
+        "PGMax",
+        "copying all messages once",
+    ),
+}
+
+
+class Party:
+    """A process that runs when asked and tells the seconds."""
+
+    def __init__(self, python: str, operation: str, party: str, size: int) -> None:
+        worker = Path(__file__).with_name("growth_worker.py")
+        self.process = subprocess.Popen(
+            [python, worker, operation, party, str(size)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            bufsize=1,
+        )
+        if self._read() != "ready":
+            raise SystemExit(f"{party} does not run {operation} at {size}")
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def seconds(self) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        return float(self._read())
+
+    def memory(self) -> float:
+        """End it and return the MiB that it grew by."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        grown = float(self._read().split()[0])
+        self.process.wait()
+        return grown
+
+
+def measure(operation: str, size: int, pythons: dict[str, str], rounds: int) -> dict:
+    peer = OPERATIONS[operation][2]
+    names = ["ours", *([peer] if peer in pythons else []), "floor"]
+    parties = {n: Party(pythons[n], operation, n, size) for n in names}
+    spent = {name: list[float]() for name in names}
+    for _ in range(rounds):
+        for name, party in parties.items():
+            spent[name].append(party.seconds())
+    return {
+        "size": size,
+        "seconds": {name: statistics.median(s) for name, s in spent.items()},
+        "quartiles": {
+            name: np.quantile(s, [0.25, 0.75]).tolist() for name, s in spent.items()
+        },
+        "MiB": {name: party.memory() for name, party in parties.items()},
+    }
+
+
+def exponents(rows: list[dict]) -> dict[str, float]:
+    """The power of the size by which each party's seconds grow."""
+    size = np.log([row["size"] for row in rows])
+    return {
+        name: float(np.polyfit(size, np.log([r["seconds"][name] for r in rows]), 1)[0])
+        for name in rows[0]["seconds"]
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="where to write the numbers")
+    parser.add_argument("--thrml-python", help="an interpreter that has thrml")
+    parser.add_argument("--pgmax-python", help="an interpreter that has PGMax")
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = parser.parse_args()
+    pythons = dict.fromkeys(("ours", "POT", "floor"), sys.executable)
+    for peer, python in (
+        ("thrml", arguments.thrml_python),
+        ("PGMax", arguments.pgmax_python),
+    ):
+        if python:
+            pythons[peer] = python
+    started, report = time.time(), {}
+    for operation, (sizes, unit, peer, floor) in OPERATIONS.items():
+        rows = []
+        for size in sizes:
+            load = os.getloadavg()[0]
+            rows.append(measure(operation, size, pythons, arguments.rounds))
+            rows[-1]["load average"] = load
+            times = {n: f"{1e6 * s:.4g}" for n, s in rows[-1]["seconds"].items()}
+            print(operation, size, "us:", times, f"load {load:.1f}", flush=True)
+        found = exponents(rows)
+        print(operation, "exponents:", found, flush=True)
+        report[operation] = {
+            "size is": unit,
+            "peer": peer,
+            "floor is": floor,
+            "exponents": found,
+            "rows": rows,
+        }
+    if arguments.json:
+        report = {
+            "processor": processor(),
+            "rounds": arguments.rounds,
+            "operations": report,
+            "provenance": asdict(collect_provenance(seed=0, started=started)),
+        }
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

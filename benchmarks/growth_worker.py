@@ -1,0 +1,176 @@
+"""One party of growth.py in a process of its own: ours, a peer, or a floor.
+
+    growth_worker.py OPERATION PARTY SIZE
+
+Prepares and warms up, says so by a line, then runs once for each line that it reads
+and answers with the CPU seconds an amount of work: an iteration of transport, a sweep
+of all chains. At the end it prints by how many MiB its memory grew at most.
+"""
+
+import functools
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import numpy as np
+
+CHAINS = 64  # of Gibbs sampling
+PERTURBATIONS, MESSAGE_SWEEPS = 100, 50  # of max-product
+ITERATIONS = {128: 1000, 256: 500, 512: 250, 1024: 150, 2048: 100}
+SWEEPS = {16: 400, 32: 200, 64: 60, 128: 20}
+
+# What runs once, and how many amounts of work that is.
+Work = tuple[Callable[[], object], int]
+
+
+def transport(party: str, n: int) -> Work:
+    import torch
+
+    from ebmtut.experiments.got.lines import two_modes
+    from ebmtut.random import make_generator
+    from ebmtut.transport import gibbs_ot, paper_cooling, sinkhorn
+
+    torch.set_num_threads(1)
+    problem = two_modes(n)[1:]
+    budget = ITERATIONS[n]
+    if party == "ours":
+        schedule = paper_cooling(budget, n, power=2.0)
+        return lambda: gibbs_ot(*problem, schedule, generator=make_generator(0)), budget
+    if party == "POT":
+        return lambda: sinkhorn(*problem, 0.5 / n, budget), budget
+    cost = problem[2].numpy()
+    return lambda: [cost.max() for _ in range(budget)], budget
+
+
+def gibbs(party: str, side: int, *, glass: bool) -> Work:
+    n_sweeps, n = SWEEPS[side], side * side
+    sites = np.arange(n).reshape(side, side)
+    edges = np.concatenate(
+        [np.stack([sites, np.roll(sites, -1, k)]).reshape(2, n) for k in (0, 1)], 1
+    )
+    coupling = np.full(2 * n, 0.4)
+    if glass:
+        coupling = np.random.default_rng(0).normal(size=2 * n) / 4
+    if party == "thrml":
+        return thrml_sweeps(edges, coupling, side, n_sweeps // 10), n_sweeps // 10
+    import torch
+
+    from ebmtut.energies import LatticeIsing, PairwiseGraph
+    from ebmtut.random import make_generator
+    from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
+
+    torch.set_num_threads(1)
+    generator = make_generator(1)
+    x = (torch.rand(CHAINS, n, generator=generator) < 0.5).float()
+    if party == "floor":
+
+        def draw() -> None:
+            for _ in range(n_sweeps):
+                torch.rand(x.shape, generator=generator)
+
+        return draw, n_sweeps
+    if not glass:
+        lattice = LatticeIsing(side, 0.2)
+        run = functools.partial(ising_gibbs, lattice, x, n_sweeps)
+        return lambda: run(generator=generator), n_sweeps
+    # In bits, the spins' coupling J is a weight of 4 J and biases of -2 J a neighbour.
+    weight = torch.from_numpy(4 * coupling).float()
+    bias = torch.zeros(n).index_add(
+        0, torch.from_numpy(edges.ravel()), -weight.repeat(2) / 2
+    )
+    graph = PairwiseGraph(torch.from_numpy(edges), weight, bias)
+    sweeps = functools.partial(boltzmann_gibbs, graph, x, n_sweeps)
+    return lambda: sweeps(generator=generator), n_sweeps
+
+
+def thrml_sweeps(
+    edges: np.ndarray, coupling: np.ndarray, side: int, n_sweeps: int
+) -> Callable[[], object]:
+    import jax
+    import jax.numpy as jnp
+    from thrml import Block, SamplingSchedule, SpinNode, sample_states
+    from thrml.models import IsingEBM, IsingSamplingProgram, hinton_init
+
+    nodes = [SpinNode() for _ in range(side * side)]
+    pairs = [(nodes[a], nodes[b]) for a, b in edges.T]
+    zeros = jnp.zeros(len(nodes))
+    model = IsingEBM(nodes, pairs, zeros, jnp.asarray(coupling), jnp.array(1.0))
+    color = np.add.outer(np.arange(side), np.arange(side)).ravel() % 2
+    free = [
+        Block([n for n, c in zip(nodes, color, strict=True) if c == k]) for k in (0, 1)
+    ]
+    program = IsingSamplingProgram(model, free, [])
+    schedule = SamplingSchedule(n_warmup=n_sweeps - 1, n_samples=1, steps_per_sample=1)
+    start = hinton_init(jax.random.key(0), model, free, (CHAINS,))
+
+    @jax.jit
+    def run(keys, states):  # type: ignore[no-untyped-def]
+        return jax.vmap(
+            lambda key, state: sample_states(key, program, schedule, state, [], free)
+        )(keys, states)
+
+    keys = jax.random.split(jax.random.key(1), CHAINS)
+    return lambda: jax.block_until_ready(run(keys, start))
+
+
+def messages(party: str, side: int) -> Work:
+    n, sweeps = side * side, MESSAGE_SWEEPS
+    unaries = 1.6 + np.random.default_rng(0).logistic(size=(PERTURBATIONS, n))
+    if party == "PGMax":
+        from peer_pgmax import prepared
+
+        return prepared(unaries, -0.8, sweeps)[0], sweeps
+    if party == "floor":
+        # Each of a pair's two messages is read and written once.
+        old, new = np.zeros((2, 4 * n * PERTURBATIONS), np.float32)
+        return lambda: [np.copyto(new, old) for _ in range(sweeps)], sweeps
+    import torch
+
+    from ebmtut.energies import PairwiseGraph, lattice_adjacency
+    from ebmtut.message_passing import max_product
+
+    torch.set_num_threads(1)
+    edges = lattice_adjacency(side).triu().nonzero().T
+    graph = PairwiseGraph(
+        edges, torch.full((edges.shape[1],), -0.8), torch.full((n,), 1.6)
+    )
+    given = torch.from_numpy(unaries).float()
+    return lambda: max_product(graph, given, sweeps).x, sweeps
+
+
+OPERATIONS = {
+    "Gibbs-OT": transport,
+    "Gibbs, one coupling": functools.partial(gibbs, glass=False),
+    "Gibbs, any couplings": functools.partial(gibbs, glass=True),
+    "max-product, lattice": messages,
+}
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    operation, party, size = sys.argv[1:]
+    before = peak()
+    run, amount = OPERATIONS[operation](party, int(size))
+    imported = peak()
+    run()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.process_time()
+        run()
+        print((time.process_time() - start) / amount, flush=True)
+    print(peak() - before, peak() - imported)
+
+
+if __name__ == "__main__":
+    main()
