@@ -1,4 +1,4 @@
-"""How time and memory grow: ours beside a peer and a floor, at four sizes and more.
+"""How time and memory grow: ours beside a peer and a floor, at four sizes.
 
     growth.py --json growth.json --thrml-python PYTHON --pgmax-python PYTHON
 
@@ -6,8 +6,8 @@ Each party runs in a process of its own, pinned to one core and to one thread, a
 all are asked in turn, so that what else the machine does falls on all alike. Times
 are CPU seconds of an iteration (of transport) or of a sweep of all chains; the median
 of the rounds and their quartiles are kept. The exponent is that of a straight line
-through the logarithms of time and size. Memory is what the process grew by, after
-its start and with what it compiled.
+through the logarithms of time and size. Memory is what a process has grown by
+since its start, with its libraries, what it compiled and the smaller sizes.
 
 The peers are POT, which the book needs, too, and thrml and PGMax, which need
 environments of their own.
@@ -31,7 +31,7 @@ from ebmtut.results import collect_provenance
 # Sizes; what one is; the peer; what the floor does.
 OPERATIONS = {
     "Gibbs-OT": (
-        (128, 256, 512, 1024, 2048),
+        (128, 512, 1024, 2048),
         "N, points of each side",
         "POT",
         "reading the cost once",
@@ -58,54 +58,56 @@ OPERATIONS = {
 
 
 class Party:
-    """A process that runs when asked and tells the seconds."""
+    """A process that prepares and runs when told, and answers by a line."""
 
-    def __init__(self, python: str, operation: str, party: str, size: int) -> None:
+    def __init__(self, python: str, operation: str, party: str) -> None:
         worker = Path(__file__).with_name("growth_worker.py")
         self.process = subprocess.Popen(
-            [python, worker, operation, party, str(size)],
+            [python, worker, operation, party],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             text=True,
             bufsize=1,
         )
-        if self._read() != "ready":
-            raise SystemExit(f"{party} does not run {operation} at {size}")
 
-    def _read(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def seconds(self) -> float:
+    def send(self, command: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        return float(self._read())
+        self.process.stdin.write(f"{command}\n")
 
-    def memory(self) -> float:
-        """End it and return the MiB that it grew by."""
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        if not (line := self.process.stdout.readline()):
+            raise SystemExit(f"it ended: {self.process.args}")
+        return line.strip()
+
+    def ask(self, command: str) -> float:
+        self.send(command)
+        return float(self.answer())
+
+    def end(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        grown = float(self._read().split()[0])
         self.process.wait()
-        return grown
 
 
-def measure(operation: str, size: int, pythons: dict[str, str], rounds: int) -> dict:
-    peer = OPERATIONS[operation][2]
-    names = ["ours", *([peer] if peer in pythons else []), "floor"]
-    parties = {n: Party(pythons[n], operation, n, size) for n in names}
-    spent = {name: list[float]() for name in names}
+def measure(parties: dict[str, Party], size: int, rounds: int) -> dict:
+    load = os.getloadavg()[0]
+    for party in parties.values():
+        party.send(str(size))
+    for party in parties.values():
+        party.answer()
+    spent = {name: list[float]() for name in parties}
     for _ in range(rounds):
         for name, party in parties.items():
-            spent[name].append(party.seconds())
+            spent[name].append(party.ask("run"))
     return {
         "size": size,
+        "load average": load,
         "seconds": {name: statistics.median(s) for name, s in spent.items()},
         "quartiles": {
             name: np.quantile(s, [0.25, 0.75]).tolist() for name, s in spent.items()
         },
-        "MiB": {name: party.memory() for name, party in parties.items()},
+        "MiB": {name: party.ask("memory") for name, party in parties.items()},
     }
 
 
@@ -123,7 +125,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     parser.add_argument("--thrml-python", help="an interpreter that has thrml")
     parser.add_argument("--pgmax-python", help="an interpreter that has PGMax")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     pythons = dict.fromkeys(("ours", "POT", "floor"), sys.executable)
     for peer, python in (
@@ -134,13 +136,15 @@ def main() -> None:
             pythons[peer] = python
     started, report = time.time(), {}
     for operation, (sizes, unit, peer, floor) in OPERATIONS.items():
+        names = ["ours", *([peer] if peer in pythons else []), "floor"]
+        parties = {name: Party(pythons[name], operation, name) for name in names}
         rows = []
         for size in sizes:
-            load = os.getloadavg()[0]
-            rows.append(measure(operation, size, pythons, arguments.rounds))
-            rows[-1]["load average"] = load
+            rows.append(measure(parties, size, arguments.rounds))
             times = {n: f"{1e6 * s:.4g}" for n, s in rows[-1]["seconds"].items()}
-            print(operation, size, "us:", times, f"load {load:.1f}", flush=True)
+            print(operation, size, "us:", times, flush=True)
+        for party in parties.values():
+            party.end()
         found = exponents(rows)
         print(operation, "exponents:", found, flush=True)
         report[operation] = {

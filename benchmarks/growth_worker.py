@@ -1,10 +1,10 @@
 """One party of growth.py in a process of its own: ours, a peer, or a floor.
 
-    growth_worker.py OPERATION PARTY SIZE
+    growth_worker.py OPERATION PARTY
 
-Prepares and warms up, says so by a line, then runs once for each line that it reads
-and answers with the CPU seconds an amount of work: an iteration of transport, a sweep
-of all chains. At the end it prints by how many MiB its memory grew at most.
+Reads lines: a size, for which it prepares and warms up; "run", after which it says how
+many CPU seconds an amount of work took (an iteration of transport, a sweep of all
+chains); "memory", by how many MiB it has grown at most, with what it compiled.
 """
 
 import functools
@@ -24,8 +24,8 @@ import numpy as np
 
 CHAINS = 64  # of Gibbs sampling
 PERTURBATIONS, MESSAGE_SWEEPS = 100, 50  # of max-product
-ITERATIONS = {128: 1000, 256: 500, 512: 250, 1024: 150, 2048: 100}
-SWEEPS = {16: 400, 32: 200, 64: 60, 128: 20}
+ITERATIONS = {128: 1000, 512: 200, 1024: 100, 2048: 50}
+SWEEPS = {16: 400, 32: 100, 64: 40, 128: 10}
 
 # What runs once, and how many amounts of work that is.
 Work = tuple[Callable[[], object], int]
@@ -159,17 +159,20 @@ def peak() -> float:
 
 
 def main() -> None:
-    operation, party, size = sys.argv[1:]
+    operation, party = sys.argv[1:]
     before = peak()
-    run, amount = OPERATIONS[operation](party, int(size))
-    imported = peak()
-    run()
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        start = time.process_time()
-        run()
-        print((time.process_time() - start) / amount, flush=True)
-    print(peak() - before, peak() - imported)
+    for line in sys.stdin:
+        command = line.strip()
+        if command == "run":
+            start = time.process_time()
+            run()
+            print((time.process_time() - start) / amount, flush=True)
+        elif command == "memory":
+            print(peak() - before, flush=True)
+        else:
+            run, amount = OPERATIONS[operation](party, int(command))
+            run()
+            print("ready", flush=True)
 
 
 if __name__ == "__main__":
