@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -27,11 +28,14 @@ PERTURBATIONS, MESSAGE_SWEEPS = 100, 50  # of max-product
 ITERATIONS = {128: 1000, 512: 200, 1024: 100, 2048: 50}
 SWEEPS = {16: 400, 32: 100, 64: 40, 128: 10}
 
+
 # What runs once, and how many amounts of work that is.
-Work = tuple[Callable[[], object], int]
+class Work(NamedTuple):
+    run: Callable[[], object]
+    amount: int
 
 
-def transport(party: str, n: int) -> Work:
+def transport(party: str, n: int) -> tuple:
     import torch
 
     from ebmtut.experiments.got.lines import two_modes
@@ -50,7 +54,7 @@ def transport(party: str, n: int) -> Work:
     return lambda: [cost.max() for _ in range(budget)], budget
 
 
-def gibbs(party: str, side: int, *, glass: bool) -> Work:
+def gibbs(party: str, side: int, *, glass: bool) -> tuple:
     n_sweeps, n = SWEEPS[side], side * side
     sites = np.arange(n).reshape(side, side)
     edges = np.concatenate(
@@ -121,7 +125,7 @@ def thrml_sweeps(
     return lambda: jax.block_until_ready(run(keys, start))
 
 
-def messages(party: str, side: int) -> Work:
+def messages(party: str, side: int) -> tuple:
     n, sweeps = side * side, MESSAGE_SWEEPS
     unaries = 1.6 + np.random.default_rng(0).logistic(size=(PERTURBATIONS, n))
     if party == "PGMax":
@@ -161,17 +165,18 @@ def peak() -> float:
 def main() -> None:
     operation, party = sys.argv[1:]
     before = peak()
+    work = Work(lambda: None, 1)
     for line in sys.stdin:
         command = line.strip()
         if command == "run":
             start = time.process_time()
-            run()
-            print((time.process_time() - start) / amount, flush=True)
+            work.run()
+            print((time.process_time() - start) / work.amount, flush=True)
         elif command == "memory":
             print(peak() - before, flush=True)
         else:
-            run, amount = OPERATIONS[operation](party, int(command))
-            run()
+            work = Work(*OPERATIONS[operation](party, int(command)))
+            work.run()
             print("ready", flush=True)
 
 
