@@ -136,6 +136,9 @@ def test_matrices_that_are_no_graphs():
 def test_numbers_out_of_range():
     with pytest.raises(InputError, match="inverse_temperature must be a number >= 0"):
         MaxCut(PATH, inverse_temperature=-1)
+    for graphs in (None, PATH.adjacency, [(2, [(0, 1)])]):
+        with pytest.raises(InputError, match="graphs must be GraphBatch, got"):
+            MaxCut(graphs)
     with pytest.raises(InputError, match=r"penalty must be a number >= 1, got 0\.5"):
         MaxIndependentSet(PATH, penalty=0.5)
     two = GraphBatch.from_edges([(2, []), (2, [])])

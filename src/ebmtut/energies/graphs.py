@@ -15,7 +15,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, NonNegative, Range, check_counts, checked
+from ebmtut.checks import (
+    InputError,
+    NonNegative,
+    Range,
+    check_counts,
+    check_type,
+    checked,
+)
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
 from ebmtut.tensor_checks import check_shape, check_states
@@ -197,7 +204,7 @@ class GraphEnergy(Energy):
     Raises
     ------
     InputError
-        If the inverse temperature is negative.
+        If the graphs are none, or the inverse temperature is negative.
     """
 
     @checked
@@ -205,6 +212,7 @@ class GraphEnergy(Energy):
         self, graphs: GraphBatch, *, inverse_temperature: NonNegative = 1
     ) -> None:
         super().__init__()
+        check_type("graphs", graphs, GraphBatch)
         self.graphs = graphs
         self.n_sites = graphs.n_sites
         self.inverse_temperature = inverse_temperature
@@ -351,7 +359,7 @@ class MaxCut(GraphEnergy):
     Raises
     ------
     InputError
-        If the inverse temperature is negative.
+        If the graphs are none, or the inverse temperature is negative.
     """
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
