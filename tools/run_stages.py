@@ -22,6 +22,8 @@ __all__ = ["STAGES", "Stage", "main", "run"]
 PYTHON = sys.executable
 PYTEST = (PYTHON, "-m", "pytest", "-q")
 TWO = ("-n", "2", "--dist", "loadfile")
+# The long tests of the browser stand in one file: whoever is idle takes the next.
+SHARED = ("-n", "2", "--dist", "worksteal")
 # A marker stands for the input that a test needs, and so for the stage it belongs to.
 BOOK_MARKERS = ("executed", "parameters", "rendered", "browser")
 
@@ -95,7 +97,7 @@ STAGES = (
     Stage(
         "read",
         "links; the pages in Chromium with the network cut",
-        ((*PYTEST, "tests/book", "-m", "rendered or browser"),),
+        ((*PYTEST, *SHARED, "tests/book", "-m", "rendered or browser"),),
         needs=("render",),
     ),
 )

@@ -20,7 +20,7 @@ SMALL = LearningConfig(
     learning_rate=2e-2,
     penalty=0.0,
     n_samples=256,
-    n_time_steps=32,
+    n_time_steps=12,
 )
 
 

@@ -69,6 +69,8 @@ def test_every_method_learns_the_means(pairs, method, hidden):
     of_method = {
         # One sweep an update follows slowly: small steps, and more of them.
         "PCD-1": {"n_steps": 1500, "learning_rate": 0.005},
+        # A hundred sweeps an update take long: few updates, with larger steps.
+        "PCD-100": {"n_steps": 100, "learning_rate": 0.05},
         # A program takes milliseconds: few of them, and larger steps.
         "LP": {"n_steps": 120, "n_chains": 10, "learning_rate": 0.05},
     }.get(method, {})
@@ -81,7 +83,7 @@ def test_every_method_learns_the_means(pairs, method, hidden):
 
 def test_chains_learn_the_law(pairs):
     """Gibbs-trained weights are a model: its exact law has the copies."""
-    model = learn(pairs, "PCD-100", n_hidden=6, n_steps=400)
+    model = learn(pairs, "PCD-20", n_hidden=6, n_steps=400)
     with torch.no_grad():
         states = enumerate_states(6).to(pairs)
         law = torch.softmax(-model(states), 0)
