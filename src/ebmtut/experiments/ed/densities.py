@@ -21,6 +21,7 @@ from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
 from ebmtut.energies import EnergyFunction
 from ebmtut.experiments.ed.judging import (
+    QUICK_LOOK,
     Evaluation,
     coverage,
     evaluate_density,
@@ -269,7 +270,7 @@ QUICK = DensityConfig(
     densities=("2spirals", "checkerboard"),
     methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),
     recipe=Recipe(n_steps=2_000, batch_size=64, n_negatives=8, ema_decay=0.99),
-    evaluation=Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=0),
+    evaluation=QUICK_LOOK,
     n_pixels=96,
 )
 # Half the paper's batch and a fifth of its steps: four minutes of a core a run, and

@@ -15,6 +15,7 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
+    live_config,
     recipes_of,
     untrained_gap,
 )
@@ -79,7 +80,7 @@ EXPERIMENT = ablation(
     id="ed/epsilon",
     title="ED-Bern over the noise level eps",
     presets={
-        "quick": AblationConfig(_epsilon(LIVE, (0.9, 0.1, 0), ())),
+        "quick": live_config(_epsilon(LIVE, (0.9, 0.1, 0), ())),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
     },
     figure=draw_epsilon,

@@ -35,6 +35,7 @@ from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import gray_encode
 
 __all__ = [
+    "QUICK_LOOK",
     "Evaluation",
     "coverage",
     "evaluate_density",
@@ -130,12 +131,19 @@ class Evaluation:
         Draws for log Z from the fitted proposal.
     n_repeats
         Repeats of the MMD.
+    coarse_bits
+        Of each coordinate, on which the proposal is fitted.
     """
 
     n_data: int = 4000
     n_uniform: int = 250_000
     n_proposal: int = 200_000
     n_repeats: int = 10
+    coarse_bits: int = 8
+
+
+# Of the gap alone, in a second, with an error of a hundredth of a nat.
+QUICK_LOOK = Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=0, coarse_bits=7)
 
 
 @torch.no_grad()
@@ -163,7 +171,10 @@ def evaluate_density(
     generator = make_generator(seed, device)
     x = data.sample_bits(evaluation.n_data, generator=generator)
     grid = grid_log_partition(
-        energy, generator=generator, n_samples=evaluation.n_proposal
+        energy,
+        generator=generator,
+        coarse_bits=evaluation.coarse_bits,
+        n_samples=evaluation.n_proposal,
     )
     likelihood = nll(energy, x, grid.log_partition)
     gap = _gap(energy, data, grid.log_partition, generator)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.densities import density_job
-from ebmtut.experiments.ed.judging import Evaluation, landscape
+from ebmtut.experiments.ed.judging import QUICK_LOOK, Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.jobs import Outcome
@@ -33,6 +33,7 @@ __all__ = [
     "draw_variants",
     "gap_of",
     "gap_table",
+    "live_config",
     "recipes_of",
     "run_live",
     "untrained_gap",
@@ -43,8 +44,8 @@ __all__ = [
 BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 # Short runs: a short memory of the averaged weights.
 SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
-# Live ones: fewer negatives, so that a page takes a minute of two cores.
-LIVE = replace(SHORT, n_negatives=8)
+# Live ones: fewer steps and negatives, so that a page takes a minute of two cores.
+LIVE = replace(SHORT, n_steps=1000, n_negatives=8)
 
 
 @checked
@@ -60,11 +61,18 @@ class AblationConfig:
         One of `ebmtut.data.DENSITIES`.
     n_pixels
         Pixels a side of the landscapes.
+    evaluation
+        How each variant is judged.
     """
 
     variants: tuple[Recipe, ...]
     density: Annotated[str, OneOf(DENSITIES)] = "2spirals"
     n_pixels: int = 96
+    evaluation: Evaluation = BY_THE_GAP
+
+
+#: The configuration of a live run: variants, judged at a glance.
+live_config = partial(AblationConfig, evaluation=QUICK_LOOK)
 
 
 def variant_name(recipe: Recipe) -> str:
@@ -116,7 +124,7 @@ def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
         name: {
             "density": config.density,
             "recipe": recipe,
-            "evaluation": BY_THE_GAP,
+            "evaluation": config.evaluation,
             "n_pixels": config.n_pixels,
         }
         for name, recipe in (recipes | {"untrained": start}).items()

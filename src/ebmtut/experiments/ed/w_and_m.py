@@ -23,6 +23,7 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
+    live_config,
     recipes_of,
     untrained_gap,
     variant_name,
@@ -168,7 +169,7 @@ EXPERIMENT = ablation(
     id="ed/w-and-m",
     title="Stabiliser w against negatives M",
     presets={
-        "quick": AblationConfig(_w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8))),
+        "quick": live_config(_w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8))),
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _knobs(_MANY)
         ),

@@ -16,6 +16,7 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
+    live_config,
     recipes_of,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -59,7 +60,7 @@ EXPERIMENT = ablation(
     id="ed/window",
     title="ED-Pool over the window size",
     presets={
-        "quick": AblationConfig(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
+        "quick": live_config(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
     },
     figure=draw_window,

@@ -394,7 +394,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": PersistentConfig(
             rhos=(0.0, 0.9, 0.99, 1.0),
-            n_steps=300,
+            n_steps=200,
             n_judged=5000,
             n_seeds=1,
         ),

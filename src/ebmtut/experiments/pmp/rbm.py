@@ -102,7 +102,7 @@ EXPERIMENT = rbm_row(
     id="pmp/rbm",
     title="RBM on MNIST",
     presets={
-        "quick": replace(QUICK, n_steps=250),
+        "quick": QUICK,
         "full": RBMConfig(
             n_hidden=500,
             n_sweeps_of={"PMP": 25},

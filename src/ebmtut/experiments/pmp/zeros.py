@@ -189,13 +189,13 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
 QUICK = ZerosConfig(
     source="drawn",
     shrink=2,
-    n_steps=120,
-    learning_rate=6e-3,
+    n_steps=100,
+    learning_rate=7e-3,
     n_chains=50,
     n_chains_of={"GWG": 5, "GWG-reset": 5},
     n_sweeps=25,
     sweeps=(10, 25, 50),
-    n_judged=300,
+    n_judged=200,
 )
 # Gibbs-with-gradients looks at all 900 sites before each move.
 FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
