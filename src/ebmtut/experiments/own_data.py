@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -37,12 +38,32 @@ __all__ = [
     "show_pull_errors",
     "show_refusals",
     "show_rows",
+    "write_digits",
 ]
 
 
 def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:
     """Mean, and its standard error."""
     return float(x.mean()), float(x.std()) / math.sqrt(len(x))
+
+
+def write_digits(path: Path, pool: int) -> None:
+    """Write the digits that come with scikit-learn as a table of 0 and 1.
+
+    Parameters
+    ----------
+    path
+        The file, CSV, a row a digit.
+    pool
+        Side of the blocks of pixels, 1, 2 or 4, whose mean ink is one pixel; it is 1
+        where there is more than on average.
+    """
+    from sklearn.datasets import load_digits
+
+    ink = torch.tensor(load_digits().images) / 16
+    ink = torch.nn.functional.avg_pool2d(ink[:, None], pool)
+    rows = (ink > ink.mean(0)).flatten(1).numpy()
+    np.savetxt(path, rows, fmt="%d", delimiter=",")
 
 
 def show_refusals(read: Callable[[Path], Any], *texts: str) -> None:

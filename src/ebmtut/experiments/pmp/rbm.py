@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure

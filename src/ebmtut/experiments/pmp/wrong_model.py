@@ -26,12 +26,15 @@ from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
+from ebmtut.widgets import draw_laws
 
 __all__ = [
     "EXPERIMENT",
     "ToyConfig",
+    "draw_perturbed",
     "draw_starts",
     "four_spins",
+    "outcomes_table",
     "sample_toy",
     "toy_job",
     "toy_table",
@@ -253,6 +256,48 @@ def draw_starts(
     axes[0].set_title("share of optima found")
     axes[1].set_title("magnetisation (exact: 0)")
     axes[0].legend(title="start")
+    return figure
+
+
+def outcomes_table(rows: Mapping[str, Sequence[Sequence[float]]]) -> Table:
+    """Tabulate what the last number of sweeps comes to.
+
+    Parameters
+    ----------
+    rows
+        ``"optimum"`` and, by their start, the runs of max-product; for each number of
+        sweeps the share of optima found, the magnetisation, and the divergence from
+        the law of the data.
+    """
+    heads = ("best state found", "magnetisation", "KL from θ = 0.5")
+    last = zip(*(row[-1] for row in rows.values()), strict=True)
+    return Table(
+        {"method": ["exact optimum", "from N = 0", "from N = W/2"]}
+        | {
+            head: [*map(float, values)]
+            for head, values in zip(heads, last, strict=True)
+        },
+        caption="After 100 sweeps.",
+        kinds=["exact", "", ""],
+        digits=2,
+    )
+
+
+def draw_perturbed(boltzmann: Tensor, perturbed: Mapping[float, Tensor]) -> Figure:
+    """Draw laws of perturb-and-MAP over one Boltzmann law, a panel each.
+
+    Parameters
+    ----------
+    boltzmann
+        Probabilities of the states.
+    perturbed
+        Such probabilities, by the theta of the perturbed model.
+    """
+    n_panels = len(perturbed)
+    figure, axes = plt.subplots(1, n_panels, figsize=(6.4, 2.7), sharey=True)
+    for ax, (theta, law) in zip(axes, perturbed.items(), strict=True):
+        draw_laws(ax, boltzmann, law)
+        ax.set_title(f"perturb-and-MAP, θ = {theta}")
     return figure
 
 

@@ -1,0 +1,71 @@
+"""Pictures of the chapter's first page: three bits, and what noise takes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from ebmtut.plotting import figure_size, state_cube
+
+__all__ = ["draw_classes", "draw_contraction", "draw_forces"]
+
+
+def draw_forces(
+    forces: Mapping[str, Float[Tensor, " n_states"]], way: tuple[int, int]
+) -> Figure:
+    """Draw how hard each of two losses pushes up the eight states.
+
+    Parameters
+    ----------
+    forces
+        By the name of the loss, the second of which disturbs the data.
+    way
+        Numbers of the data point, which both push down, and of what the noise made
+        of it.
+    """
+    figure, axes = plt.subplots(1, len(forces), figsize=(5, 2.6))
+    for ax, (title, force) in zip(axes, forces.items(), strict=True):
+        corners = state_cube(ax, title, sizes=900 * force, colors="C1")
+        ax.plot(*corners[way[0]], "v", ms=11, mfc="none", mew=2)
+    start, end = (corners[k] for k in way)
+    axes[-1].annotate("", end, start, arrowprops={"arrowstyle": "->"})
+    return figure
+
+
+def draw_classes(classes: Mapping[str, Int[Tensor, " n_states"]]) -> Figure:
+    """Draw the eight states, those of one class in one colour.
+
+    Parameters
+    ----------
+    classes
+        Numbers of the classes, by the name of the channel.
+    """
+    figure, axes = plt.subplots(1, len(classes), figsize=(5.6, 2.2))
+    for ax, (title, numbers) in zip(axes, classes.items(), strict=True):
+        colors = [f"C{int(k)}" for k in numbers]
+        state_cube(ax, title, sizes=90, colors=colors)
+    return figure
+
+
+def draw_contraction(before: float, after: Callable[[float], float]) -> Figure:
+    """Draw a divergence before the noise, and after it over the chance of a flip.
+
+    Parameters
+    ----------
+    before
+        In nats.
+    after
+        Of the flip probability, in nats.
+    """
+    grid = torch.linspace(0.001, 0.999, 199).tolist()
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    ax.axhline(before, color="black", label="before")
+    ax.plot(grid, [after(eps) for eps in grid], label="after")
+    ax.set(xlabel="flip probability ε", ylabel="KL (nats)", ylim=0)
+    ax.legend(loc="lower right")
+    return figure
