@@ -125,6 +125,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     parser.add_argument("--thrml-python", help="an interpreter that has thrml")
     parser.add_argument("--pgmax-python", help="an interpreter that has PGMax")
+    parser.add_argument(
+        "--only", nargs="+", choices=OPERATIONS, default=list(OPERATIONS)
+    )
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
     pythons = dict.fromkeys(("ours", "POT", "floor"), sys.executable)
@@ -135,7 +138,8 @@ def main() -> None:
         if python:
             pythons[peer] = python
     started, report = time.time(), {}
-    for operation, (sizes, unit, peer, floor) in OPERATIONS.items():
+    for operation in arguments.only:
+        sizes, unit, peer, floor = OPERATIONS[operation]
         names = ["ours", *([peer] if peer in pythons else []), "floor"]
         parties = {name: Party(pythons[name], operation, name) for name in names}
         rows = []

@@ -64,7 +64,8 @@ def gibbs(party: str, side: int, *, glass: bool) -> tuple:
     if glass:
         coupling = np.random.default_rng(0).normal(size=2 * n) / 4
     if party == "thrml":
-        return thrml_sweeps(edges, coupling, side, n_sweeps // 10), n_sweeps // 10
+        few = max(4, n_sweeps // 10)
+        return thrml_sweeps(edges, coupling, side, few), few
     import torch
 
     from ebmtut.energies import LatticeIsing, PairwiseGraph
@@ -112,7 +113,7 @@ def thrml_sweeps(
         Block([n for n, c in zip(nodes, color, strict=True) if c == k]) for k in (0, 1)
     ]
     program = IsingSamplingProgram(model, free, [])
-    schedule = SamplingSchedule(n_warmup=n_sweeps - 1, n_samples=1, steps_per_sample=1)
+    schedule = SamplingSchedule(n_warmup=n_sweeps, n_samples=1, steps_per_sample=1)
     start = hinton_init(jax.random.key(0), model, free, (CHAINS,))
 
     @jax.jit

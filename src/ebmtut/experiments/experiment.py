@@ -6,7 +6,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -131,6 +131,26 @@ class Experiment(Generic[C]):
             message lists those that there are.
         """
         return _changed(lookup(f"scale of {self.id}", scale, self.presets), knobs)
+
+    def has_papers_setting(self, scale: str) -> bool:
+        """Whether a preset is the paper's own setting, with as many seeds or more.
+
+        Raises
+        ------
+        InputError
+            If the row has no such scale.
+        """
+        config, paper = self.config(scale), self.presets.get("paper")
+        if paper is None:
+            return False
+        if getattr(config, "n_seeds", 1) < getattr(paper, "n_seeds", 1):
+            return False
+        names = [f.name for f in fields(config)]  # type: ignore[arg-type]
+        return all(
+            getattr(config, name) == getattr(paper, name)
+            for name in names
+            if name != "n_seeds"
+        )
 
     def device(self, name: str) -> str:
         """Turn a device's name into one that is there and that the row can use.

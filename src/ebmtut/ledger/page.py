@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 
 from ebmtut.experiments.facts import PublishedTable
-from ebmtut.experiments.registry import label_of, page_of
+from ebmtut.experiments.registry import available, get_experiment, label_of, page_of
 from ebmtut.experiments.verdicts import RULES, Verdict
 from ebmtut.ledger.listing import MARKS, Row, counts
 from ebmtut.ledger.reference import Reference
@@ -191,6 +191,10 @@ def _states(row: Row) -> str:
     if row.scales["quick"].state == "live":
         place = f"../{page_of(row.fact.id)}.html#{label_of(row.fact.id)}"
         shown[0] = f'quick: <a href="{place}">live</a>'
+    if row.fact.id in available():
+        experiment = get_experiment(row.fact.id)
+        if "full" in experiment.presets and experiment.has_papers_setting("full"):
+            shown[1] += ", the paper's setting"
     return " &middot; ".join(shown)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -82,6 +83,7 @@ EXPERIMENT = ablation(
     presets={
         "quick": live_config(_epsilon(LIVE, (0.9, 0.1, 0), ())),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
+        "paper": AblationConfig(_epsilon(PAPER.recipe, _USUAL, _EXTREME)),
     },
     figure=draw_epsilon,
     check=check_epsilon,

@@ -75,6 +75,7 @@ EXPERIMENT = replace(
     presets={
         "quick": replace(_PRESET, train=replace(_PRESET.train, n_steps=250)),
         "full": replace(_PRESET, train=replace(_PRESET.train, n_steps=2000)),
+        "paper": replace(ising_rmse.PAPER, problems=((10, 0.2),)),
     },
     figure=draw_heatmaps,
     check=check_heatmaps,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.ed.densities import ED_METHODS, density_job
+from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     BY_THE_GAP,
@@ -173,6 +173,7 @@ EXPERIMENT = ablation(
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _knobs(_MANY)
         ),
+        "paper": AblationConfig(_w_and_m(PAPER.recipe, ED_METHODS, _ALL_W, _ALL_M)),
     },
     figure=draw_w_and_m,
     check=check_w_and_m,

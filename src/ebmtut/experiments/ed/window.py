@@ -8,6 +8,7 @@ from itertools import product
 
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -62,6 +63,7 @@ EXPERIMENT = ablation(
     presets={
         "quick": live_config(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
+        "paper": AblationConfig(_windows(PAPER.recipe, (2, 4, 8, 16, 32), (32,))),
     },
     figure=draw_window,
     check=check_window,

@@ -228,7 +228,11 @@ def check_coulomb(result: Result) -> list[Verdict]:
 EXPERIMENT = Experiment(
     id="got/coulomb",
     title="Two electrons on a line",
-    presets={"quick": CoulombConfig(n_seeds=2), "full": CoulombConfig(n_seeds=20)},
+    presets={
+        "quick": CoulombConfig(n_seeds=2),
+        "full": CoulombConfig(n_seeds=20),
+        "paper": CoulombConfig(),
+    },
     cells=cells,
     # The rivals draw nothing.
     n_seeds=lambda config, cell: config.n_seeds if cell[0] == "Gibbs-OT" else 1,

@@ -353,7 +353,11 @@ def one_iteration(result: Result) -> Result:
 EXPERIMENT = Experiment(
     id="got/coupling-1d",
     title="Couplings of two laws on a line",
-    presets={"quick": CouplingConfig(n_seeds=2), "full": CouplingConfig(n_seeds=20)},
+    presets={
+        "quick": CouplingConfig(n_seeds=2),
+        "full": CouplingConfig(n_seeds=20),
+        "paper": CouplingConfig(),
+    },
     cells=cells,
     # The rivals draw nothing.
     n_seeds=lambda config, c: config.n_seeds if c[0].startswith("Gibbs-OT") else 1,

@@ -443,6 +443,7 @@ EXPERIMENT = Experiment(
             n_on_lattice=50,
         ),
         "full": LogPartitionConfig(),
+        "paper": LogPartitionConfig(),
     },
     cells=cells,
     job=log_partition_job,

@@ -333,6 +333,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": ToyConfig(n_seeds=3, n_judged=100_000),
         "full": ToyConfig(n_seeds=20, n_judged=1_000_000),
+        "paper": ToyConfig(n_seeds=1, n_judged=1_000_000),
     },
     cells=cells,
     job=toy_job,

@@ -10,6 +10,7 @@ from ebmtut.experiments.pmp.leads import lead
 from ebmtut.experiments.pmp.zeros import (
     FULL,
     QUICK,
+    ZerosConfig,
     curve,
     independent_pixels,
     scores,
@@ -65,7 +66,12 @@ def check_mmd(result: Result) -> list[Verdict]:
 EXPERIMENT = Experiment(
     id="pmp/zeros-mmd",
     title="Zeros model: MMD over sweeps",
-    presets={"quick": QUICK, "full": FULL},
+    presets={
+        "quick": QUICK,
+        "full": FULL,
+        # 100 chains of Gibbs-with-gradients, too, which looks at all sites a move.
+        "paper": ZerosConfig(),
+    },
     cells=zeros_cells,
     job=zeros_job,
     arrays={"samples": "samples/{cell}"},

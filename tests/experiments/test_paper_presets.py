@@ -1,0 +1,77 @@
+"""The paper's own setting is a preset of every row, or it is said why it is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from ebmtut.experiments.registry import available, get_experiment
+
+NOTHING_RUN = "the paper runs nothing here"
+UNREAD = "still to be read off the paper"
+WITHOUT = {
+    "drl/marginal-vs-recovery": UNREAD,
+    "drl/checkerboard": UNREAD,
+    "drl/samples": UNREAD,
+    "drl/fid": UNREAD,
+    "drl/ablation": UNREAD,
+    "drl/interpolation": UNREAD,
+    "drl/inpainting": UNREAD,
+    "drl/long-run": UNREAD,
+    "drl/likelihood": UNREAD,
+    "drl/langevin-steps": UNREAD,
+    "pmp/structured": UNREAD,
+    "pmp/zeros-samples": UNREAD,
+    "pmp/persistent": NOTHING_RUN,
+    "got/temperature-bound": NOTHING_RUN,
+    "dnfs/networks": UNREAD,
+    "dnfs/pretrained-ebm": UNREAD,
+    "dnfs/ising-mcmc": UNREAD,
+    "dnfs/taylor-ratio": UNREAD,
+    "dnfs/leaps-networks": UNREAD,
+    "dnfs/ebm-training": UNREAD,
+    "dnfs/ebm-table": UNREAD,
+    "dnfs/ising-learning": UNREAD,
+    "dnfs/max-independent-set": UNREAD,
+    "dnfs/max-cut": UNREAD,
+    "dnfs/trajectory": UNREAD,
+}
+
+
+@pytest.mark.parametrize("id", available())
+def test_a_row_has_the_papers_setting_or_says_why_not(id):
+    experiment = get_experiment(id)
+    assert ("paper" in experiment.presets) != (id in WITHOUT)
+    for config in experiment.presets.values():
+        assert experiment.cells(config)
+
+
+FULL_IS_THE_PAPERS = {
+    "got/gibbs-bands",
+    "got/coupling-1d",
+    "got/coulomb",
+    "got/timing",
+    "got/wnmf-digits",
+    "got/wnmf-faces",
+    "pmp/wrong-model",
+    "pmp/log-partition",
+    "pmp/deconvolution",
+}
+
+
+def test_which_full_runs_have_the_papers_setting():
+    found = {id for id in available() if get_experiment(id).has_papers_setting("full")}
+    assert found == FULL_IS_THE_PAPERS
+
+
+def test_fewer_seeds_or_another_value_are_not_the_papers_setting():
+    row = get_experiment("got/coupling-1d")
+    full = row.presets["full"]
+
+    def papers(config):
+        changed = replace(row, presets={**row.presets, "full": config})
+        return changed.has_papers_setting("full")
+
+    assert papers(full) and papers(replace(full, n_seeds=1))
+    assert not papers(replace(full, n_points=64))
+    many = {**row.presets, "paper": replace(full, n_seeds=21)}
+    assert not replace(row, presets=many).has_papers_setting("full")
