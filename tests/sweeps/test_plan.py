@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebmtut.checks import InputError
 from ebmtut.sweeps import make_plan, notebook_parameters
 from ebmtut.sweeps.plan import Parameter, _value
-from tests.sweeps.notebooks import PARAMETERS, write_notebook
+from tests.sweeps.notebooks import write_notebook
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +61,6 @@ def test_a_random_search_draws_from_ranges_and_repeats_itself(page):
     assert plan.runs == again.runs
     other = make_plan(page, words, n_samples=60, n_seeds=2, sample_seed=1)
     assert plan.runs != other.runs
-
-
-def test_a_sweep_asks_for_no_more_than_its_own_run(tmp_path):
-    cell = PARAMETERS + "only_this_run: bool = False\n"
-    page = write_notebook(tmp_path / "page.ipynb", cell)
-    (values,) = make_plan(page).runs.values()
-    assert values["only_this_run"] is True
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ from ebmtut.checks import Count, InputError, Natural, check_choice, checked
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 
-#: What the sweep itself sets: where a run records, and that it shows no more than
-#: its own parameters ask for.
-OURS = ("results_dir", "only_this_run")
+#: What the sweep itself sets: where a run records.
+OURS = ("results_dir",)
 
 _Draw = Callable[[random.Random], Any]
 
@@ -163,8 +162,6 @@ def make_plan(
     if n_seeds is not None:
         axes["seed"] = _seeds(known, axes.pop("seed", None), n_seeds)
     defaults = {n: p.default for n, p in known.items() if n != "results_dir"}
-    if "only_this_run" in defaults:
-        defaults["only_this_run"] = True
     settings = _settings(axes, n_samples, sample_seed)
     every = [defaults | setting for setting in settings]
     varied = tuple(
