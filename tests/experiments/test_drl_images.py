@@ -10,7 +10,12 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.drl.ablation import SETTINGS, VARIANTS
+from ebmtut.experiments.drl.ablation import (
+    SETTINGS,
+    VARIANTS,
+    lives_table,
+    settings_table,
+)
 from ebmtut.experiments.drl.image_sets import image_set, judge_of, measure, null_images
 from ebmtut.experiments.drl.images import (
     QUICK,
@@ -64,6 +69,22 @@ def test_a_small_run_can_be_drawn_and_judged(id: str) -> None:
     for verdict in experiment.check(result):
         assert verdict.verdict in ("match", "miss", "not comparable")
         assert verdict.verdict != "match" or verdict.ours is not None
+
+
+def test_tables_say_who_lived_and_how_far_from_the_data() -> None:
+    experiment = get_experiment("drl/ablation")
+    result = experiment.run("quick", **SMALL["drl/ablation"])
+    lost = {"steps": [5, 7], "distance": [None, 4.0]}
+    lived = {"steps": [9, 9], "distance": [1.0, 3.0]}
+    experiment.figure(result)
+    table = {"settings": result.scalars["table"]["settings"]}
+    table |= {"variants": {"x, a": lost, "x, b": lived, "y, b": lost}}
+    result = replace(result, scalars={"table": table})
+    rows = lives_table(result).rows
+    assert rows[0] == ("a", "1 of 2", "4", "0 of 0", "–")
+    assert rows[1] == ("b", "2 of 2", "2.0 ± 1.0", "1 of 2", "4")
+    names = [row[:2] for row in settings_table(result).rows]
+    assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
 
 def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:

@@ -18,8 +18,16 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "SETTINGS", "VARIANTS", "AblationConfig"]
+__all__ = [
+    "EXPERIMENT",
+    "SETTINGS",
+    "VARIANTS",
+    "AblationConfig",
+    "lives_table",
+    "settings_table",
+]
 
 #: Our setting for each column of Table 2: a sixth of its levels and steps or so.
 SETTINGS: Mapping[str, dict[str, Any]] = {
@@ -119,9 +127,9 @@ def draw_ablation(result: Result) -> Figure:
         metric = "distance" if part == "settings" else "steps"
         for k, name in enumerate(names):
             row = table[part][name]
-            values = row.get(metric, [math.nan])
-            lived = np.isfinite(row.get("distance", [math.nan] * len(values)))
-            for value, alive in zip(values, lived, strict=True):
+            distances = _distances(row)
+            values = distances if metric == "distance" else row[metric]
+            for value, alive in zip(values, np.isfinite(distances), strict=True):
                 color = OKABE_ITO["blue" if alive else "vermillion"]
                 ax.plot(value, k, "o" if alive else "x", color=color, ms=5)
         ax.set_yticks(range(len(names)), names)
@@ -136,13 +144,75 @@ def draw_ablation(result: Result) -> Figure:
     return figure
 
 
+def _distances(row: Mapping[str, Any]) -> list[float]:
+    """Return the distance of every run, NaN where the alarm stopped it."""
+    found = row.get("distance", [None] * len(row["steps"]))
+    return [math.nan if value is None else float(value) for value in found]
+
+
+def settings_table(result: Result) -> Table:
+    """Distance from the data of every setting of Table 2.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    """
+    rows = result.scalars["table"]["settings"]
+    distances = [_distances(row) for row in rows.values()]
+    return Table(
+        {
+            "setting": list(rows),
+            "the paper's": [_PRINTED[name] for name in rows],
+            "distance": [mean_and_stderr(found) for found in distances],
+            "CPU s": [
+                round(mean_and_stderr(r["seconds"])[0], 1) for r in rows.values()
+            ],
+        },
+        caption="Distance from the data, over the seeds; CPU seconds of a training.",
+    )
+
+
+def lives_table(result: Result) -> Table:
+    """Who lived at four times the rate, and how good what lived became.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+
+    Returns
+    -------
+    table
+        A row a change; of each head how many runs lived, and their mean distance.
+    """
+    variants = result.scalars["table"]["variants"]
+    names = [name.split(", ", 1) for name in variants]
+    changes = list(dict.fromkeys(change for _, change in names))
+    columns: dict[str, list[Cell]] = {"one change": [*changes]}
+    for head in dict.fromkeys(head for head, _ in names):
+        columns[f"{head} lived"], columns[f"{head} distance"] = [], []
+        for change in changes:
+            row = variants.get(f"{head}, {change}", {"steps": []})
+            lived = [found for found in _distances(row) if np.isfinite(found)]
+            columns[f"{head} lived"].append(f"{len(lived)} of {len(row['steps'])}")
+            columns[f"{head} distance"].append(
+                mean_and_stderr(lived) if lived else None
+            )
+    return Table(
+        columns,
+        caption="At four times the rate: the runs that lived, and their distance from "
+        "the data.",
+    )
+
+
 def check_ablation(result: Result) -> list[Verdict]:
     """Hold the order to the paper's, and the saturated gap to what it is for."""
     table = result.scalars["table"]
     verdicts = []
     settings = table.get("settings", {})
     for name, row in settings.items():
-        distance, stderr = mean_and_stderr(row.get("distance", [math.nan]))
+        distance, stderr = mean_and_stderr(_distances(row))
         verdicts.append(
             compare(
                 "drl/ablation", "FID", "DRL", _PRINTED[name], distance,
@@ -151,7 +221,7 @@ def check_ablation(result: Result) -> list[Verdict]:
         )  # fmt: skip
 
     def mean(name: str) -> float:
-        return mean_and_stderr(settings[name].get("distance", [math.nan]))[0]
+        return mean_and_stderr(_distances(settings[name]))[0]
 
     base = mean("T6 K6") if "T6 K6" in settings else math.nan
     for name in ("T1 K36", "T6 K2"):
@@ -161,8 +231,7 @@ def check_ablation(result: Result) -> list[Verdict]:
             verdicts.append(claim(label, ratio, "at least", 1.25))
     lives = table.get("variants", {})
     if COOLED in lives:
-        row = lives[COOLED]
-        lived = np.isfinite(row.get("distance", [math.nan] * len(row["steps"])))
+        lived = np.isfinite(_distances(lives[COOLED]))
         label = f"{COOLED}, at four times the rate: share of runs that live"
         share, n_seeds = float(np.mean(lived)), len(lived)
         verdicts.append(claim(label, share, "at least", 1.0, n_seeds=n_seeds))
