@@ -124,7 +124,7 @@ class Visit:
 
     page: Page
     problems: list[str] = field(default_factory=list)
-    patience: float = 20.0
+    patience: float = 60.0
 
     def open(self, address: str) -> None:
         """Load a page and wait until formulas, pictures and widgets are there."""
@@ -250,7 +250,7 @@ def visitor(
     context: BrowserContext = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     visit = Visit(context.new_page())
 
     def let_local_pass(route: Route) -> None:
