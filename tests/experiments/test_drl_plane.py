@@ -76,6 +76,10 @@ def test_a_run_of_three_steps_is_judged(method):
     standard = -(PLANE.points**2).sum(1).reshape(200, 200) / 2
     start = PLANE.kl(exact_log_density("checkerboard"), standard)
     assert outcome.scalars["kl"] == pytest.approx(start, abs=0.1)
+    alone = plane_job(method, "checkerboard", PlaneConfig(**TINY), 0, partition=False)
+    judged = {k for k in outcome.scalars if not k.startswith("log Z")}
+    assert set(alone.scalars) == judged
+    assert alone.scalars["kl"] == outcome.scalars["kl"]
 
 
 @pytest.mark.parametrize("name", ["drl/marginal-vs-recovery", "drl/checkerboard"])

@@ -68,6 +68,7 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
             "method": method,
             "density": density,
             "config": config.plane,
+            "partition": False,  # log Z is the row of the board's
         }
         for k, density in enumerate(config.densities)
         for method in (config.elsewhere if k else config.methods)

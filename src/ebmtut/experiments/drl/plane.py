@@ -150,16 +150,17 @@ def plane_job(
     density: Annotated[str, OneOf(DENSITIES)],
     config: PlaneConfig,
     seed: int,
+    partition: bool = True,
     checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn one density by one method and judge it on the grid.
 
     Scalars: ``kl`` to the exact density, ``tv``, ``on support`` (mass of the model
     on the checkerboard's squares), ``samples on support`` (share of the progressive
-    samples there), ``log Z error`` (log Z by the chain of ratios less that by the
-    grid) and ``log Z stderr``, the same ``by particles``, and CPU ``seconds`` of
-    training. Those of a run that diverged are NaN. Arrays: ``density`` (levels, n, n),
-    ``samples`` (levels, n, 2), ``step_sizes`` and ``log Z bias`` (`partition_bias`).
+    samples there) and CPU ``seconds`` of training; where ``partition``, also those of
+    `judge_partition`. Those of a run that diverged are NaN. Arrays: ``density``
+    (levels, n, n), ``samples`` (levels, n, 2), ``step_sizes`` and, where
+    ``partition``, ``log Z bias`` (`partition_bias`).
     """
     noise = plane_noise(method, config)
     generator = make_generator(seed)
@@ -221,34 +222,46 @@ def plane_job(
     samples = progressive_samples(trained, noise, start, chain, generator=generator)
     energies = [PLANE.energies(at_level(trained, t)) for t in range(noise.n_levels)]
     judged = judge_plane(density, -energies[0], samples[0])
-    exact = PLANE.log_partition(energies[0])
-    bound = log_partition_chain(trained, samples).levels[0]
+    arrays = {
+        "density": torch.stack([PLANE.log_density(e) for e in energies]).half().numpy(),
+        "samples": samples[:, :2000].half().numpy(),
+        "step_sizes": np.array(steps),
+    }
+    if partition:
+        exact = PLANE.log_partition(energies[0])
+        judged |= judge_partition(trained, noise, samples, exact, generator=generator)
+        arrays["log Z bias"] = partition_bias(trained, samples, exact)
+    return Outcome(judged | {"seconds": float(clock.seconds)}, arrays)
+
+
+def judge_partition(
+    energy: LevelEnergy,
+    noise: NoiseLevels,
+    samples: Tensor,
+    exact: float,
+    *,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """How far two estimates of log Z are off that of the grid.
+
+    ``log Z error`` is that of the chain of ratios, ``log Z stderr`` its standard
+    error; the same ``by particles``.
+    """
+    bound = log_partition_chain(energy, samples).levels[0]
     weighted = log_partition_particles(
-        trained,
+        energy,
         noise,
         2,
         generator=generator,
-        n_particles=max(2, config.n_samples // 20),
+        n_particles=max(2, samples.shape[1] // 20),
         n_runs=40,
     ).levels[0]
-    return Outcome(
-        judged
-        | {
-            "log Z error": bound.value - exact,
-            "log Z stderr": bound.stderr,
-            "log Z error by particles": weighted.value - exact,
-            "log Z stderr by particles": weighted.stderr,
-            "seconds": float(clock.seconds),
-        },
-        {
-            "density": torch.stack([PLANE.log_density(e) for e in energies])
-            .half()
-            .numpy(),
-            "samples": samples[:, :2000].half().numpy(),
-            "step_sizes": np.array(steps),
-            "log Z bias": partition_bias(trained, samples, exact),
-        },
-    )
+    return {
+        "log Z error": bound.value - exact,
+        "log Z stderr": bound.stderr,
+        "log Z error by particles": weighted.value - exact,
+        "log Z stderr by particles": weighted.stderr,
+    }
 
 
 def partition_bias(
