@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import ebm_training
@@ -28,7 +28,7 @@ def draw_scores(result: Result) -> Figure:
     }
     for key, (label, mark, color) in marks.items():
         for k, cell in enumerate(table.values()):
-            values = np.maximum(cell[key], 1e-4)
+            values = [v if v > 0 else math.nan for v in cell[key]]  # a noisy bound
             name = label if k == 0 else None
             at = [k] * len(values)
             ax.plot(at, values, mark, ls="none", color=color, label=name)
