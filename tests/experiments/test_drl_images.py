@@ -16,6 +16,7 @@ from ebmtut.experiments.drl.ablation import (
     lives_table,
     settings_table,
 )
+from ebmtut.experiments.drl.fid import fid_table
 from ebmtut.experiments.drl.image_sets import image_set, judge_of, measure, null_images
 from ebmtut.experiments.drl.images import (
     QUICK,
@@ -85,6 +86,14 @@ def test_tables_say_who_lived_and_how_far_from_the_data() -> None:
     assert rows[1] == ("b", "2 of 2", "2.0 ± 1.0", "1 of 2", "4")
     names = [row[:2] for row in settings_table(result).rows]
     assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
+
+
+def test_held_out_data_stand_beside_what_learns_nothing() -> None:
+    result = get_experiment("drl/fid").run("quick", **SMALL["drl/fid"])
+    table = fid_table(result)
+    assert table.kinds == ("", "", "exact", "null", "null", "null")
+    assert table.heads == ("images", "distance", "confidence", "nearest")
+    assert fid_table(result, ("seconds",)).rows[2] == ("held-out data", "–")
 
 
 def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:

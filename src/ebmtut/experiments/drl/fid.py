@@ -31,8 +31,9 @@ from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "NULLS", "FidConfig", "image_job"]
+__all__ = ["EXPERIMENT", "NULLS", "FidConfig", "fid_table", "image_job"]
 
 NULLS = (
     "held-out data",
@@ -152,6 +153,36 @@ def _distance(result: Result, row: str, name: str) -> str:
         return f"{result.scalars['nulls'][row][name]['distance']:.1f}"
     mean, stderr = mean_and_stderr(result.scalars["table"][row][name]["distance"])
     return f"{mean:.1f}" + (f" ± {stderr:.1f}" if stderr is not None else "")
+
+
+def fid_table(
+    result: Result, metrics: tuple[str, ...] = ("distance", "confidence", "nearest")
+) -> Table:
+    """Methods on the first set, beside held-out data and what learns nothing.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    metrics
+        Of the judge, a column each; "seconds" are of the CPU, for a training.
+    """
+    name = result.config["data"][0]
+    learned, nulls = result.scalars["table"], result.scalars["nulls"]
+    columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
+    for metric in metrics:
+        found = [mean_and_stderr(row[name][metric]) for row in learned.values()]
+        known = [row[name].get(metric) for row in nulls.values()]
+        if metric == "seconds":
+            columns["CPU s"] = [round(mean) for mean, _ in found] + known
+        else:
+            columns[metric] = [*found, *known]
+    n_images = result.config["n_samples"]
+    return Table(
+        columns,
+        caption=f"{n_images} images a row; errors over runs, where there are several.",
+        kinds=[""] * len(learned) + ["exact"] + ["null"] * (len(nulls) - 1),
+    )
 
 
 def check_fid(result: Result) -> list[Verdict]:
