@@ -330,8 +330,6 @@ EXPERIMENT = Experiment(
             n_warm=100,
         ),
         "full": TimingConfig(),
-        # The paper's 200 fives; it says "warm" and "cold" without numbers of passes.
-        "paper": TimingConfig(),
     },
     # Times are only fair side by side: one job, whose outcome is no table.
     job=timing_job,

@@ -31,8 +31,6 @@ EXPERIMENT = Experiment(
             n_looks=5,
         ),
         "full": ImagesConfig(),
-        # 200 fives, 40 components; of epochs and step sizes the paper says nothing.
-        "paper": ImagesConfig(),
     },
     cells=cells,
     job=wnmf_job,
