@@ -185,7 +185,7 @@ class GibbsOTTrace(NamedTuple):
     iterations
         After which iterations, the first being 1.
     V
-        V(z^(2t)), which is no bound.
+        V(z^(2t)): no bound of one draw, an upper one on average at equilibrium.
     dual
         The feasible dual value, a lower bound.
     """

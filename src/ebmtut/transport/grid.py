@@ -36,7 +36,7 @@ class GridDuals(NamedTuple):
         p: Float[Tensor, "batch height width"],
         q: Float[Tensor, "batch height width"],
     ) -> Float[Tensor, " batch"]:
-        """V(z) = <p, U> - <q, L>; no bound on the loss: see Remark 4."""
+        """V(z) = <p, U> - <q, L>, no bound of one draw: see Remark 4."""
         return (p * self.U).sum((1, 2)) - (q * self.L).sum((1, 2))
 
 
