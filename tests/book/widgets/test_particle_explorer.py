@@ -55,7 +55,8 @@ def test_poured_particles_stay_in_the_marginal_law_and_leave_in_the_conditional(
             .textContent.includes("after 30 steps")""",
             timeout=60_000,
         )
-        return tuple(int(n) for n in re.findall(r"\d+", line.inner_text()))
+        # Some draws make a particle leave the picture, which is a fifth number.
+        return tuple(int(n) for n in re.findall(r"\d+", line.inner_text())[:4])
 
     # "60 particles after 30 steps: 0 % in the right half, where the law has 80 %."
     n, _, right, exact = run("marginal")
