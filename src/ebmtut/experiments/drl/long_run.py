@@ -358,7 +358,7 @@ EXPERIMENT = Experiment(
         "quick": LongRunConfig(
             (("recipe", QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
         ),
-        "full": LongRunConfig(n_seeds=3),
+        "full": LongRunConfig(n_seeds=5),
     },
     cells=cells,
     job=long_run_job,
