@@ -11,6 +11,7 @@ depend on how many cores there are.
 import argparse
 import ast
 import contextlib
+import json
 import multiprocessing
 import os
 import re
@@ -23,6 +24,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ebmtut.sweeps.one_run import swept
 from tools.paths import EXECUTED, ROOT, book_notebooks
 
 __all__ = ["ExecutionError", "execute_all", "notebook_parameters", "run_notebook"]
@@ -53,6 +55,7 @@ def run_notebook(
     parameters: Mapping[str, Any] | None = None,
     *,
     timeout: int = CELL_TIMEOUT,
+    only_this_run: bool = False,
 ) -> float:
     """Execute one notebook in this process's charge and write the executed copy.
 
@@ -69,6 +72,8 @@ def run_notebook(
         Values that replace those of the cell tagged ``parameters``.
     timeout
         Seconds that a single cell may take.
+    only_this_run
+        Whether cells of other runs are left out, as a sweep leaves them out.
 
     Returns
     -------
@@ -79,8 +84,10 @@ def run_notebook(
 
     target.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
+    if only_this_run:
+        target.write_text(json.dumps(swept(source)), "utf-8")
     papermill.execute_notebook(
-        str(source.resolve()),
+        str((target if only_this_run else source).resolve()),
         str(target.resolve()),
         parameters=dict(parameters or {}),
         cwd=str(source.resolve().parent),
@@ -101,6 +108,7 @@ def execute_all(
     notebooks: Sequence[Path] | None = None,
     root: Path = ROOT,
     timeout: int = CELL_TIMEOUT,
+    only_this_run: bool = False,
 ) -> list[Path]:
     """Execute notebooks in parallel and write their copies below `out_dir`.
 
@@ -118,8 +126,8 @@ def execute_all(
         Which ones; all of the book by default.
     root
         The folder that holds ``book/``.
-    timeout
-        Seconds that a single cell may take.
+    timeout, only_this_run
+        As `run_notebook` has them.
 
     Returns
     -------
@@ -149,7 +157,12 @@ def execute_all(
     ):
         pending = {
             pool.submit(
-                run_notebook, source, target, chosen[source], timeout=timeout
+                run_notebook,
+                source,
+                target,
+                chosen[source],
+                timeout=timeout,
+                only_this_run=only_this_run,
             ): (source.relative_to(root))
             for source, target in zip(sources, targets, strict=True)
         }
