@@ -115,17 +115,20 @@ def test_odd_lattice_network_is_even_under_the_flip_of_all():
     torch.testing.assert_close(network(x, t), network(1 - x, t), rtol=0, atol=1e-12)
 
 
-def test_odd_lattice_network_is_the_sum_over_its_window():
-    """The matrix of all windows against a loop over sites and offsets."""
-    network = BINARY["odd, window 2"]
-    x = torch.randint(2, (3, 16)).double()
+@pytest.mark.parametrize(("side", "window"), [(4, 3), (12, 4), (13, None)])
+def test_odd_lattice_network_is_the_sum_over_its_window(side, window):
+    """A matrix, or Fourier transforms where it is large, against the sums as such."""
+    network = OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
+    assert (network.entry is None) == (side >= 12)
+    x = torch.randint(2, (3, side * side)).double()
     t = torch.rand(3).double()
     s = 2 * x - 1
-    index = window_offsets(4, 3)
+    index = window_offsets(side, window)
     u = s[..., None] * torch.stack([s[:, row] @ network.kernel for row in index], 1)
     hidden = torch.nn.functional.silu(network.squares(u * u) + network.time(t)[:, None])
     want = (u * network.gate(hidden)).sum(-1)
     torch.testing.assert_close(network(x, t), want, rtol=0, atol=1e-12)
+    assert exchange_error(network, n=2) < 1e-12
 
 
 def test_windows_hold_every_neighbor_once_and_never_the_site():

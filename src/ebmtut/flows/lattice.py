@@ -12,6 +12,9 @@ from ebmtut.tensor_checks import check_shape
 
 __all__ = ["OddLatticeNetwork"]
 
+# Sides from which a product of Fourier transforms takes less time than a matrix.
+_FOURIER_FROM = 12
+
 
 class OddLatticeNetwork(nn.Module):
     """Rates of an Ising lattice, odd under one flip, even under the flip of all.
@@ -56,13 +59,11 @@ class OddLatticeNetwork(nn.Module):
         generator = source_of_weights(generator)
         index = window_offsets(side, window)
         self.n_sites = side * side
-        # Row of the kernel with which site j enters the features of site i; the
-        # last row is zero, for the centre and what lies outside the window.
-        entry = torch.full((self.n_sites, self.n_sites), index.shape[1])
-        here = torch.arange(self.n_sites)[:, None].expand_as(index)
-        entry[index, here] = torch.arange(index.shape[1]).expand_as(index)
-        self.entry: Tensor
-        self.register_buffer("entry", entry, persistent=False)
+        self.side = side
+        self.around: Tensor
+        self.register_buffer("around", index[0], persistent=False)
+        self.entry: Tensor | None
+        self.register_buffer("entry", self._entries(index), persistent=False)
         n_inside = index.shape[1]
         self.kernel = normal_weights(
             n_inside, width, scale=n_inside**-0.5, generator=generator
@@ -71,11 +72,32 @@ class OddLatticeNetwork(nn.Module):
         self.squares = linear(width, n_hidden, generator, bias=False)
         self.gate = linear(n_hidden, width, generator)
 
-    def _matrix(self) -> Tensor:
-        """The window at every site as one matrix: faster than gathered windows."""
-        rows = nn.functional.pad(self.kernel, (0, 0, 0, 1))
-        entries = rows.index_select(0, self.entry.flatten())
-        return entries.reshape(self.n_sites, -1)
+    def _entries(self, index: Tensor) -> Tensor | None:
+        """Row of the kernel with which site j enters the features of site i.
+
+        The last row is zero, for the centre and what lies outside the window.
+        """
+        if self.side >= _FOURIER_FROM:
+            return None
+        entry = torch.full((self.n_sites, self.n_sites), index.shape[1])
+        here = torch.arange(self.n_sites)[:, None].expand_as(index)
+        entry[index, here] = torch.arange(index.shape[1]).expand_as(index)
+        return entry
+
+    def _sums(self, s: Tensor) -> Tensor:
+        """W s at every site, (batch, n_sites, width), without gathered windows."""
+        if self.entry is not None:
+            rows = nn.functional.pad(self.kernel, (0, 0, 0, 1))
+            entries = rows.index_select(0, self.entry.flatten())
+            return (s @ entries.reshape(self.n_sites, -1)).unflatten(
+                1, (self.n_sites, -1)
+            )
+        torus = (self.side, self.side)
+        kernel = s.new_zeros(self.n_sites, self.kernel.shape[1])
+        kernel = kernel.index_copy(0, self.around, self.kernel).unflatten(0, torus)
+        waves = torch.fft.rfft2(s.unflatten(1, torus))[..., None]
+        product = waves * torch.fft.rfft2(kernel, dim=(0, 1)).conj()
+        return torch.fft.irfft2(product, torus, dim=(1, 2)).flatten(1, 2)
 
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
@@ -91,6 +113,6 @@ class OddLatticeNetwork(nn.Module):
         """
         check_shape("x", x, (None, self.n_sites))
         s = 2 * x - 1
-        u = s[:, :, None] * (s @ self._matrix()).unflatten(1, (self.n_sites, -1))
+        u = s[:, :, None] * self._sums(s)
         hidden = silu(self.squares(u * u) + self.time(t)[:, None])
         return (u * self.gate(hidden)).sum(-1)
