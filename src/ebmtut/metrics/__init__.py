@@ -37,6 +37,11 @@ from ebmtut.metrics.nll import (
     log_weights,
     nll,
 )
+from ebmtut.metrics.pairs import (
+    covariance_error,
+    covariance_error_of_fresh_sample,
+    pair_covariances,
+)
 from ebmtut.metrics.plane import PlaneGrid
 from ebmtut.metrics.proposals import BernoulliProposal, HistogramProposal, Proposal
 
@@ -53,6 +58,8 @@ __all__ = [
     "PrecisionRecall",
     "Proposal",
     "class_score",
+    "covariance_error",
+    "covariance_error_of_fresh_sample",
     "effective_sample_size",
     "estimate_log_mean_exp",
     "frechet_distance",
@@ -72,6 +79,7 @@ __all__ = [
     "nearest_neighbors",
     "negative_log_rmse",
     "nll",
+    "pair_covariances",
     "precision_recall",
     "rmse",
     "sample_by_proposal",

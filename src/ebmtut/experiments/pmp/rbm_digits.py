@@ -31,9 +31,12 @@ from ebmtut.losses import (
     sweeps_of_chain,
 )
 from ebmtut.metrics import (
+    covariance_error,
+    covariance_error_of_fresh_sample,
     hamming_distances,
     hamming_kernel_mean,
     mmd_of_fresh_sample,
+    pair_covariances,
 )
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
@@ -145,22 +148,22 @@ def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
 
 
 class Reference(NamedTuple):
-    """Data to judge samples by, and its mean kernels, which are dear to compute."""
+    """Data to judge samples by, and what of them is dear to compute."""
 
     x: Tensor
     within: dict[str, float]
+    pairs: Tensor
 
 
 def reference(x: Tensor) -> Reference:
     """Prepare data, bits of shape (n, n_visible), for `distances`."""
     rates = {"log_mmd2": 1 / x.shape[1], "sharp": 0.1}
-    return Reference(
-        x, {name: hamming_kernel_mean(x, x, rate) for name, rate in rates.items()}
-    )
+    within = {name: hamming_kernel_mean(x, x, rate) for name, rate in rates.items()}
+    return Reference(x, within, pair_covariances(x))
 
 
 def distances(samples: Tensor, data: Reference) -> dict[str, float]:
-    """How far samples are from data, by three measures.
+    """How far samples are from data, by four measures.
 
     Returns
     -------
@@ -168,8 +171,9 @@ def distances(samples: Tensor, data: Reference) -> dict[str, float]:
         ``log_mmd2``: log of the squared MMD, a V-statistic, with the paper's
         kernel exp(-average Hamming distance). ``sharp``: the same with
         exp(-0.1 Hamming distance), which sees more than the pixels' means.
-        ``nearest``: mean part of the pixels by which a sample differs from the
-        datum nearest to it.
+        ``pairs``: the error of the covariances of all pairs of pixels, 1 for
+        independent ones (`ebmtut.metrics.covariance_error`). ``nearest``: mean part
+        of the pixels by which a sample differs from the datum nearest to it.
     """
     rates = {"log_mmd2": 1 / samples.shape[1], "sharp": 0.1}
     squared = {
@@ -181,7 +185,10 @@ def distances(samples: Tensor, data: Reference) -> dict[str, float]:
     nearest = hamming_distances(samples, data.x).min(1).values.mean()
     # At a zero, samples that are the data, rounding may fall below.
     logs = {name: math.log(max(value, 1e-12)) for name, value in squared.items()}
-    return logs | {"nearest": float(nearest) / samples.shape[1]}
+    return logs | {
+        "pairs": covariance_error(samples, data.pairs),
+        "nearest": float(nearest) / samples.shape[1],
+    }
 
 
 def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
@@ -193,6 +200,7 @@ def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
     return {
         "log_mmd2": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
         "sharp": math.log(mmd_of_fresh_sample(x, n, bandwidth=0.1)),
+        "pairs": covariance_error_of_fresh_sample(x, n),
         "nearest": distances(x[:n], others)["nearest"],
     }
 
@@ -254,14 +262,7 @@ _LP_METHODS = ("PMP", "Gibbs-reset", "LP")
 def cells(config: RBMConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method; and of a problem that linear programs can do."""
     own = replace(config, methods=(), n_seeds=1, lp_steps=0)
-    small = replace(
-        own,
-        shrink=config.lp_shrink,
-        n_hidden=config.lp_hidden,
-        n_steps=max(1, config.lp_steps),
-        n_chains=config.lp_chains,
-        sweeps=(config.n_sweeps,),
-    )
+    small = _reduced(own, config.lp_steps)
     whole: dict[Names, Mapping[str, Any]] = {
         (method,): {"method": method, "config": own} for method in config.methods
     }
@@ -269,6 +270,18 @@ def cells(config: RBMConfig) -> Mapping[Names, Mapping[str, Any]]:
         ("reduced", method): {"method": method, "config": small}
         for method in (_LP_METHODS if config.lp_steps else ())
     }
+
+
+def _reduced(config: RBMConfig, n_steps: int) -> RBMConfig:
+    """Return the smaller problem that linear programs can do."""
+    return replace(
+        config,
+        shrink=config.lp_shrink,
+        n_hidden=config.lp_hidden,
+        n_steps=max(1, n_steps),
+        n_chains=config.lp_chains,
+        sweeps=(config.n_sweeps,),
+    )
 
 
 def n_seeds(config: RBMConfig, names: Names) -> int:
@@ -296,20 +309,22 @@ def references(config: RBMConfig, seed: int) -> Outcome:
     -------
     outcome
         ``null`` is what independent pixels with the data's means score, ``data``
-        what a perfect sampler can expect, ``lp_seconds`` what one linear program
-        takes, by pairs of the model, where there are some.
+        what a perfect sampler can expect, ``reduced_ends`` both for the smaller
+        problem, ``lp_seconds`` what one linear program takes, by pairs of the model,
+        where there are some.
     """
     x, source = rbm_data(config, seed)
-    generator = make_generator(seed)
-    null = (
-        torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
-    ).to(x)
+    null = _independent(x, config.n_judged, seed)
+    small = {}
+    if config.lp_steps:
+        y, _ = rbm_data(_reduced(config, config.lp_steps), seed)
+        small = _ends(y, _independent(y, config.n_judged, seed))
     return Outcome(
         {
             "source": source,
             "n_data": len(x),
-            "null": distances(null, reference(x)),
-            "data": distances_of_data(x, config.n_judged),
+            **_ends(x, null),
+            "reduced_ends": small,
             "lp_seconds": _lp_seconds(seed) if config.lp_steps else {},
         },
         {
@@ -317,6 +332,20 @@ def references(config: RBMConfig, seed: int) -> Outcome:
             "null": null[:N_SHOWN].to(torch.uint8).numpy(),
         },
     )
+
+
+def _independent(x: Tensor, n: int, seed: int) -> Tensor:
+    """Draw n pictures of independent pixels with the means of x."""
+    coins = torch.rand(n, x.shape[1], generator=make_generator(seed))
+    return (coins < x.mean(0)).to(x)
+
+
+def _ends(x: Tensor, null: Tensor) -> dict[str, dict[str, float]]:
+    """Score independent pixels, and a perfect sampler, against x."""
+    return {
+        "null": distances(null, reference(x)),
+        "data": distances_of_data(x, len(null)),
+    }
 
 
 def _lp_seconds(seed: int) -> dict[str, float]:

@@ -1,0 +1,103 @@
+r"""Do samples have the data's pair correlations?  Means alone do not help here.
+
+.. math:: \frac{\lVert C(y) - C(x) \rVert}{\lVert C(x) \rVert}
+
+with the covariances C of all pairs of different sites.  It is 0 where all pairs agree,
+and 1 for independent sites, whatever their means; a finite sample adds its noise.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from ebmtut.checks import Count, InputError, checked
+from ebmtut.tensor_checks import check_bits, check_shape
+
+__all__ = [
+    "covariance_error",
+    "covariance_error_of_fresh_sample",
+    "pair_covariances",
+]
+
+
+@torch.no_grad()
+def pair_covariances(
+    x: Float[Tensor, "n_x n_sites"],
+) -> Float64[Tensor, "n_sites n_sites"]:
+    """Covariances of all pairs of different sites; zero on the diagonal.
+
+    Parameters
+    ----------
+    x
+        Bits.
+
+    Raises
+    ------
+    InputError
+        If they are no bits, or fewer than two rows.
+    """
+    check_bits("x", x, least=2)
+    return torch.cov(x.double().T, correction=0).fill_diagonal_(0.0)
+
+
+@torch.no_grad()
+def covariance_error(
+    x: Float[Tensor, "n_x n_sites"], truth: Float64[Tensor, "n_sites n_sites"]
+) -> float:
+    """How far the pairs of a sample are from the truth, in units of its size.
+
+    Parameters
+    ----------
+    x
+        Bits.
+    truth
+        `pair_covariances` of the data.
+
+    Raises
+    ------
+    InputError
+        If `x` are no bits or the sites differ in number, or if the truth has no
+        covariance at all.
+    """
+    found = pair_covariances(x)
+    check_shape("truth", truth, found.shape)
+    return float((found - truth).norm()) / _size(truth)
+
+
+@torch.no_grad()
+@checked
+def covariance_error_of_fresh_sample(
+    x: Float[Tensor, "n_data n_sites"], n: Count
+) -> float:
+    """Return the `covariance_error` that ``n`` draws from the data's law can expect.
+
+    The root of the expected square, to leading order in 1/n: a covariance over n draws
+    has the variance (E (x_i - m_i)² (x_j - m_j)² - C_ij²) / n, and for bits the square
+    (x_i - m_i)² is linear in x_i.
+
+    Parameters
+    ----------
+    x
+        Data, bits; their frequencies are the law.
+    n
+        Size of the sample that would be held against them.
+
+    Raises
+    ------
+    InputError
+        As for `covariance_error`.
+    """
+    truth = pair_covariances(x)
+    mean = x.double().mean(0)
+    spread, slope = mean * (1.0 - mean), 1.0 - 2.0 * mean
+    square = spread.outer(spread) + slope.outer(slope) * truth - truth.square()
+    return math.sqrt(float(square.fill_diagonal_(0.0).sum()) / n) / _size(truth)
+
+
+def _size(truth: Float64[Tensor, "n_sites n_sites"]) -> float:
+    size = float(truth.norm())
+    if size == 0.0:
+        raise InputError("truth must have a covariance that is not zero")
+    return size
