@@ -25,6 +25,7 @@ from ebmtut.experiments.drl.images import (
     train_images,
     trained_once,
 )
+from ebmtut.experiments.drl.samples import samples_table
 from ebmtut.random import make_generator
 
 pytest.importorskip("sklearn")
@@ -94,6 +95,14 @@ def test_held_out_data_stand_beside_what_learns_nothing() -> None:
     assert table.kinds == ("", "", "exact", "null", "null", "null")
     assert table.heads == ("images", "distance", "confidence", "nearest")
     assert fid_table(result, ("seconds",)).rows[2] == ("held-out data", "–")
+
+
+def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:
+    result = get_experiment("drl/samples").run("quick", **SMALL["drl/samples"])
+    table = samples_table(result, "digits 8x8")
+    assert table.kinds == ("", "exact", "null", "null")
+    assert [row[0] for row in table.rows][:2] == ["ours", "held-out data"]
+    assert result.scalars["judge's accuracy"]["digits 8x8"] >= 0.98
 
 
 def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:

@@ -36,6 +36,7 @@ from ebmtut.training import Loss, TrainConfig, train
 
 __all__ = [
     "FULL",
+    "LARGER",
     "QUICK",
     "ImageRecipe",
     "TrainedImages",
@@ -146,6 +147,19 @@ class ImageRecipe:
 QUICK = ImageRecipe(n_steps=1500)
 #: What the full rows learn: ten times as long, at a quarter of the rate.
 FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
+#: Larger images, which `ebmtut.experiments.drl.samples` learns at full scale. Their
+#: mean is longer, and only more noise than in 8 x 8 pixels leaves nothing of it.
+LARGER = (
+    ImageRecipe(
+        "MNIST 14x14",
+        hidden=256,
+        n_levels=7,
+        last_ratio=20.0,
+        n_steps=9000,
+        batch_size=64,
+        learning_rate=2e-3,
+    ),
+)
 
 
 class TrainedImages(NamedTuple):
