@@ -12,6 +12,7 @@ from ebmtut.flows import (
     OddLatticeNetwork,
     window_offsets,
 )
+from ebmtut.flows.transformer import _attend
 from tests.flows.systems import networks
 
 BINARY = networks()
@@ -129,6 +130,20 @@ def test_odd_lattice_network_is_the_sum_over_its_window(side, window):
     want = (u * network.gate(hidden)).sum(-1)
     torch.testing.assert_close(network(x, t), want, rtol=0, atol=1e-12)
     assert exchange_error(network, n=2) < 1e-12
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_plain_attention_is_the_fused_one(causal):
+    """In bfloat16 on a CPU it is written out: the same but for the rounding."""
+    q, k, v = torch.randn(3, 2, 4, 6, 8).bfloat16().requires_grad_().unbind(0)
+    seen = None if causal else torch.rand(6, 6) < 0.5
+    if seen is not None:
+        seen[:, 0] = True
+    want = _attend(q.float(), k.float(), v.float(), seen)
+    # Weights and values are rounded to eight bits.
+    torch.testing.assert_close(
+        _attend(q, k, v, seen).float(), want, rtol=2**-6, atol=2**-6
+    )
 
 
 def test_windows_hold_every_neighbor_once_and_never_the_site():

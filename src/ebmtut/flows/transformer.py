@@ -20,6 +20,21 @@ from ebmtut.flows.networks import HollowNetwork, TimeFeatures, check_heads
 __all__ = ["HollowTransformer"]
 
 
+def _attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tensor:
+    """Attention to the keys that are ``seen``; None: to a query's own and earlier.
+
+    On CPUs the backward of the fused one takes thrice as long in bfloat16 as the
+    plain one.
+    """
+    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
+        if seen is None:
+            seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        unseen = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -math.inf)
+        scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2) + unseen
+        return scores.softmax(-1).to(v.dtype) @ v
+    return scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None)
+
+
 class _Block(nn.Module):
     """Causal self-attention and a feed-forward layer, each after a norm."""
 
@@ -36,7 +51,7 @@ class _Block(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         parts = self.queries_keys_values(self.norm_attention(h))
         q, k, v = parts.unflatten(2, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = _attend(q, k, v)
         h = h + self.merge(mixed.transpose(1, 2).flatten(2))
         fed: Tensor = self.narrow(gelu(self.widen(self.norm_feed(h))))
         return h + fed
@@ -113,11 +128,11 @@ class HollowTransformer(HollowNetwork):
         heads = (3, self.n_heads, self.width // self.n_heads)
         q_right, k_right, v_right = right.unflatten(2, heads).permute(2, 0, 3, 1, 4)
         q_left, k_left, v_left = left.unflatten(2, heads).permute(2, 0, 3, 1, 4)
-        read = scaled_dot_product_attention(
+        read = _attend(
             (q_right + q_left) / math.sqrt(2),
             torch.cat([k_right, k_left], dim=2),
             torch.cat([v_right, v_left], dim=2),
-            attn_mask=self.seen,
+            self.seen,
         )
         merged: Tensor = self.merge(read.transpose(1, 2).flatten(2))
         return merged
