@@ -62,7 +62,7 @@ $(READY): pyproject.toml requirements.txt
 	  rm -rf $(VENV); exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once"
 	@$(RUN) -m pip install $(PIP_FLAGS) --disable-pip-version-check \
-	  --constraint requirements.txt --editable ".[book,test,dev,bench,transport,graphs,cluster,sweep]" || { \
+	  --constraint requirements.txt --editable ".[book,test,dev,bench,transport,graphs,cluster,sweep,lsun]" || { \
 	  echo "Installing failed; 'make venv PIP_FLAGS=' tells why"; exit 1; }
 	@touch $@
 

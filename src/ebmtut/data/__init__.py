@@ -29,6 +29,7 @@ from ebmtut.data.faces import OLIVETTI_FILES, drawn_faces, load_faces, load_oliv
 from ebmtut.data.graphs import GRAPH_FAMILIES, GRAPH_SIZES, random_graphs
 from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
+from ebmtut.data.lsun import LSUN_FILES, load_lsun
 from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
 from ebmtut.data.own_graphs import pairwise_graph, read_graph
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
@@ -41,6 +42,7 @@ __all__ = [
     "DENSITIES",
     "GRAPH_FAMILIES",
     "GRAPH_SIZES",
+    "LSUN_FILES",
     "MNIST_FILES",
     "OLIVETTI_FILES",
     "SHAPES",
@@ -66,6 +68,7 @@ __all__ = [
     "load_cifar10",
     "load_digits",
     "load_faces",
+    "load_lsun",
     "load_mnist",
     "load_olivetti",
     "pairwise_graph",

@@ -3,6 +3,7 @@
 from ebmtut.data.color_images import CELEBA_FILE, CIFAR10_FILE
 from ebmtut.data.datasets import RemoteFile
 from ebmtut.data.faces import OLIVETTI_FILES
+from ebmtut.data.lsun import LSUN_FILES
 from ebmtut.data.mnist import MNIST_FILES
 
 __all__ = ["DATASETS"]
@@ -13,4 +14,5 @@ DATASETS: dict[str, tuple[RemoteFile, ...]] = {
     "olivetti, either file": tuple(OLIVETTI_FILES.values()),
     "cifar10": (CIFAR10_FILE,),
     "celeba": (CELEBA_FILE,),
+    "lsun": tuple(LSUN_FILES.values()),
 }

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ebmtut.checks import InputError, OneOf, Range, check_range, checked
-from ebmtut.data.datasets import RemoteFile, fetch
+from ebmtut.data.datasets import RemoteFile, fetch, one_line
 from ebmtut.data.images import ImageData
 
 __all__ = ["CELEBA_FILE", "CIFAR10_FILE", "load_celeba", "load_cifar10"]
@@ -139,7 +139,7 @@ def _read_cifar10(path: Path, split: str) -> ImageData:
     # A damaged archive may fail anywhere in its decompressor.
     except Exception as error:
         raise InputError(
-            f"{path} must be CIFAR-10's binary version: {_one_line(error)}"
+            f"{path} must be CIFAR-10's binary version: {one_line(error)}"
         ) from error
     for name, part in zip(_CIFAR10_PARTS[split], parts, strict=True):
         if not len(part) or len(part) % _RECORD:
@@ -176,7 +176,7 @@ def _read_celeba(path: Path, numbers: range, side: int, source: str) -> ImageDat
     # A damaged picture may fail anywhere in the decoder.
     except Exception as error:
         raise InputError(
-            f"{path} must hold CelebA's aligned JPEG files: {_one_line(error)}"
+            f"{path} must hold CelebA's aligned JPEG files: {one_line(error)}"
         ) from error
     labels = torch.zeros(len(numbers), dtype=torch.int64)
     return ImageData(torch.from_numpy(pictures), labels, source)
@@ -187,7 +187,3 @@ def _central(size: tuple[int, int], width: int = 140) -> tuple[int, int, int, in
         raise InputError(f"a face must be at least {width} pixels a side, got {size}")
     left, top = (size[0] - width) // 2, (size[1] - width) // 2
     return left, top, left + width, top + width
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -127,6 +127,11 @@ def fetch(
     return path
 
 
+def one_line(error: Exception) -> str:
+    """What a decoder's error says, for the message about a damaged file."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _download(file: RemoteFile, path: Path) -> None:
     """Fetch from the first place that answers, into a temporary file first."""
     reasons = []

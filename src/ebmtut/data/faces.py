@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch
+from ebmtut.data.datasets import DataUnavailable, RemoteFile, fetch, one_line
 from ebmtut.data.images import ImageData
 from ebmtut.random import check_generator
 
@@ -159,8 +159,9 @@ def _read_tar(path: Path) -> np.ndarray:
         return np.stack(pictures).reshape(_N, _SIDE, _SIDE)
     # A damaged archive or picture may fail anywhere in its decoder.
     except Exception as error:
-        why = " ".join(str(error).split())
-        raise InputError(f"{path} must hold {_N} faces as PNG: {why}") from error
+        raise InputError(
+            f"{path} must hold {_N} faces as PNG: {one_line(error)}"
+        ) from error
 
 
 def _read_mat(path: Path) -> np.ndarray:
@@ -171,5 +172,6 @@ def _read_mat(path: Path) -> np.ndarray:
         faces = np.asarray(loadmat(path)["faces"])
         return faces.T.reshape(_N, _SIDE, _SIDE).transpose(0, 2, 1).copy()
     except Exception as error:  # so may a damaged MAT file
-        why = " ".join(str(error).split())
-        raise InputError(f"{path} must hold {_N} faces of a MAT file: {why}") from error
+        raise InputError(
+            f"{path} must hold {_N} faces of a MAT file: {one_line(error)}"
+        ) from error
