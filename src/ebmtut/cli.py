@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _EXTRAS = (
     "Optional parts come with pip install 'ebmtut[NAME]', in a checkout "
-    "pip install -e '.[NAME]': transport, graphs, sweep, cluster, book"
+    "pip install -e '.[NAME]': transport, graphs, sweep, cluster, lsun, fid, book"
 )
 
 

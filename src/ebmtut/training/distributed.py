@@ -1,26 +1,29 @@
 """One training in several processes: equal weights, each process its own data.
 
 Started by ``torchrun --nproc-per-node N script.py``, inside ``with processes():``,
-`ebmtut.training.train` averages the gradients over the processes before each step,
-as torch's ``DistributedDataParallel`` does. That class itself sees a network only
-through its ``forward``; our chains also ask for gradients by hand.
+`ebmtut.training.train` hands the loss to torch's ``DistributedDataParallel``, which
+averages its gradients over the processes. That class sees a network only through a
+``forward``, and our chains and losses call the energy in ways of their own: so what
+it wraps is the loss, as a module whose ``forward`` is the whole of a batch's work.
+Slopes that a chain asks of ``torch.autograd.grad`` on its way do not count there,
+since they are never added to a weight's ``grad``.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 __all__ = [
     "Process",
-    "average_gradients",
+    "joined",
     "own_file",
     "processes",
-    "share_weights",
     "worst_of_all",
 ]
 
@@ -78,35 +81,36 @@ def own_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.{distributed.get_rank()}")
 
 
-def share_weights(energy: nn.Module) -> None:
-    """Give all processes the weights of the first.
+class _Objective(nn.Module):
+    """A loss of an energy, as a module that has the energy's weights."""
+
+    def __init__(self, energy: nn.Module, loss: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.energy, self.loss = energy, loss
+
+    def forward(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return self.loss(self.energy, x, generator=generator)
+
+
+def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the loss of a batch, (x, generator=generator) -> scalar, of an energy.
+
+    All processes get the weights and buffers of the first. The gradients that
+    ``backward`` leaves are their means over the processes.
 
     Parameters
     ----------
     energy
-        Changed in place.
+        Its weights are changed in place; the same of them must matter in every step.
+    loss
+        ``loss(energy, x, generator=generator) -> scalar``.
     """
-    if not _alone():
-        for tensor in [*energy.parameters(), *energy.buffers()]:
-            distributed.broadcast(tensor.data, 0)
-
-
-def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace gradients by their means over the processes, all in one message.
-
-    Parameters
-    ----------
-    parameters
-        Those that have a gradient in every process.
-    """
+    objective = _Objective(energy, loss)
     if _alone():
-        return
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    flat = torch.cat([g.flatten() for g in gradients])
-    distributed.all_reduce(flat)
-    parts = (flat / distributed.get_world_size()).split([g.numel() for g in gradients])
-    for gradient, part in zip(gradients, parts, strict=True):
-        gradient.copy_(part.view_as(gradient))
+        return objective
+    # Static: a weight without a say, such as a constant under the score, is found
+    # once, not asked for in every step.
+    return DistributedDataParallel(objective, static_graph=True)
 
 
 def worst_of_all(state: int, device: torch.device) -> int:

@@ -37,9 +37,8 @@ from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.results import check_writable
 from ebmtut.tensor_checks import check_shape
 from ebmtut.training.distributed import (
-    average_gradients,
+    joined,
     own_file,
-    share_weights,
     worst_of_all,
 )
 from ebmtut.training.state import RunState
@@ -210,7 +209,7 @@ def train(
             f"in {type(energy).__name__}"
         )
     device = parameters[0].device
-    share_weights(energy)
+    objective = joined(energy, loss)
     averaged = copy.deepcopy(energy)
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
     weights = [p.data for p in parameters]
@@ -249,7 +248,7 @@ def train(
         ):
             lost: DivergenceError | None = None
             try:
-                value = loss(energy, x, generator=generator)
+                value = objective(x, generator=generator)
             except DivergenceError as error:
                 lost = error
         # All processes stop at the same step, or none: each waits for the others.
@@ -260,7 +259,6 @@ def train(
         check_shape("loss(energy, x)", value, ())
         optimizer.zero_grad(set_to_none=True)
         value.backward()
-        average_gradients(parameters)
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         losses[step] = value.item()
         if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
