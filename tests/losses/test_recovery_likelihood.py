@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import conditional_energy
+from ebmtut.energies import PerceptronEnergy, conditional_energy
 from ebmtut.losses import (
     DenoisingScoreMatching,
     RecoveryLikelihood,
@@ -413,3 +413,68 @@ def test_weights_of_levels_multiply_the_rows():
         RecoveryLikelihood(noise, chain, weighted=(1.0,))
     with pytest.raises(InputError, match="trusted_gap"):
         RecoveryLikelihood(noise, chain, trusted_gap=0.0)
+
+
+# Mixed precision
+
+
+def rounding_error(energy, x, level):
+    """Standard deviation of what bfloat16 does to energies of a linear head.
+
+    A number is moved by at most u of itself, anywhere between: by u / sqrt(3) in the
+    mean square. A layer's product rounds its weights, its input and its output, and
+    carries the error that came in; SiLU stretches an error by at most 1.1.
+    """
+    square = (2.0**-8) ** 2 / 3
+    h, variance = x.flatten(1), torch.zeros(len(x), x[0].numel())
+    for k, layer in enumerate([*energy.layers, energy.last]):
+        weights, biases = layer.weight.square(), layer.bias.square()
+        variance = (variance + 2 * square * h.square()) @ weights.T + square * biases
+        h = layer(h)
+        variance = variance + square * h.square()
+        if layer is not energy.last:
+            h = nn.functional.silu(h + energy.shifts[level] if k == 0 else h)
+            variance = 1.1**2 * variance + square * h.square()
+    return variance[:, 0].sqrt() / energy.noises[level].square()
+
+
+@pytest.mark.parametrize("head", ["linear", "denoiser"])
+def test_in_bfloat16_chains_keep_single_precision(head):
+    noise = NoiseLevels((0.5, 0.7), 0.3)
+    generator = make_generator(3)
+    noises = noise.noises[:2]
+    energy = PerceptronEnergy((6,), noises, 16, 2, head, generator=generator)
+    loss = RecoveryLikelihood(noise, ConditionalChain(4, 0.5, start="noisy"))
+    x = torch.randn(64, 6, generator=generator)
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        loss(energy, x, generator=generator).backward()
+    chains = loss.last
+    assert chains.samples.dtype == chains.data.dtype == torch.float32
+    # Their states have digits that bfloat16 has not.
+    assert (chains.samples != chains.samples.bfloat16().float()).float().mean() > 0.9
+    for parameter in energy.parameters():
+        assert parameter.grad.dtype == torch.float32
+
+
+def test_in_bfloat16_the_loss_agrees_within_its_rounding():
+    noise = NoiseLevels((0.5, 0.7), 0.3)
+    generator = make_generator(4)
+    noises = noise.noises[:2]
+    energy = PerceptronEnergy((6,), noises, 16, 2, "linear", generator=generator)
+    data, samples = torch.randn(2, 256, 6, generator=generator) * torch.tensor(
+        [1.0, 2.0]
+    ).reshape(2, 1, 1)
+    level = torch.randint(2, (256,), generator=generator)
+    single = recovery_likelihood_loss(energy, data, samples, level)
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        half = recovery_likelihood_loss(energy, data, samples, level)
+    with torch.no_grad():
+        errors = [rounding_error(energy, x, level).mean() for x in (data, samples)]
+        gaps = (energy(data, level) - energy(samples, level)).abs()
+        off = float((half - single).abs())
+    assert half.dtype == torch.float32
+    # Rows share the weights' rounding: their errors may all have one sign.
+    tolerance = 5 * float(sum(errors))
+    assert 0 < off < tolerance
+    # That is no large number beside what a row contributes.
+    assert tolerance < 0.2 * float(gaps.mean())
