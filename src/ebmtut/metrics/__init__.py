@@ -17,6 +17,14 @@ from ebmtut.metrics.frechet import (
 )
 from ebmtut.metrics.grid import GridPartition, grid_log_partition, sample_by_proposal
 from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
+from ebmtut.metrics.inception import (
+    INCEPTION_WEIGHTS,
+    InceptionFeatures,
+    InceptionScore,
+    fid,
+    inception_features,
+    inception_score,
+)
 from ebmtut.metrics.level_partition import (
     LevelPartition,
     log_partition_chain,
@@ -46,11 +54,14 @@ from ebmtut.metrics.plane import PlaneGrid
 from ebmtut.metrics.proposals import BernoulliProposal, HistogramProposal, Proposal
 
 __all__ = [
+    "INCEPTION_WEIGHTS",
     "BernoulliProposal",
     "Estimate",
     "GridPartition",
     "HistogramProposal",
     "ImageJudge",
+    "InceptionFeatures",
+    "InceptionScore",
     "LevelPartition",
     "LogPartitions",
     "Neighbors",
@@ -62,11 +73,14 @@ __all__ = [
     "covariance_error_of_fresh_sample",
     "effective_sample_size",
     "estimate_log_mean_exp",
+    "fid",
     "frechet_distance",
     "gaussian_frechet_distance",
     "grid_log_partition",
     "hamming_distances",
     "hamming_kernel_mean",
+    "inception_features",
+    "inception_score",
     "log_partition_annealed",
     "log_partition_chain",
     "log_partition_importance",

@@ -1,0 +1,191 @@
+"""FID and the inception score: the literature's numbers, in Inception's features.
+
+A thin bridge to torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``),
+whose network gives the features of the original TensorFlow one to machine precision.
+The two numbers on top are ours, `ebmtut.metrics.frechet_distance` and
+`ebmtut.metrics.class_score`, and the same as the library's. The weights (91 MB) are
+not fetched: their file is named.
+"""
+
+import hashlib
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ebmtut.checks import Count, InputError, Range, check_range, checked
+from ebmtut.metrics.frechet import class_score, frechet_distance
+from ebmtut.tensor_checks import check_device, check_floats
+
+__all__ = [
+    "INCEPTION_WEIGHTS",
+    "InceptionFeatures",
+    "InceptionScore",
+    "fid",
+    "inception_features",
+    "inception_score",
+]
+
+#: Where torch-fidelity publishes the weights that it has converted.
+INCEPTION_WEIGHTS = (
+    "https://github.com/toshas/torch-fidelity/releases/download/v0.2.0/"
+    "weights-inception-2015-12-05-6726825d.pth"
+)
+
+
+class InceptionFeatures(NamedTuple):
+    """What Inception says of images.
+
+    Attributes
+    ----------
+    pooled
+        Its 2048 features, (n, 2048): those of the FID.
+    probabilities
+        Of its 1008 classes, (n, 1008), from the layer without bias: those of the
+        inception score.
+    """
+
+    pooled: Tensor
+    probabilities: Tensor
+
+
+class InceptionScore(NamedTuple):
+    """Mean and standard deviation of the score over parts of the samples."""
+
+    mean: float
+    std: float
+
+
+@checked
+def inception_features(
+    images: Float[Tensor, "n 3 height width"],
+    weights: str | Path,
+    *,
+    batch_size: Count = 64,
+    device: str | torch.device = "cpu",
+) -> InceptionFeatures:
+    """Give images to Inception, as TensorFlow's original got them.
+
+    Parameters
+    ----------
+    images
+        In [0, 1], with three colours; rounded to bytes, as files of pictures are.
+    weights
+        The file that `INCEPTION_WEIGHTS` publishes.
+    batch_size
+        Images at a time.
+    device
+        Where the network runs.
+
+    Raises
+    ------
+    InputError
+        If the images have another shape or range, torch-fidelity is not installed,
+        or the weights are not there or not those.
+    """
+    check_floats("images", images, (None, 3, None, None))
+    low, high = (float(v) for v in images.aminmax()) if images.numel() else (0.0, 0.0)
+    if low < 0 or high > 1:
+        raise InputError(f"images must be in [0, 1], got {low:g} to {high:g}")
+    check_device(device)
+    network = _network(Path(weights)).to(device)
+    parts = []
+    with torch.no_grad():
+        for part in images.split(batch_size):
+            pixels = (part * 255).round().to(torch.uint8)
+            pooled, logits = network(pixels.to(device))
+            parts.append((pooled.double().cpu(), logits.double().softmax(1).cpu()))
+    pooled, probabilities = (torch.cat(column) for column in zip(*parts, strict=True))
+    return InceptionFeatures(pooled, probabilities)
+
+
+def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
+    """Frechet inception distance (Heusel et al., 2017).
+
+    Parameters
+    ----------
+    data, samples
+        Features of each; the literature takes 50,000 samples, and fewer give a
+        larger distance.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two rows of either.
+    """
+    return frechet_distance(data.pooled, samples.pooled)
+
+
+@checked
+def inception_score(
+    samples: InceptionFeatures, n_parts: Annotated[int, Range(low=1)] = 10
+) -> InceptionScore:
+    """Inception score (Salimans et al., 2016), as it is reported: over parts.
+
+    Parameters
+    ----------
+    samples
+        Their features, in no particular order.
+    n_parts
+        Equal parts, each of which has a score; the literature takes ten.
+
+    Raises
+    ------
+    InputError
+        If there are fewer samples than parts.
+    """
+    p = samples.probabilities
+    check_range("len(samples)", len(p), low=n_parts, integer=True)
+    cuts = [k * len(p) // n_parts for k in range(n_parts + 1)]
+    found = [class_score(p[a:b]) for a, b in pairwise(cuts)]
+    scores = torch.tensor(found, dtype=torch.float64)
+    return InceptionScore(float(scores.mean()), float(scores.std(correction=0)))
+
+
+def _network(weights: Path) -> nn.Module:
+    """Build the library's network, whose weights are the published ones."""
+    made = _library()
+    name = INCEPTION_WEIGHTS.rpartition("/")[2]
+    if not weights.is_file():
+        raise InputError(
+            f"weights must be the file {name}, got no file at {weights}: it is "
+            f"published at {INCEPTION_WEIGHTS}"
+        )
+    # As torch's hub has it, the name ends in the first digits of the content's hash.
+    digits = name.removesuffix(".pth").rpartition("-")[2]
+    with weights.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if not found.startswith(digits):
+        raise InputError(
+            f"{weights} is not {name}: its SHA-256 must start with {digits}, "
+            f"got {found}"
+        )
+    # Nothing but tensors is read: the library itself would unpickle anything.
+    state = torch.load(weights, map_location="cpu", weights_only=True)
+    with tempfile.TemporaryDirectory() as folder:
+        clean = Path(folder) / name
+        torch.save(state, clean)
+        network: nn.Module = made(
+            "inception-v3-compat",
+            ["2048", "logits_unbiased"],
+            feature_extractor_weights_path=str(clean),
+        )
+    return network
+
+
+def _library() -> Any:
+    try:
+        from torch_fidelity.feature_extractor_inceptionv3 import (
+            FeatureExtractorInceptionV3,
+        )
+    # A torchvision of another torch fails with a RuntimeError.
+    except (ImportError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise InputError(
+            f"FID needs torch-fidelity: pip install 'ebmtut[fid]' ({why})"
+        ) from error
+    return FeatureExtractorInceptionV3
