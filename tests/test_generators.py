@@ -62,6 +62,7 @@ from ebmtut.flows.gflownet import (
     backward_trajectories,
     forward_trajectories,
 )
+from ebmtut.flows.graph_transformer import HollowGraphTransformer
 from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.losses import (
     Bernoulli,
@@ -271,6 +272,7 @@ CALLS = {
     "GraphFlowNetwork": lambda g: GraphFlowNetwork(width=2, generator=g),
     "HollowAttention": lambda g: HollowAttention(3, width=4, generator=g),
     "HollowConvolution": lambda g: HollowConvolution(3, width=2, generator=g),
+    "HollowGraphTransformer": lambda g: HollowGraphTransformer(width=4, generator=g),
     "HollowMLP": lambda g: HollowMLP(3, width=2, generator=g),
     "HollowTransformer": lambda g: HollowTransformer(3, width=4, generator=g),
     "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
@@ -440,6 +442,7 @@ OPTIONAL = {
     "GraphFlowNetwork",
     "HollowAttention",
     "HollowConvolution",
+    "HollowGraphTransformer",
     "HollowMLP",
     "HollowTransformer",
     "MLPEnergy",

@@ -1,12 +1,14 @@
-"""The flow over graphs: locally equivariant, and fit for all graphs of a batch."""
+"""Flows over graphs: locally equivariant, and fit for all graphs of a batch."""
 
+import networkx as nx
 import pytest
 import torch
 
 from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
-from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.flows import GraphFlowNetwork, HollowGraphTransformer, hop_distances
+from ebmtut.flows import graph_transformer as transformer
 from ebmtut.random import make_generator
 
 GRAPHS = random_graphs(
@@ -15,8 +17,22 @@ GRAPHS = random_graphs(
 N_COPIES = 4
 
 
-def network():
+def transform():
+    return HollowGraphTransformer(width=8, n_heads=2).to(torch.float64)
+
+
+@pytest.fixture(params=["messages", "transformer"])
+def weights(request):
+    return transform() if request.param == "transformer" else messages()
+
+
+def messages():
     return GraphFlowNetwork(width=8).to(torch.float64)
+
+
+def some(graphs, number):
+    """One graph of a batch, without its padding."""
+    return graphs.select(torch.tensor([number]))
 
 
 def states(seed=0, graphs=GRAPHS):
@@ -38,8 +54,20 @@ def oddness(network, graphs=GRAPHS):
     return worst
 
 
-def test_local_equivariance():
-    assert oddness(network().on(GRAPHS)) < 1e-14
+def test_local_equivariance(weights):
+    assert oddness(weights.on(GRAPHS)) < 1e-14
+
+
+@pytest.mark.parametrize("leak", ["itself", "a factor of zero"])
+def test_a_leaky_mask_is_found(monkeypatch, leak):
+    """What if a site is asked for itself, or scores are multiplied by the mask?"""
+    if leak == "itself":
+        net = transform().on(GRAPHS)
+        net.read = net.read | torch.eye(GRAPHS.n_sites, dtype=torch.bool)
+    else:
+        monkeypatch.setattr(transformer, "_closed", lambda bias, mask: bias * mask)
+        net = transform().on(GRAPHS)
+    assert oddness(net) > 1e-3
 
 
 def test_two_ordinary_rounds_of_messages_are_not():
@@ -52,27 +80,25 @@ def test_two_ordinary_rounds_of_messages_are_not():
     assert oddness(leaky) > 0.1
 
 
-def test_hollow_by_jacobian():
-    net = network().on(GRAPHS)
+def test_hollow_by_jacobian(weights):
+    net = weights.on(GRAPHS)
     x, t = states()
-    n = GRAPHS.n_sites
 
     def features(x):
-        wide = net.hollow(x, t).unflatten(1, (len(GRAPHS), n))
-        return wide.transpose(0, 1).flatten(0, 1).sum(2)
+        return net.hollow(x, t).sum((0, 2))
 
-    jacobian = torch.autograd.functional.jacobian(lambda x: features(x).sum(0), x)
+    jacobian = torch.autograd.functional.jacobian(features, x)
     own = jacobian.diagonal(dim1=0, dim2=2)
     assert float(own.abs().max()) < 1e-14 < float(jacobian.abs().max())
 
 
-def test_graphs_do_not_hear_of_each_other():
+def test_graphs_do_not_hear_of_each_other(weights):
     """Each graph alone, unpadded, gives the same."""
-    net = network()
+    net = weights
     x, t = states()
     together = net.on(GRAPHS)(x, t).unflatten(0, (len(GRAPHS), -1))
     for number in range(len(GRAPHS)):
-        alone = GRAPHS.select(torch.tensor([number]))
+        alone = some(GRAPHS, number)
         n = alone.n_sites
         rows = slice(number * N_COPIES, (number + 1) * N_COPIES)
         want = net.on(alone)(x[rows, :n], t[rows])
@@ -80,29 +106,69 @@ def test_graphs_do_not_hear_of_each_other():
         assert not together[number, :, n:].any()
 
 
-def test_names_of_vertices_do_not_matter():
-    net = network()
-    one = GRAPHS.select(torch.tensor([0]))
+def renamed(net, order):
+    """How far G of a graph with renamed vertices is from G, renamed."""
+    one = some(GRAPHS, 0)
     x, t = states(graphs=one)
-    order = torch.randperm(one.n_sites, generator=make_generator(2))
     shuffled = GraphBatch(one.adjacency[:, order][:, :, order], one.n_vertices)
-    want = net.on(one)(x, t)[:, order]
-    got = net.on(shuffled)(x[:, order], t)
-    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+    off = net.on(shuffled)(x[:, order], t) - net.on(one)(x, t)[:, order]
+    return float(off.abs().max().detach())
 
 
-def test_all_weights_learn():
-    net = network()
+def test_names_of_vertices_do_not_matter_to_messages():
+    order = torch.randperm(some(GRAPHS, 0).n_sites, generator=make_generator(2))
+    assert renamed(messages(), order) < 1e-13
+
+
+def test_streams_have_an_order_but_no_direction():
+    """Causal attention reads vertices by name; backwards is as good as forwards."""
+    n = some(GRAPHS, 0).n_sites
+    assert renamed(transform(), torch.arange(n).flip(0)) < 1e-13
+    assert renamed(transform(), torch.arange(n).roll(1)) > 1e-3
+
+
+def test_the_transformer_is_told_the_graph():
+    """Another edge between the same vertices is another G, by degrees or distances."""
+    path = GraphBatch.from_edges([(4, [(0, 1), (1, 2), (2, 3)])], dtype=torch.float64)
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    cycle = GraphBatch.from_edges([(4, ring)], dtype=torch.float64)
+    x, t = torch.tensor([[0.0, 1, 0, 1]]).double(), torch.tensor([0.3]).double()
+    net = transform()
+    with torch.no_grad():
+        net.degree.zero_()
+        assert (net.on(path)(x, t) - net.on(cycle)(x, t)).abs().max() > 1e-3
+        net.far.zero_()
+        assert torch.equal(net.on(path)(x, t), net.on(cycle)(x, t))
+
+
+def test_distances_are_those_of_networkx():
+    pairs = hop_distances(GRAPHS)
+    for number, want in enumerate(pairs):
+        n = int(GRAPHS.n_vertices[number])
+        graph = nx.from_numpy_array(GRAPHS.adjacency[number, :n, :n].numpy())
+        known = dict(nx.all_pairs_shortest_path_length(graph))
+        for i in range(GRAPHS.n_sites):
+            for j in range(GRAPHS.n_sites):
+                apart = 0 if i == j else -1
+                assert want[i, j] == known.get(i, {}).get(j, apart)
+    assert (pairs == -1).any()
+
+
+def test_all_weights_learn(weights):
     x, t = states()
-    net.on(GRAPHS)(x, t).square().sum().backward()
-    assert all(bool(p.grad.abs().sum() > 0) for p in net.parameters())
+    weights.on(GRAPHS)(x, t).square().sum().backward()
+    assert all(bool(p.grad.abs().sum() > 0) for p in weights.parameters())
 
 
-def test_input_is_refused():
+def test_input_is_refused(weights):
     with pytest.raises(InputError, match="width must be an integer >= 1, got 0"):
-        GraphFlowNetwork(width=0)
+        type(weights)(width=0)
     with pytest.raises(InputError, match="x must have shape"):
-        network().on(GRAPHS)(torch.zeros(3, 2).double(), torch.zeros(3).double())
+        weights.on(GRAPHS)(torch.zeros(3, 2).double(), torch.zeros(3).double())
+    with pytest.raises(InputError, match="n_heads must be an integer"):
+        HollowGraphTransformer(n_heads=0)
+    with pytest.raises(InputError, match="n_layers must be an integer >= 1, got 0"):
+        HollowGraphTransformer(n_layers=0)
 
 
 @pytest.mark.parametrize("problem", [MaxCut, MaxIndependentSet])

@@ -8,7 +8,8 @@ from ebmtut.flows.gflownet import (
     terminal_law,
     trajectory_balance_loss,
 )
-from ebmtut.flows.graphs import GraphFlowNetwork, NetworkOnGraphs
+from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
+from ebmtut.flows.graphs import GraphFlowNetwork, GraphWeights, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
 from ebmtut.flows.master import flow_laws
 from ebmtut.flows.networks import (
@@ -43,8 +44,10 @@ __all__ = [
     "Flow",
     "FlowTerms",
     "GraphFlowNetwork",
+    "GraphWeights",
     "HollowAttention",
     "HollowConvolution",
+    "HollowGraphTransformer",
     "HollowMLP",
     "HollowNetwork",
     "HollowTransformer",
@@ -61,6 +64,7 @@ __all__ = [
     "flow_laws",
     "forward_trajectories",
     "gibbs_kernel",
+    "hop_distances",
     "independence_metropolis",
     "log_partition",
     "one_way_rates",

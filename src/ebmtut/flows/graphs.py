@@ -8,6 +8,8 @@ depends on its own state, which two ordinary rounds of messages would break.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,11 +21,69 @@ from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["GraphFlowNetwork", "NetworkOnGraphs"]
+__all__ = ["GraphFlowNetwork", "GraphWeights", "NetworkOnGraphs"]
 
 
-class GraphFlowNetwork(nn.Module):
-    """Weights that serve every graph; `on` gives the network of a batch of graphs.
+class GraphWeights(nn.Module, ABC):
+    """Weights that serve every graph; `on` gives the network of a batch of graphs."""
+
+    readout: nn.Linear
+
+    @abstractmethod
+    def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
+        """Return the network of some graphs.
+
+        Parameters
+        ----------
+        graphs
+            They must hold the states' order (`GraphBatch.by_graph`).
+        """
+
+
+class NetworkOnGraphs(nn.Module, ABC):
+    """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`.
+
+    Parameters
+    ----------
+    weights
+        Shared by all graphs.
+    graphs
+        The graphs.
+    """
+
+    def __init__(self, weights: GraphWeights, graphs: GraphBatch) -> None:
+        super().__init__()
+        self.weights = weights
+        self.graphs = graphs
+        self.n_sites = graphs.n_sites
+        self.n_states = 2
+
+    @abstractmethod
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site of every state that its own bit is no part of."""
+
+    def forward(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """G of every flip.
+
+        Parameters
+        ----------
+        x
+            Bits, graph by graph.
+        t
+            Times, the same for all states of a graph.
+        """
+        check_shape("x", x, (None, self.n_sites))
+        score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
+        inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
+        return inside * (1 - 2 * x) * score
+
+
+class GraphFlowNetwork(GraphWeights):
+    """The network of messages, for every graph.
 
     Parameters
     ----------
@@ -71,7 +131,7 @@ class GraphFlowNetwork(nn.Module):
         graphs
             They must hold the states' order (`GraphBatch.by_graph`).
         """
-        return NetworkOnGraphs(self, graphs)
+        return _MessagesOnGraphs(self, graphs)
 
     def places(
         self, adjacency: Float[Tensor, "n_graphs n_sites n_sites"]
@@ -88,31 +148,21 @@ class GraphFlowNetwork(nn.Module):
         return hidden
 
 
-class NetworkOnGraphs(nn.Module):
-    """G of every vertex's flip, zero at padded sites; see `GraphFlowNetwork.on`.
+class _MessagesOnGraphs(NetworkOnGraphs):
+    """Its messages along the edges of the graphs."""
 
-    Parameters
-    ----------
-    weights
-        Shared by all graphs.
-    graphs
-        The graphs.
-    """
+    weights: GraphFlowNetwork
 
     def __init__(self, weights: GraphFlowNetwork, graphs: GraphBatch) -> None:
-        super().__init__()
-        self.weights = weights
-        self.graphs = graphs
-        self.n_sites = graphs.n_sites
-        self.n_states = 2
+        super().__init__(weights, graphs)
         graph, tail, head = graphs.adjacency.nonzero(as_tuple=True)
         self.tail = graph * graphs.n_sites + tail
         self.head = graph * graphs.n_sites + head
 
     def hollow(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
-    ) -> Float[Tensor, "n_copies n_vertices width"]:
-        """Features of every site of every graph that its own state is no part of."""
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site of every state that its own bit is no part of."""
         w, graphs = self.weights, self.graphs
         place = w.places(graphs.adjacency.to(x)).flatten(0, 1)
         # All graphs' sites in one row, so that an edge is a pair of columns.
@@ -130,23 +180,7 @@ class NetworkOnGraphs(nn.Module):
         total = message.new_zeros(*s.shape, w.width)
         total = total.index_add(1, self.head, message)
         heard = torch.cat([total / 4, field[..., None] / 4], 2)
-        hidden: Tensor = silu(w.heard(heard) + place + time)
-        return hidden + silu(w.after(hidden))
-
-    def forward(
-        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
-    ) -> Float[Tensor, "batch n_sites"]:
-        """G of every flip.
-
-        Parameters
-        ----------
-        x
-            Bits, graph by graph.
-        t
-            Times, the same for all states of a graph.
-        """
-        check_shape("x", x, (None, self.n_sites))
-        score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
-        score = score.unflatten(1, (len(self.graphs), -1)).transpose(0, 1).flatten(0, 1)
-        inside = self.graphs.of_rows(self.graphs.is_vertex.to(x), len(x))
-        return inside * (1 - 2 * x) * score
+        hidden = silu(w.heard(heard) + place + time)
+        hidden = hidden + silu(w.after(hidden))
+        by_graph = hidden.unflatten(1, (len(graphs), -1)).transpose(0, 1)
+        return by_graph.flatten(0, 1)

@@ -23,20 +23,28 @@ __all__ = ["HollowTransformer"]
 def _attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tensor:
     """Attention to the keys that are ``seen``; None: to a query's own and earlier.
 
+    Numbers for ``seen`` are added to the scores, -inf where a key is not to be seen.
     On CPUs the backward of the fused one takes thrice as long in bfloat16 as the
     plain one.
     """
     if q.device.type == "cpu" and q.dtype == torch.bfloat16:
         if seen is None:
             seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
-        unseen = torch.zeros(seen.shape, dtype=q.dtype).masked_fill(~seen, -math.inf)
-        scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2) + unseen
+        if seen.dtype == torch.bool:
+            seen = torch.zeros(seen.shape).masked_fill(~seen, -math.inf)
+        scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2) + seen.to(q.dtype)
         return scores.softmax(-1).to(v.dtype) @ v
     return scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None)
 
 
-class _Block(nn.Module):
-    """Causal self-attention and a feed-forward layer, each after a norm."""
+class CausalBlock(nn.Module):
+    """Causal self-attention and a feed-forward layer, each after a norm.
+
+    Parameters
+    ----------
+    width, n_heads, generator
+        As in `HollowTransformer`.
+    """
 
     def __init__(self, width: int, n_heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -48,13 +56,48 @@ class _Block(nn.Module):
         self.widen = linear(width, 4 * width, generator)
         self.narrow = linear(4 * width, width, generator)
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(
+        self,
+        h: Float[Tensor, "... n_sites width"],
+        bias: Float[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "... n_sites width"]:
+        """Mix sites.
+
+        Parameters
+        ----------
+        h
+            Features.
+        bias
+            Added to the scores, -inf where a site must not look; None is the causal
+            mask from left to right.
+        """
         parts = self.queries_keys_values(self.norm_attention(h))
-        q, k, v = parts.unflatten(2, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = _attend(q, k, v)
-        h = h + self.merge(mixed.transpose(1, 2).flatten(2))
+        q, k, v = split_heads(parts, 3, self.n_heads)
+        mixed = _attend(q, k, v, bias)
+        h = h + self.merge(mixed.transpose(-3, -2).flatten(-2))
         fed: Tensor = self.narrow(gelu(self.widen(self.norm_feed(h))))
         return h + fed
+
+
+def split_heads(
+    parts: Float[Tensor, "... n_sites n_features"], n_parts: int, n_heads: int
+) -> Float[Tensor, "..."]:
+    """Take queries, keys and values apart, and each into heads.
+
+    Parameters
+    ----------
+    parts
+        Their features side by side.
+    n_parts, n_heads
+        How many there are.
+
+    Returns
+    -------
+    heads
+        (n_parts, ..., n_heads, n_sites, features of a head).
+    """
+    apart = parts.unflatten(-1, (n_parts, n_heads, -1))
+    return apart.movedim(-3, 0).transpose(-3, -2)
 
 
 class HollowTransformer(HollowNetwork):
@@ -99,7 +142,7 @@ class HollowTransformer(HollowNetwork):
         self.direction = normal_weights(2, 1, 1, width, scale=0.5, generator=generator)
         self.time = TimeFeatures(width, generator=generator)
         self.blocks = nn.ModuleList(
-            _Block(width, n_heads, generator) for _ in range(n_layers)
+            CausalBlock(width, n_heads, generator) for _ in range(n_layers)
         )
         self.norm = nn.LayerNorm(width)
         self.queries_keys_values = linear(width, 3 * width, generator)
@@ -125,9 +168,8 @@ class HollowTransformer(HollowNetwork):
         parts = self.queries_keys_values(self.norm(h)).unflatten(0, (2, -1))
         # Both streams in the order of the sites again, one after the other.
         right, left = parts[0], parts[1].flip(1)
-        heads = (3, self.n_heads, self.width // self.n_heads)
-        q_right, k_right, v_right = right.unflatten(2, heads).permute(2, 0, 3, 1, 4)
-        q_left, k_left, v_left = left.unflatten(2, heads).permute(2, 0, 3, 1, 4)
+        q_right, k_right, v_right = split_heads(right, 3, self.n_heads)
+        q_left, k_left, v_left = split_heads(left, 3, self.n_heads)
         read = _attend(
             (q_right + q_left) / math.sqrt(2),
             torch.cat([k_right, k_left], dim=2),

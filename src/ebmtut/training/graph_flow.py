@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ebmtut.checks import Count, Range, check_range, checked
 from ebmtut.energies import GraphEnergy
 from ebmtut.flows import Flow, Kernel, simulate
-from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.flows.graphs import GraphWeights
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.samplers import run_chain, vertex_gibbs
@@ -54,7 +54,7 @@ class GraphFlowConfig:
     inner_steps: Count = 50
 
 
-def flow_on(weights: GraphFlowNetwork, problem: GraphEnergy) -> Flow:
+def flow_on(weights: GraphWeights, problem: GraphEnergy) -> Flow:
     """Return the flow from coin tosses to a problem's law, on the problem's graphs.
 
     Parameters
@@ -68,7 +68,7 @@ def flow_on(weights: GraphFlowNetwork, problem: GraphEnergy) -> Flow:
 
 
 def train_graph_flow(
-    weights: GraphFlowNetwork,
+    weights: GraphWeights,
     problem: GraphEnergy,
     config: GraphFlowConfig,
     optimizer: TrainConfig,
@@ -77,7 +77,7 @@ def train_graph_flow(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
     identity: Mapping[str, Any] | None = None,
-) -> tuple[GraphFlowNetwork, np.ndarray]:
+) -> tuple[GraphWeights, np.ndarray]:
     """Train shared weights on the graphs of a problem.
 
     Rollouts are refined by a Gibbs sweep after each step, so that training sees
@@ -147,7 +147,7 @@ def train_graph_flow(
         return torch.cat([place, time])
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        assert isinstance(energy, GraphFlowNetwork)
+        assert isinstance(energy, GraphWeights)
         place, time = int(x[0]), x[1:]
         part = problem.of(graphs.select(buffers["graphs"][place]))
         states = buffers["states"][place].unflatten(1, (config.n_graphs, -1))
@@ -167,7 +167,7 @@ def train_graph_flow(
         identity=None if identity is None else {**identity, **asdict(config)},
         label="graph flow",
     )
-    assert isinstance(result.energy, GraphFlowNetwork)
+    assert isinstance(result.energy, GraphWeights)
     return result.energy, result.losses
 
 

@@ -1,0 +1,178 @@
+"""leGF: the locally equivariant transformer over graphs, with Graphormer's biases.
+
+Ou et al. (2025, Appendix D.4). Vertices stand in the order of their names. Two
+streams read them forwards and backwards, and every score of attention gets a
+learned number that depends on how many edges lie between the two vertices (Ying et
+al., 2021); a vertex is told its degree. A last attention asks for each vertex what
+both streams know of those before and behind it.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+from ebmtut._layers import linear, normal_weights, source_of_weights
+from ebmtut.checks import Count, checked
+from ebmtut.energies import GraphBatch
+from ebmtut.flows.graphs import GraphWeights, NetworkOnGraphs
+from ebmtut.flows.networks import TimeFeatures, check_heads
+from ebmtut.flows.transformer import CausalBlock, split_heads
+
+__all__ = ["HollowGraphTransformer", "hop_distances"]
+
+#: Distances from here on share one bias.
+FARTHEST = 8
+#: Degrees from here on share one embedding.
+MOST_NEIGHBORS = 48
+
+
+def hop_distances(graphs: GraphBatch) -> Int[Tensor, "n_graphs n_sites n_sites"]:
+    """Least number of edges between every two sites, -1 where no path exists.
+
+    Parameters
+    ----------
+    graphs
+        The graphs; a padded site has no path to any other.
+    """
+    n = graphs.n_sites
+    step = graphs.adjacency + torch.eye(n).to(graphs.adjacency)
+    reached = torch.eye(n).to(graphs.adjacency).expand_as(step)
+    distance = torch.where(reached > 0, 0, -1)
+    for length in range(1, n):
+        reached = (reached @ step).clamp(max=1)
+        fresh = (reached > 0) & (distance < 0)
+        if not fresh.any():
+            break
+        distance = torch.where(fresh, length, distance)
+    return distance
+
+
+class HollowGraphTransformer(GraphWeights):
+    """leGF, for every graph; `on` gives the network of a batch of graphs.
+
+    G depends on the order in which vertices are named, since streams read them one
+    after the other, but not on its direction.
+
+    Parameters
+    ----------
+    width
+        Features of a vertex.
+    n_layers
+        Causal layers, before the readout; the paper has 5 of width 256.
+    n_heads
+        Heads of every attention; divides the width.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the generator none.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        width: Count = 32,
+        n_layers: Count = 2,
+        n_heads: int = 4,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        generator = source_of_weights(generator)
+        check_heads(n_heads, width)
+        self.width = width
+        self.n_heads = n_heads
+        self.token = normal_weights(2, width, generator=generator)
+        self.degree = normal_weights(
+            MOST_NEIGHBORS + 1, width, scale=0.5, generator=generator
+        )
+        self.time = TimeFeatures(width, generator=generator)
+        # One number a head and distance, shared by all layers; the last is for
+        # vertices without a path between them.
+        self.far = normal_weights(FARTHEST + 2, n_heads, scale=0.5, generator=generator)
+        self.blocks = nn.ModuleList(
+            CausalBlock(width, n_heads, generator) for _ in range(n_layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.keys_values = linear(width, 2 * width, generator)
+        self.query = linear(width, width, generator)
+        # What is seen where nobody stands before or behind.
+        self.nobody = normal_weights(2, width, scale=0.5, generator=generator)
+        self.merge = linear(width, width, generator)
+        self.after = linear(width, width, generator)
+        self.readout = linear(width, 1, generator)
+
+    def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
+        """Return the network of some graphs.
+
+        Parameters
+        ----------
+        graphs
+            They must hold the states' order (`GraphBatch.by_graph`).
+        """
+        return _TransformerOnGraphs(self, graphs)
+
+
+class _TransformerOnGraphs(NetworkOnGraphs):
+    """Its streams over the vertices of the graphs."""
+
+    weights: HollowGraphTransformer
+
+    def __init__(self, weights: HollowGraphTransformer, graphs: GraphBatch) -> None:
+        super().__init__(weights, graphs)
+        distance = hop_distances(graphs)
+        near = distance.clamp(max=FARTHEST)
+        self.far = torch.where(distance < 0, FARTHEST + 1, near)
+        degree = graphs.adjacency.sum(2).long()
+        self.degree = degree.clamp(max=MOST_NEIGHBORS)
+        n = graphs.n_sites
+        before = torch.ones(n, n, dtype=torch.bool).tril(-1)
+        # Of both streams: who stands on the side that has been read.
+        read = torch.stack([before, before.mT]).to(self.far.device)
+        self.read = read[:, None] & graphs.is_vertex[:, None, :]
+
+    def hollow(
+        self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
+    ) -> Float[Tensor, "batch n_sites width"]:
+        """Features of every site of every state that its own bit is no part of."""
+        w, graphs = self.weights, self.graphs
+        place = w.degree[self.degree]
+        time = w.time(t.unflatten(0, (len(graphs), -1))[:, 0])
+        place = (place + time[:, None])[:, None]
+        near = w.far[self.far].movedim(-1, 1)[:, None]
+        # A site reads itself on the way, but nobody is asked for it.
+        itself = torch.eye(graphs.n_sites, dtype=torch.bool, device=x.device)
+        bias = _closed(near, (self.read | itself)[:, :, None, None])
+        bits = graphs.by_graph(x)[..., None]
+        h = (1 - bits) * w.token[0] + bits * w.token[1] + place
+        h = h.expand(2, *h.shape)
+        for block in w.blocks:
+            h = block(h, bias)
+        k, v = split_heads(w.keys_values(w.norm(h)), 2, w.n_heads)
+        # Both streams side by side, behind the one key that is always there.
+        nobody = w.nobody.unflatten(1, (1, w.n_heads, -1)).transpose(1, 2)
+        shape = (*k.shape[1:4], 1, k.shape[5])
+        k, v = (
+            torch.cat([own.expand(shape), *streams], 3)
+            for own, streams in zip(nobody, (k, v), strict=True)
+        )
+        bias = _closed(near, self.read[:, :, None, None])
+        bias = nn.functional.pad(torch.cat(list(bias), -1), (1, 0))
+        q = split_heads(w.query(place), 1, w.n_heads)[0]
+        q = q.expand(-1, k.shape[1], -1, -1, -1)
+        seen = scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        hidden = place + w.merge(seen.transpose(2, 3).flatten(3))
+        hidden = hidden + silu(w.after(hidden))
+        return hidden.flatten(0, 1)
+
+
+def _closed(
+    bias: Float[Tensor, "..."], is_open: Bool[Tensor, "..."]
+) -> Float[Tensor, "..."]:
+    """Minus infinity where a site must not look: a factor of zero would leak."""
+    return torch.where(is_open, bias, -math.inf)
