@@ -59,9 +59,11 @@ from ebmtut.flows import (
 )
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
+    back_and_forth,
     backward_trajectories,
     forward_trajectories,
 )
+from ebmtut.flows.graph_gflownet import SetPolicy, set_ways
 from ebmtut.flows.graph_transformer import HollowGraphTransformer
 from ebmtut.flows.graphs import GraphFlowNetwork
 from ebmtut.losses import (
@@ -135,7 +137,9 @@ from ebmtut.samplers import (
 )
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.training import FlowConfig, FlowFollower, TrainConfig, train, train_flow
+from ebmtut.training.eb_gfn import EBGFNConfig, train_eb_gfn
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
+from ebmtut.training.set_policy import train_set_policy
 from ebmtut.transport import (
     WarmChains,
     WNMFConfig,
@@ -278,6 +282,8 @@ CALLS = {
     "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
     "OddLatticeNetwork": lambda g: OddLatticeNetwork(3, width=2, generator=g),
     "PerceptronEnergy": lambda g: PerceptronEnergy((2,), (1.0,), 2, generator=g),
+    "SetPolicy": lambda g: SetPolicy(width=2, generator=g),
+    "set_ways": lambda g: set_ways(SetPolicy(width=2), PAIR, 2, generator=g),
     "TimeFeatures": lambda g: TimeFeatures(2, generator=g),
     "WideResNetEnergy": lambda g: WideResNetEnergy(
         WideResNetConfig(4, 1, (1,), 0.9, 1, 4), generator=g
@@ -290,6 +296,7 @@ CALLS = {
     "anneal": lambda g: anneal(
         lambda beta: vertex_gibbs(MaxCut(PAIR)), X[:2, :2], [1.0], generator=g
     ),
+    "back_and_forth": lambda g: back_and_forth(POLICY, free, X, 2, generator=g),
     "backward_trajectories": lambda g: backward_trajectories(POLICY, X, generator=g),
     "bernoulli": lambda g: bernoulli(torch.full((3,), 0.5), generator=g),
     "bernoulli_indices": lambda g: bernoulli_indices(9, 0.1, generator=g),
@@ -430,6 +437,22 @@ CALLS = {
         TrainConfig(1, batch_size=4),
         generator=g,
     ),
+    "train_eb_gfn": lambda g: train_eb_gfn(
+        MLPEnergy(4),
+        BitsGFlowNet(4, 2, generator=make_generator(0)),
+        lambda n, *, generator: X[:n],
+        EBGFNConfig(n_steps=1, n_samples=2, n_last=1),
+        generator=g,
+    ),
+    "train_set_policy": lambda g: train_set_policy(
+        SetPolicy(width=2),
+        PAIR,
+        1.0,
+        TrainConfig(1, precision="float32"),
+        generator=g,
+        n_graphs=1,
+        n_copies=2,
+    ),
     "transport_explorer": lambda g: transport_explorer(generator=g),
     "wasserstein_nmf": lambda g: wasserstein_nmf(PICTURES, NMF, generator=g),
     "wnmf_epoch": one_epoch,
@@ -448,6 +471,7 @@ OPTIONAL = {
     "MLPEnergy",
     "OddLatticeNetwork",
     "PerceptronEnergy",
+    "SetPolicy",
     "TimeFeatures",
     "WideResNetEnergy",
     "binarize",

@@ -1,5 +1,6 @@
 """GFlowNets against laws that are enumerated."""
 
+import itertools
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition, exact_probabilities
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
+    back_and_forth,
     backward_trajectories,
     forward_trajectories,
     terminal_law,
@@ -119,6 +121,79 @@ def test_a_known_solution_has_no_loss():
     assert float(loss.detach()) < 1e-20
 
 
+def moves(net):
+    """Probabilities of both policies at every partial state of three bits."""
+    states = torch.tensor(list(itertools.product([-1.0, 0, 1], repeat=3))).double()
+    with torch.no_grad():
+        forth, back = (logits.exp().tolist() for logits in net(states))
+    keys = [tuple(state.int().tolist()) for state in states]
+    return dict(zip(keys, forth, strict=True)), dict(zip(keys, back, strict=True))
+
+
+def ways_down(x, n_back, forth, back):
+    """Every way from x to a partial state: (state, P_B of it, P_F of its reverse)."""
+    for sites in itertools.permutations(range(3), n_back):
+        now, down, up = list(x), 1.0, 1.0
+        for site in sites:
+            down *= back[tuple(now)][site]
+            move = site + 3 * now[site]
+            now[site] = -1
+            up *= forth[tuple(now)][move]
+        yield tuple(now), down, up
+
+
+def step_matrix(net, n_back):
+    """Transition matrix of the Metropolis-Hastings step, summed over all ways."""
+    forth, back = moves(net)
+    bits = [tuple(row) for row in enumerate_states(3).int().tolist()]
+    e = energy(enumerate_states(3).double()).tolist()
+    matrix = torch.zeros(8, 8, dtype=torch.float64)
+    for i, x in enumerate(bits):
+        for middle, down, up in ways_down(x, n_back, forth, back):
+            for j, y in enumerate(bits):
+                for other, down_y, up_y in ways_down(y, n_back, forth, back):
+                    if other == middle:
+                        ratio = math.exp(e[i] - e[j]) * down_y * up / (down * up_y)
+                        matrix[i, j] += down * up_y * min(1, ratio)
+        matrix[i, i] += 1 - matrix[i].sum()
+    return matrix
+
+
+@pytest.mark.parametrize("n_back", [1, 2, 3])
+def test_a_step_back_and_forth_is_in_detailed_balance(n_back):
+    matrix = step_matrix(network(seed=7), n_back)
+    assert (matrix >= -1e-15).all()
+    flow = exact_probabilities(energy, 3).exp()[:, None] * matrix
+    torch.testing.assert_close(flow, flow.T, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_back", [1, 3])
+def test_steps_are_drawn_from_that_matrix(n_back):
+    net, n = network(seed=7), 4000
+    matrix = step_matrix(net, n_back)
+    x = enumerate_states(3).double().repeat_interleave(n, 0)
+    y, taken = back_and_forth(net, energy, x, n_back, generator=make_generator(2))
+    assert torch.equal(y[~taken], x[~taken])
+    place = states_to_index(y).view(8, n)
+    seen = torch.stack([torch.bincount(row, minlength=8) for row in place]) / n
+    noise = (matrix * (1 - matrix)).clamp(min=0).sqrt() / n**0.5
+    assert ((seen - matrix).abs() <= 5 * noise + 1e-12).all()
+
+
+def test_where_ways_balance_every_proposal_is_taken():
+    """One site, solved by hand: the step draws from the law itself."""
+    net = BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
+    for parameter in net.parameters():
+        torch.nn.init.zeros_(parameter)
+    with torch.no_grad():
+        net.net[-1].bias[1] = -0.8
+    x = torch.tensor([[0.0], [1.0]]).double().repeat(100, 1)
+    _, taken = back_and_forth(
+        net, lambda x: 0.8 * x.sum(1), x, 1, generator=make_generator(0)
+    )
+    assert taken.all()
+
+
 def test_gradients_reach_both_policies():
     net = network()
     ways = forward_trajectories(net, 8, generator=make_generator(0))
@@ -134,6 +209,8 @@ def test_input_is_refused():
         forward_trajectories(net, 1, generator=g, explore=2)
     with pytest.raises(InputError, match=r"x must have shape \(any, 3\)"):
         backward_trajectories(net, torch.zeros(1, 4), generator=g)
+    with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 3\]"):
+        back_and_forth(net, energy, torch.zeros(1, 3).double(), 4, generator=g)
     with pytest.raises(InputError, match="n_layers must be an integer >= 2, got 1"):
         BitsGFlowNet(3, 4, 1, generator=g)
     with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 12\]"):

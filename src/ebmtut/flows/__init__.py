@@ -3,10 +3,19 @@
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,
     Trajectories,
+    back_and_forth,
     backward_trajectories,
     forward_trajectories,
     terminal_law,
     trajectory_balance_loss,
+)
+from ebmtut.flows.graph_gflownet import (
+    SetPolicy,
+    SetWays,
+    balance_variance,
+    free_vertices,
+    set_law,
+    set_ways,
 )
 from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
 from ebmtut.flows.graphs import GraphFlowNetwork, GraphWeights, NetworkOnGraphs
@@ -56,13 +65,18 @@ __all__ = [
     "NetworkOnGraphs",
     "OddLatticeNetwork",
     "Rollout",
+    "SetPolicy",
+    "SetWays",
     "TimeFeatures",
     "Trajectories",
+    "back_and_forth",
     "backward_trajectories",
+    "balance_variance",
     "dmala_kernel",
     "effective_sample_size",
     "flow_laws",
     "forward_trajectories",
+    "free_vertices",
     "gibbs_kernel",
     "hop_distances",
     "independence_metropolis",
@@ -70,6 +84,8 @@ __all__ = [
     "one_way_rates",
     "reverse_elbo",
     "reversible_rates",
+    "set_law",
+    "set_ways",
     "simulate",
     "simulate_exact",
     "terminal_law",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
@@ -26,6 +26,7 @@ from ebmtut.tensor_checks import check_states
 __all__ = [
     "BitsGFlowNet",
     "Trajectories",
+    "back_and_forth",
     "backward_trajectories",
     "forward_trajectories",
     "terminal_law",
@@ -157,23 +158,9 @@ def forward_trajectories(
     InputError
         If a number is out of range.
     """
-    d = policy.n_sites
     check_generator(generator, policy.log_z.device)
-    partial = policy.log_z.detach().new_full((n, d), BLANK)
-    log_forward = log_backward = policy.log_z.new_zeros(n)
-    forth, _ = policy(partial)
-    for _ in range(d):
-        logits = forth.detach()
-        if explore:
-            wild = torch.rand(n, 1, generator=generator).to(partial) < explore
-            logits = torch.where(wild & (logits > -torch.inf), 0.0, logits)
-        move = categorical(logits, generator=generator)[:, None]
-        log_forward = log_forward + forth.gather(1, move).squeeze(1)
-        site, bit = move % d, (move // d).to(partial)
-        partial = partial.scatter(1, site, bit)
-        forth, back = policy(partial)
-        log_backward = log_backward + back.gather(1, site).squeeze(1)
-    return Trajectories(partial, log_forward, log_backward)
+    blank = policy.log_z.detach().new_full((n, policy.n_sites), BLANK)
+    return _fill(policy, blank, generator=generator, explore=explore)
 
 
 def backward_trajectories(
@@ -204,17 +191,109 @@ def backward_trajectories(
     """
     check_states("x", x, policy.n_sites)
     check_generator(generator, x.device)
+    way = _erase(policy, x, policy.n_sites, generator=generator)
+    return way._replace(x=x)
+
+
+@checked
+@torch.no_grad()
+def back_and_forth(
+    policy: BitsGFlowNet,
+    energy: EnergyFunction,
+    x: Float[Tensor, "batch n_sites"],
+    n_sites: Count,
+    *,
+    generator: torch.Generator,
+) -> tuple[Float[Tensor, "batch n_sites"], Bool[Tensor, " batch"]]:
+    """Take one Metropolis-Hastings step that blanks some sites and fills them anew.
+
+    The backward policy picks the sites, the forward policy what they become (Zhang et
+    al., 2022). The way x -> x' is accepted with probability min(1, r),
+
+        r = exp(E(x) - E(x')) P_B(way' | x') P_F(way) / (P_B(way | x) P_F(way')),
+
+    where way leads from the partial state to x and way' from there to x'. Both ways
+    swap their parts in the step back, so the step leaves exp(-E) invariant whatever
+    the policies are; if every way balances and all sites are blanked, r is 1.
+
+    Parameters
+    ----------
+    policy
+        The policies.
+    energy
+        Maps bits to energies.
+    x
+        Bits.
+    n_sites
+        Sites to blank, at most all.
+    generator
+        Source of all randomness.
+
+    Returns
+    -------
+    states
+        Where the chains stand then.
+    accepted
+        Which of them took the proposal.
+
+    Raises
+    ------
+    InputError
+        If the shape of `x` is another, or there are not as many sites.
+    """
+    check_states("x", x, policy.n_sites)
+    check_range("n_sites", n_sites, low=1, high=policy.n_sites, integer=True)
+    check_generator(generator, x.device)
+    back = _erase(policy, x, n_sites, generator=generator)
+    forth = _fill(policy, back.x, generator=generator)
+    log_ratio = energies_of(energy, x) - energies_of(energy, forth.x)
+    log_ratio = log_ratio + forth.log_backward - forth.log_forward
+    log_ratio = log_ratio + back.log_forward - back.log_backward
+    chance = torch.rand(len(x), generator=generator, device=x.device)
+    accepted = chance.log() < log_ratio
+    return torch.where(accepted[:, None], forth.x, x), accepted
+
+
+def _fill(
+    policy: BitsGFlowNet,
+    partial: Tensor,
+    *,
+    generator: torch.Generator,
+    explore: float = 0,
+) -> Trajectories:
+    """Follow the forward policy from states with as many blanks each."""
+    n, d = partial.shape
+    log_forward = log_backward = policy.log_z.new_zeros(n)
+    forth, _ = policy(partial)
+    for _ in range(int((partial[0] == BLANK).sum())):
+        logits = forth.detach()
+        if explore:
+            wild = torch.rand(n, 1, generator=generator).to(partial) < explore
+            logits = torch.where(wild & (logits > -torch.inf), 0.0, logits)
+        move = categorical(logits, generator=generator)[:, None]
+        log_forward = log_forward + forth.gather(1, move).squeeze(1)
+        site, bit = move % d, (move // d).to(partial)
+        partial = partial.scatter(1, site, bit)
+        forth, back = policy(partial)
+        log_backward = log_backward + back.gather(1, site).squeeze(1)
+    return Trajectories(partial, log_forward, log_backward)
+
+
+def _erase(
+    policy: BitsGFlowNet, x: Tensor, n_sites: int, *, generator: torch.Generator
+) -> Trajectories:
+    """Follow the backward policy from bits: the partial states, and the ways."""
     log_forward = log_backward = x.new_zeros(len(x))
     partial = x
     _, back = policy(partial)
-    for _ in range(policy.n_sites):
+    for _ in range(n_sites):
         site = categorical(back.detach(), generator=generator)[:, None]
         log_backward = log_backward + back.gather(1, site).squeeze(1)
         move = site + policy.n_sites * partial.gather(1, site).long()
         partial = partial.scatter(1, site, BLANK)
         forth, back = policy(partial)
         log_forward = log_forward + forth.gather(1, move).squeeze(1)
-    return Trajectories(x, log_forward, log_backward)
+    return Trajectories(partial, log_forward, log_backward)
 
 
 def trajectory_balance_loss(

@@ -12,14 +12,14 @@ import math
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import silu
 
 from ebmtut._layers import linear, normal_weights, source_of_weights
 from ebmtut.checks import Count, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.graphs import GraphWeights, NetworkOnGraphs
 from ebmtut.flows.networks import TimeFeatures, check_heads
-from ebmtut.flows.transformer import CausalBlock, split_heads
+from ebmtut.flows.transformer import CausalBlock, _attend, split_heads
 
 __all__ = ["HollowGraphTransformer", "hop_distances"]
 
@@ -165,7 +165,7 @@ class _TransformerOnGraphs(NetworkOnGraphs):
         bias = nn.functional.pad(torch.cat(list(bias), -1), (1, 0))
         q = split_heads(w.query(place), 1, w.n_heads)[0]
         q = q.expand(-1, k.shape[1], -1, -1, -1)
-        seen = scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        seen = _attend(q, k, v, bias)
         hidden = place + w.merge(seen.transpose(2, 3).flatten(3))
         hidden = hidden + silu(w.after(hidden))
         return hidden.flatten(0, 1)

@@ -2,6 +2,7 @@
 
 from ebmtut.training.clock import CpuClock
 from ebmtut.training.distributed import Process, processes
+from ebmtut.training.eb_gfn import EBGFNConfig, EBGFNTraining, train_eb_gfn
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.follower import FlowFollower
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
@@ -12,10 +13,13 @@ from ebmtut.training.loop import (
     bfloat16_is_fast,
     train,
 )
+from ebmtut.training.set_policy import train_set_policy
 from ebmtut.training.state import RunState
 
 __all__ = [
     "CpuClock",
+    "EBGFNConfig",
+    "EBGFNTraining",
     "FlowConfig",
     "FlowFollower",
     "FlowTraining",
@@ -29,6 +33,8 @@ __all__ = [
     "flow_on",
     "processes",
     "train",
+    "train_eb_gfn",
     "train_flow",
     "train_graph_flow",
+    "train_set_policy",
 ]

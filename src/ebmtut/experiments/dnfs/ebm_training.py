@@ -1,4 +1,4 @@
-"""Rows dnfs/ebm-training (Figures 6, 16): an energy and its sampler, learned together.
+"""Row dnfs/ebm-training (Figures 6, 16): an energy and its sampler, learned together.
 
 Source: Ou, Zhang and Li (2025), Section 4.2. With eight bits the likelihoods of
 energy and flow, and every distance between laws, are sums over 256 states.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -31,16 +31,35 @@ from ebmtut.experiments.dnfs.planes import (
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.flows import Flow, flow_laws, gibbs_kernel, reverse_elbo, simulate
+from ebmtut.flows import (
+    BitsGFlowNet,
+    Flow,
+    flow_laws,
+    gibbs_kernel,
+    reverse_elbo,
+    simulate,
+    terminal_law,
+)
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
-from ebmtut.training import FlowFollower
+from ebmtut.training import EBGFNConfig, FlowFollower, train_eb_gfn
 
-__all__ = ["EXPERIMENT", "JointConfig", "independent_bits", "joint_job", "judged"]
+__all__ = [
+    "EXPERIMENT",
+    "JointConfig",
+    "gflownet_job",
+    "independent_bits",
+    "joint_job",
+    "judged",
+    "learning_job",
+    "score_table",
+]
+
+METHODS = ("DNFS", "EB-GFN")
 
 #: What we ask of the energy: nats above the entropy of the data.
 GAP = 0.05
@@ -55,6 +74,8 @@ class JointConfig:
     ----------
     densities
         Names, from `ebmtut.data.DENSITIES`.
+    methods
+        "DNFS", a flow beside the energy, or "EB-GFN", a GFlowNet.
     n_bits
         Bits a coordinate.
     n_seeds
@@ -76,9 +97,12 @@ class JointConfig:
         Of leTF.
     learning_rate, energy_learning_rate
         Of Adam, the energy's with a cosine decay.
+    gflownet
+        All that EB-GFN takes; its energy is the same network.
     """
 
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
     n_bits: Annotated[int, Range(2, 6)] = 4
     n_seeds: Count = 1
     n_steps: Count = 1100
@@ -91,6 +115,7 @@ class JointConfig:
     n_layers: int = 1
     learning_rate: float = 3e-3
     energy_learning_rate: float = 2e-2
+    gflownet: EBGFNConfig = field(default_factory=EBGFNConfig)
 
 
 def independent_bits(law: Float[Tensor, " n_all"]) -> Float[Tensor, " n_all"]:
@@ -186,7 +211,7 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
     held_out = x_all[torch.multinomial(data, 200, True, generator=generator)]
     bound = _largest_rate(follower.flow, x_all)
     elbo = reverse_elbo(follower.flow, held_out, bound=2 * bound, generator=generator)
-    entropy = -float((data[data > 0] * data[data > 0].log()).sum())
+    entropy = _entropy(data)
     null = independent_bits(data)
     scalars = {"entropy": entropy, "flow bound": -float(elbo.mean()) - entropy}
     for name, found in (("", law), ("flow ", flowed), ("null ", null)):
@@ -217,10 +242,63 @@ def _largest_rate(flow: Flow, x: Tensor) -> float:
     return max(float(rates.sum(1).max()) for pair in met for rates in pair)
 
 
+def gflownet_job(density: str, config: JointConfig, seed: int) -> Outcome:
+    """Learn an energy with a GFlowNet that proposes its negative samples.
+
+    Returns
+    -------
+    outcome
+        As of `joint_job`; "flow" is the exact law of the GFlowNet's last states, and
+        "accepted" the mean share of proposals taken in the last tenth. No bound.
+    """
+    data = plane_law(density, config.n_bits)
+    n_sites = 2 * config.n_bits
+    x_all = enumerate_states(n_sites).float()
+    energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed))
+    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed))
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return x_all[torch.multinomial(data, n, True, generator=generator)]
+
+    began = time.process_time()
+    found = train_eb_gfn(
+        energy, policy, sample, config.gflownet, generator=make_generator(seed)
+    )
+    seconds = time.process_time() - began
+    with torch.no_grad():
+        law = (-found.energy(x_all).double()).softmax(0)
+    drawn = terminal_law(policy).double().exp()
+    late = found.accepted[-max(1, len(found.accepted) // 10) :]
+    scalars = {"entropy": _entropy(data), "accepted": float(late.mean())}
+    null = independent_bits(data)
+    for name, judged_law in (("", law), ("flow ", drawn), ("null ", null)):
+        scalars |= {name + k: v for k, v in judged(judged_law, data).items()}
+    pictures = {"energy": law, "flow": drawn}
+    return Outcome(
+        {**scalars, "cpu s": seconds},
+        {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
+    )
+
+
+def _entropy(law: Tensor) -> float:
+    held = law[law > 0]
+    return -float((held * held.log()).sum())
+
+
+def learning_job(method: str, density: str, config: JointConfig, seed: int) -> Outcome:
+    """Learn an energy by one of the methods: `joint_job` or `gflownet_job`."""
+    job = gflownet_job if method == "EB-GFN" else joint_job
+    return job(density, config, seed)
+
+
 def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every density."""
-    alone = replace(config, densities=(), n_seeds=1)
-    return {("DNFS", d): {"density": d, "config": alone} for d in config.densities}
+    """Name a cell for every method and density."""
+    alone = replace(config, densities=(), methods=(), n_seeds=1)
+    return {
+        (method, density): {"method": method, "density": density, "config": alone}
+        for method in config.methods
+        for density in config.densities
+    }
 
 
 def draw_laws(result: Result) -> Figure:
@@ -242,12 +320,18 @@ def draw_laws(result: Result) -> Figure:
 
 
 def score_table(result: Result) -> Table:
-    """Exact scores of energy and flow beside independent bits, a row each."""
+    """Exact scores of energies and samplers beside independent bits, a row each."""
     columns: dict[str, list[Any]] = {"density": [], "law": []}
     columns |= {head: [] for head in ("KL [nats]", "TV", "MMD [1e-4]")}
     kinds = []
-    for density, cell in result.scalars["table"]["DNFS"].items():
-        for name, key in (("energy", ""), ("flow", "flow "), ("independent", "null ")):
+    table = result.scalars["table"]
+    laws = [("DNFS", "energy", ""), ("DNFS", "flow", "flow ")]
+    if "EB-GFN" in table:
+        laws += [("EB-GFN", "EB-GFN, energy", ""), ("EB-GFN", "GFlowNet", "flow ")]
+    laws.append(("DNFS", "independent", "null "))
+    for density in table["DNFS"]:
+        for method, name, key in laws:
+            cell = table[method][density]
             columns["density"].append(density)
             columns["law"].append(name)
             for head, score in zip(list(columns)[2:], ("KL", "TV", "MMD"), strict=True):
@@ -263,7 +347,10 @@ def score_table(result: Result) -> Table:
 
 
 def check_gaps(result: Result) -> list[Verdict]:
-    """The energy comes close to the entropy; so does the flow's own law."""
+    """The energy comes close to the entropy; so does the flow's own law.
+
+    So does that of EB-GFN, where it was run.
+    """
     verdicts = []
     for density, cell in result.scalars["table"]["DNFS"].items():
         of: dict[str, Any] = {"n_seeds": len(cell["KL"])}
@@ -272,16 +359,24 @@ def check_gaps(result: Result) -> list[Verdict]:
             name = f"{density}: likelihood of the {words} below the entropy, nats"
             bound = GAP if key == "KL" else 2 * GAP
             verdicts.append(claim(name, mean, "at most", bound, stderr=stderr, **of))
+    for density, cell in result.scalars["table"].get("EB-GFN", {}).items():
+        mean, stderr = mean_and_stderr(cell["KL"])
+        name = f"{density}: likelihood of EB-GFN's energy below the entropy, nats"
+        of = {"stderr": stderr, "n_seeds": len(cell["KL"])}
+        verdicts.append(claim(name, mean, "at most", 2 * GAP, **of))
     return verdicts
 
 
 def no_coupling(result: Result) -> Result:
     """Return independent bits in the place of energy and flow."""
     table = {
-        density: cell | {"KL": cell["null KL"], "flow KL": cell["null KL"]}
-        for density, cell in result.scalars["table"]["DNFS"].items()
+        method: {
+            density: cell | {"KL": cell["null KL"], "flow KL": cell["null KL"]}
+            for density, cell in row.items()
+        }
+        for method, row in result.scalars["table"].items()
     }
-    return replace(result, scalars=result.scalars | {"table": {"DNFS": table}})
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 EXPERIMENT = Experiment(
@@ -290,15 +385,17 @@ EXPERIMENT = Experiment(
     presets={
         "quick": JointConfig(
             densities=("8gaussians",),
+            methods=("DNFS",),
             n_steps=200,
             n_last=100,
             n_samples=128,
             width=24,
+            gflownet=EBGFNConfig(n_steps=250, n_samples=128, n_last=150),
         ),
         "full": JointConfig(),
     },
     cells=cells,
-    job=joint_job,
+    job=learning_job,
     arrays={"*": "{name}/{cell}"},
     null=no_coupling,
     figure=draw_laws,

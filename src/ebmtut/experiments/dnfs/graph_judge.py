@@ -15,7 +15,8 @@ from torch import Tensor
 
 from ebmtut.energies import GraphEnergy, MaxIndependentSet
 from ebmtut.flows import dmala_kernel, simulate
-from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.flows.graph_gflownet import SetPolicy, set_ways
+from ebmtut.flows.graphs import GraphWeights
 from ebmtut.samplers import (
     anneal,
     dmala,
@@ -85,7 +86,7 @@ class Judge:
         """States of all graphs."""
         return len(self.graphs) * self.n_copies
 
-    def flow(self, name: str, weights: GraphFlowNetwork, n_refine: int) -> None:
+    def flow(self, name: str, weights: GraphWeights, n_refine: int) -> None:
         """Follow the flow, with DMALA steps after each of its steps."""
         flow = flow_on(weights, self.problem)
         kernel = None
@@ -125,6 +126,16 @@ class Judge:
             return anneal(
                 kernel, x, betas, generator=self.generator, n_steps=n_refine + 1
             )
+
+        self.record(name, draw)
+
+    def gflownet(self, name: str, policy: SetPolicy) -> None:
+        """Add vertices as a policy says, until none is free."""
+
+        @torch.no_grad()
+        def draw() -> Tensor:
+            n = self.n_copies
+            return set_ways(policy, self.graphs, n, generator=self.generator).x
 
         self.record(name, draw)
 

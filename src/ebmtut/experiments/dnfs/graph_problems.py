@@ -20,7 +20,14 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, Natural, OneOf, check_range, checked
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Natural,
+    OneOf,
+    check_range,
+    checked,
+)
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
@@ -28,13 +35,18 @@ from ebmtut.experiments.dnfs.graph_judge import Judge
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.flows import (
+    GraphFlowNetwork,
+    GraphWeights,
+    HollowGraphTransformer,
+    SetPolicy,
+)
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.samplers import repair_independent_set
 from ebmtut.states import enumerate_states
-from ebmtut.training import TrainConfig
+from ebmtut.training import TrainConfig, train_set_policy
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 
 __all__ = [
@@ -54,6 +66,9 @@ FAMILIES = {
     "max-independent-set": "erdos-renyi",
     "max-cut": "barabasi-albert",
 }
+#: Steps of our messages in the time of one step of another learner, about: measured on
+#: graphs of 16 to 20 vertices; tables show the seconds.
+PACE = {"leGF": 5.0, "GFlowNet": 2.5}
 # Test graphs are the same for all seeds: the seeds are those of learning and chance.
 _TEST_SEED = 2025
 _LISTED_VERTICES = 20
@@ -86,6 +101,9 @@ class GraphProblemConfig:
         Hidden units of the network.
     rollout, train
         Training.
+    rivals
+        Also "leGF", the paper's network in the place of ours, or "GFlowNet", which only
+        knows independent sets; each is trained about as long as our network.
     n_seeds
         Runs of each size, in the order of `sizes`.
     """
@@ -110,9 +128,15 @@ class GraphProblemConfig:
             precision="float32",
         )
     )
+    rivals: tuple[Annotated[str, OneOf(PACE)], ...] = ()
     n_seeds: tuple[Count, ...] = (3, 2, 1)
 
     def __post_init__(self) -> None:
+        if "GFlowNet" in self.rivals and self.problem != "max-independent-set":
+            raise InputError(
+                "rivals must be without GFlowNet, which only knows independent sets, "
+                f"where the problem is {self.problem}"
+            )
         check_range("n_seeds", len(self.n_seeds), low=len(self.sizes))
 
 
@@ -181,7 +205,38 @@ def graph_job(
         judged.flow(name, trained, steps)
         judged.chain(f"DMALA {steps}", steps, langevin=True)
         judged.chain(f"Gibbs {steps}", steps, langevin=False)
+    for rival in config.rivals:
+        start = time.thread_time()
+        learned = _rival(rival, problem_on(config, train_graphs), config, seed)
+        seconds = time.thread_time() - start
+        judged.scalars[f"training of {rival}: CPU seconds"] = seconds
+        if isinstance(learned, SetPolicy):
+            judged.gflownet(rival, learned)
+        else:
+            judged.flow(rival, learned, 0)
     return Outcome(judged.scalars, {"losses": losses})
+
+
+def _rival(
+    name: str, problem: GraphEnergy, config: GraphProblemConfig, seed: int
+) -> GraphWeights | SetPolicy:
+    """Train another learner for about the time that our network takes."""
+    n_steps = max(1, round(config.train.n_steps / PACE[name]))
+    n_warmup = min(config.train.n_warmup, n_steps // 5)
+    optimizer = replace(config.train, n_steps=n_steps, n_warmup=n_warmup)
+    generator = make_generator(seed)
+    if name == "leGF":
+        network = HollowGraphTransformer(
+            width=config.width, n_layers=1, generator=generator
+        )
+        return train_graph_flow(
+            network, problem, config.rollout, optimizer, generator=generator
+        )[0]
+    policy = SetPolicy(width=config.width, generator=generator)
+    beta = config.inverse_temperature
+    return train_set_policy(
+        policy, problem.graphs, beta, optimizer, generator=generator
+    )[0]
 
 
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:
@@ -316,7 +371,8 @@ def graph_row(
     prefix, table
         What the facts call its graphs and its table.
     """
-    full = GraphProblemConfig(problem=problem)
+    rivals = ("leGF", "GFlowNet") if problem == "max-independent-set" else ()
+    full = GraphProblemConfig(problem=problem, rivals=rivals)
     quick = replace(
         full,
         sizes=("16-20",),
@@ -326,6 +382,7 @@ def graph_row(
         refinements=(0, 1, 3),
         train=replace(full.train, n_steps=200),
         n_seeds=(1,),
+        rivals=rivals,
     )
     return Experiment(
         id=f"dnfs/{problem}",

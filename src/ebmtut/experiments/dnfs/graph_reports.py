@@ -14,12 +14,13 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.graph_problems import shares
+from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["draw_graph_states", "shares_table"]
+__all__ = ["draw_graph_states", "rivals_table", "shares_table"]
 
 
 @checked
@@ -85,6 +86,64 @@ def shares_table(
         "runs, where there are several.",
         kinds=kinds,
     )
+
+
+def rivals_table(result: Result) -> Table:
+    """Set out what other learners reach in about as much time as our network.
+
+    Parameters
+    ----------
+    result
+        Of dnfs/max-independent-set, with rivals.
+
+    Returns
+    -------
+    table
+        Of each learner the share of the optimum by the smallest graphs and the CPU
+        seconds of learning and of drawing; then the paper's shares.
+    """
+    size, metrics = next(iter(result.scalars["table"].items()))
+    printed = get_fact("dnfs/max-independent-set").table("set size")
+    column = f"ER{size}"
+    top = printed.number("exact solver", column)
+    assert top is not None
+    rows = [
+        ("greedy", "random greedy", None, "null"),
+        ("untrained DNFS", "flow, untrained", None, "null"),
+        ("DNFS", "flow, messages", "training: CPU seconds", ""),
+        ("leGF", "flow, leGF", "training of leGF: CPU seconds", ""),
+        ("GFlowNet", "GFlowNet", "training of GFlowNet: CPU seconds", ""),
+    ]
+    columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
+    heads = ("one draw", f"best of {result.config['n_copies']}")
+    for head, kind in zip(heads, ("", ": best"), strict=True):
+        scores = [shares(result, size, metric + kind) for metric, *_ in rows]
+        columns[head] = [_spread(values) for values in scores]
+    columns["training, CPU s"] = [
+        None if key is None else _digits(metrics[key]) for _, _, key, _ in rows
+    ]
+    columns["drawing, CPU s"] = [
+        _digits(metrics[f"{metric}: CPU seconds"]) for metric, *_ in rows
+    ]
+    kinds = [kind for *_, kind in rows]
+    for method in ("DNFS", "GFlowNet"):
+        score = printed.number(method, column)
+        assert score is not None
+        last = (f"the paper's {method}", round(score / top, 3), None, None, None)
+        for cells, cell in zip(columns.values(), last, strict=True):
+            cells.append(cell)
+        kinds.append("paper")
+    return Table(
+        columns,
+        caption=f"Share of the largest independent set, graphs of {size} vertices; "
+        "learners of about equal time.",
+        kinds=kinds,
+    )
+
+
+def _digits(values: list[float]) -> float:
+    """Two digits of a mean."""
+    return float(f"{np.mean(values):.2g}")
 
 
 def _spread(values: list[float]) -> Cell:

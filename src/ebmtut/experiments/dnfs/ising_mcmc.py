@@ -16,6 +16,7 @@ from scipy.stats import wasserstein_distance
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattices import (
+    LEARNED,
     LatticeConfig,
     energy_bins,
     new_network,
@@ -61,8 +62,10 @@ class McmcConfig:
         Optimiser steps of the flow.
     n_seeds
         Independent runs.
+    recipe
+        How the flow learns: one of `LEARNED`.
     flow
-        Our recipe.
+        Width, learning rate and time steps of its training.
     """
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
@@ -73,6 +76,7 @@ class McmcConfig:
     step_size: float = 0.4
     n_train: Count = 800
     n_seeds: Count = 3
+    recipe: Annotated[str, OneOf(LEARNED)] = "ours"
     flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
 
 
@@ -99,7 +103,7 @@ def mcmc_job(
     generator = make_generator(seed + 1_000_000)
     if method == "DNFS":
         flow, scalars, _ = train_lattice_flow(
-            "ours",
+            config.recipe,
             path,
             config.n_train,
             config.flow,
@@ -241,6 +245,12 @@ EXPERIMENT = Experiment(
     presets={
         "quick": McmcConfig(n_samples=500, n_train=250, n_seeds=1),
         "full": McmcConfig(),
+        "paper": McmcConfig(
+            recipe="paper, leTF",
+            n_train=100_000,
+            n_seeds=1,
+            flow=LatticeConfig(problems=(), width=128, learning_rate=1e-3),
+        ),
     },
     cells=cells,
     job=mcmc_job,

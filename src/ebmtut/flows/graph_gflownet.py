@@ -1,0 +1,269 @@
+"""A GFlowNet that only knows independent sets: vertices are added, never taken back.
+
+Zhang et al., "Let the flows tell" (2023), the neural rival of Ou et al. (2025,
+Table 1). A state is an independent set; a move adds a vertex that has no chosen
+neighbour; where none is left the set is an answer. So every answer is an independent
+set that nothing can be added to, whatever the policy. With the uniform way back each
+answer of k vertices has k! equally likely ways, and if
+
+    Z P_F(way) = exp(k / T) / k!
+
+for all of them, the policy draws such sets from exp(k / T).
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from ebmtut._layers import linear, source_of_weights
+from ebmtut.checks import (
+    Count,
+    Natural,
+    NonNegative,
+    Probability,
+    check_range,
+    checked,
+)
+from ebmtut.energies import GraphBatch
+from ebmtut.random import categorical, check_generator
+from ebmtut.states import enumerate_states
+from ebmtut.tensor_checks import check_bits
+
+__all__ = [
+    "SetPolicy",
+    "SetWays",
+    "balance_variance",
+    "free_vertices",
+    "set_law",
+    "set_ways",
+]
+
+_MOST_ENUMERATED_SITES = 12
+
+
+class SetWays(NamedTuple):
+    """Ways from the empty set to sets that nothing can be added to.
+
+    Attributes
+    ----------
+    x
+        Where they end: bits, graph by graph.
+    log_forward
+        Log-probability of the whole way under the policy.
+    log_backward
+        The same of the way back, -log of the ways to a set of that size.
+    """
+
+    x: Float[Tensor, "batch n_sites"]
+    log_forward: Float[Tensor, " batch"]
+    log_backward: Float[Tensor, " batch"]
+
+
+def free_vertices(
+    graphs: GraphBatch, x: Float[Tensor, "batch n_sites"]
+) -> Float[Tensor, "batch n_sites"]:
+    """Mark vertices that are not chosen and have no chosen neighbour.
+
+    Parameters
+    ----------
+    graphs
+        The graphs.
+    x
+        Bits, ordered as in `GraphBatch.by_graph`.
+    """
+    inside = graphs.of_rows(graphs.is_vertex.to(x), len(x))
+    return inside * (x + graphs.neighbor_sums(x) == 0)
+
+
+class SetPolicy(nn.Module):
+    """Which free vertex to add next: one network of messages for all graphs.
+
+    What is left to do is the same problem on the graph of the free vertices. So the
+    network sees these alone, and how many were chosen.
+
+    Parameters
+    ----------
+    width
+        Hidden features of a vertex.
+    n_rounds
+        Rounds of messages.
+    generator
+        Source of the weights; None takes a fresh one of seed 0.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the generator none.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        width: Count = 32,
+        n_rounds: Natural = 3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        generator = source_of_weights(generator)
+        self.first = linear(2, width, generator)
+        self.rounds = nn.ModuleList(
+            linear(3 * width, width, generator) for _ in range(n_rounds)
+        )
+        self.readout = linear(width, 1, generator)
+
+    def forward(
+        self, graphs: GraphBatch, x: Float[Tensor, "batch n_sites"]
+    ) -> Float[Tensor, "batch n_sites"]:
+        """Log-probabilities of the next vertex; all -inf where none is free.
+
+        Parameters
+        ----------
+        graphs
+            The graphs.
+        x
+            Independent sets, ordered as in `GraphBatch.by_graph`.
+        """
+        free = free_vertices(graphs, x)
+        left = graphs.by_graph(free)[..., None]
+        adjacency = graphs.adjacency.to(x)[:, None]
+        degree = adjacency @ left
+        chosen = graphs.by_graph(x).sum(2, keepdim=True)[..., None].expand_as(left)
+        seen = torch.cat([degree.add(1).log(), chosen.add(1).log()], 3)
+        hidden = silu(self.first(seen))
+        for layer in self.rounds:
+            total = adjacency @ (left * hidden)
+            mean = total / degree.clamp(min=1)
+            hidden = hidden + silu(layer(torch.cat([hidden, mean, total / 8], 3)))
+        score = self.readout(hidden).squeeze(3).flatten(0, 1)
+        # A value in the place of -inf, so that a row without a move has no NaN.
+        score = score.masked_fill(free == 0, torch.finfo(score.dtype).min)
+        return score.log_softmax(1).masked_fill(free == 0, -torch.inf)
+
+
+@checked
+def set_ways(
+    policy: nn.Module,
+    graphs: GraphBatch,
+    n_copies: Count,
+    *,
+    generator: torch.Generator,
+    explore: Probability = 0,
+) -> SetWays:
+    """Add vertices until none is free, differentiably.
+
+    Parameters
+    ----------
+    policy
+        Maps graphs and sets to log-probabilities of the next vertex, as `SetPolicy`.
+    graphs
+        The graphs.
+    n_copies
+        Ways for each.
+    generator
+        Source of the moves.
+    explore
+        Probability of a move that is uniform among the free vertices; the
+        log-probabilities are still the policy's.
+
+    Returns
+    -------
+    ways
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    check_generator(generator)
+    x = graphs.adjacency.new_zeros(len(graphs) * n_copies, graphs.n_sites)
+    log_forward = x.new_zeros(len(x))
+    while bool((free := free_vertices(graphs, x)).any()):
+        logits = policy(graphs, x)
+        drawn = logits.detach()
+        if explore:
+            wild = torch.rand(len(x), 1, generator=generator) < explore
+            drawn = torch.where(wild & (free > 0), 0.0, drawn)
+        move = categorical(drawn, generator=generator)[:, None]
+        is_open = free.gather(1, move).squeeze(1)
+        taken = logits.gather(1, move).squeeze(1)
+        log_forward = log_forward + torch.where(is_open > 0, taken, 0.0)
+        x = x.scatter_add(1, move, is_open[:, None])
+    return SetWays(x, log_forward, -(x.sum(1) + 1).lgamma())
+
+
+def balance_variance(
+    graphs: GraphBatch, ways: SetWays, inverse_temperature: NonNegative
+) -> Float[Tensor, ""]:
+    """Variance of log P_F - log P_B - k/T among the ways of one graph, their mean.
+
+    It is zero if and only if all ways balance with one Z, which nobody has to know:
+    the mean is its best estimate.
+
+    Parameters
+    ----------
+    graphs
+        The graphs.
+    ways
+        At least two for each graph.
+    inverse_temperature
+        1/T, at least 0.
+
+    Returns
+    -------
+    loss
+        Trajectory balance with the best log Z of every graph.
+
+    Raises
+    ------
+    InputError
+        If a graph has one way only, or the inverse temperature is negative.
+    """
+    check_range("inverse_temperature", inverse_temperature, low=0)
+    check_range("ways of a graph", len(ways.x) // len(graphs), low=2)
+    size = ways.x.sum(1)
+    off = ways.log_forward - ways.log_backward - inverse_temperature * size
+    return off.unflatten(0, (len(graphs), -1)).var(1).mean()
+
+
+@torch.no_grad()
+def set_law(policy: nn.Module, graphs: GraphBatch) -> Float[Tensor, " n_all"]:
+    """Exact probabilities of the answers, by summing over all ways.
+
+    Parameters
+    ----------
+    policy
+        As in `set_ways`.
+    graphs
+        A single graph of at most 12 vertices.
+
+    Returns
+    -------
+    law
+        Of all bits in the order of `enumerate_states`; zero where the bits are no
+        independent set, or one that something can be added to.
+
+    Raises
+    ------
+    InputError
+        If there is more than one graph, or too many vertices.
+    """
+    check_range("number of graphs", len(graphs), low=1, high=1, integer=True)
+    n = graphs.n_sites
+    check_range("n_sites", n, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
+    x = enumerate_states(n, dtype=graphs.adjacency.dtype)
+    check_bits("x", x, n)
+    independent = (x * graphs.neighbor_sums(x)).sum(1) == 0
+    chance = policy(graphs, x).exp() * independent[:, None]
+    place = 2 ** torch.arange(n - 1, -1, -1)
+    passed = torch.zeros(len(x), dtype=x.dtype)
+    passed[0] = 1
+    for size in range(n):
+        row, move = ((x.sum(1) == size)[:, None] & (chance > 0)).nonzero(as_tuple=True)
+        mass = passed[row] * chance[row, move]
+        passed = passed.index_add(0, row + place[move], mass)
+    final = independent & (free_vertices(graphs, x).sum(1) == 0)
+    return passed * final

@@ -1,0 +1,96 @@
+"""How a GFlowNet learns to pick independent sets of many graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import Count, NonNegative, Probability, check_range, checked
+from ebmtut.energies import GraphBatch
+from ebmtut.flows.graph_gflownet import SetPolicy, balance_variance, set_ways
+from ebmtut.training.loop import TrainConfig, train
+
+__all__ = ["train_set_policy"]
+
+
+@checked
+def train_set_policy(
+    policy: SetPolicy,
+    graphs: GraphBatch,
+    inverse_temperature: NonNegative,
+    optimizer: TrainConfig,
+    *,
+    generator: torch.Generator,
+    n_graphs: Count = 8,
+    n_copies: Count = 8,
+    explore: Probability = 0.05,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 200,
+    identity: Mapping[str, Any] | None = None,
+) -> tuple[SetPolicy, np.ndarray]:
+    """Let the ways of each graph balance.
+
+    Every step draws new ways on some of the graphs, with the policy as it is, and
+    makes the variance of their imbalance smaller.
+
+    Parameters
+    ----------
+    policy
+        Trained in place.
+    graphs
+        To learn from.
+    inverse_temperature
+        1/T: a set of k vertices is to be drawn in proportion to exp(k/T).
+    optimizer
+        As in `ebmtut.training.train`; its batch size is not used.
+    generator
+        Source of all randomness.
+    n_graphs, n_copies
+        Graphs of a step, and ways for each, at least 2.
+    explore
+        Share of moves that are uniform.
+    checkpoint, checkpoint_every, identity
+        As in `ebmtut.training.train`.
+
+    Returns
+    -------
+    trained
+        Averaged weights, and the loss of every step.
+
+    Raises
+    ------
+    InputError
+        If there are fewer graphs than a step asks for, or less than two ways.
+    DivergenceError
+        If the loss is not finite; names the step.
+    """
+    check_range("n_graphs", n_graphs, low=1, high=len(graphs), integer=True)
+    check_range("n_copies", n_copies, low=2, integer=True)
+    of_run = {"n_graphs": n_graphs, "n_copies": n_copies, "explore": explore}
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(graphs), generator=generator)[:n_graphs]
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        part = graphs.select(x)
+        ways = set_ways(energy, part, n_copies, generator=generator, explore=explore)
+        return balance_variance(part, ways, inverse_temperature)
+
+    result = train(
+        policy,
+        loss,
+        sample,
+        optimizer,
+        generator=generator,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        identity=None if identity is None else {**identity, **of_run},
+        label="GFlowNet",
+    )
+    assert isinstance(result.energy, SetPolicy)
+    return result.energy, result.losses

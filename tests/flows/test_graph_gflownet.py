@@ -1,0 +1,185 @@
+"""The GFlowNet of independent sets against laws that are enumerated."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.checks import InputError
+from ebmtut.data import random_graphs
+from ebmtut.energies import GraphBatch
+from ebmtut.flows.graph_gflownet import (
+    SetPolicy,
+    SetWays,
+    balance_variance,
+    free_vertices,
+    set_law,
+    set_ways,
+)
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states, states_to_index
+
+BETA = 1.5
+# Answers of two sizes: {0, 2, 4}, {0, 3}, {1, 3}, {1, 4}.
+EDGES = [(0, 1), (1, 2), (2, 3), (3, 4)]
+CHAIN = GraphBatch.from_edges([(5, EDGES)], dtype=torch.float64)
+X = enumerate_states(5).double()
+
+
+def answers():
+    """Bits that are independent and that nothing can be added to, by hand."""
+    found = []
+    for bits in itertools.product([0, 1], repeat=5):
+        if any(bits[i] and bits[j] for i, j in EDGES):
+            continue
+        near = [{j for e in EDGES if i in e for j in e} - {i} for i in range(5)]
+        if all(bits[i] or any(bits[j] for j in near[i]) for i in range(5)):
+            found.append(bits)
+    return torch.tensor(found).double()
+
+
+def target():
+    law = torch.zeros(len(X), dtype=torch.float64)
+    ends = answers()
+    law[states_to_index(ends)] = (BETA * ends.sum(1)).exp()
+    return law / law.sum()
+
+
+def flow(x):
+    """What flows through a set if all ways balance: sum of e^{k/T} / C(k, size)."""
+    total = 0.0
+    for end in answers():
+        if bool((end >= x).all()):
+            k = int(end.sum())
+            total += math.exp(BETA * k) / math.comb(k, int(x.sum()))
+    return total
+
+
+class Solved(torch.nn.Module):
+    """The policy that balances, from the flows."""
+
+    def forward(self, graphs, x):
+        logits = torch.full_like(x, -torch.inf)
+        for row, site in free_vertices(graphs, x).nonzero().tolist():
+            y = x[row].clone()
+            y[site] = 1
+            share = flow(y) / (y.sum() * flow(x[row]))
+            logits[row, site] = torch.log(share)
+        return logits
+
+
+def test_flows_match_on_a_solved_graph():
+    """What flows into a set flows out of it: the policy sums to one at each."""
+    sets = [x for x in X if float((x * CHAIN.neighbor_sums(x[None])).sum()) == 0]
+    for x in sets:
+        out = Solved()(CHAIN, x[None]).exp().sum()
+        free = free_vertices(CHAIN, x[None]).any()
+        assert float(out) == pytest.approx(float(free), abs=1e-12)
+    assert flow(torch.zeros(5)) == pytest.approx(
+        float((BETA * answers().sum(1)).exp().sum())
+    )
+
+
+def test_the_solution_has_no_loss_and_draws_exactly():
+    ways = set_ways(Solved(), CHAIN, 40, generator=make_generator(0))
+    assert float(balance_variance(CHAIN, ways, BETA)) < 1e-20
+    # At another temperature it is no solution.
+    assert float(balance_variance(CHAIN, ways, BETA + 1)) > 0.01
+    torch.testing.assert_close(set_law(Solved(), CHAIN), target())
+
+
+def test_balance_gives_the_law():
+    """|log q - log p| is at most the spread of the imbalance over all ways."""
+    policy = SetPolicy(width=16, generator=make_generator(0)).double()
+    untrained = float((set_law(policy, CHAIN) - target()).abs().sum() / 2)
+    adam = torch.optim.Adam(policy.parameters(), 1e-2)
+    decay = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 120)
+    generator = make_generator(1)
+    for _ in range(120):
+        ways = set_ways(policy, CHAIN, 24, generator=generator, explore=0.2)
+        loss = balance_variance(CHAIN, ways, BETA)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        decay.step()
+    # 4000 wild draws see each of the twelve ways but for one in 1e14.
+    with torch.no_grad():
+        ways = set_ways(policy, CHAIN, 4000, generator=generator, explore=1)
+    off = ways.log_forward - ways.log_backward - BETA * ways.x.sum(1)
+    spread = float(off.max() - off.min())
+    law, wanted = set_law(policy, CHAIN), target()
+    kept = wanted > 0
+    assert (law[kept] / wanted[kept]).log().abs().max() <= spread + 1e-9
+    assert (law - wanted).abs().sum() / 2 < untrained / 10
+
+
+def test_the_law_is_that_of_the_draws():
+    policy, n = SetPolicy(width=8, generator=make_generator(3)).double(), 20_000
+    law = set_law(policy, CHAIN)
+    assert abs(float(law.sum()) - 1) < 1e-12
+    with torch.no_grad():
+        ways = set_ways(policy, CHAIN, n, generator=make_generator(0))
+    seen = torch.bincount(states_to_index(ways.x), minlength=len(X)) / n
+    assert ((seen - law).abs() <= 5 * (law * (1 - law) / n).sqrt()).all()
+
+
+def test_importance_weights_of_ways_count_the_answers():
+    """E[P_B e^{k/T} / P_F] = sum of e^{k/T} over the answers, for any policy."""
+    policy, n = SetPolicy(width=8, generator=make_generator(5)).double(), 20_000
+    with torch.no_grad():
+        ways = set_ways(policy, CHAIN, n, generator=make_generator(0))
+    weight = (ways.log_backward - ways.log_forward + BETA * ways.x.sum(1)).exp()
+    want = (BETA * answers().sum(1)).exp().sum()
+    assert abs(weight.mean() - want) < 5 * weight.std() / n**0.5
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000))
+def test_every_answer_is_feasible_and_full(seed):
+    """Whatever the weights, the graph, and how it explores."""
+    generator = make_generator(seed)
+    graphs = random_graphs("erdos-renyi", 3, 1, 12, generator=generator)
+    policy = SetPolicy(width=4, generator=generator)
+    with torch.no_grad():
+        x = set_ways(policy, graphs, 3, generator=generator, explore=0.3).x
+    assert not (x * graphs.neighbor_sums(x)).any()
+    assert not free_vertices(graphs, x).any()
+    outside = 1 - graphs.of_rows(graphs.is_vertex.to(x), len(x))
+    assert not (x * outside).any()
+
+
+def test_graphs_do_not_hear_of_each_other():
+    graphs = random_graphs(
+        "erdos-renyi", 3, 4, 8, generator=make_generator(4), dtype=torch.float64
+    )
+    policy = SetPolicy(width=8).double()
+    x = torch.zeros(3, graphs.n_sites, dtype=torch.float64)
+    x[:, 1] = 1
+    together = policy(graphs, x)
+    for number in range(3):
+        alone = graphs.select(torch.tensor([number]))
+        n = alone.n_sites
+        want = policy(alone, x[[number], :n])
+        torch.testing.assert_close(together[[number], :n], want, rtol=0, atol=1e-13)
+        assert (together[number, n:] == -torch.inf).all()
+
+
+def test_input_is_refused():
+    policy = SetPolicy(width=4)
+    with pytest.raises(InputError, match="n_copies must be an integer >= 1, got 0"):
+        set_ways(policy, CHAIN, 0, generator=make_generator(0))
+    with pytest.raises(InputError, match=r"explore must be a number in \[0, 1\]"):
+        set_ways(policy, CHAIN, 1, generator=make_generator(0), explore=2)
+    one = SetWays(X[:1], torch.zeros(1), torch.zeros(1))
+    with pytest.raises(InputError, match="ways of a graph must be a number >= 2"):
+        balance_variance(CHAIN, one, 1.0)
+    with pytest.raises(InputError, match="inverse_temperature must be"):
+        balance_variance(CHAIN, SetWays(X[:2], *torch.zeros(2, 2)), -1.0)
+    with pytest.raises(InputError, match="width must be an integer >= 1, got 0"):
+        SetPolicy(width=0)
+    many = GraphBatch.from_edges([(13, [(0, 1)])])
+    with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 12\]"):
+        set_law(policy, many)
