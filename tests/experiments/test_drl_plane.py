@@ -17,6 +17,7 @@ from ebmtut.experiments.drl.plane import (
     exact_log_density,
     exact_row,
     gaussian_fit,
+    noised_log_density,
     on_board,
     partition_bias,
     plane_job,
@@ -57,6 +58,23 @@ def test_the_null_is_the_gaussian_with_the_datas_moments():
     # What the fit has outside of the grid, and the edges of cells.
     found = gaussian_fit("checkerboard", 0, 100)
     assert found["kl"] == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("density", ["moons", "8gaussians"])
+def test_what_score_matching_is_after_has_the_datas_moments_and_the_noises(density):
+    """Of a x + s e with unit normal e: a^2 times the covariance, and s^2."""
+    noise = plane_noise("score matching")
+    covariances = []
+    for log_p in (exact_log_density(density), noised_log_density(density)):
+        p = log_p.exp().flatten()
+        p = p / p.sum()
+        mean = p @ PLANE.points
+        centered = PLANE.points - mean
+        covariances.append(centered.T @ (p[:, None] * centered))
+    clean, noisy = covariances
+    want = noise.signals[0] ** 2 * clean + noise.noises[0] ** 2 * torch.eye(2)
+    # A cell of 0.03 adds a twelfth of its square to both, and sees edges as it can.
+    assert (noisy - want).abs().max() < 1e-3
 
 
 def test_a_fiftieth_of_a_square_beside_the_board_counts():

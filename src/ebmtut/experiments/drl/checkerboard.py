@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
     id="drl/checkerboard",
     title="A checkerboard at every level",
     presets={
-        "quick": CheckerboardConfig(),
+        "quick": CheckerboardConfig(PlaneConfig(n_steps=250, n_samples=2000)),
         "full": CheckerboardConfig(
             PlaneConfig(n_steps=4000, n_langevin=5, n_samples=40_000), n_seeds=5
         ),

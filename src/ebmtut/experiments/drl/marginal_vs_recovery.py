@@ -167,7 +167,7 @@ def _draw_densities(result: Result) -> Figure:
 
 
 def check(result: Result) -> list[Verdict]:
-    """Compare recovery likelihood with the short run, and both with the null."""
+    """Compare recovery likelihood with the null and the short run."""
     table, verdicts = result.scalars["table"], []
     for method in ("recovery", MANY):
         for density, row in table.get(method, {}).items():
@@ -185,15 +185,16 @@ def check(result: Result) -> list[Verdict]:
                     n_seeds=len(row["kl"]),
                 )
             )
-    first = result.config["densities"][0]
-    if {"recovery", "short-run"} <= set(table):
+    # The rival is the short run whose chains suit it: without it nothing is claimed.
+    first, rival = result.config["densities"][0], "short-run, longer"
+    if {"recovery", rival} <= set(table):
         ours = mean_and_stderr(table["recovery"][first]["kl"])[0]
-        short = mean_and_stderr(table["short-run"][first]["kl"])[0]
+        short = mean_and_stderr(table[rival][first]["kl"])[0]
         # A run that was lost has no KL: nothing is at least as bad.
         ratio = short / ours if np.isfinite(short) else None
         verdicts.append(
             claim(
-                f"{first}: KL of the short run, in units of recovery's",
+                f"{first}: KL of the short run with longer chains, over recovery's",
                 ratio,
                 "at least",
                 2.0,
@@ -220,7 +221,10 @@ EXPERIMENT = Experiment(
     id="drl/marginal-vs-recovery",
     title="Recovery or marginal likelihood",
     presets={
-        "quick": MarginalConfig(("checkerboard", "moons", "pinwheel")),
+        "quick": MarginalConfig(
+            ("checkerboard", "moons", "pinwheel"),
+            plane=PlaneConfig(n_steps=250, n_samples=2000),
+        ),
         "full": MarginalConfig(
             ("checkerboard", *(d for d in DENSITIES if d != "checkerboard")),
             plane=PlaneConfig(n_steps=600),

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
@@ -27,6 +28,7 @@ __all__ = [
     "PLANE",
     "SCALE",
     "PlaneConfig",
+    "noised_log_density",
     "plane_chain",
     "plane_job",
     "plane_noise",
@@ -45,18 +47,32 @@ class PlaneMethod(NamedTuple):
         factors to 4.
     many
         Whether its chains choose among many starts.
+    adjusted
+        Whether a Metropolis test corrects its chains.
+    longer, fewer
+        Langevin steps of a chain and updates, for one of recovery likelihood's; the
+        CPU time is the same.
     """
 
     objective: str
     n_levels: int
     first_ratio: float
     many: bool
+    adjusted: bool = True
+    longer: float = 1.0
+    fewer: float = 1.0
+
+    @property
+    def fragile(self) -> bool:
+        """Whether it is the short run with one start, which collapses easily."""
+        return self.objective == "marginal" and not self.many
 
 
 #: Chains with one start need small steps of noise; with many, larger ones tell more.
 METHODS: Mapping[str, PlaneMethod] = {
     "recovery": PlaneMethod("recovery", 6, 0.25, False),
-    "short-run": PlaneMethod("marginal", 1, 4.0, False),
+    "short-run": PlaneMethod("marginal", 1, 4.0, False, adjusted=False),
+    "short-run, longer": PlaneMethod("marginal", 1, 4.0, False, True, 3.2, 0.43),
     "recovery, many starts": PlaneMethod("recovery", 4, 0.7, True),
     "short-run, many starts": PlaneMethod("marginal", 1, 4.0, True),
     "score matching": PlaneMethod("score", 6, 0.1, True),
@@ -66,8 +82,9 @@ METHODS: Mapping[str, PlaneMethod] = {
 SCALE = 2.3
 #: Where laws are judged, in those units: well beyond all data.
 PLANE = PlaneGrid(3.2, 200)
-#: Step size, learning rate and weight of the squared energies of the short run with
-#: one start: of what we tried, where it stays alive (`book/drl/record.md`).
+#: Step size (where nothing adapts it), learning rate and weight of the squared
+#: energies of the short run with one start: of what we tried, where it stays alive.
+#: How its longer chains were found is told in `book/drl/record.md`.
 SHORT_STEP, SHORT_RATE, SHORT_REGULARISER = 0.1, 5e-4, 1e-3
 #: A square of the checkerboard is 2 long: a sample this near to it is on it.
 MARGIN = 0.02 * 2
@@ -119,7 +136,7 @@ def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
     Recovery likelihood learns the density itself; score matching needs noise, as
     little as a tenth of a standard deviation, on the level that is judged.
     """
-    objective, n_levels, first, _ = lookup("method", method, METHODS)
+    objective, n_levels, first, *_ = lookup("method", method, METHODS)
     if config is not None:
         n_levels = config.n_levels or n_levels
         first = config.first_ratio or first
@@ -133,15 +150,13 @@ def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
 
 def plane_chain(method: str, config: PlaneConfig) -> ConditionalChain:
     """Return the chain of a method; equal cost with one start or with many."""
-    objective, *_, many = lookup("method", method, METHODS)
-    if many:
+    how = lookup("method", method, METHODS)
+    if how.many:
         return ConditionalChain(config.n_langevin, 0.3, n_starts=config.n_starts)
     # A start is an energy, a Langevin step an energy and its gradient.
-    n_steps = config.n_langevin + config.n_starts // 2
-    if objective == "marginal":
-        # From white noise a Metropolis test would let chains stand still.
-        return ConditionalChain(n_steps, SHORT_STEP, adjusted=False)
-    return ConditionalChain(n_steps, 0.3)
+    n_steps = round(how.longer * (config.n_langevin + config.n_starts // 2))
+    step_size = 0.3 if how.adjusted else SHORT_STEP
+    return ConditionalChain(n_steps, step_size, adjusted=how.adjusted)
 
 
 @checked
@@ -174,11 +189,11 @@ def plane_job(
         generator=generator,
     )
     chain = plane_chain(method, config)
-    alone = method == "short-run"
+    fragile = METHODS[method].fragile
     recovery = RecoveryLikelihood(
         noise,
         chain,
-        regulariser=SHORT_REGULARISER if alone else 0.0,
+        regulariser=SHORT_REGULARISER if fragile else 0.0,
         target_acceptance=0.7 if chain.adjusted else None,
     )
     loss = DenoisingScoreMatching(noise) if method == "score matching" else recovery
@@ -187,8 +202,9 @@ def plane_job(
         return (sample_density(density, n, generator=generator) / SCALE).float()
 
     # Score matching runs no chains: the same CPU time is worth more steps.
-    factor = config.score_factor if method == "score matching" else 1
-    n_steps = factor * config.n_steps
+    scored = method == "score matching"
+    factor = config.score_factor if scored else METHODS[method].fewer
+    n_steps = max(1, round(factor * config.n_steps))
     clock = CpuClock()
     try:
         trained = train(
@@ -198,7 +214,7 @@ def plane_job(
             TrainConfig(
                 n_steps,
                 config.batch_size,
-                SHORT_RATE if alone else config.learning_rate,
+                SHORT_RATE if fragile else config.learning_rate,
                 precision="float32",
             ),
             generator=generator,
@@ -298,6 +314,18 @@ def exact_log_density(density: str) -> Tensor:
     """Log density on the grid, in the grid's units."""
     log_p = density_log_prob(density, PLANE.points * SCALE) + 2 * math.log(SCALE)
     return log_p.reshape(PLANE.n, PLANE.n)
+
+
+def noised_log_density(density: str) -> Tensor:
+    """Log density on the grid of what score matching is after: its level 0 is noisy."""
+    noise = plane_noise("score matching")
+    signal, width = noise.signals[0], noise.noises[0]
+    log_p = density_log_prob(density, PLANE.points * SCALE / signal)
+    p = log_p.exp().reshape(PLANE.n, PLANE.n).numpy()
+    cell = 2 * PLANE.extent / PLANE.n
+    blurred = gaussian_filter(p, width / cell, mode="constant", truncate=8)
+    scale = 2 * math.log(SCALE / signal)
+    return torch.from_numpy(blurred).clamp(min=0).log() + scale
 
 
 def on_board(samples: Tensor) -> Tensor:
