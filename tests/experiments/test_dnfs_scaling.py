@@ -4,6 +4,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from ebmtut.experiments.dnfs.scaling import SCALING, scaling_table
+from ebmtut.experiments.growth import load_report, step_table
+from ebmtut.results import benchmarks_root
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +26,19 @@ def test_every_method_stands_beside_the_exact_answer(result):
     assert "4x4" in text
     assert "untrained" in text
     figure = SCALING.figure(result)
-    assert [len(ax.lines) for ax in figure.axes] == [4, 4, 5]
+    assert [len(ax.lines) for ax in figure.axes] == [3, 4, 5]
     plt.close(figure)
+
+
+def test_what_the_page_shows_is_stored():
+    stored = SCALING.stored(benchmarks_root())
+    assert len(scaling_table(stored).rows) == 4 * 5
+    assert stored.config["problems"][-1][0] == 32
+    report = load_report("flow")
+    rows = {(row["network"], row["party"]): row for row in report["rows"]}
+    step = {k: row["step ms"] for k, row in rows.items()}
+    assert step["leTF", "ours, bf16"] < step["leTF", "straightforward"] / 2
+    assert len(step_table(report).rows) == len(rows)
 
 
 def test_steps_are_the_same_at_every_size():

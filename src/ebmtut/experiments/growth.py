@@ -1,4 +1,4 @@
-"""The stored measurement of growth: time beside a peer and a floor, size by size."""
+"""Stored measurements of speed: growth beside a peer and a floor, a flow's steps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.plotting import OKABE_ITO, figure_size
-from ebmtut.results import default_root
+from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Table
 
-__all__ = ["draw_growth", "growth_table", "load_growth"]
+__all__ = ["draw_growth", "growth_table", "load_growth", "load_report", "step_table"]
 
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
+
+
+def load_report(name: str, folder: Path | None = None) -> dict[str, Any]:
+    """Load what a program in ``benchmarks/`` stored.
+
+    Parameters
+    ----------
+    name
+        Of the file, without ``.json``.
+    folder
+        Where it lies; by default the repository's own results.
+    """
+    folder = folder or benchmarks_root()
+    report: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    return report
 
 
 def load_growth(folder: Path | None = None) -> dict[str, Any]:
@@ -24,16 +39,50 @@ def load_growth(folder: Path | None = None) -> dict[str, Any]:
     Parameters
     ----------
     folder
-        Where ``growth.json`` lies; by default the repository's own results.
+        As for `load_report`.
 
     Returns
     -------
     report
         The operations' rows and exponents, the processor and the provenance.
     """
-    folder = folder or default_root().parent / "benchmarks" / "results"
-    report: dict[str, Any] = json.loads((folder / "growth.json").read_text("utf-8"))
-    return report
+    return load_report("growth", folder)
+
+
+def step_table(report: dict[str, Any]) -> Table:
+    """Tabulate a flow's steps of training and of time.
+
+    Parameters
+    ----------
+    report
+        From ``load_report("flow")``.
+
+    Returns
+    -------
+    table
+        Medians, CPU milliseconds, and over those of the first of each network.
+    """
+    rows = report["rows"]
+    first = {row["network"]: row for row in reversed(rows)}
+    ratios = [
+        (first[row["network"]][f"{what} ms"] / row[f"{what} ms"])
+        for row in rows
+        for what in ("step", "rollout")
+    ]
+    return Table(
+        {
+            "network": [row["network"] for row in rows],
+            "code": [row["party"] for row in rows],
+            "parameters": [row["parameters"] for row in rows],
+            "step [ms]": [row["step ms"] for row in rows],
+            "times as fast": ratios[0::2],
+            "of a rollout [ms]": [row["rollout ms"] for row in rows],
+            "as fast": ratios[1::2],
+        },
+        caption=f"CPU ms of one step; {report['batch']} states of {report['sites']} "
+        f"sites, medians of {report['rounds']} rounds.",
+        digits=3,
+    )
 
 
 def growth_table(report: dict[str, Any], operation: str) -> Table:

@@ -19,6 +19,7 @@ from ebmtut.results.provenance import Provenance
 from ebmtut.results.serialize import to_json, to_npz
 
 __all__ = [
+    "benchmarks_root",
     "SCALES",
     "Result",
     "ResultNotFound",
@@ -87,6 +88,11 @@ def default_root() -> Path:
     checkout = Path(__file__).resolve().parents[3]
     home = checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()
     return home / "results"
+
+
+def benchmarks_root() -> Path:
+    """Folder of what the programs in ``benchmarks/`` have stored."""
+    return Path(__file__).resolve().parents[3] / "benchmarks" / "results"
 
 
 def result_folder(id: str, scale: str, root: str | Path | None = None) -> Path:

@@ -1,12 +1,12 @@
 """Our recipe at criticality on lattices of more and more sites.
 
 A question of ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_scaling.py` runs it.
+`benchmarks/flow_studies.py` runs it.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -21,12 +21,12 @@ from ebmtut.experiments.dnfs.lattices import (
     lattice_job,
 )
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict
 from ebmtut.plotting import COLORS, figure_size
-from ebmtut.results import Result, default_root
+from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["SCALING", "scaling_table", "stored_scaling"]
+__all__ = ["SCALING", "scaling_table"]
 
 _COLORS = {
     "ours": COLORS["DNFS"],
@@ -35,17 +35,6 @@ _COLORS = {
     "AIS x16": COLORS["GWG"],
     "SMC": COLORS["DMALA"],
 }
-
-
-def stored_scaling(folder: Path | None = None) -> Result | None:
-    """Return what ``benchmarks/flow_scaling.py`` stored.
-
-    Parameters
-    ----------
-    folder
-        Of the benchmarks' results; by default the repository's own.
-    """
-    return SCALING.stored(folder or default_root().parent / "benchmarks" / "results")
 
 
 def scaling_table(result: Result) -> Table:
@@ -59,8 +48,9 @@ def scaling_table(result: Result) -> Table:
     Returns
     -------
     table
-        Each error of log Z with its standard error, and the energies over the exact
-        one. "CPU s": of training; "CPU ms": of a sample.
+        Each error of log Z with the standard error that the weights tell, and the
+        energies over the exact one. "CPU s": of training; "CPU ms": of a sample. The
+        samples of SMC depend on each other: no ESS, no standard error.
     """
     table, exact = result.scalars["table"], result.scalars["exact"]
     columns: dict[str, list[Cell]] = {
@@ -85,15 +75,16 @@ def scaling_table(result: Result) -> Table:
                 sum(cell[name]) / len(cell[name]) / exact[lattice]["energy"]
                 for name in ("energy", "weighted energy")
             ]
-            # One run's error is its own, from the weights.
-            values = cell["log Z error"], cell["log Z stderr"]
-            error = mean_and_stderr(values[0])
+            error: Cell = _mean(cell["log Z error"])
+            if method != "SMC":
+                stderr = cell["log Z stderr"]
+                error = _mean(cell["log Z error"]), math.hypot(*stderr) / len(stderr)
             row: list[Cell] = [
                 lattice.partition(",")[0],
                 method,
-                _mean(cell["ESS"]),
+                None if method == "SMC" else _mean(cell["ESS"]),
                 _mean(cell["ESS chain"]) if "ESS chain" in cell else None,
-                (error[0], error[1] or values[1][0]),
+                error,
                 *energies,
                 _mean(cell["train cpu s"]) if "train cpu s" in cell else None,
                 _mean(cell["sample cpu ms"]),
@@ -124,7 +115,8 @@ def draw_scaling(result: Result) -> Figure:
         how |= {"ls": "-" if method in LEARNED else "--", "label": method}
         cells = [row[lattice] for lattice in exact]
         energies = [answer["energy"] for answer in exact.values()]
-        axes[0].plot(sides, [_mean(c["ESS"]) for c in cells], **how)
+        if method != "SMC":  # whose samples are not independent
+            axes[0].plot(sides, [_mean(c["ESS"]) for c in cells], **how)
         errors = [abs(_mean(c["log Z error"])) for c in cells]
         axes[1].plot(sides, errors, **how)
         share = [_mean(c["energy"]) / e for c, e in zip(cells, energies, strict=True)]
@@ -137,7 +129,7 @@ def draw_scaling(result: Result) -> Figure:
         ax.minorticks_off()
     for ax in axes[:2]:
         ax.set_yscale("log")
-    handles, labels = axes[0].get_legend_handles_labels()
+    handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=5, loc="outside lower center", fontsize=8)
     return figure
 

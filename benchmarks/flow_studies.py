@@ -1,9 +1,11 @@
-"""Our recipe at criticality over the size of the lattice, stored for the page.
+"""Two studies that are no row of a paper, stored for the pages on flows.
 
-    python benchmarks/flow_scaling.py [--scale full] [--time-limit MINUTES]
+    python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
+    python benchmarks/flow_studies.py control
 
-The same command goes on where a time limit has stopped it. Exact answers, nulls and
-two seeds a lattice (one of 32 x 32); twelve CPU minutes. CPU seconds count system
+scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
+control: joint training with annealed sweeps in the flow's place, six.
+The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
 
@@ -17,13 +19,17 @@ from pathlib import Path
 import matplotlib
 
 from ebmtut.deadlines import OutOfTime
+from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.dnfs.scaling import SCALING
 from ebmtut.experiments.runs import run_experiment
+
+STUDIES = {"scaling": SCALING, "control": CONTROL}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", default="full", choices=SCALING.presets)
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--scale", default="full", choices=("quick", "full"))
     parser.add_argument("--time-limit", type=float, help="minutes")
     parser.add_argument(
         "--results", type=Path, default=Path(__file__).with_name("results")
@@ -32,7 +38,7 @@ def main() -> None:
     matplotlib.use("Agg")
     try:
         folder, _ = run_experiment(
-            SCALING,
+            STUDIES[arguments.study],
             arguments.scale,
             root=arguments.results,
             progress=True,

@@ -1,0 +1,96 @@
+"""Is the flow needed? Joint training with annealed sweeps in the flow's place.
+
+The control of dnfs/ebm-training: the same energy, data, steps and sweeps, and no flow.
+No row of the facts: it is stored beside the benchmarks, and
+`benchmarks/flow_studies.py` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from ebmtut.experiments.dnfs.ebm_training import JointConfig, sweeps_job
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.plotting import COLORS, figure_size
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+
+__all__ = ["CONTROL", "control_table"]
+
+
+def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every density."""
+    alone = replace(config, densities=(), methods=(), n_seeds=1)
+    return {("sweeps", d): {"density": d, "config": alone} for d in config.densities}
+
+
+def control_table(trained: Result, control: Result) -> Table:
+    """Set the energies' distances from the data beside each other.
+
+    Parameters
+    ----------
+    trained
+        Of the row dnfs/ebm-training.
+    control
+        Of `CONTROL`.
+    """
+
+    def column(result: Result, method: str, key: str) -> list[Cell]:
+        found: list[Cell] = []
+        for cell in result.scalars["table"][method].values():
+            mean, stderr = mean_and_stderr(cell[key])
+            found.append(float(f"{mean:.3g}") if stderr is None else (mean, stderr))
+        return found
+
+    return Table(
+        {
+            "density": list(control.scalars["table"]["sweeps"]),
+            "flow and sweeps": column(trained, "DNFS", "KL"),
+            "sweeps alone": column(control, "sweeps", "KL"),
+            "independent bits": column(control, "sweeps", "null KL"),
+            "flow, CPU s": column(trained, "DNFS", "cpu s"),
+            "sweeps, CPU s": column(control, "sweeps", "cpu s"),
+        },
+        caption="Nats of the energy above the entropy of the data.",
+        digits=3,
+    )
+
+
+def draw_control(result: Result) -> Figure:
+    """Draw the distance of each run, over that of independent bits."""
+    table = result.scalars["table"]["sweeps"]
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    for key, mark, color in (
+        ("KL", "o", COLORS["Gibbs"]),
+        ("null KL", "_", COLORS["null"]),
+    ):
+        for k, cell in enumerate(table.values()):
+            ax.plot([k] * len(cell[key]), cell[key], mark, ls="none", color=color)
+    ax.set_xticks(range(len(table)), list(table), rotation=20)
+    ax.set(ylabel="NLL minus entropy [nats]", yscale="log")
+    return figure
+
+
+def no_claims(result: Result) -> list[Verdict]:
+    """Claim nothing: it is a control."""
+    return []
+
+
+CONTROL = Experiment(
+    id="dnfs/joint-control",
+    title="Joint training without a flow",
+    presets={
+        "quick": JointConfig(densities=("8gaussians",), n_steps=100, n_samples=128),
+        "full": JointConfig(n_seeds=3),
+    },
+    cells=cells,
+    job=sweeps_job,
+    figure=draw_control,
+    check=no_claims,
+)
