@@ -254,7 +254,7 @@ EXPERIMENT = Experiment(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
-        "quick": AblationConfig(QUICK, settings=(), variants=(HOT, COOLED)),
+        "quick": AblationConfig(QUICK, settings=(), variants=(HOT,)),
         # The marginal likelihood, with six times the steps a chain, is left out.
         "full": AblationConfig(
             QUICK, settings=tuple(s for s in SETTINGS if s != "T1 K36"), n_seeds=3

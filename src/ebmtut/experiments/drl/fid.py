@@ -20,7 +20,7 @@ from ebmtut.experiments.drl.image_sets import (
 )
 from ebmtut.experiments.drl.images import (
     FULL,
-    QUICK,
+    LIVE,
     ImageRecipe,
     draw_images,
     trained_once,
@@ -233,10 +233,11 @@ EXPERIMENT = Experiment(
     title="Distance of samples from data",
     presets={
         "quick": FidConfig(
+            LIVE,
             steps=(
-                ("recovery likelihood", QUICK.n_steps),
-                ("score matching", SCORE_STEPS * QUICK.n_steps),
-            )
+                ("recovery likelihood", LIVE.n_steps),
+                ("score matching", SCORE_STEPS * LIVE.n_steps),
+            ),
         ),
         "full": FidConfig(
             FULL,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Range, checked
 from ebmtut.experiments.drl.image_sets import as_pictures, image_set, judge_of, measure
-from ebmtut.experiments.drl.images import FULL, QUICK, ImageRecipe, trained_once
+from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -132,7 +132,7 @@ EXPERIMENT = Experiment(
     id="drl/inpainting",
     title="Half an image completed",
     presets={
-        "quick": InpaintingConfig(QUICK),
+        "quick": InpaintingConfig(LIVE),
         "full": InpaintingConfig(FULL, n_images=500),
     },
     job=inpainting_job,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Range, checked
 from ebmtut.experiments.drl.image_sets import as_pictures, image_set, measure
-from ebmtut.experiments.drl.images import FULL, QUICK, ImageRecipe, trained_once
+from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -117,7 +117,7 @@ EXPERIMENT = Experiment(
     id="drl/interpolation",
     title="Images between images",
     presets={
-        "quick": InterpolationConfig(QUICK),
+        "quick": InterpolationConfig(LIVE),
         "full": InterpolationConfig(FULL),
     },
     job=interpolation_job,

@@ -18,7 +18,7 @@ from ebmtut.energies import at_level
 from ebmtut.experiments.drl.image_sets import ImageSet, image_set
 from ebmtut.experiments.drl.images import (
     FULL,
-    QUICK,
+    LIVE,
     ImageRecipe,
     draw_images,
     trained_once,
@@ -145,7 +145,7 @@ EXPERIMENT = Experiment(
     id="drl/likelihood",
     title="Bits per pixel",
     presets={
-        "quick": LikelihoodConfig(QUICK, n_samples=1000),
+        "quick": LikelihoodConfig(LIVE, n_samples=1000),
         "full": LikelihoodConfig(FULL, n_samples=10_000),
     },
     job=likelihood_job,

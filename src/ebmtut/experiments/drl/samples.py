@@ -22,7 +22,7 @@ from ebmtut.experiments.drl.image_sets import (
 from ebmtut.experiments.drl.images import (
     FULL,
     LARGER,
-    QUICK,
+    LIVE,
     ImageRecipe,
     draw_images,
     trained_once,
@@ -203,7 +203,7 @@ EXPERIMENT = Experiment(
     id="drl/samples",
     title="Images from white noise",
     presets={
-        "quick": SamplesConfig((QUICK,)),
+        "quick": SamplesConfig((LIVE,)),
         "full": SamplesConfig((FULL, *LARGER)),
     },
     cells=cells,
