@@ -4,7 +4,7 @@
     python benchmarks/flow_studies.py control
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
-control: joint training with annealed sweeps in the flow's place, six.
+control: joint training with annealed sweeps in the flow's place, two.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set

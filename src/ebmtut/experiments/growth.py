@@ -74,15 +74,20 @@ def step_table(report: dict[str, Any]) -> Table:
             "network": [row["network"] for row in rows],
             "code": [row["party"] for row in rows],
             "parameters": [row["parameters"] for row in rows],
-            "step [ms]": [row["step ms"] for row in rows],
+            "step [ms]": [_digits(row["step ms"]) for row in rows],
             "times as fast": ratios[0::2],
-            "of a rollout [ms]": [row["rollout ms"] for row in rows],
+            "of a rollout [ms]": [_digits(row["rollout ms"]) for row in rows],
             "as fast": ratios[1::2],
         },
         caption=f"CPU ms of one step; {report['batch']} states of {report['sites']} "
         f"sites, medians of {report['rounds']} rounds.",
         digits=3,
     )
+
+
+def _digits(value: float) -> float:
+    """Whole numbers, where three digits leave nothing behind the point."""
+    return round(value) if value >= 100 else value
 
 
 def growth_table(report: dict[str, Any], operation: str) -> Table:
