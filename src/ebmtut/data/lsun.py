@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from filelock import FileLock
 
-from ebmtut.checks import InputError, OneOf, Range, check_range, checked
+from ebmtut.checks import Count, InputError, OneOf, Range, check_range, checked
 from ebmtut.data.datasets import RemoteFile, cache_folder, fetch, one_line
 from ebmtut.data.images import ImageData
 
@@ -59,7 +59,7 @@ def load_lsun(
     split: Annotated[str, OneOf(_SPLITS)] = "train",
     *,
     side: Annotated[int, Range(1, 256)] = 64,
-    n: int | None = None,
+    n: Count | None = None,
     data_dir: str | Path | None = None,
     offline: bool | None = None,
 ) -> ImageData:
@@ -93,8 +93,6 @@ def load_lsun(
     InputError
         If an option is out of range, the file damaged, or LMDB not installed.
     """
-    if n is not None:
-        check_range("n", n, low=1, integer=True)
     lmdb = _lmdb()
     name = f"{category}_{_SPLITS[split]}"
     path = fetch(LSUN_FILES[name], data_dir=data_dir, offline=offline)

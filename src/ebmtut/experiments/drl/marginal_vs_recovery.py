@@ -126,7 +126,7 @@ def draw(
             top.set_title("exact")
             continue
         _draw_law(top, result, name, density)
-        above = name.replace(", ", ",\n")
+        above = name.replace(", ", ",\n").replace("score ", "score\n")
         top.set_title(f"{above}\n{top.get_title()}")
         window = (-PLANE.extent, PLANE.extent)
         bottom.set(xlim=window, ylim=window)
