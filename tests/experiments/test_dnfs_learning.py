@@ -9,6 +9,7 @@ from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.ebm_training import score_table
 from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
@@ -51,6 +52,28 @@ def test_the_null_of_the_row_is_no_coupling() -> None:
     assert table["null"][0] == pytest.approx(-torch.tensor(rmse).log().item())
     assert row.null is not None
     assert row.null(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"] == table["null"]
+
+
+def test_eb_gfn_stands_beside_the_flow() -> None:
+    row = get_experiment("dnfs/ebm-training")
+    result = row.run(
+        "quick",
+        n_steps=5,
+        n_last=2,
+        n_samples=16,
+        gflownet={"n_steps": 3, "n_last": 1, "n_samples": 8},
+    )
+    table = {m: cells["8gaussians"] for m, cells in result.scalars["table"].items()}
+    assert set(table) == {"DNFS", "EB-GFN"}
+    assert table["EB-GFN"]["null KL"] == table["DNFS"]["null KL"]
+    assert table["EB-GFN"]["KL"][0] >= 0 and table["EB-GFN"]["flow KL"][0] >= 0
+    assert 0 <= table["EB-GFN"]["accepted"][0] <= 1
+    laws = [cells[1] for cells in score_table(result).rows]
+    assert laws == ["energy", "flow", "EB-GFN, energy", "GFlowNet", "independent"]
+    assert row.null is not None
+    claims = row.check(row.null(result))
+    assert len(claims) == 3
+    assert {claim.verdict for claim in claims} == {"miss"}
 
 
 def test_what_cannot_be_is_refused_in_one_line() -> None:

@@ -53,6 +53,7 @@ def test_energy_and_gflownet_learn_the_data():
         n_steps=150,
         n_samples=128,
         n_last=50,
+        n_policy_steps=1,
         learning_rate=1e-2,
         energy_learning_rate=0.1,
     )

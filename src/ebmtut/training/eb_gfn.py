@@ -57,11 +57,11 @@ class EBGFNConfig:
     n_steps: Count = 1000
     n_samples: Count = 256
     n_back: Count | None = None
-    n_policy_steps: Count = 1
+    n_policy_steps: Count = 2
     n_last: Count = 500
     explore: Probability = 0.05
     learning_rate: Positive = 3e-3
-    energy_learning_rate: Positive = 5e-3
+    energy_learning_rate: Positive = 2e-2
 
 
 class EBGFNTraining(NamedTuple):

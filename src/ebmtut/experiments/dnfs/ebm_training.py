@@ -482,7 +482,6 @@ EXPERIMENT = Experiment(
     presets={
         "quick": JointConfig(
             densities=("8gaussians",),
-            methods=("DNFS",),
             n_steps=200,
             n_last=100,
             n_samples=128,
