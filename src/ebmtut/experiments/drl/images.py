@@ -159,7 +159,7 @@ LARGER = (
         hidden=256,
         n_levels=7,
         last_ratio=20.0,
-        n_steps=14_000,
+        n_steps=7000,
         batch_size=64,
         learning_rate=7e-4,
     ),
