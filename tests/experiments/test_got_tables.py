@@ -163,7 +163,7 @@ def test_what_is_scaled_up_says_so() -> None:
     ours = faces.scalars["methods"]["Gibbs-OT"]
     table = epochs_table({"400 faces": faces})
     (row,) = table.rows
-    assert "scaled up from 6 of them" in table.caption
+    assert "extrapolated from 6 of them" in table.caption
     times = ours["exact_seconds"] / ours["epoch_seconds"]
     assert float(row[3]) == pytest.approx(times, rel=0.05)
     costs = [number(row[1]) for row in factors_table(faces).rows]

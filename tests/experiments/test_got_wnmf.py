@@ -138,15 +138,28 @@ GOOD = {
     },
 }
 
+# Components of one shape, three of each method.
+ALIKE = np.repeat(np.uint8([[[255, 255, 0, 0]] * 4]), 3, axis=0)
+
+
+def learned(methods, **arrays):
+    components = dict.fromkeys(METHODS, ALIKE) | arrays
+    config = {"n_exact": 20}
+    return Result("got/wnmf-digits", "full", config, {"methods": methods}, components)
+
 
 def test_a_lead_within_its_error_is_not_told_from_none():
-    """The exact costs are those of a few images."""
+    """The exact costs are those of a few images, the shapes of a few components."""
     methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | {"stderr": 0.3}}
-    result = Result("got/wnmf-digits", "full", {}, {"methods": methods})
-    verdicts = get_experiment("got/wnmf-digits").verdicts(result)
+    verdicts = get_experiment("got/wnmf-digits").verdicts(learned(methods))
     assert [v.verdict for v in verdicts[:2]] == ["not told from null", "match"]
-    sure = Result("got/wnmf-digits", "full", {}, {"methods": GOOD})
-    verdicts = get_experiment("got/wnmf-digits").verdicts(sure)
+    uneven = ALIKE.copy()
+    uneven[0, 1:] = 0  # a quarter of the others' support
+    scattered = learned(GOOD, **{"Gibbs-OT": uneven})
+    verdicts = get_experiment("got/wnmf-digits").verdicts(scattered)
+    assert verdicts[2].verdict == "not told from null"
+    assert verdicts[2].stderr == pytest.approx(8 / 9 / 3)  # of 2, 8 and 8
+    verdicts = get_experiment("got/wnmf-digits").verdicts(learned(GOOD))
     assert [v.verdict for v in verdicts] == ["match"] * 6 + ["better"]
 
 
@@ -166,8 +179,7 @@ def test_a_lead_within_its_error_is_not_told_from_none():
 def test_the_check_of_the_factors_can_say_no(change, wrong):
     """The last compares an epoch's time with the paper's 0.84 s."""
     methods = GOOD | {"Gibbs-OT": GOOD["Gibbs-OT"] | change}
-    result = Result("got/wnmf-digits", "full", {}, {"methods": methods})
-    verdicts = get_experiment("got/wnmf-digits").check(result)
+    verdicts = get_experiment("got/wnmf-digits").check(learned(methods))
     words = ["match"] * 6 + ["better"]
     assert [v.verdict for v in verdicts] == [
         "miss" if k in wrong else word for k, word in enumerate(words)

@@ -7,10 +7,12 @@ import networkx as nx
 import pytest
 import torch
 
+from ebmtut.checks import InputError
 from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.own_data import (
+    autoencoder,
     chances,
     energy_table,
     likelihood_table,
@@ -32,6 +34,21 @@ def test_digits_are_written_as_bits(tmp_path):
     for pool, n_sites in ((1, 64), (2, 16), (4, 4)):
         write_digits(tmp_path / "digits.csv", pool)
         assert read_bits(tmp_path / "digits.csv").shape == (1797, n_sites)
+
+
+def test_histograms_come_back_as_histograms():
+    q = torch.rand(5, 8, generator=make_generator(1), dtype=torch.float64)
+    net, same, other = (
+        autoencoder(8, 3, generator=make_generator(seed)) for seed in (0, 0, 1)
+    )
+    p = net(q)
+    assert p.shape == q.shape and (p > 0).all()
+    torch.testing.assert_close(p.sum(1), torch.ones(5).double())
+    assert torch.equal(p, same(q)) and not torch.equal(p, other(q))
+    # The code has three numbers, and no bend follows it.
+    assert net[:3](q).shape == (5, 3) and isinstance(net[3], torch.nn.Linear)
+    with pytest.raises(InputError, match="n_code"):
+        autoencoder(8, 0, generator=make_generator(0))
 
 
 def normal(*shape):

@@ -1,10 +1,11 @@
-"""Tables and pictures of the pages on one's own data."""
+"""Tables, pictures and the little model of the pages on one's own data."""
 
 from __future__ import annotations
 
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from ebmtut.checks import InputError
+from ebmtut.checks import Count, InputError, checked
 from ebmtut.data import pairwise_graph
 from ebmtut.energies import Energy, EnergyFunction, PairwiseGraph
 from ebmtut.exact import exact_mean
@@ -26,6 +27,7 @@ from ebmtut.results.tables import Table
 from ebmtut.samplers import draw_samples
 
 __all__ = [
+    "autoencoder",
     "chances",
     "energy_table",
     "likelihood_table",
@@ -218,6 +220,33 @@ def likelihood_table(
     )
 
 
+@checked
+def autoencoder(
+    n_bins: Count, n_code: Count, *, generator: torch.Generator
+) -> nn.Sequential:
+    """Return a small model that squeezes histograms and unpacks them again.
+
+    Layers of 64, n_code and 64 units, in float64; a softmax at the end.
+
+    Parameters
+    ----------
+    n_bins
+        Of a histogram.
+    n_code
+        Numbers in the middle, which no bend follows.
+    generator
+        Of the initial weights, uniform as in `torch.nn.Linear`.
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise((n_bins, 64, n_code, 64, n_bins)):
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.double)
+        for weights in layer.parameters():
+            nn.init.uniform_(weights, -(n_in**-0.5), n_in**-0.5, generator)
+        layers += [layer, nn.SiLU()]
+    del layers[3], layers[-1]
+    return nn.Sequential(*layers, nn.Softmax(1))
+
+
 def ruler_table(
     scores: Mapping[str, Mapping[str, Float[Tensor, " n"]]], *, gain: str, over: str
 ) -> Table:
@@ -308,7 +337,7 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
         vmax=1,
         edgecolors="black",
     )
-    nx.draw_networkx_labels(graph, above, ax=ax, font_size=8)
+    nx.draw_networkx_labels(graph, above, ax=ax, font_size=9)
     fig.colorbar(dots, label="P(yes)", shrink=0.7)
     ax.set_axis_off()
     ax.margins(0.12)

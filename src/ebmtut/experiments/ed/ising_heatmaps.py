@@ -73,7 +73,7 @@ EXPERIMENT = replace(
     id="ed/ising-heatmaps",
     title="Heat maps of learned couplings",
     presets={
-        "quick": replace(_PRESET, train=replace(_PRESET.train, n_steps=350)),
+        "quick": replace(_PRESET, train=replace(_PRESET.train, n_steps=200)),
         "full": replace(_PRESET, train=replace(_PRESET.train, n_steps=2000)),
         "paper": replace(ising_rmse.PAPER, problems=((10, 0.2),)),
     },

@@ -45,7 +45,7 @@ BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 # Short runs: a short memory of the averaged weights.
 SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
 # Live ones: fewer steps and negatives, so that a page takes a minute of two cores.
-LIVE = replace(SHORT, n_steps=1000, n_negatives=8)
+LIVE = replace(SHORT, n_steps=800, n_negatives=8)
 
 
 @checked
@@ -218,10 +218,10 @@ def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
     if name in result.arrays and np.isfinite(gap):
         extent = density_extent(result.scalars["density"])
         draw_landscape(ax, result.arrays[name], extent, ticks=False)
-        ax.set_xlabel(f"{gap:.2f}", fontsize=9)
+        ax.set_xlabel(f"{gap:.2f}", fontsize=12)
     else:
         ax.spines[:].set_visible(False)
-        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=8)
+        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
 
 
 def draw_variants(
@@ -254,8 +254,8 @@ def draw_variants(
         for ax, (title, recipe) in zip(line, entries, strict=False):
             _panel(ax, result, recipe)
             if k == 0 or not are_same:
-                ax.set_title(title, fontsize=9)
-        line[0].set_ylabel(label, fontsize=9)
+                ax.set_title(title, fontsize=11)
+        line[0].set_ylabel(label, fontsize=12)
     return figure
 
 

@@ -238,7 +238,7 @@ def draw_coupling(result: Result) -> Figure:
         for ax, budget in zip(column, budgets, strict=True):
             draw_plan(ax, result, f"{method}/{budget}", color_of(method))
             cell = table[method][budget]
-            ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}", fontsize=8)
+            ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}", fontsize=9)
     for ax, budget in zip(axes[:, 0], budgets, strict=True):
         ax.set_ylabel(budget)
     return figure

@@ -145,7 +145,7 @@ def draw_bands(result: Result) -> Figure:
     for ax in axes[:, 0]:
         ax.set_ylabel("potential")
     for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
-        ax.legend(loc=free, markerscale=3, fontsize="small")
+        ax.legend(loc=free, markerscale=3)
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure

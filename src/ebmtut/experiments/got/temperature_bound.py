@@ -331,7 +331,7 @@ def draw_temperature_bound(result: Result) -> Figure:
         bound = z[f"{side}_bound"]
         ax.plot(z["K"], bound, "--", color=COLORS[color], label=f"{label}, bound")
     ax.set(yscale="log", xlabel="K", ylabel="probability", title="tails")
-    ax.legend(fontsize=7)
+    ax.legend()
     return figure
 
 

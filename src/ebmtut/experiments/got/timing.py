@@ -242,9 +242,7 @@ def draw_timing(result: Result) -> Figure:
         xlabel=f"CPU time for {result.scalars['epoch']['n_problems']} problems, ms",
         ylabel="1 − feasible dual / exact",
     )
-    ax.legend(
-        fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2
-    )
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     return figure
 
 

@@ -43,7 +43,7 @@ EXPERIMENT = Experiment(
                 membership_step_size=800.0,
                 n_average=560,
             ),
-            n_rounds=85,  # as many CPU seconds as the learning with Gibbs-OT
+            n_rounds=85,  # two thirds of the CPU seconds of the learning with Gibbs-OT
             n_steps=12,
             n_iterations=300,
             n_exact=6,

@@ -38,7 +38,7 @@ def draw_descent(result: Result) -> Figure:
             sheet(ax, result.arrays.get(f"{method}/{sampler}@{k}"), 16, 4)
             name = sampler.removesuffix("-reset").replace("coordinate ", "")
             value = score(result, method, "log_mmd2", k, sampler)
-            ax.set_title(f"{name}, {k}\n{value:.2f}", size=8)
+            ax.set_title(f"{name}, {k}\n{value:.2f}", size=9)
         line[0].text(
             -0.08,
             0.5,
@@ -47,7 +47,7 @@ def draw_descent(result: Result) -> Figure:
             va="center",
             ha="right",
             transform=line[0].transAxes,
-            size=8,
+            size=9,
         )
     return figure
 
@@ -75,7 +75,7 @@ def check_descent(result: Result) -> list[Verdict]:
         stderr = stderr or lead(own, own, first)[1]
         name = f"{label}: best of descent minus PMP"
         verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return [*verdicts, sees_pairs(result, first, "PMP")]
+    return [*verdicts, sees_pairs(result, first, "PMP", "sharp")]
 
 
 _METHODS = ("PMP", "coordinate descent")

@@ -341,7 +341,7 @@ def draw_deconvolution(result: Result) -> Figure:
             found, error = table[name]["found"][seed], table[name]["error"][seed]
             place = (n_features * (side + 1), seed * (side + 1) + side / 2)
             text = f"{found:.0f} of 4\n{100 * error:.1f} %"
-            ax.annotate(text, place, va="center", fontsize=8, annotation_clip=False)
+            ax.annotate(text, place, va="center", fontsize=9, annotation_clip=False)
         method = "Gibbs" if name == "Gibbs" else "PMP"
         title = name if name == "Gibbs" else f"PMP, {name}"
         ax.set_title(title, color=COLORS[method])

@@ -317,12 +317,10 @@ def draw_persistent(result: Result) -> Figure:
             ax.set(xscale="log", yscale="log", xlabel="message updates of learning")
         line[0].set_ylabel(f"{size} spins: error of moments")
     n_sweeps = result.config["judged_sweeps"]
-    axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps", fontsize=9)
-    axes[0, 1].set_title("samples of learning's own sampler", fontsize=9)
+    axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps")
+    axes[0, 1].set_title("samples of learning's own sampler")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, fontsize=7, ncol=4, loc="outside lower center", frameon=False
-    )
+    figure.legend(handles, labels, ncol=3, loc="outside lower center", frameon=False)
     return figure
 
 

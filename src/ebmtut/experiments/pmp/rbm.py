@@ -60,7 +60,7 @@ def draw_digits(result: Result) -> Figure:
         ax.set_xticks(sweeps, [str(k) for k in sweeps])
         ax.minorticks_off()
     lines, names = ax.get_legend_handles_labels()
-    top.legend(lines, names, fontsize=7, ncol=6, loc="outside lower center")
+    top.legend(lines, names, ncol=3, loc="outside lower center")
     columns = ["data", *sweeps]
     axes = bottom.subplots(len(methods), len(columns), squeeze=False)
     for line, method in zip(axes, methods, strict=True):
@@ -68,7 +68,7 @@ def draw_digits(result: Result) -> Figure:
             key = "data" if column == "data" else f"{method}/own@{column}"
             sheet(ax, result.arrays.get(key), 12, 4)
             if method == methods[0]:
-                ax.set_title("data" if column == "data" else f"{column} sweeps", size=8)
+                ax.set_title("data" if column == "data" else f"{column} sweeps", size=9)
         line[0].text(
             -0.08,
             0.5,
@@ -77,14 +77,14 @@ def draw_digits(result: Result) -> Figure:
             va="center",
             ha="right",
             transform=line[0].transAxes,
-            size=8,
+            size=9,
         )
     return figure
 
 
 def check_digits(result: Result) -> list[Verdict]:
     """PMP is lowest at the sweeps of learning; Gibbs-reset is tuned to its own."""
-    verdicts = pmp_is_lowest(result)
+    verdicts = pmp_is_lowest(result, "log_mmd2")
     k, later = judged_at(result), max(result.config["sweeps"])
     own = scores(result, "PMP", "log_mmd2")
     reset = scores(result, "Gibbs-reset", "log_mmd2")
@@ -93,7 +93,7 @@ def check_digits(result: Result) -> list[Verdict]:
     stderr = stderr or lead(own, own, k)[1]
     name = f"log MMD^2 of Gibbs-reset at {later} sweeps minus that at {k}"
     verdicts.append(claim(name, loss, "at least", 0.0, stderr=stderr))
-    return [*verdicts, sees_pairs(result, k)]
+    return [*verdicts, sees_pairs(result, k, measure="sharp")]
 
 
 EXPERIMENT = rbm_row(

@@ -180,7 +180,7 @@ def draw_toy(result: Result) -> Figure:
     left.axhline(result.config["theta"], color="black", lw=1, ls="--")
     left.set(xlabel="step", ylabel="θ (dashed: that of the data)")
     right.set(xlabel="number of ones", ylabel="probability", ylim=(0, None))
-    right.legend(fontsize=7)
+    right.legend()
     return figure
 
 

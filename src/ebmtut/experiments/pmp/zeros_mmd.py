@@ -46,7 +46,7 @@ def draw_mmd(result: Result) -> Figure:
         result.scalars["null"], color=COLORS["null"], lw=1, label="independent pixels"
     )
     ax.set(xlabel="sweeps", ylabel="log MMD² (lower is better)")
-    ax.legend(fontsize=8, ncol=2)
+    figure.legend(loc="outside upper center", ncols=3)
     return figure
 
 

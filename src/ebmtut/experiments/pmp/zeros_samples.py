@@ -72,7 +72,7 @@ def references(config: ZerosSamplesConfig, seed: int) -> Outcome:
 
 
 def draw_samples(result: Result) -> Figure:
-    """Draw ten pictures of the data and of every method, a row each.
+    """Draw eight pictures of the data and of every method, a row each.
 
     Below, if there is one, the reduced model that linear programs learned.
     """
@@ -84,14 +84,15 @@ def draw_samples(result: Result) -> Figure:
         rows |= {f"{m}, reduced": result.arrays[f"reduced/samples/{m}"] for m in small}
     width, _ = figure_size("full")
     figure, axes = plt.subplots(
-        len(rows), 10, figsize=(width, 0.1 * width * len(rows)), squeeze=False
+        len(rows), 8, figsize=(width, 0.1 * width * len(rows)), squeeze=False
     )
     for line, (name, pictures) in zip(axes, rows.items(), strict=True):
         side = round(pictures.shape[1] ** 0.5)
         for ax, picture in zip(line, pictures, strict=False):
             ax.imshow(picture.reshape(side, side), cmap=IMAGE_CMAP, vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[])
-        line[0].set_ylabel(name, fontsize=7, rotation=0, ha="right", va="center")
+        label = name.replace(" symmetric", "\nsymmetric")
+        line[0].set_ylabel(label, rotation=0, ha="right", va="center")
     return figure
 
 
