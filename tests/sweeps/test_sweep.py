@@ -2,13 +2,11 @@
 
 import csv
 import json
-import os
 import random
-import shutil
-import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import nbformat
 import papermill
@@ -17,13 +15,20 @@ import pytest
 
 from ebmtut import cli
 from ebmtut.checks import InputError
-from ebmtut.cli import FAILED_RUNS, main
+from ebmtut.cli import main
 from ebmtut.results import load_result
 from ebmtut.sweeps import driver, gather, make_plan, run_sweep
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.identity import run_identity
 from ebmtut.sweeps.one_run import execute
 from tests.sweeps import cluster_row
+from tests.sweeps.killing import (
+    dask_cluster,
+    kernels,
+    kill_until_complete,
+    of_sweep,
+    wait_until,
+)
 from tests.sweeps.notebooks import write_notebook
 
 pytestmark = pytest.mark.slow
@@ -48,18 +53,6 @@ def counts_of_starts(page):
 def table(folder):
     with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def ours(folder):
-    """Processes that work for a sweep in a folder."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if str(folder) in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
@@ -98,7 +91,7 @@ def test_failures_are_recorded_and_stop_nothing(page):
     told = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
     assert "eps is too dear" in told[0.5]["error"]
     assert "ended after 15 s" in told[0.7]["error"]
-    assert not ours(page.parent)  # no kernel is left
+    assert not of_sweep(page.parent)  # no kernel is left
     assert gather(page.parent / "out")
     report = (page.parent / "out" / "report.html").read_text("utf-8")
     assert "eps is too dear" in report and "1 timeout" in report
@@ -154,51 +147,21 @@ def test_cells_of_other_runs_are_left_out(page):
     assert run_identity(page)["notebook"] != before["notebook"]
 
 
-def test_killed_at_random_moments_it_ends_complete(page):
-    """The driver, a run or a kernel dies by SIGKILL; the same command goes on."""
+@pytest.mark.parametrize("where", ["here", "on a cluster"])
+def test_killed_at_random_moments_it_ends_complete(page, where):
+    """The driver, a worker or a kernel dies by SIGKILL; the same command goes on."""
     out = page.parent / "out"
     words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4", "--seeds", "2"]
     command = [sys.executable, "-m", "ebmtut.cli", *words]
     command += ["--out", str(out), "--jobs", "2", "--quiet"]
-    environment = {**os.environ, "LOKY_MAX_CPU_COUNT": "2"}
-    draw = random.Random(time.time_ns())
-    finished = {}
-    for victim in ("driver", "run", "kernel"):
-        driver = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        try:
-            deadline = time.time() + 120
-            while not (under := psutil.Process(driver.pid).children(recursive=True)):
-                assert time.time() < deadline
-                time.sleep(0.05)
-            time.sleep(draw.uniform(0, 3))
-            if victim == "driver":
-                driver.send_signal(signal.SIGKILL)
-            else:
-                under = psutil.Process(driver.pid).children(recursive=True)
-                told = [p for p in under if p.status() != psutil.STATUS_ZOMBIE]
-                kernels = [p for p in told if "ipykernel" in " ".join(p.cmdline())]
-                runs = [p for p in told if p not in kernels]
-                for process in (kernels if victim == "kernel" else runs)[:1]:
-                    process.kill()
-                time.sleep(draw.uniform(0, 2))
-                driver.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            pass  # all was done before
-        driver.wait()
-        deadline = time.time() + 60
-        while ours(out):  # nobody computes for nobody
-            assert time.time() < deadline, [p.cmdline() for p in ours(out)]
-            time.sleep(0.2)
-        records = load_runs(out) if (out / "runs").is_dir() else {}
-        done = {n: r["started"] for n, r in records.items() if r["status"] == "done"}
-        assert finished.items() <= done.items()  # nothing is lost or made twice
-        finished = done
-    assert subprocess.run(command, env=environment, check=False).returncode == 0
-    records = load_runs(out)
-    assert finished.items() <= {n: r["started"] for n, r in records.items()}.items()
-    assert {r["status"] for r in records.values()} == {"done"}
-    assert len(table(out)) == 8
-    assert not list((out / "runs").glob(".tmp-*"))
+    draw, workers = random.Random(time.time_ns()), None
+    with ExitStack() as stack:
+        if where == "on a cluster":
+            pytest.importorskip("distributed")
+            address, workers = stack.enter_context(dask_cluster(page.parent))
+            command += ["--scheduler", address]
+        records = kill_until_complete(command, out, draw, span=2, workers=workers)
+    assert len(records) == len(table(out)) == 8
 
 
 def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tmp_path):
@@ -262,42 +225,22 @@ def test_a_cluster_makes_the_jobs_of_a_row(cluster, tmp_path, monkeypatch):
     assert {cell["process"][0] for cell in found.values()} <= workers
 
 
-def test_a_cluster_that_loses_workers_and_drivers_ends_complete(page, cluster):
-    """SIGKILL at random moments; a worker's runs are made by another one."""
+def test_a_scheduler_that_dies_ends_the_sweep_in_one_line(page):
+    pytest.importorskip("distributed")
     out = page.parent / "out"
-    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3", "--seeds", "2", "--quiet"]
-    command = [sys.executable, "-m", "ebmtut.cli", *words, "--out", str(out)]
-    command += ["--scheduler", cluster.scheduler_address]
-    draw = random.Random(time.time_ns())
-    finished = {}
-    for victim in ("worker", "driver"):
-        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        deadline = time.time() + 120
-        while driver.poll() is None and not list(out.glob("runs/.tmp-*")):
-            assert time.time() < deadline
-            time.sleep(0.1)
-        time.sleep(draw.uniform(0, 3))
-        if victim == "worker":
-            pid = draw.choice([w.pid for w in cluster.workers.values()])
-            os.kill(pid, signal.SIGKILL)
-            assert driver.wait(180) in (0, FAILED_RUNS)
-        else:
-            driver.kill()
-            driver.wait()
-        records = load_runs(out)
-        done = {n: r["started"] for n, r in records.items() if r["status"] == "done"}
-        assert finished.items() <= done.items()  # nothing is lost or made twice
-        finished = done
-        if victim == "worker":  # so that the next round has work
-            for name in list(finished)[::2]:
-                shutil.rmtree(out / "runs" / name)
-                del finished[name]
-    assert subprocess.run(command, check=False, timeout=180).returncode == 0
-    records = load_runs(out)
-    assert finished.items() <= {n: r["started"] for n, r in records.items()}.items()
-    assert {r["status"] for r in records.values()} == {"done"}
-    assert len(table(out)) == 6
-    assert not list((out / "runs").glob(".tmp-*"))
+    words = ["sweep", str(page), "-p", "eps=0.7", "--quiet", "--out", str(out)]  # hangs
+    command = [sys.executable, "-m", "ebmtut.cli", *words]
+    with dask_cluster(page.parent) as (address, _):
+        driver = subprocess.Popen(
+            [*command, "--scheduler", address], stderr=subprocess.PIPE, text=True
+        )
+        wait_until(lambda: kernels(out))
+        for process in of_sweep(page.parent / "scheduler.json"):
+            if "scheduler" in process.cmdline():
+                process.kill()
+        _, told = driver.communicate(timeout=120)
+    assert driver.returncode == 2
+    assert "the same command goes on" in told.splitlines()[-1]
 
 
 # Stands for a run: as many lines as a record has, and no notebook.
@@ -322,7 +265,7 @@ def test_the_drivers_memory_is_flat_over_two_hundred_runs(page, monkeypatch):
     seeds = ",".join(map(str, range(220)))
     assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 220}
     assert memory().rss - before < 20e6
-    assert not ours(page.parent)
+    assert not of_sweep(page.parent)
 
 
 def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
@@ -338,6 +281,17 @@ def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
         "driver": "earlier",
     }
     assert driver.supervise(specification, 60) == ("one", "killed")
+    assert not (tmp_path / "runs" / "one").exists()
+
+
+def test_a_run_whose_folder_was_cleared_away_puts_nothing_in_its_place(page, tmp_path):
+    """A later call clears what is half-made, while a cluster may go on with it."""
+    work = "import shutil\nshutil.rmtree(results_dir + '/..')\n"
+    write_notebook(page, work=work, last="raise ValueError('too late')")
+    (tmp_path / "runs").mkdir()
+    arguments = (str(page), str(tmp_path / "runs"), "one", {"eps": 0.1}, {})
+    with pytest.raises(RuntimeError, match="cleared away by a later call"):
+        execute(*arguments)
     assert not (tmp_path / "runs" / "one").exists()
 
 

@@ -110,7 +110,7 @@ def run_jobs(
         If jobs are left when time is up. The same call goes on.
     Exception
         What a job raised. Outcomes that were there by then are kept, and so are
-        those of jobs that were running.
+        those of jobs that were running; on a cluster all jobs end first.
     """
     for name in jobs:
         if Path(name).name != name or name in ("", ".."):
@@ -170,7 +170,9 @@ def _results(
         n_jobs=n_workers,
         return_as="generator_unordered",
         batch_size=1,
-        pre_dispatch="n_jobs",  # after a failure, no more begin
+        # Here no more begin after a failure. A cluster gets all at once: its
+        # workers may come later.
+        pre_dispatch="n_jobs" if on_this_machine else "all",
         max_nbytes=None,
         **(ours if on_this_machine else {}),
     )

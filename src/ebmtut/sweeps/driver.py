@@ -111,13 +111,14 @@ def run_sweep(
             stack.enter_context(FileLock(folder / ".lock", timeout=0))
         except Timeout:
             raise InputError(f"another sweep is at work in {folder}") from None
+        # First of all: what a cluster goes on with must not come in between.
+        driver = uuid.uuid4().hex
+        replace_file(folder / _DRIVER, driver.encode())
         for left in runs.glob(".tmp-*"):  # of runs that were killed
             shutil.rmtree(left, ignore_errors=True)
         identity = run_identity(plan.notebook)
         waiting = _waiting(plan, runs, identity, retry=retry, keep_old=keep_old)
         _write_plan(folder, plan)
-        driver = uuid.uuid4().hex
-        replace_file(folder / _DRIVER, driver.encode())
         about = {
             "notebook": plan.notebook.name,
             "identity": identity,
@@ -244,9 +245,7 @@ def _ended(
     if not specifications:
         return
     if scheduler is not None:
-        with on_cluster(scheduler):
-            calls = (joblib.delayed(supervise)(s, limit) for s in specifications)
-            yield from joblib.Parallel(return_as="generator_unordered")(calls)
+        yield from _ended_on_cluster(specifications, limit, scheduler)
         return
     gpus = _gpus(specifications)
     places: queue.Queue[str | None] = queue.Queue()
@@ -272,14 +271,51 @@ def _ended(
         pool.shutdown(cancel_futures=True)
 
 
+def _ended_on_cluster(
+    specifications: list[dict[str, Any]], limit: float | None, scheduler: str
+) -> Iterator[tuple[str, str]]:
+    from distributed import as_completed
+
+    with on_cluster(scheduler) as client:
+        # All at once: workers may come later, and a cluster that grows by need
+        # counts what waits.
+        names = [s["name"] for s in specifications]
+        keys = [f"{s['driver']}-{s['name']}" for s in specifications]
+        futures = client.map(
+            supervise, specifications, limit=limit, pure=False, key=keys
+        )
+        names_of = dict(zip(futures, names, strict=True))
+        for future in as_completed(futures):
+            if future.status == "error":  # its workers died, time after time
+                complaint = " ".join(str(future.exception()).split())
+                print(f"{names_of[future]}: {complaint}", file=sys.stderr)
+                yield names_of[future], "killed"
+            elif future.status == "finished":
+                yield future.result()
+            else:
+                raise InputError(
+                    f"the scheduler at {scheduler} is gone: start it again, and the "
+                    "same command goes on"
+                )
+
+
+#: Seconds that `ebmtut run` waits for a cluster's first worker: a week in a queue.
+_PATIENCE = 7 * 24 * 3600
+
+
 @contextmanager
-def on_cluster(scheduler: str) -> Iterator[None]:
+def on_cluster(scheduler: str) -> Iterator[Any]:
     """Let joblib use the workers of a Dask scheduler.
 
     Parameters
     ----------
     scheduler
-        Its address, such as ``tcp://host:8786``.
+        Its address, such as ``tcp://host:8786``. Workers may come later.
+
+    Yields
+    ------
+    client
+        Of that scheduler.
 
     Raises
     ------
@@ -300,8 +336,15 @@ def on_cluster(scheduler: str) -> Iterator[None]:
             f"scheduler must be the address of one that answers, got {scheduler!r} "
             f"({' '.join(str(error).split())})"
         ) from error
-    with client, joblib.parallel_config("dask"):
-        yield
+    with (
+        client,
+        joblib.parallel_config(
+            "dask", client=client, wait_for_workers_timeout=_PATIENCE
+        ),
+    ):
+        if not client.ncores():
+            print(f"waiting for a worker of {scheduler}", file=sys.stderr)
+        yield client
 
 
 def _gpus(specifications: list[dict[str, Any]]) -> list[str]:
@@ -351,6 +394,10 @@ def supervise(
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     words = json.dumps({**specification, "parent": os.getpid()})
     late = orphaned = False
+
+    def is_orphan() -> bool:
+        return (runs.parent / _DRIVER).read_text("utf-8") != driver
+
     with tempfile.TemporaryFile() as complaints:
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, words],
@@ -363,7 +410,7 @@ def supervise(
             late = limit is not None and time.time() - started > limit
             if time.time() - looked > 1:
                 looked = time.time()
-                orphaned = (runs.parent / _DRIVER).read_text("utf-8") != driver
+                orphaned = is_orphan()
             if late or orphaned or (stop is not None and stop.is_set()):
                 end_with_children(process.pid)
                 process.wait()
@@ -375,7 +422,7 @@ def supervise(
     if process.returncode == 0 and not late:
         record = json.loads((runs / name / RECORD).read_text("utf-8"))
         return name, record["status"]
-    if orphaned or (stop is not None and stop.is_set()):
+    if orphaned or is_orphan() or (stop is not None and stop.is_set()):
         return name, "killed"
     status = "timeout" if late else "killed"
     end = f"ended after {limit:g} s" if late else f"exit code {process.returncode}"

@@ -83,6 +83,12 @@ def execute(
     -------
     status
         "done", "failed" if the notebook stopped, "killed" if its kernel died.
+
+    Raises
+    ------
+    RuntimeError
+        If its folder is gone: a later call of the sweep makes the run anew, and
+        nothing is put in its place.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -111,6 +117,8 @@ def execute(
             status, error = "killed", _told(death)
         except Exception as failure:
             status, error = "failed", _told(failure)
+        if not executed.is_file():
+            raise RuntimeError(f"{fresh} was cleared away by a later call of the sweep")
         write_record(
             fresh,
             name,
