@@ -22,7 +22,7 @@ from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.samplers import gwg
 from ebmtut.states import enumerate_states
-from ebmtut.training import TrainConfig, bfloat16_is_fast, train
+from ebmtut.training import TrainConfig, bfloat16_is_fast, loop, train
 
 CONFIG = TrainConfig(n_steps=24, batch_size=16, n_warmup=3, precision="float32")
 DATA = enumerate_states(3, dtype=torch.float32)[[0, 3, 3, 5, 7, 7, 7]]
@@ -235,8 +235,12 @@ def test_the_chains_of_a_loss_are_resumed_too(tmp_path):
     assert torch.equal(chains, unbroken_parts["buffers"]["chains"])
 
 
-def test_a_finished_run_is_not_run_again(tmp_path):
-    arguments = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 8}
+@pytest.mark.parametrize("checkpoint_every", [8, 7, 1000])  # of 24 steps
+def test_a_finished_run_is_not_run_again(tmp_path, checkpoint_every):
+    arguments = {
+        "checkpoint": tmp_path / "run.safetensors",
+        "checkpoint_every": checkpoint_every,
+    }
     first = run(**arguments)
 
     def loss(energy, x, *, generator):
@@ -245,6 +249,14 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     again = run(loss=loss, **arguments)
     assert torch.equal(weights(again.energy), weights(first.energy))
     assert np.array_equal(again.losses, first.losses)
+
+
+def test_a_run_whose_last_step_ends_with_its_time_is_finished(tmp_path, monkeypatch):
+    steps = iter(range(1, 25))
+    monkeypatch.setattr(loop, "out_of_time", lambda: next(steps) == 24)
+    result = run(checkpoint=tmp_path / "run.safetensors")
+    assert np.isfinite(result.losses).all()
+    assert load_checkpoint(tmp_path / "run.safetensors")[1]["step"] == 24
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):

@@ -125,6 +125,11 @@ def _parser() -> argparse.ArgumentParser:
         help="stop then, with what is done kept: the same command goes on",
     )
     run.add_argument(
+        "--batch",
+        action="store_true",
+        help="all jobs at once in one process, for rows that can (ablations of ed)",
+    )
+    run.add_argument(
         "--redraw",
         action="store_true",
         help="compute nothing: draw and judge the stored result again",
@@ -251,7 +256,7 @@ def _run(options: argparse.Namespace) -> None:
 
     matplotlib.use("Agg")  # pictures go to files, with or without a display
 
-    scheduler: AbstractContextManager[None] = nullcontext()
+    scheduler: AbstractContextManager[Any] = nullcontext()
     if options.scheduler is not None:
         from ebmtut.sweeps.driver import on_cluster
 
@@ -269,6 +274,7 @@ def _run(options: argparse.Namespace) -> None:
                 root=options.results,
                 progress=not options.quiet,
                 time_limit=options.time_limit,
+                in_one_batch=options.batch,
             )
     for verdict in verdicts:
         print(f"{verdict.verdict:15} {verdict.name}: {verdict.reason}")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import (
     DensityData,
     density_extent,
@@ -20,7 +20,7 @@ from ebmtut.data import (
 )
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed import judging
+from ebmtut.experiments.ed import densities, judging
 from ebmtut.experiments.ed.couplings import (
     PROBLEMS,
     IsingConfig,
@@ -50,7 +50,7 @@ from ebmtut.experiments.ed.judging import (
     judge_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_density
+from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.ed.variants import (
     AblationConfig,
     draw_variants,
@@ -431,6 +431,48 @@ def test_variants_are_told_apart_and_drawn():
         "ED-Bern: ε = 0.1, M = 4, w = 1",
         "ED-Bern: ε = 0.5, M = 4, w = 1",
     ]
+
+
+def test_variants_in_one_batch_have_the_numbers_of_single_runs(monkeypatch):
+    methods = ("ED-Bern", "ED-Grid", "ED-Pool")
+    recipes = tuple(
+        replace(TINY, method=method, n_negatives=m, precision="float32")
+        for method in methods
+        for m in (2, 4)
+        for method in methods
+        for m in (2, 4)
+    )
+    config = AblationConfig(recipes, "moons", n_pixels=16, evaluation=QUICK_LOOK)
+    row = get_experiment("ed/w-and-m")
+    alone = row.run(config)
+    monkeypatch.setattr(densities, "fit_density", None)  # it must do without
+    batch = row.run(config, in_one_batch=True)
+    assert batch.arrays.keys() == alone.arrays.keys()
+    for recipe in recipes:
+        # Products in another order: float32, three steps.
+        assert gap_of(batch, recipe) == pytest.approx(gap_of(alone, recipe), abs=1e-4)
+    with pytest.raises(InputError, match="time_limit must be None for one batch"):
+        row.run(config, in_one_batch=True, time_limit=1, checkpoints="none")
+    with pytest.raises(InputError, match="ed/densities has no batch"):
+        get_experiment("ed/densities").run("quick", in_one_batch=True)
+    with pytest.raises(InputError, match="train alike, got PCD"):
+        recipes_of_pcd = [replace(TINY, method="PCD")]
+        fit_densities("moons", recipes_of_pcd, seeds=[0])
+
+
+def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):
+    learn = densities.fit_densities
+
+    def one_diverges(*words, **options):
+        found = learn(*words, **options)
+        return [DivergenceError("too steep", 2), *found[1:]] if found[1:] else found
+
+    monkeypatch.setattr(densities, "fit_densities", one_diverges)
+    recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
+    config = AblationConfig(recipes, "moons", n_pixels=16)
+    result = get_experiment("ed/epsilon").run(config, in_one_batch=True)
+    assert gap_of(result, recipes[0]) == math.inf
+    assert np.isfinite(gap_of(result, recipes[1]))
 
 
 def test_a_live_run_takes_the_page_s_density_and_steps():

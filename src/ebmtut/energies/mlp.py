@@ -82,7 +82,9 @@ class MLPEnergy(Energy):
     @property
     def weights_dtype(self) -> torch.dtype:
         """Dtype of the weights, which states must have."""
-        return self.net[-1].get_parameter("weight").dtype
+        last = self.net[-1]
+        assert isinstance(last, nn.Linear)
+        return last.weight.dtype
 
     def constructor_arguments(self) -> dict[str, Any]:
         """Sizes, and a base where there is one, whose logits are a buffer."""

@@ -70,6 +70,7 @@ def run_experiment(
     root: Path | None = None,
     progress: bool = False,
     time_limit: float | None = None,
+    in_one_batch: bool = False,
 ) -> tuple[Path, list[Verdict]]:
     """Run a preset of an experiment and store what it gave.
 
@@ -90,6 +91,8 @@ def run_experiment(
         Whether to show progress bars.
     time_limit
         Minutes after which it stops, to be gone on with by the same call.
+    in_one_batch
+        As for `Experiment.run`.
 
     Returns
     -------
@@ -130,6 +133,7 @@ def run_experiment(
             progress=progress,
             checkpoints=kept,
             time_limit=time_limit,
+            in_one_batch=in_one_batch,
         )
         # Stored before anything else can fail; judged and drawn from the stored file.
         save_result(result, root)

@@ -3,6 +3,7 @@
 from ebmtut.training.clock import CpuClock
 from ebmtut.training.distributed import Process, processes
 from ebmtut.training.eb_gfn import EBGFNConfig, EBGFNTraining, train_eb_gfn
+from ebmtut.training.ensemble import train_ensemble
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.follower import FlowFollower
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
@@ -34,6 +35,7 @@ __all__ = [
     "processes",
     "train",
     "train_eb_gfn",
+    "train_ensemble",
     "train_flow",
     "train_graph_flow",
     "train_set_policy",

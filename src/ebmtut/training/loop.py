@@ -47,7 +47,9 @@ __all__ = [
     "Loss",
     "TrainConfig",
     "TrainResult",
+    "autocast_of",
     "bfloat16_is_fast",
+    "diverged",
     "train",
 ]
 
@@ -135,6 +137,29 @@ def bfloat16_is_fast(device: torch.device) -> bool:
     )
 
 
+def autocast_of(config: TrainConfig, device: torch.device) -> torch.autocast:
+    """Return what lets a loss compute in the precision of a configuration."""
+    bfloat16 = config.precision == "bfloat16" or (
+        config.precision == "auto" and bfloat16_is_fast(device)
+    )
+    # No cache of cast weights: one made without gradients would be reused where
+    # gradients are needed.
+    return torch.autocast(
+        device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
+    )
+
+
+def diverged(
+    label: str, step: int, loss: float, norm: float, config: TrainConfig
+) -> DivergenceError:
+    """Say that the loss or its gradient is not finite, and what may help."""
+    return DivergenceError(
+        f"{label} diverged at step {step}: loss {loss}, gradient norm {norm}; try a "
+        f"smaller learning_rate ({config.learning_rate}) or a larger stabilizer",
+        step,
+    )
+
+
 @checked
 def train(
     energy: nn.Module,
@@ -169,8 +194,9 @@ def train(
         Tensors that the loss changes in place and that a checkpoint must
         hold, such as persistent chains.
     checkpoint
-        File to write every ``checkpoint_every`` steps; if it is there, the
-        run goes on from it, with the same numbers as an unbroken run.
+        File to write every ``checkpoint_every`` steps and after the last one; if
+        it is there, the run goes on from it, with the same numbers as an unbroken
+        run, and one that had ended returns what it had.
     identity
         What tells this run from others of the same configuration, such as its
         data, its loss and its seed; JSON-able. A checkpoint keeps it, and asks
@@ -215,9 +241,6 @@ def train(
     weights = [p.data for p in parameters]
     averaged.requires_grad_(False)
     optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
-    bfloat16 = config.precision == "bfloat16" or (
-        config.precision == "auto" and bfloat16_is_fast(device)
-    )
     run = RunState(
         energy,
         averaged,
@@ -241,11 +264,7 @@ def train(
         optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
         x = sample(config.batch_size, generator=generator)
         check_range("points in a batch", len(x), low=1)
-        # No cache of cast weights: one made without gradients would be
-        # reused where gradients are needed.
-        with torch.autocast(
-            device.type, torch.bfloat16, enabled=bfloat16, cache_enabled=False
-        ):
+        with autocast_of(config, device):
             lost: DivergenceError | None = None
             try:
                 value = objective(x, generator=generator)
@@ -262,21 +281,17 @@ def train(
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         losses[step] = value.item()
         if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
-            raise DivergenceError(
-                f"{label} diverged at step {step}: loss {losses[step]}, gradient "
-                f"norm {norm.item()}; try a smaller learning_rate "
-                f"({config.learning_rate}) or a larger stabilizer",
-                step,
-            )
+            raise diverged(label, step, float(losses[step]), norm.item(), config)
         optimizer.step()
         # The average starts short, so that it forgets the initial weights.
         decay = min(config.ema_decay, (step + 1) / (step + 10))
         torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
         if on_step is not None:
             on_step(step, averaged)
+        ends = step + 1 == config.n_steps
         stops = path is not None and bool(worst_of_all(int(out_of_time()), device))
-        if path is not None and (stops or (step + 1) % checkpoint_every == 0):
+        if path is not None and (ends or stops or (step + 1) % checkpoint_every == 0):
             run.save(path, step + 1, losses)
-        if stops:
+        if stops and not ends:
             raise OutOfTime(f"{label} stopped after step {step}")
     return TrainResult(averaged, losses)

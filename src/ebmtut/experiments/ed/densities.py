@@ -28,7 +28,7 @@ from ebmtut.experiments.ed.judging import (
     judge_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_density
+from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -36,12 +36,14 @@ from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.training import TrainResult
 
 __all__ = [
     "ED_METHODS",
     "EXPERIMENT",
     "DensityConfig",
     "density_job",
+    "density_jobs",
     "draw_fit",
     "seeds_of",
 ]
@@ -121,6 +123,69 @@ def density_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
+    return _judged(result, seconds, density, evaluation, seed, n_pixels, device)
+
+
+def density_jobs(
+    jobs: Mapping[str, Mapping[str, Any]], *, progress: bool = False
+) -> dict[str, Outcome]:
+    """Make the jobs of `density_job` in one process, those that train alike as one.
+
+    Parameters
+    ----------
+    jobs
+        Its arguments by name, without checkpoints; none of PCD.
+    progress
+        Whether to show a bar of steps for each batch.
+
+    Returns
+    -------
+    outcomes
+        As `density_job` gives them; the seconds are an equal share of the batch's.
+    """
+    alike: dict[Any, list[str]] = {}
+    for name, job in jobs.items():
+        recipe = job["recipe"]
+        # Batches of the same length, too: the shorter ones would be padded.
+        key = (job["density"], job["device"], recipe.train_config(), recipe.n_negatives)
+        alike.setdefault(key, []).append(name)
+    outcomes = {}
+    for (density, device, _, _), names in alike.items():
+        start = time.perf_counter()
+        results = fit_densities(
+            density,
+            [jobs[name]["recipe"] for name in names],
+            seeds=[jobs[name]["seed"] for name in names],
+            device=device,
+            progress=progress,
+        )
+        seconds = (time.perf_counter() - start) / len(names)
+        for name, result in zip(names, results, strict=True):
+            if isinstance(result, DivergenceError):
+                outcomes[name] = Outcome({"diverged_at": result.step})
+            else:
+                outcomes[name] = _judged(
+                    result,
+                    seconds,
+                    density,
+                    jobs[name]["evaluation"],
+                    jobs[name]["seed"],
+                    jobs[name]["n_pixels"],
+                    device,
+                )
+    return outcomes
+
+
+def _judged(
+    result: TrainResult,
+    seconds: float,
+    density: str,
+    evaluation: Evaluation | None,
+    seed: int,
+    n_pixels: int,
+    device: str,
+) -> Outcome:
+    """Judge one energy, as `density_job` tells it."""
     picture = landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
     inside, area = coverage(picture, held_out.numpy(), density_extent(density))

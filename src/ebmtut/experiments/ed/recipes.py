@@ -7,7 +7,7 @@ named in the chapter's errata.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, OneOf, checked
+from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
 from ebmtut.losses import (
@@ -30,9 +30,9 @@ from ebmtut.losses import (
 )
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg
-from ebmtut.training import Loss, TrainConfig, TrainResult, train
+from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble
 
-__all__ = ["METHODS", "Recipe", "fit_density", "perturbation_of"]
+__all__ = ["METHODS", "Recipe", "fit_densities", "fit_density", "perturbation_of"]
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 
@@ -143,12 +143,7 @@ def fit_density(
         The averaged energy and the losses.
     """
     data = DensityData(density)
-    generator = make_generator(seed, device)
-    start = data.sample_bits(10_000, generator=generator)
-    base = start.mean(0).clamp(1e-3, 1 - 1e-3)
-    weights = make_generator(seed)
-    energy = MLPEnergy(data.n_sites, base_probs=base.cpu(), generator=weights)
-    energy.to(device)
+    energy, start, generator = _start(data, seed, device)
     buffers: dict[str, Tensor] = {}
     loss: Loss
     if recipe.method == "PCD":
@@ -172,6 +167,67 @@ def fit_density(
         progress=progress,
         label=f"{recipe.method} {density}",
     )
+
+
+def fit_densities(
+    density: str,
+    recipes: Sequence[Recipe],
+    *,
+    seeds: Sequence[int],
+    device: str = "cpu",
+    progress: bool = False,
+) -> list[TrainResult | DivergenceError]:
+    """Learn the energy of one density in several ways, as one batch.
+
+    Parameters
+    ----------
+    density, device, progress
+        As for `fit_density`.
+    recipes
+        Of energy discrepancy, alike in all that `TrainConfig` holds.
+    seeds
+        One for each recipe.
+
+    Returns
+    -------
+    results
+        What `fit_density` returns for each, or what it would have raised.
+
+    Raises
+    ------
+    InputError
+        If a recipe is PCD, or trains in another way than the first.
+    """
+    configs = [recipe.train_config() for recipe in recipes]
+    for recipe, config in zip(recipes, configs, strict=True):
+        if recipe.method == "PCD" or config != configs[0]:
+            raise InputError(
+                "recipes must be of energy discrepancy and train alike, got "
+                f"{recipe.method} with {config}"
+            )
+    data = DensityData(density)
+    starts = [_start(data, seed, device) for seed in seeds]
+    return train_ensemble(
+        [energy for energy, _, _ in starts],
+        [_discrepancy_loss(recipe) for recipe in recipes],
+        data.sample_bits,
+        configs[0],
+        generators=[generator for _, _, generator in starts],
+        progress=progress,
+        label=f"{len(recipes)} variants of {density}",
+    )
+
+
+def _start(
+    data: DensityData, seed: int, device: str
+) -> tuple[MLPEnergy, Tensor, torch.Generator]:
+    """Return an energy that has learned nothing, first data, and what draws more."""
+    generator = make_generator(seed, device)
+    start = data.sample_bits(10_000, generator=generator)
+    base = start.mean(0).clamp(1e-3, 1 - 1e-3)
+    weights = make_generator(seed)
+    energy = MLPEnergy(data.n_sites, base_probs=base.cpu(), generator=weights)
+    return energy.to(device), start, generator
 
 
 def _discrepancy_loss(recipe: Recipe) -> Loss:

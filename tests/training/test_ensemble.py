@@ -1,0 +1,182 @@
+"""Many energies trained as one batch are those trained one by one."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ebmtut.checks import DivergenceError, InputError
+from ebmtut.energies import MLPEnergy
+from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+from ebmtut.training import TrainConfig, train, train_ensemble
+
+CONFIG = TrainConfig(n_steps=12, batch_size=16, n_warmup=3, precision="float32")
+DATA = enumerate_states(4, dtype=torch.float64)[[0, 3, 3, 5, 7, 7, 15]]
+
+
+def sample(n, *, generator):
+    return DATA[torch.randint(len(DATA), (n,), generator=generator)]
+
+
+def discrepancy(perturbation, n_negatives, stabilizer, n_backward=None):
+    def loss(energy, x, *, generator):
+        return energy_discrepancy_loss(
+            energy,
+            x,
+            perturbation,
+            n_negatives=n_negatives,
+            stabilizer=stabilizer,
+            n_backward=n_backward,
+            generator=generator,
+        )
+
+    return loss
+
+
+# Different noise, numbers of negatives and stabilisers: batches of different sizes,
+# and both ways through the loss.
+LOSSES = [
+    discrepancy(Bernoulli(0.2), 8, 1.0, n_backward=2),
+    discrepancy(Bernoulli(0.001), 4, 0.1),
+    discrepancy(Grid(), 32, 1.0),
+    discrepancy(Pool(2), 1, 10.0),
+]
+
+
+def networks(n=4):
+    return [
+        MLPEnergy(4, hidden=8, n_layers=3, generator=make_generator(k)).double()
+        for k in range(n)
+    ]
+
+
+def generators(n=4):
+    return [make_generator(10 + k) for k in range(n)]
+
+
+def test_numbers_are_those_of_single_runs():
+    energies, alone = networks(), networks()
+    found = train_ensemble(energies, LOSSES, sample, CONFIG, generators=generators())
+    for k, (loss, generator) in enumerate(zip(LOSSES, generators(), strict=True)):
+        one = train(alone[k], loss, sample, CONFIG, generator=generator)
+        assert np.allclose(found[k].losses, one.losses, rtol=1e-6)
+        pairs = [(energies[k], alone[k]), (found[k].energy, one.energy)]
+        for ours, theirs in pairs:
+            for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+                torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-12)
+        assert not any(p.requires_grad for p in found[k].energy.parameters())
+    assert threading.active_count() < 20  # no thread is left behind
+
+
+def test_long_gradients_are_clipped_each_by_its_own_norm():
+    def steep(factor):
+        return lambda energy, x, *, generator: factor * energy(x).mean()
+
+    losses = [steep(1e3), steep(1e-3)]
+    energies, alone = networks(2), networks(2)
+    train_ensemble(energies, losses, sample, CONFIG, generators=generators(2))
+    for k, generator in enumerate(generators(2)):
+        train(alone[k], losses[k], sample, CONFIG, generator=generator)
+        for p, q in zip(energies[k].parameters(), alone[k].parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), DivergenceError("too steep", 0)])
+def test_one_that_diverges_leaves_the_others_alone(bad):
+    calls = []
+
+    def lost(energy, x, *, generator):
+        calls.append(1)
+        if len(calls) < 5:
+            return LOSSES[0](energy, x, generator=generator)
+        if isinstance(bad, Exception):
+            raise bad
+        return energy(x).mean() * bad
+
+    losses = [LOSSES[0], lost, LOSSES[3]]
+    found = train_ensemble(
+        networks(3), losses, sample, CONFIG, generators=generators(3), label="three"
+    )
+    assert isinstance(found[1], DivergenceError)
+    assert found[1].step == 4
+    assert "three" in str(found[1]) and "step 4" in str(found[1])
+    assert len(calls) == 5
+    one = train(networks(3)[2], LOSSES[3], sample, CONFIG, generator=make_generator(12))
+    assert np.allclose(found[2].losses, one.losses, rtol=1e-6)
+
+
+def test_other_errors_come_through_and_threads_end():
+    def broken(energy, x, *, generator):
+        energy(x)
+        raise RuntimeError("a slip")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="a slip"):
+        train_ensemble(
+            networks(2),
+            [LOSSES[0], broken],
+            sample,
+            CONFIG,
+            generators=generators(2),
+        )
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and "_serve" in thread.name:
+            thread.join(5)
+    assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"energies": []}, "number of energies must be an integer >= 1, got 0"),
+        ({"losses": LOSSES[:1]}, "losses must be 2, one for each energy, got 1"),
+        ({"generators": generators(3)}, "generators must be 2, .* got 3"),
+        ({"generators": [None, None]}, "generator must be Generator, got None"),
+        (
+            {"energies": [*networks(1), MLPEnergy(4, hidden=9)]},
+            "energies must be of one class and size, got MLPEnergy, MLPEnergy",
+        ),
+        (
+            {"energies": [copy.deepcopy(n).requires_grad_(False) for n in networks(2)]},
+            "energies must have parameters to train",
+        ),
+        (
+            {"losses": [lambda energy, x, *, generator: energy(x)] * 2},
+            r"loss\(energy, x\) must have shape",
+        ),
+    ],
+)
+def test_input_is_refused(changes, message):
+    arguments = {
+        "energies": networks(2),
+        "losses": LOSSES[:2],
+        "sample": sample,
+        "config": CONFIG,
+        "generators": generators(2),
+    }
+    with pytest.raises(InputError, match=message):
+        train_ensemble(**{**arguments, **changes})
+
+
+def test_energies_of_any_module_are_stacked():
+    class Slope(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, dtype=torch.float64))
+            self.register_buffer("shift", torch.tensor(0.5))
+
+        def forward(self, x):
+            return x @ self.weight + self.shift
+
+    energies = [Slope(), Slope()]
+    losses = [
+        lambda energy, x, *, generator: energy(x).mean(),
+        lambda energy, x, *, generator: -energy(x).mean(),
+    ]
+    train_ensemble(energies, losses, sample, CONFIG, generators=generators(2))
+    assert (energies[0].weight < 1).all() and (energies[1].weight > 1).all()
