@@ -85,7 +85,7 @@ def test_shape():
         check_shape("x", torch.zeros(2, 3), (None, 4))
     with pytest.raises(InputError, match=r"shape \(any,\), got \(2, 3\)"):
         check_shape("x", torch.zeros(2, 3), (None,))
-    with pytest.raises(InputError, match=r"must be a tensor of shape .*, got ndarray"):
+    with pytest.raises(InputError, match=r"must be a tensor of shape .*, got array"):
         check_shape("x", np.zeros(3), (3,))
 
 
@@ -104,7 +104,7 @@ def test_floats():
         (torch.ones(2, 3, dtype=torch.cfloat), r"a floating tensor, got torch\.compl"),
         (torch.full((2, 3), math.nan), "finite, got 6"),
         (torch.ones(3), "shape"),
-        ([1.0], "a tensor of shape .*, got list"),
+        ([1.0], "a tensor of shape .*, got \\[1.0\\]"),
     ):
         with pytest.raises(InputError, match=f"x must .*{words}"):
             check_floats("x", bad, (None, 3))
@@ -113,7 +113,7 @@ def test_floats():
 def test_type():
     check_type("generator", torch.Generator(), torch.Generator)
     check_type("n", 1.0, int, float)
-    with pytest.raises(InputError, match=r"^n must be int or float, got NoneType$"):
+    with pytest.raises(InputError, match=r"^n must be int or float, got None$"):
         check_type("n", None, int, float)
 
 
@@ -193,10 +193,10 @@ def test_what_is_declared_may_be(field, value):
         ("damping", 1.0, "damping must be a number in [0, 1), got 1.0"),
         ("damping", math.nan, "damping must be a number in [0, 1), got nan"),
         ("methods", ("gibbs", "gwh"), "methods must be one of gibbs, gwg; got 'gwh'"),
-        ("methods", 3, "methods must be Iterable, got int"),
+        ("methods", 3, "methods must be Iterable, got 3"),
         ("budget", {"hmc": 1}, "budget must be one of gibbs, gwg; got 'hmc'"),
         ("budget", {"gwg": 0}, "budget['gwg'] must be a number > 0, got 0"),
-        ("budget", ("gwg",), "budget must be Mapping, got tuple"),
+        ("budget", ("gwg",), "budget must be Mapping, got"),
         ("pairs", (("any", 0), ("thing", -1)), "pairs must be an integer >= 0, got -1"),
     ],
 )

@@ -1,16 +1,19 @@
 """What signatures declare is held to, at every door of the package."""
 
+import ast
 import importlib
 import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
+import torch
 
 import ebmtut
-from ebmtut.checks import InputError, Range
+from ebmtut.checks import InputError, Range, shown
 
 
 def declares(function: Any) -> bool:
@@ -60,3 +63,39 @@ def test_what_is_declared_is_asked_for(name: str, door: Callable[..., Any]) -> N
             for value in refused(*get_args(hint)):
                 with pytest.raises(InputError, match=rf"^{parameter} must .* got"):
                     door(**{parameter: value})
+
+
+def messages() -> Iterator[tuple[str, ast.expr]]:
+    """Every message of the package that says what something must be."""
+    for path in sorted(Path(ebmtut.__path__[0]).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("InputError"), args=[message]):
+                    if " must " in ast.unparse(message):
+                        yield f"{path.name}:{node.lineno}", message
+
+
+def test_what_must_be_is_told_with_what_was_given() -> None:
+    """Behind "must" stands a value, or the reason why a file could not be read."""
+    lacking = []
+    for place, message in messages():
+        parts = message.values if isinstance(message, ast.JoinedStr) else [message]
+        must = next(k for k, part in enumerate(parts) if " must " in ast.unparse(part))
+        told = any(isinstance(part, ast.FormattedValue) for part in parts[must + 1 :])
+        if not told and "got " not in ast.unparse(message):
+            lacking.append(f"{place}: {ast.unparse(message)}")
+    assert not lacking, "\n".join(lacking)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        ("cpu", "'cpu'"),
+        (list(range(99)), f"{str(list(range(99)))[:60]}..."),
+        (torch.eye(2), "tensor([[1., 0.], [0., 1.]])"),
+        (object(), "object"),
+    ],
+)
+def test_any_value_is_shown_in_one_short_line(value: object, text: str) -> None:
+    assert shown(value) == text

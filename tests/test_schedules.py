@@ -51,7 +51,7 @@ def test_warmup():
         (lambda: geometric(0.0, 1.0, 2), "start must be a number > 0, got 0.0"),
         (lambda: geometric(1.0, -1.0, 2), "stop must be a number > 0, got -1.0"),
         (lambda: warmup(constant(1.0), -1), "n_warmup must be an integer >= 0"),
-        (lambda: warmup(1.0, 3), "schedule must be Callable, got float"),
+        (lambda: warmup(1.0, 3), "schedule must be Callable, got 1.0"),
         (lambda: linear(0.0, 1.0, 5)(-3), "step must be a number >= 0, got -3"),
         (lambda: cosine(0.0, 1.0, 1)(-1), "step must be a number >= 0, got -1"),
         (lambda: warmup(constant(1.0), 4)(-2), "step must be a number >= 0, got -2"),

@@ -45,6 +45,7 @@ __all__ = [
     "check_range",
     "check_type",
     "checked",
+    "shown",
 ]
 
 
@@ -112,7 +113,7 @@ def check_range(
     ):
         noun = "an integer" if integer else "a number"
         rule = _interval(low, high, include_low, include_high)
-        raise InputError(f"{name} must be {noun}{rule}, got {value!r}")
+        raise InputError(f"{name} must be {noun}{rule}, got {shown(value)}")
 
 
 def check_counts(*, low: int = 1, **values: Any) -> None:
@@ -188,7 +189,7 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     close = difflib.get_close_matches(str(value), known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     listing = ", ".join(map(str, known)) or "nothing"
-    raise InputError(f"{name} must be one of {listing}; got {value!r}{hint}")
+    raise InputError(f"{name} must be one of {listing}; got {shown(value)}{hint}")
 
 
 def check_type(name: str, value: object, *types: type) -> None:
@@ -210,7 +211,27 @@ def check_type(name: str, value: object, *types: type) -> None:
     """
     if not isinstance(value, types):
         known = " or ".join(kind.__name__ for kind in types)
-        raise InputError(f"{name} must be {known}, got {type(value).__name__}")
+        raise InputError(f"{name} must be {known}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """Show any value in one short line, as messages do.
+
+    Parameters
+    ----------
+    value
+        What was given.
+
+    Returns
+    -------
+    text
+        How Python writes the value, cut behind 60 characters; of an object that it
+        writes by its address only, the type.
+    """
+    text = " ".join(repr(value).split())
+    if f" at {hex(id(value))}" in text:
+        text = type(value).__name__
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 class Range(NamedTuple):

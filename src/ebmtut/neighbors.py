@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Range, checked
+from ebmtut.checks import Count, InputError, Range, checked, shown
 from ebmtut.energies import EnergyFunction
 from ebmtut.tensor_checks import check_shape, check_states
 
@@ -108,6 +108,9 @@ def taylor_log_ratios(
         x = x.detach().requires_grad_()
         total = energy(x).sum()
         if not total.requires_grad:
-            raise InputError("energy must depend on x by differentiable operations")
+            raise InputError(
+                "energy must depend on x by differentiable operations, got "
+                f"{shown(energy)}"
+            )
         (gradient,) = torch.autograd.grad(total, x)
     return (2 * x.detach() - 1) * gradient

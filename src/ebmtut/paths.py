@@ -21,6 +21,7 @@ from ebmtut.checks import (
     check_range,
     check_type,
     checked,
+    shown,
 )
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
@@ -102,7 +103,10 @@ class AnnealingPath:
     ) -> None:
         if n_sites is None:
             if not isinstance(target, Energy):
-                raise InputError("n_sites must be given where target is no Energy")
+                raise InputError(
+                    "n_sites must be given where target is no Energy, got None and "
+                    f"{shown(target)}"
+                )
             n_sites = target.n_sites
         elif isinstance(target, Energy) and n_sites != target.n_sites:
             raise InputError(f"n_sites must be {target.n_sites}, got {n_sites}")

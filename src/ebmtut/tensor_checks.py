@@ -6,14 +6,16 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_range, check_type
+from ebmtut.checks import InputError, check_range, check_type, shown
 
 __all__ = [
     "check_bits",
+    "check_clamp_values",
     "check_device",
     "check_finite",
     "check_floating",
     "check_floats",
+    "check_only_bits",
     "check_shape",
     "check_states",
     "check_vectors",
@@ -40,8 +42,9 @@ def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
     sizes = ["any" if n is None else str(n) for n in shape]
     want = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
     if not isinstance(tensor, Tensor):
-        kind = type(tensor).__name__
-        raise InputError(f"{name} must be a tensor of shape {want}, got {kind}")
+        raise InputError(
+            f"{name} must be a tensor of shape {want}, got {shown(tensor)}"
+        )
     fits = tensor.dim() == len(shape) and all(
         want_n is None or want_n == n
         for want_n, n in zip(shape, tensor.shape, strict=True)
@@ -186,9 +189,45 @@ def check_bits(
     """
     check_states(name, x, n_sites)
     check_range(f"len({name})", len(x), low=least, integer=True)
-    outside = x[(x != 0) & (x != 1)]
+    check_only_bits(name, x)
+
+
+def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
+    """Require that every entry is 0 or 1.
+
+    Parameters
+    ----------
+    name, tensor
+        As for `check_shape`.
+
+    Raises
+    ------
+    InputError
+        If one is not; the message tells the first.
+    """
+    outside = tensor[(tensor != 0) & (tensor != 1)]
     if outside.numel():
         raise InputError(f"{name} must hold only 0 and 1, got {outside[0].item():g}")
+
+
+def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
+    """Require 0 or 1 for every site that is held, and NaN for one that is free.
+
+    Parameters
+    ----------
+    clamp
+        The values, of any shape.
+
+    Raises
+    ------
+    InputError
+        If there is another; the message tells the first.
+    """
+    outside = clamp[(clamp != 0) & (clamp != 1) & ~clamp.isnan()]
+    if outside.numel():
+        raise InputError(
+            f"clamp must be 0, 1, or NaN for a free site, got {outside[0].item():g}"
+        )
 
 
 def check_vectors(name: str, x: object) -> None:

@@ -223,7 +223,7 @@ def test_repeated_unaries_weigh_as_often():
     ("change", "words"),
     [
         ({"images": torch.zeros(2, 3)}, "images"),
-        ({"images": [[[0.0] * 4] * 4]}, "images must be a tensor .* got list"),
+        ({"images": [[[0.0] * 4] * 4]}, "images must be a tensor .* got .*0.0"),
         ({"images": torch.zeros(1, 4, 4).numpy()}, "images must be a tensor"),
         ({"images": torch.zeros(1, 4, 4).half()}, "images must be float32"),
         ({"images": torch.zeros(1, 4, 4).long()}, "images must be float32"),
@@ -232,7 +232,7 @@ def test_repeated_unaries_weigh_as_often():
         ({"feature_shape": (5, 2)}, "side"),
         ({"feature_shape": 2}, "feature_shape must be two sides, got 2"),
         ({"feature_shape": (2, 2, 2)}, "feature_shape must be two sides"),
-        ({"generator": None}, "generator must be Generator, got NoneType"),
+        ({"generator": None}, "generator must be Generator, got None"),
         ({"n_sweeps": -1}, "n_sweeps"),
         ({"location_prior": 0.0}, "location_prior"),
         ({"feature_prior": 1.0}, "feature_prior"),

@@ -1,13 +1,14 @@
 """Perturb-and-max-product against perturb-and-MAP by listing all states."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, shown
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.message_passing import (
     PersistentState,
@@ -163,7 +164,7 @@ def test_bad_input():
     model = BoltzmannMachine(torch.zeros(3, 3), torch.zeros(3))
     with pytest.raises(InputError, match="n_samples"):
         perturb_and_max_product(model, 0, 1, generator=make_generator(0))
-    with pytest.raises(InputError, match="generator must be Generator, got NoneType"):
+    with pytest.raises(InputError, match="generator must be Generator, got None"):
         perturb_and_max_product(model, 1, 1, generator=None)
 
 
@@ -185,6 +186,6 @@ def test_bad_input():
 )
 @pytest.mark.parametrize("model", [Ising(torch.zeros(3, 3)), None, torch.eye(3)])
 def test_other_models_are_named(run, model):
-    words = f"model must be BoltzmannMachine or .*, got {type(model).__name__}"
+    words = f"model must be BoltzmannMachine or .*, got {re.escape(shown(model))}"
     with pytest.raises(InputError, match=words):
         run(model, generator=make_generator(0))

@@ -180,7 +180,7 @@ def test_networks_can_be_sampled(name):
 
 @every_draw
 def test_a_generator_is_required(draw):
-    with pytest.raises(InputError, match="generator must be Generator, got NoneType"):
+    with pytest.raises(InputError, match="generator must be Generator, got None"):
         draw(start(), 2, None)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import torch
 
-from ebmtut.checks import InputError, OneOf, check_range, checked
+from ebmtut.checks import InputError, OneOf, check_range, checked, shown
 from ebmtut.data.tables import read_rows
 from ebmtut.energies import PairwiseGraph
 from ebmtut.losses import VARIABLES
@@ -127,7 +127,7 @@ def pairwise_graph(
         or graph.is_multigraph()
     ):
         raise InputError(
-            f"graph must be a networkx.Graph, undirected, got {type(graph).__name__}"
+            f"graph must be a networkx.Graph, undirected, got {shown(graph)}"
         )
     if not len(graph):
         raise InputError("graph must have a vertex, got none")

@@ -25,7 +25,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies.base import Energy
 from ebmtut.states import bits_to_spins
-from ebmtut.tensor_checks import check_shape, check_states
+from ebmtut.tensor_checks import check_only_bits, check_shape, check_states
 
 __all__ = ["GraphBatch", "GraphEnergy", "MaxCut", "MaxIndependentSet"]
 
@@ -64,10 +64,12 @@ class GraphBatch:
                 f"n_vertices must lie in [1, {n_sites}], got [{low}, {high}]: "
                 "a graph has at least one vertex"
             )
-        if bool(((adjacency != 0) & (adjacency != 1)).any()):
-            raise InputError("adjacency must hold only 0 and 1")
-        if not torch.equal(adjacency, adjacency.mT):
-            raise InputError("adjacency must be symmetric")
+        check_only_bits("adjacency", adjacency)
+        if len(odd := (adjacency != adjacency.mT).nonzero()):
+            raise InputError(
+                "adjacency must be symmetric, got graph, row, column "
+                f"{tuple(odd[0].tolist())} alone"
+            )
         if bool(adjacency.diagonal(dim1=1, dim2=2).any()):
             raise InputError("adjacency must have a zero diagonal, got a loop")
         self.adjacency = adjacency

@@ -15,7 +15,12 @@ from ebmtut.checks import InputError
 from ebmtut.energies._symmetric import symmetric_part
 from ebmtut.energies.base import Energy
 from ebmtut.energies.ising import Ising
-from ebmtut.tensor_checks import check_floats, check_shape, check_states
+from ebmtut.tensor_checks import (
+    check_clamp_values,
+    check_floats,
+    check_shape,
+    check_states,
+)
 
 __all__ = ["BoltzmannMachine", "NeighborLists", "PairTerms", "PairwiseGraph"]
 
@@ -197,10 +202,17 @@ class PairwiseGraph(Energy):
             raise InputError(f"edges must be integers, got {edges.dtype}")
         edges = edges.long()
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(bias):
-            raise InputError(f"edges must join sites 0 to {len(bias) - 1}")
+            raise InputError(
+                f"edges must join sites 0 to {len(bias) - 1}, got "
+                f"{int(edges.min())} to {int(edges.max())}"
+            )
         low, high = edges.min(0).values, edges.max(0).values
-        if (low == high).any() or len((low * len(bias) + high).unique()) < len(low):
-            raise InputError("edges must join two different sites, each pair once")
+        pairs, times = torch.stack([low, high]).unique(dim=1, return_counts=True)
+        if len(bad := pairs.T[(pairs[0] == pairs[1]) | (times > 1)]):
+            raise InputError(
+                "edges must join two different sites, each pair once, got "
+                f"{tuple(bad[0].tolist())}"
+            )
         self.register_buffer("edges", torch.stack([low, high]))
         self.weight = nn.Parameter(weight.clone(), learnable)
         self.bias = nn.Parameter(bias.clone(), learnable)
@@ -237,8 +249,7 @@ class PairwiseGraph(Energy):
         """
         check_shape("clamp", clamp, (self.n_sites,))
         free = torch.isnan(clamp)
-        if not bool((free | (clamp == 0) | (clamp == 1)).all()):
-            raise InputError("clamp must be 0, 1, or NaN for a free site")
+        check_clamp_values(clamp)
         if not bool(free.any()):
             raise InputError("clamp must leave a site free, got none that is NaN")
         here = free.to(self.edges.device)

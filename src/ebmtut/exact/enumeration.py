@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64, Num
 from torch import Tensor
 
-from ebmtut.checks import InputError, Range, checked
+from ebmtut.checks import InputError, Range, checked, shown
 from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
 from ebmtut.states import enumerate_states, index_to_states
 from ebmtut.tensor_checks import (
@@ -130,7 +130,10 @@ def exact_mean(
     """
     if n_sites is None:
         if not isinstance(energy, Energy):
-            raise InputError("n_sites must be given where energy is no Energy")
+            raise InputError(
+                "n_sites must be given where energy is no Energy, got None and "
+                f"{shown(energy)}"
+            )
         n_sites = energy.n_sites
     log_z = exact_log_partition(energy, n_sites, dtype=dtype, device=device)
     total: Tensor | None = None

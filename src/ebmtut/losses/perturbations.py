@@ -240,7 +240,7 @@ class Pool:
             if height % h or width % w:
                 raise InputError(
                     f"window={self.window} does not divide image_shape="
-                    f"{self.image_shape}: each side must be a multiple"
+                    f"{self.image_shape}: use sides that divide its sides"
                 )
             index = torch.arange(n_sites).view(height // h, h, width // w, w)
             return index.transpose(1, 2).reshape(-1, h * w)

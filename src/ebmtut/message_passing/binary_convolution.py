@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
 from ebmtut.checks import InputError, check_range
-from ebmtut.tensor_checks import check_floats, check_shape
+from ebmtut.tensor_checks import check_floats, check_only_bits, check_shape
 
 __all__ = ["EVIDENCE", "Deconvolution", "binary_convolution"]
 
@@ -91,8 +91,7 @@ def check_images(
     check_shape("images", images, (None, None, None))
     if images.dtype not in (torch.float32, torch.float64):
         raise InputError(f"images must be float32 or float64, got {images.dtype}")
-    if bool(((images != 0) & (images != 1)).any()):
-        raise InputError("images must hold only 0 and 1")
+    check_only_bits("images", images)
     if not isinstance(feature_shape, Sequence) or len(feature_shape) != 2:
         raise InputError(f"feature_shape must be two sides, got {feature_shape!r}")
     for side, size in zip(feature_shape, images.shape[1:], strict=True):

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, checked
+from ebmtut.checks import Count, checked
 from ebmtut.energies import PairTerms
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
 from ebmtut.random import logistic
-from ebmtut.tensor_checks import check_floats, check_shape
+from ebmtut.tensor_checks import check_clamp_values, check_floats, check_shape
 
 __all__ = ["clamp_unaries", "perturb_and_max_product"]
 
@@ -111,8 +111,7 @@ def check_clamp(
     if isinstance(clamp, Tensor) and clamp.shape == unaries.shape[1:]:
         clamp = clamp.expand(len(unaries), -1)
     check_shape("clamp", clamp, unaries.shape)
-    if not (clamp.isnan() | (clamp == 0) | (clamp == 1)).all():
-        raise InputError("clamp must be 0, 1, or NaN for a free site")
+    check_clamp_values(clamp)
     return clamp
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.checks import InputError
+from ebmtut.checks import shown, InputError
 
 __all__ = ["is_array", "to_json", "to_npz"]
 
@@ -59,7 +59,7 @@ def to_json(value: Any, where: str = "value") -> Any:
         return entries
     if isinstance(value, (list, tuple)):
         return [to_json(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
-    raise InputError(f"{where} must be JSON-able, got {type(value).__name__}")
+    raise InputError(f"{where} must be JSON-able, got {shown(value)}")
 
 
 def to_npz(arrays: Mapping[str, Any]) -> bytes:

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
-from ebmtut.checks import InputError, Natural, Number, check_range, checked
+from ebmtut.checks import Natural, Number, check_range, checked
 from ebmtut.random import check_generator
 from ebmtut.samplers import _deconvolution_kernels as kernels
-from ebmtut.tensor_checks import check_floats
+from ebmtut.tensor_checks import check_floats, check_only_bits
 
 __all__ = ["deconvolution_gibbs"]
 
@@ -74,8 +74,7 @@ def deconvolution_gibbs(
     grid = (height - rows + 1, width - columns + 1)
     locations = check_floats("locations", locations, (n_images, n_features, *grid))
     for name, x in (("images", images), ("S", locations), ("W", features)):
-        if bool(((x != 0) & (x != 1)).any()):
-            raise InputError(f"{name} must hold only 0 and 1")
+        check_only_bits(name, x)
     logits = []
     for name, prior in (
         ("location_prior", location_prior),

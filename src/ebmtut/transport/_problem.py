@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_positive
+from ebmtut.checks import InputError, check_positive, shown
 from ebmtut.tensor_checks import check_finite
 
 __all__ = [
@@ -38,7 +38,7 @@ def check_problem(p: Tensor, q: Tensor, cost: Tensor, *, batched: bool = True) -
         )
     want = (p.shape[-1], q.shape[-1])
     if not isinstance(cost, Tensor) or tuple(cost.shape) != want:
-        got = tuple(cost.shape) if isinstance(cost, Tensor) else type(cost).__name__
+        got = tuple(cost.shape) if isinstance(cost, Tensor) else shown(cost)
         raise InputError(f"cost must have shape {want}, got {got}")
     for name, tensor in (("q", q), ("cost", cost)):
         if tensor.dtype != p.dtype or tensor.device != p.device:
@@ -59,14 +59,16 @@ def check_problem(p: Tensor, q: Tensor, cost: Tensor, *, batched: bool = True) -
         if bool(stuck.any()):
             k = int(stuck.nonzero()[0, -1])
             raise InputError(
-                f"cost must let every mass go somewhere, {name} {k} is all infinite"
+                f"cost must let every mass go somewhere, got inf in all of {name} {k}"
             )
 
 
 def check_masses(name: str, mass: Tensor) -> None:
     """Require non-negative floats whose last dimension sums to 1."""
     if not isinstance(mass, Tensor) or not mass.is_floating_point():
-        raise InputError(f"{name} must be a floating tensor of masses")
+        raise InputError(
+            f"{name} must be a floating tensor of masses, got {shown(mass)}"
+        )
     if mass.dtype not in (torch.float32, torch.float64):
         # Half precision cannot tell masses of a thousandth from their neighbours.
         raise InputError(f"{name} must be float32 or float64, got {mass.dtype}")
@@ -97,7 +99,7 @@ def check_potential(
     if leading:
         last, want = mass.shape[-1:], f"(..., {mass.shape[-1]})"
     if not isinstance(potential, Tensor):
-        got = type(potential).__name__
+        got = shown(potential)
         raise InputError(f"{name} must be a tensor of shape {want}, got {got}")
     shape = potential.shape[-1:] if leading else potential.shape
     if shape != last:

@@ -117,7 +117,11 @@ def half_step_law(
         check_potential("U", U, p, leading=True)
         return law_of_L(cost, temperature, U, p)
     if L is None or q is None:
-        raise InputError("half_step_law takes U and p, or L and q")
+        given = {"U": U, "p": p, "L": L, "q": q}
+        found = [name for name, value in given.items() if value is not None]
+        raise InputError(
+            f"U and p, or L and q, must be given, got {' and '.join(found) or 'none'}"
+        )
     check_potential("L", L, q, leading=True)
     return law_of_U(cost, temperature, L, q)
 

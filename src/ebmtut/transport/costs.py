@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, OneOf, checked
+from ebmtut.checks import InputError, OneOf, checked, shown
 from ebmtut.tensor_checks import check_finite
 
 __all__ = ["cost_matrix"]
@@ -59,7 +59,9 @@ def cost_matrix(
 
 def _points(name: str, points: Tensor) -> Tensor:
     if not isinstance(points, Tensor) or not points.is_floating_point():
-        raise InputError(f"{name} must be a floating tensor of points")
+        raise InputError(
+            f"{name} must be a floating tensor of points, got {shown(points)}"
+        )
     if points.dim() not in (1, 2):
         raise InputError(f"{name} must have shape (m, d), got {tuple(points.shape)}")
     check_finite(name, points)

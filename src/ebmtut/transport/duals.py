@@ -61,7 +61,8 @@ def c_transform(
         fit the cost.
     """
     if (g is None) == (h is None):
-        raise InputError("c_transform takes just one of g and h")
+        both_or_none = "none" if g is None else "both"
+        raise InputError(f"just one of g and h must be given, got {both_or_none}")
     check_shape("cost", cost, (None, None))
     if h is not None:
         check_potential("h", h, cost[0])
@@ -150,7 +151,8 @@ def feasible_duals(
         it has a NaN or another shape than the masses.
     """
     if (g is None) == (h is None):
-        raise InputError("feasible_duals takes just one of g and h")
+        both_or_none = "none" if g is None else "both"
+        raise InputError(f"just one of g and h must be given, got {both_or_none}")
     check_problem(p, q, cost)
     if h is None:
         check_potential("g", g, p)

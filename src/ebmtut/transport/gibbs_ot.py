@@ -21,7 +21,7 @@ from jaxtyping import Float, Float32, Float64, Int64, Real
 from torch import Tensor
 
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import InputError, check_counts, check_type
+from ebmtut.checks import InputError, check_counts, check_type, shown
 from ebmtut.tensor_checks import check_finite
 from ebmtut.transport._chains import CompiledChain
 from ebmtut.transport._noise_kernels import exponentials
@@ -343,7 +343,7 @@ def start_of(
     if state is None:
         return torch.zeros_like(p)
     if not isinstance(state, GibbsOTState):
-        raise InputError(f"state must be a GibbsOTState, got {type(state).__name__}")
+        raise InputError(f"state must be a GibbsOTState, got {shown(state)}")
     if state.g.shape != p.shape or state.g.dtype != p.dtype:
         raise InputError(
             f"state.g must have shape {tuple(p.shape)} and {p.dtype}, "

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import Count, InputError, checked
+from ebmtut.checks import Count, InputError, checked, shown
 from ebmtut.transport._grid_kernels import axis_min_plus
 from ebmtut.transport._problem import check_masses
 
@@ -172,7 +172,7 @@ def max_plus(
 def check_images(name: str, images: Tensor, cost: GridCost) -> None:
     """Require a batch of the cost's size and dtype."""
     if not isinstance(images, Tensor):
-        raise InputError(f"{name} must be a tensor, got {type(images).__name__}")
+        raise InputError(f"{name} must be a tensor, got {shown(images)}")
     if images.dim() != 3 or tuple(images.shape[1:]) != cost.shape:
         height, width = cost.shape
         raise InputError(

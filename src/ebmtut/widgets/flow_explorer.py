@@ -103,7 +103,8 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowE
     for name, sigma, network in flows:
         if len(network.kernel) + 1 != network.n_sites or network.n_sites != side**2:
             raise InputError(
-                f"network of {name!r} must see the whole lattice of side {side}"
+                f"network of {name!r} must see the {side**2} sites of the lattice of "
+                f"side {side}, got {len(network.kernel) + 1} of {network.n_sites}"
             )
         packed = _packed(network)
         numbers.append(packed)

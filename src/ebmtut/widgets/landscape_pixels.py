@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebmtut.checks import Count, InputError, check_choice, checked
+from ebmtut.checks import Count, InputError, check_choice, checked, shown
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
@@ -177,5 +177,7 @@ def _knob_values(
     for name in knobs:
         check_choice("knobs", name, FIELDS)
     if missing := [name for name in FIELDS if not knobs.get(name)]:
-        raise InputError(f"knobs must give values of {', '.join(missing)}")
+        raise InputError(
+            f"knobs must give values of {', '.join(missing)}, got {shown(knobs)}"
+        )
     return {name: tuple(sorted(float(v) for v in knobs[name])) for name in FIELDS}

@@ -94,7 +94,10 @@ def particle_explorer(
     values = np.asarray(log_density, dtype=np.float64)
     tops = values.max(axis=(1, 2), keepdims=True)
     if not np.isfinite(tops).all():
-        raise InputError("log_density must have a finite maximum on every level")
+        found = ", ".join(f"{top:g}" for top in tops.ravel())
+        raise InputError(
+            f"log_density must have a finite maximum on every level, got {found}"
+        )
     k = n // n_cells
     joined = np.exp(values - tops).reshape(n_levels, n_cells, k, n_cells, k)
     density = joined.mean(axis=(2, 4))

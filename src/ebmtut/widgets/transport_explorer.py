@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import traitlets
 
-from ebmtut.checks import InputError, Range, check_range, checked
+from ebmtut.checks import InputError, Range, check_range, checked, shown
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
@@ -138,7 +138,7 @@ def transport_explorer(
             if len(side) != n or not all(_LOWEST <= height <= 1 for height in side):
                 raise InputError(
                     f"shapes must have {n} bars in [{_LOWEST}, 1] each, "
-                    f"{laws.name!r} does not"
+                    f"got {shown(side)} of {laws.name!r}"
                 )
     check_generator(generator)
     draws = torch.rand(n_iterations, 2 * n, generator=generator)

@@ -193,7 +193,10 @@ def as_measures(
     check_finite("images", images)
     mass = images.sum((1, 2), keepdim=True)
     if bool((images < 0).any()) or bool((mass == 0).any()):
-        raise InputError("images must be non-negative, and none of them all zero")
+        raise InputError(
+            "images must be non-negative, and none of them all zero, got a least "
+            f"pixel of {float(images.min()):g}, a least sum of {float(mass.min()):g}"
+        )
     return instances_innermost(images / mass)
 
 
