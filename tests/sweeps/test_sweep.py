@@ -286,7 +286,7 @@ def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
 
 def test_a_run_whose_folder_was_cleared_away_puts_nothing_in_its_place(page, tmp_path):
     """A later call clears what is half-made, while a cluster may go on with it."""
-    work = "import shutil\nshutil.rmtree(results_dir + '/..')\n"
+    work = "import pathlib, shutil\nshutil.rmtree(pathlib.Path(results_dir).parent)\n"
     write_notebook(page, work=work, last="raise ValueError('too late')")
     (tmp_path / "runs").mkdir()
     arguments = (str(page), str(tmp_path / "runs"), "one", {"eps": 0.1}, {})
