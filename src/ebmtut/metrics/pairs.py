@@ -99,5 +99,5 @@ def covariance_error_of_fresh_sample(
 def _size(truth: Float64[Tensor, "n_sites n_sites"]) -> float:
     size = float(truth.norm())
     if size == 0.0:
-        raise InputError("truth must have a covariance that is not zero")
+        raise InputError("truth must have a covariance that is not zero, got none")
     return size
