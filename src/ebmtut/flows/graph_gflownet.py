@@ -195,6 +195,7 @@ def set_ways(
     return SetWays(x, log_forward, -(x.sum(1) + 1).lgamma())
 
 
+@checked
 def balance_variance(
     graphs: GraphBatch, ways: SetWays, inverse_temperature: NonNegative
 ) -> Float[Tensor, ""]:
@@ -222,7 +223,6 @@ def balance_variance(
     InputError
         If a graph has one way only, or the inverse temperature is negative.
     """
-    check_range("inverse_temperature", inverse_temperature, low=0)
     check_range("ways of a graph", len(ways.x) // len(graphs), low=2)
     size = ways.x.sum(1)
     off = ways.log_forward - ways.log_backward - inverse_temperature * size

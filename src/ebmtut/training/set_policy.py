@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, NonNegative, Probability, check_range, checked
+from ebmtut.checks import (
+    Count,
+    NonNegative,
+    Probability,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.graph_gflownet import SetPolicy, balance_variance, set_ways
 from ebmtut.training.loop import TrainConfig, train
@@ -27,7 +34,7 @@ def train_set_policy(
     *,
     generator: torch.Generator,
     n_graphs: Count = 8,
-    n_copies: Count = 8,
+    n_copies: Annotated[int, Range(low=2)] = 8,
     explore: Probability = 0.05,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
@@ -70,7 +77,6 @@ def train_set_policy(
         If the loss is not finite; names the step.
     """
     check_range("n_graphs", n_graphs, low=1, high=len(graphs), integer=True)
-    check_range("n_copies", n_copies, low=2, integer=True)
     of_run = {"n_graphs": n_graphs, "n_copies": n_copies, "explore": explore}
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
