@@ -67,9 +67,15 @@ def recovery() -> bool:
 def max_product() -> bool:
     own = verdict("pmp/wrong-model", "four variables: PMP, KL to PMP samples")
     gibbs = verdict("pmp/wrong-model", "four variables: PMP, KL to Gibbs")
-    sharp = verdict("pmp/rbm", "sharp kernel: PMP minus independent pixels")
-    rival = verdict("pmp/rbm", "PCD-1 minus that of PMP")
-    return own < 0.01 and round(gibbs, 2) == 0.12 and abs(sharp) < 0.05 < rival
+    twos = stored("pmp/rbm-twos")
+    pairs = {name: np.mean(row["own/pairs@100"]) for name, row in twos["table"].items()}
+    return (
+        own < 0.01
+        and round(gibbs, 2) == 0.12
+        and round(pairs["PMP"], 1) == 0.5
+        and round(pairs["Gibbs-reset"], 1) == 0.7
+        and min(pairs["PCD-1"], pairs["PCD-100"]) > twos["null"]["pairs"]
+    )
 
 
 def flow() -> bool:

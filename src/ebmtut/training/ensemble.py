@@ -153,7 +153,7 @@ class _Stack:
         self.device = self.trained[0].device
         self._shape = copy.deepcopy(modules[0]).to("meta")
 
-    def __call__(self, x: Float[Tensor, "model batch *rest"]) -> Tensor:
+    def __call__(self, x: Float[Tensor, "n_models batch *shape"]) -> Tensor:
         """Energies of every model at states of its own."""
 
         def energies(weights: Any, buffers: Any, x: Tensor) -> Any:
