@@ -1,5 +1,6 @@
 """Work is spread over torch's threads where there is enough of it."""
 
+import gc
 import os
 import signal
 import threading
@@ -54,9 +55,14 @@ def test_long_work_is_done_in_short_pieces(n_threads):
 
 @pytest.fixture
 def hears_interrupts():
-    """Also where the tests were started in the background, which ignores them."""
+    """Also where the tests were started in the background, which ignores them.
+
+    Without the collector of garbage: Python drops what is raised in its callbacks.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
     yield
+    gc.enable()
     signal.signal(signal.SIGINT, before)
 
 

@@ -104,7 +104,7 @@ def test_json_of_what_code_has_at_hand() -> None:
         "tuple": [1, None, True, None],
         "7": "key",
     }
-    with pytest.raises(InputError, match=r"scalars\.a\[1\] must be JSON-able, got set"):
+    with pytest.raises(InputError, match=r"scalars\.a\[1\] must be JSON-able, got \{2\}"):
         to_json({"a": [1, {2}]}, "scalars")
     with pytest.raises(InputError, match=r"scalars\.a must have keys that differ as te"):
         to_json({"a": {1.5: "a", "1.5": "b"}}, "scalars")

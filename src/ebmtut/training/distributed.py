@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -88,7 +88,8 @@ class _Objective(nn.Module):
         super().__init__()
         self.energy, self.loss = energy, loss
 
-    def forward(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
+    def forward(self, x: Tensor, *, generator: torch.Generator) -> Any:
+        # A tensor, if the user's function keeps its word, which `train` looks at.
         return self.loss(self.energy, x, generator=generator)
 
 
