@@ -294,8 +294,10 @@ def draw_perturbed(boltzmann: Tensor, perturbed: Mapping[float, Tensor]) -> Figu
         Such probabilities, by the theta of the perturbed model.
     """
     n_panels = len(perturbed)
-    figure, axes = plt.subplots(1, n_panels, figsize=(6.4, 2.7), sharey=True)
-    for ax, (theta, law) in zip(axes, perturbed.items(), strict=True):
+    figure, axes = plt.subplots(
+        1, n_panels, figsize=(6.4, 2.7), sharey=True, squeeze=False
+    )
+    for ax, (theta, law) in zip(axes[0], perturbed.items(), strict=True):
         draw_laws(ax, boltzmann, law)
         ax.set_title(f"perturb-and-MAP, θ = {theta}")
     return figure
