@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
@@ -254,6 +254,36 @@ def back_and_forth(
     return torch.where(accepted[:, None], forth.x, x), accepted
 
 
+def explored(
+    logits: Float[Tensor, "batch n_moves"],
+    explore: float,
+    *,
+    generator: torch.Generator,
+) -> Int[Tensor, " batch"]:
+    """Draw moves by their log-probabilities, a share of them uniform instead.
+
+    Parameters
+    ----------
+    logits
+        Of the moves; -inf where one is not possible.
+    explore
+        Probability that a move is uniform among the possible ones.
+    generator
+        Source of the moves.
+
+    Returns
+    -------
+    moves
+        One for each row.
+    """
+    drawn = logits.detach()
+    if explore:
+        device = drawn.device
+        wild = torch.rand(len(drawn), 1, generator=generator, device=device) < explore
+        drawn = torch.where(wild & (drawn > -torch.inf), 0.0, drawn)
+    return categorical(drawn, generator=generator)
+
+
 def _fill(
     policy: BitsGFlowNet,
     partial: Tensor,
@@ -266,11 +296,7 @@ def _fill(
     log_forward = log_backward = policy.log_z.new_zeros(n)
     forth, _ = policy(partial)
     for _ in range(int((partial[0] == BLANK).sum())):
-        logits = forth.detach()
-        if explore:
-            wild = torch.rand(n, 1, generator=generator).to(partial) < explore
-            logits = torch.where(wild & (logits > -torch.inf), 0.0, logits)
-        move = categorical(logits, generator=generator)[:, None]
+        move = explored(forth, explore, generator=generator)[:, None]
         log_forward = log_forward + forth.gather(1, move).squeeze(1)
         site, bit = move % d, (move // d).to(partial)
         partial = partial.scatter(1, site, bit)

@@ -28,7 +28,8 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import GraphBatch
-from ebmtut.random import categorical, check_generator
+from ebmtut.flows.gflownet import explored
+from ebmtut.random import check_generator
 from ebmtut.states import enumerate_states
 from ebmtut.tensor_checks import check_bits
 
@@ -178,16 +179,12 @@ def set_ways(
     InputError
         If a number is out of range.
     """
-    check_generator(generator)
+    check_generator(generator, graphs.adjacency.device)
     x = graphs.adjacency.new_zeros(len(graphs) * n_copies, graphs.n_sites)
     log_forward = x.new_zeros(len(x))
     while bool((free := free_vertices(graphs, x)).any()):
         logits = policy(graphs, x)
-        drawn = logits.detach()
-        if explore:
-            wild = torch.rand(len(x), 1, generator=generator) < explore
-            drawn = torch.where(wild & (free > 0), 0.0, drawn)
-        move = categorical(drawn, generator=generator)[:, None]
+        move = explored(logits, explore, generator=generator)[:, None]
         is_open = free.gather(1, move).squeeze(1)
         taken = logits.gather(1, move).squeeze(1)
         log_forward = log_forward + torch.where(is_open > 0, taken, 0.0)

@@ -17,7 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, DivergenceError, Positive, Probability, checked
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    Positive,
+    Probability,
+    check_range,
+    checked,
+)
 from ebmtut.flows import (
     BitsGFlowNet,
     back_and_forth,
@@ -107,11 +114,14 @@ def train_eb_gfn(
     Raises
     ------
     DivergenceError
-        If the energy's loss is not finite; names the step.
+        If a loss is not finite; names the step.
     InputError
         If more sites are to be blanked than there are.
     """
     check_generator(generator)
+    if config.n_back is not None:
+        n_sites = policy.n_sites
+        check_range("n_back", config.n_back, low=1, high=n_sites, integer=True)
     averaged = copy.deepcopy(energy)
     adam = torch.optim.Adam(energy.parameters(), config.energy_learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
@@ -121,7 +131,7 @@ def train_eb_gfn(
     ]
     policy_adam = torch.optim.Adam(groups)
 
-    def follow(target: nn.Module) -> None:
+    def follow(target: nn.Module, step: int) -> None:
         n = max(1, config.n_samples // 2)
         own = forward_trajectories(
             policy, n, generator=generator, explore=config.explore
@@ -130,6 +140,8 @@ def train_eb_gfn(
         given = backward_trajectories(policy, x, generator=generator)
         loss = trajectory_balance_loss(policy, target, own)
         loss = loss + trajectory_balance_loss(policy, target, given)
+        if not bool(loss.isfinite()):
+            raise DivergenceError(f"the GFlowNet diverged at step {step}", step)
         policy_adam.zero_grad()
         loss.backward()
         policy_adam.step()
@@ -137,7 +149,7 @@ def train_eb_gfn(
     accepted = torch.zeros(config.n_steps)
     for step in range(config.n_steps):
         for _ in range(config.n_policy_steps):
-            follow(energy)
+            follow(energy, step)
         x = sample(config.n_samples, generator=generator)
         k = config.n_back or -(-policy.n_sites * (step + 1) // config.n_steps)
         y, taken = back_and_forth(policy, energy, x, k, generator=generator)
@@ -156,7 +168,7 @@ def train_eb_gfn(
             ):
                 mean.lerp_(now, 1 - decay)
     last = torch.optim.lr_scheduler.CosineAnnealingLR(policy_adam, config.n_last)
-    for _ in range(config.n_last):
-        follow(averaged)
+    for step in range(config.n_steps, config.n_steps + config.n_last):
+        follow(averaged, step)
         last.step()
     return EBGFNTraining(averaged, accepted)
