@@ -35,6 +35,7 @@ FLOORS = (
     Floor(
         "plain helpers",
         (
+            "_compilation",
             "_compiled",
             "_gpu",
             "checks",

@@ -9,11 +9,14 @@ from typing import Any
 import numba
 import torch
 
+from ebmtut._compilation import tell_of_compilation
+
 __all__ = ["compiled", "in_threads", "sweep_in_threads"]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile without the GIL, keeping the machine code on disk if possible."""
+    tell_of_compilation()
     try:
         return numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba found no folder to write to
