@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from threading import Timer
 from types import SimpleNamespace
 
 import pytest
+from numba.core.event import Event, EventStatus
 
 from ebmtut import _compilation
 from ebmtut._compilation import _is_read, _Teller
@@ -51,36 +53,31 @@ def test_a_notebook_is_told_only_if_somebody_sits_there(monkeypatch, asks):
     assert _is_read() == asks
 
 
-def compiling(seconds, clock, *, module="ebmtut.samplers"):
-    """Events of one compilation, and the passing of time between them."""
+def events(module):
+    """What numba tells of one compilation."""
     kernel = SimpleNamespace(
         py_func=SimpleNamespace(__module__=module),
         stats=SimpleNamespace(cache_path=None),
     )
-    yield SimpleNamespace(data={"dispatcher": kernel})
-    clock[0] += seconds
+    data = {"dispatcher": kernel}
+    return [Event("numba:compile", how, data) for how in EventStatus]
 
 
 def test_patience_is_for_all_kernels_together(monkeypatch):
     clock, waits = [0.0], []
 
-    class Timer:
-        def __init__(self, seconds, tell, arguments):
-            waits.append(seconds)
+    def timer(seconds, tell, arguments):
+        waits.append(seconds)
+        return Timer(1000, tell, arguments)
 
-        def start(self):
-            pass
-
-        cancel = start
-
-    monkeypatch.setattr(_compilation, "Timer", Timer)
+    monkeypatch.setattr(_compilation, "Timer", timer)
     monkeypatch.setattr(_compilation.time, "monotonic", lambda: clock[0])
     teller = _Teller()
     for seconds, module in ((0.25, "ebmtut.a"), (9.0, "other.b"), (0.5, "ebmtut.c")):
-        for event in compiling(seconds, clock, module=module):
-            teller.on_start(event)
-            for inner in compiling(0, clock):  # what the kernel calls
-                teller.on_start(inner)
-                teller.on_end(inner)
-        teller.on_end(event)
+        start, end = events(module)
+        teller.notify(start)
+        for event in events("ebmtut.d"):  # a function that the kernel calls
+            teller.notify(event)
+        clock[0] += seconds
+        teller.notify(end)
     assert waits == [1.0, 0.75]
