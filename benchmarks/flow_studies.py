@@ -1,9 +1,11 @@
-"""Two studies that are no row of a paper, stored for the pages on flows.
+"""Three studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
+    python benchmarks/flow_studies.py longer [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
+longer: the same with more steps on larger lattices, half an hour.
 control: joint training with annealed sweeps in the flow's place, two.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
@@ -20,10 +22,10 @@ import matplotlib
 
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.dnfs.joint_control import CONTROL
-from ebmtut.experiments.dnfs.scaling import SCALING
+from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.runs import run_experiment
 
-STUDIES = {"scaling": SCALING, "control": CONTROL}
+STUDIES = {"scaling": SCALING, "longer": PROPORTIONAL, "control": CONTROL}
 
 
 def main() -> None:

@@ -3,7 +3,12 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from ebmtut.experiments.dnfs.scaling import SCALING, scaling_table
+from ebmtut.experiments.dnfs.scaling import (
+    PROPORTIONAL,
+    SCALING,
+    scaling_table,
+    steps_table,
+)
 from ebmtut.experiments.growth import load_report, step_table
 from ebmtut.results import benchmarks_root
 
@@ -47,3 +52,22 @@ def test_steps_are_the_same_at_every_size():
     seeds = {c: SCALING.n_seeds(config, c) for c in SCALING.cells(config)}
     assert seeds["ours", "15x15, critical"] == 2
     assert seeds["ours", "32x32, critical"] == seeds["AIS", "15x15, critical"] == 1
+
+
+def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter(
+    result,
+):
+    longer = PROPORTIONAL.run("quick")
+    ((lattice, cell),) = longer.scalars["table"]["ours"].items()
+    energy = longer.scalars["exact"][lattice]["energy"]
+    noise = float(longer.arrays[f"energies/ours/{lattice}"].std()) / 20**0.5
+    assert abs(cell["energy finer"][0] - energy) < 5 * noise + 0.1 * abs(energy)
+    assert 0 < cell["ESS chain finer"][0] <= cell["ESS finer"][0]
+    table = steps_table(result, longer)
+    shorter, larger = table.rows
+    assert [shorter[1], larger[1]] == ["100", "150"]
+    assert shorter[-2] == "–"
+    assert larger[-2] != "–"
+    figure = PROPORTIONAL.figure(longer)
+    assert len(figure.axes) == 3
+    plt.close(figure)

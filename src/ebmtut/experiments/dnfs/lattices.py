@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, OneOf, checked
@@ -49,6 +50,7 @@ __all__ = [
     "column_name",
     "energy_bins",
     "exact_answers",
+    "judged",
     "lattice_job",
     "new_network",
     "seeds_of",
@@ -268,8 +270,8 @@ def lattice_job(
             resample_below=0.5 if null == "SMC" else 0.0,
         )
         seconds = time.process_time() - began
-        judged = _judged(path, exact, x, log_weights, seconds)
-        return Outcome(judged, _kept(path, x, log_weights))
+        scores = judged(path, exact, x, log_weights, seconds)
+        return Outcome(scores, _kept(path, x, log_weights))
     scalars: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     flow = Flow(path, new_network(method, side, config, seed=seed))
@@ -280,7 +282,7 @@ def lattice_job(
     began = time.process_time()
     drawn = simulate(flow, config.n_samples, config.n_time_steps, generator=generator)
     seconds = time.process_time() - began
-    scalars |= _judged(path, exact, drawn.x, drawn.log_weights, seconds)
+    scalars |= judged(path, exact, drawn.x, drawn.log_weights, seconds)
     scalars |= {"jumps": drawn.n_jumps}
     scalars |= _other_weights(flow, exact, config, side, generator)
     arrays |= _kept(path, drawn.x, drawn.log_weights)
@@ -288,10 +290,26 @@ def lattice_job(
     return Outcome(scalars, arrays | weights)
 
 
-def _judged(
-    path: AnnealingPath, exact: float, x: Tensor, log_weights: Tensor, seconds: float
+def judged(
+    path: AnnealingPath,
+    exact: float,
+    x: Float[Tensor, "n n_sites"],
+    log_weights: Float[Tensor, " n"],
+    seconds: float,
 ) -> dict[str, float]:
-    """ESS, and beside it what ESS cannot see."""
+    """Return ESS, and beside it what ESS cannot see.
+
+    Parameters
+    ----------
+    path
+        Whose end the samples are meant for.
+    exact
+        Its log Z.
+    x, log_weights
+        Samples, and the logarithms of their weights.
+    seconds
+        That they took together.
+    """
     found = log_partition(log_weights, path.log_partition_start)
     energy = path.target(x)
     return {
@@ -320,7 +338,7 @@ def _other_weights(
     side: int,
     generator: torch.Generator,
 ) -> dict[str, Any]:
-    """What `_judged` says of other weights, and of rollouts with Gibbs sweeps.
+    """What `judged` says of other weights, and of rollouts with Gibbs sweeps.
 
     "chain": those of the discrete chain. "swept": a Gibbs sweep after each
     step. "exact": those of the exact simulation; "path": those of continuous
@@ -355,8 +373,8 @@ def _other_weights(
     found["candidates"] = thinned.n_candidates
     for kind, (x, log_weights, spent) in kinds.items():
         if bool(torch.isfinite(log_weights).any()):
-            judged = _judged(flow.path, exact, x, log_weights, spent)
-            found |= {f"{name} {kind}": value for name, value in judged.items()}
+            scores = judged(flow.path, exact, x, log_weights, spent)
+            found |= {f"{name} {kind}": value for name, value in scores.items()}
         else:
             found |= {f"ESS {kind}": 0.0, f"log Z error {kind}": -math.inf}
     return found

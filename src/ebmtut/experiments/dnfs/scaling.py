@@ -1,32 +1,45 @@
 """Our recipe at criticality on lattices of more and more sites.
 
-A question of ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it.
+Once with as many steps of training whatever the size, beside nulls, and once with more
+steps on larger lattices. Questions of ours and no rows of the facts: they are stored
+beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     LatticeConfig,
     cells,
     exact_answers,
+    judged,
     lattice_job,
+    new_network,
 )
 from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict
+from ebmtut.flows import Flow, simulate
+from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
+from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["SCALING", "scaling_table"]
+__all__ = ["PROPORTIONAL", "SCALING", "scaling_table", "steps_table"]
 
 _COLORS = {
     "ours": COLORS["DNFS"],
@@ -139,9 +152,124 @@ def no_claims(result: Result) -> list[Verdict]:
     return []
 
 
+#: How many times finer the steps of time are, at which a longer training is judged.
+_FINER = 4
+
+
+def steps_table(fixed: Result, longer: Result) -> Table:
+    """Set ours after as many steps on each lattice beside ours after more on larger.
+
+    Parameters
+    ----------
+    fixed
+        Of `SCALING`.
+    longer
+        Of `PROPORTIONAL`.
+
+    Returns
+    -------
+    table
+        A row a lattice and number of steps. Energies over the exact one, of
+        simulations in 64 steps, in 256, and exactly. "Chain": ESS of its weights. What
+        the shorter runs were not asked stays empty.
+    """
+    columns: dict[str, list[Cell]] = {
+        head: []
+        for head in (
+            "lattice",
+            "steps",
+            "ESS",
+            "log Z error",
+            "energy",
+            f"x{_FINER} steps",
+            "exactly",
+            "chain",
+            f"chain x{_FINER}",
+            "CPU s",
+        )
+    }
+    exact = fixed.scalars["exact"] | longer.scalars["exact"]
+    rows = []
+    for result in (fixed, longer):
+        for side, _, n_steps in result.config["problems"]:
+            rows.append((side, n_steps, result.scalars["table"]["ours"]))
+    for side, n_steps, table in sorted(rows, key=lambda row: row[:2]):
+        lattice = next(name for name in table if name.startswith(f"{side}x"))
+        cell, energy = table[lattice], exact[lattice]["energy"]
+
+        def known(key: str, cell: Any = cell) -> float | None:
+            return _mean(cell[key]) if key in cell else None
+
+        def share(key: str, energy: float = energy, known: Any = known) -> Cell:
+            return None if known(key) is None else known(key) / energy
+
+        stderr = cell["log Z stderr"]
+        row: list[Cell] = [
+            lattice.partition(",")[0],
+            n_steps,
+            known("ESS"),
+            (_mean(cell["log Z error"]), math.hypot(*stderr) / len(stderr)),
+            share("energy"),
+            share("energy finer"),
+            share("energy exact"),
+            known("ESS chain"),
+            known("ESS chain finer"),
+            known("train cpu s"),
+        ]
+        for head, value in zip(columns, row, strict=True):
+            columns[head].append(value)
+    return Table(columns, caption="Ours at criticality, 64 steps of time.", digits=3)
+
+
+def finer_job(
+    method: str,
+    side: int,
+    sigma: float,
+    n_steps: int,
+    config: LatticeConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Train and judge as `lattice_job` does, and judge at finer steps of time, too.
+
+    Returns
+    -------
+    outcome
+        Also ESS, errors and energies "finer", by the weights of continuous time, and
+        "chain finer", by those of the chain.
+    """
+    found = lattice_job(method, side, sigma, n_steps, config, seed, checkpoint)
+    network = new_network(method, side, config, seed=seed)
+    weights = {
+        name.removeprefix("net."): torch.from_numpy(value)
+        for name, value in found.arrays.items()
+        if name.startswith("net.")
+    }
+    network.load_state_dict(weights)
+    path = AnnealingPath(LatticeIsing(side, sigma))
+    began = time.process_time()
+    drawn = simulate(
+        Flow(path, network),
+        config.n_chain_samples,
+        _FINER * config.n_time_steps,
+        chain_weights=True,
+        generator=make_generator(seed + 3_000_000),
+    )
+    seconds = time.process_time() - began
+    assert drawn.chain_log_weights is not None
+    exact = torus_log_partition(side, side, 2 * sigma)
+    kinds = {"finer": drawn.log_weights, "chain finer": drawn.chain_log_weights}
+    scalars = {
+        f"{name} {kind}": value
+        for kind, log_weights in kinds.items()
+        for name, value in judged(path, exact, drawn.x, log_weights, seconds).items()
+    }
+    return replace(found, scalars=found.scalars | scalars)
+
+
 def seeds_of(config: LatticeConfig, names: Names) -> int:
-    """One for nulls and for the largest lattice."""
-    large = names[1].startswith("32x32")
+    """One for nulls and for the largest lattices."""
+    large = names[1].startswith(("20x20", "32x32"))
     return config.n_seeds if names[0] in LEARNED and not large else 1
 
 
@@ -169,6 +297,36 @@ SCALING = Experiment(
     cells=cells,
     job=lattice_job,
     n_seeds=seeds_of,
+    extras=exact_answers,
+    figure=draw_scaling,
+    check=no_claims,
+)
+
+PROPORTIONAL = Experiment(
+    id="dnfs/ising-scaling-steps",
+    title="The same with more steps on larger lattices",
+    presets={
+        "quick": LatticeConfig(
+            problems=((4, CRITICAL, 150),),
+            methods=("ours",),
+            n_seeds=1,
+            n_samples=200,
+            n_chain_samples=20,
+        ),
+        # As 2000 steps on 10 x 10; on 32 x 32, where that is an hour of a core, three
+        # tenths of it.
+        "full": LatticeConfig(
+            problems=((15, CRITICAL, 4500), (32, CRITICAL, 6144)),
+            methods=("ours",),
+            n_seeds=2,
+            n_samples=1000,
+            n_chain_samples=100,
+        ),
+    },
+    cells=cells,
+    job=finer_job,
+    n_seeds=seeds_of,
+    arrays={"*": "{name}/{cell}"},
     extras=exact_answers,
     figure=draw_scaling,
     check=no_claims,
