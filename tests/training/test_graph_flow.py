@@ -1,14 +1,18 @@
 """Training a flow over graphs: it learns, resumes, and refuses what cannot work."""
 
+import itertools
+from dataclasses import replace
+
 import pytest
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import MaxIndependentSet
 from ebmtut.exact import exact_log_partition
 from ebmtut.flows import effective_sample_size, log_partition, simulate
 from ebmtut.flows.graphs import GraphFlowNetwork
+from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.random import make_generator
 from ebmtut.training import TrainConfig
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
@@ -55,7 +59,7 @@ def test_it_learns_the_law_of_graphs_it_never_saw():
     new = random_graphs("erdos-renyi", 4, 5, 8, generator=make_generator(7))
     problem = PROBLEM.of(new)
     before, _ = worst_share(weights(), problem)
-    network, losses = learn(200)
+    network, losses, *_ = learn(200)
     after, error = worst_share(network, problem)
     assert losses[-20:].mean() < losses[:20].mean() / 4
     assert before < 0.6 < 0.8 < after
@@ -64,7 +68,7 @@ def test_it_learns_the_law_of_graphs_it_never_saw():
 
 
 def test_a_run_that_was_cut_goes_on_bit_for_bit(tmp_path, monkeypatch):
-    whole, _ = learn(40)
+    whole = learn(40).weights
     kept = {
         "checkpoint": tmp_path / "run.safetensors",
         "checkpoint_every": 15,
@@ -82,14 +86,66 @@ def test_a_run_that_was_cut_goes_on_bit_for_bit(tmp_path, monkeypatch):
         patch.setattr("ebmtut.training.graph_flow.simulate", second_fails)
         with pytest.raises(KeyboardInterrupt):
             learn(40, **kept)
-    again, _ = learn(40, **kept)
+    again = learn(40, **kept).weights
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_the_temperature_falls_evenly_and_then_stays():
+    config = GraphFlowConfig(anneal=0.5)
+    betas = [config.inverse_temperature_at(k, 20, 5.0) for k in range(20)]
+    assert betas[0] == 0.1 and betas[10:] == [5.0] * 10
+    steps = [b - a for a, b in itertools.pairwise(betas[:11])]
+    assert max(steps) - min(steps) < 1e-12
+    assert {GraphFlowConfig().inverse_temperature_at(k, 20, 5.0) for k in (0, 9)} == {5}
+    # A problem that is hotter than the first temperature is learned as it is.
+    assert config.inverse_temperature_at(0, 20, 0.05) == 0.05
+
+
+def test_training_sees_the_temperature_of_its_step(monkeypatch):
+    seen = {"rollouts": [], "losses": []}
+
+    def noted(kind, plain):
+        def call(flow, *args, **kwargs):
+            energy = flow.path.target
+            seen[kind].append(energy.inverse_temperature)
+            return plain(flow, *args, **kwargs)
+
+        return call
+
+    module = "ebmtut.training.graph_flow"
+    monkeypatch.setattr(f"{module}.simulate", noted("rollouts", simulate))
+    loss = noted("losses", kolmogorov_variance_loss)
+    monkeypatch.setattr(f"{module}.kolmogorov_variance_loss", loss)
+    train_graph_flow(
+        weights(),
+        PROBLEM,
+        replace(ROLLOUT, anneal=0.5, inner_steps=2, n_time_steps=2),
+        TrainConfig(8, precision="float32"),
+        generator=make_generator(1),
+    )
+    want = [0.1 + 1.9 * k / 4 for k in range(4)] + 4 * [2]
+    assert seen["losses"] == pytest.approx(want)
+    assert seen["rollouts"] == pytest.approx(want[::2])
+
+
+def test_divergence_names_the_step_and_the_largest_ratio():
+    broken = weights()
+    torch.nn.init.constant_(broken.readout.weight, torch.nan)
+    with pytest.raises(
+        DivergenceError,
+        match=r"graph flow diverged at step 0: its largest log-ratio was 1\.88; try",
+    ):
+        train_graph_flow(
+            broken, PROBLEM, ROLLOUT, TrainConfig(3), generator=make_generator(1)
+        )
 
 
 def test_input_is_refused():
     with pytest.raises(InputError, match="n_copies must be an integer >= 2, got 1"):
         GraphFlowConfig(n_copies=1)
+    with pytest.raises(InputError, match="anneal must be"):
+        GraphFlowConfig(anneal=1.5)
     few = PROBLEM.of(GRAPHS.select(torch.tensor([0, 1])))
     with pytest.raises(InputError, match=r"n_graphs must be an integer in \[1, 2\]"):
         train_graph_flow(

@@ -25,7 +25,7 @@ def test_it_finds_larger_sets_on_graphs_it_never_saw():
     new = random_graphs("erdos-renyi", 8, 9, 12, generator=make_generator(7))
     fresh = SetPolicy(width=16, generator=make_generator(0))
     before = mean_size(fresh, new)
-    trained, losses = train_set_policy(
+    trained, losses, _ = train_set_policy(
         fresh, GRAPHS, 5.0, CONFIG, generator=make_generator(1)
     )
     gain = mean_size(trained, new).mean(1) - before.mean(1)

@@ -80,7 +80,8 @@ def run_jobs(
     function
         What a job calls; importable by name where the workers run. If it has a
         parameter ``checkpoint`` and there is a folder, it gets the path of a file
-        for its state, which is there if an earlier run of the same job left it.
+        for its state, which is there if an earlier run of the same job left it. It
+        may keep more files beside that one, whose names begin with its stem.
     jobs
         Keyword arguments by job name; a name is a file's name, too.
     folder
@@ -143,7 +144,8 @@ def run_jobs(
                 back.commit = commit
                 _save(folder, name, identities[name], back)
                 if name in states:
-                    states[name].unlink(missing_ok=True)
+                    for file in states[name].parent.glob(f"{states[name].stem}*"):
+                        file.unlink(missing_ok=True)
                 outcomes[name] = back
                 bar.update()
             elif back is not None:

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _MOST_ENUMERATED_SITES = 12
+_MOVES_BETWEEN_LOOKS = 4
 
 
 class SetWays(NamedTuple):
@@ -182,7 +183,12 @@ def set_ways(
     check_generator(generator, graphs.adjacency.device)
     x = graphs.adjacency.new_zeros(len(graphs) * n_copies, graphs.n_sites)
     log_forward = x.new_zeros(len(x))
-    while bool((free := free_vertices(graphs, x)).any()):
+    for number in range(graphs.n_sites):
+        free = free_vertices(graphs, x)
+        # Asked now and then only, since a GPU waits for the answer; a move where
+        # none is left changes nothing.
+        if number % _MOVES_BETWEEN_LOOKS == 0 and not bool(free.any()):
+            break
         logits = policy(graphs, x)
         move = explored(logits, explore, generator=generator)[:, None]
         is_open = free.gather(1, move).squeeze(1)

@@ -29,7 +29,7 @@ from ebmtut.paths import Time
 from ebmtut.random import check_generator
 from ebmtut.training.loop import TrainConfig, train
 
-__all__ = ["FlowConfig", "FlowTraining", "train_flow"]
+__all__ = ["CountedFlow", "FlowConfig", "FlowTraining", "train_flow"]
 
 
 @checked
@@ -249,7 +249,7 @@ def train_flow(
         rollout, time, row = x.unbind(1)
         x = buffer.tensors["states"][rollout, time, row].float()
         t = time / config.n_time_steps
-        counted = _Counted(flow, buffer)
+        counted = CountedFlow(flow, buffer.seen)
         if config.objective == "batch":
             x = x.unflatten(0, (n_times, -1))
             return kolmogorov_variance_loss(
@@ -303,15 +303,23 @@ def _network_of(learner: nn.Module) -> nn.Module:
     return learner.network
 
 
-class _Counted(Flow):
-    """A flow whose cut ratios are counted."""
+class CountedFlow(Flow):
+    """A flow that tells what its ratios were.
 
-    def __init__(self, flow: Flow, buffer: _Buffer) -> None:
+    Parameters
+    ----------
+    flow
+        Which it is otherwise.
+    seen
+        Told, at every evaluation, how many ratios were cut and the largest.
+    """
+
+    def __init__(self, flow: Flow, seen: Callable[[int, float], None]) -> None:
         self.__dict__.update(flow.__dict__)
-        self._buffer = buffer
+        self._seen = seen
 
     def terms(self, x: Tensor, t: Time) -> FlowTerms:
-        """Count what the flow's own terms tell."""
+        """Return the flow's own terms, and tell of them."""
         terms = super().terms(x, t)
-        self._buffer.seen(terms.n_clipped, terms.max_log_ratio)
+        self._seen(terms.n_clipped, terms.max_log_ratio)
         return terms

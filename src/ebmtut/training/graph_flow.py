@@ -10,22 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, Range, check_range, checked
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    Probability,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.energies import GraphEnergy
 from ebmtut.flows import Flow, Kernel, simulate
 from ebmtut.flows.graphs import GraphWeights
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
 from ebmtut.samplers import run_chain, vertex_gibbs
+from ebmtut.training.clock import CpuClock
+from ebmtut.training.flow import CountedFlow
 from ebmtut.training.loop import TrainConfig, train
 
-__all__ = ["GraphFlowConfig", "flow_on", "train_graph_flow"]
+__all__ = ["GraphFlowConfig", "GraphFlowTraining", "flow_on", "train_graph_flow"]
+
+#: Where annealing of the temperature begins, Ou et al. (2025), Appendix E.3.
+FIRST_INVERSE_TEMPERATURE = 0.1
 
 
 @checked
@@ -45,6 +57,9 @@ class GraphFlowConfig:
         Rollouts that the buffer holds.
     inner_steps
         Optimiser steps from one rollout to the next.
+    anneal
+        Share of the optimiser's steps over which the inverse temperature of what is
+        learned rises evenly, from 0.1 to the problem's; 0 for none.
     """
 
     n_graphs: Count = 16
@@ -52,6 +67,36 @@ class GraphFlowConfig:
     n_time_steps: Count = 32
     n_rollouts: Count = 4
     inner_steps: Count = 50
+    anneal: Probability = 0.0
+
+    def inverse_temperature_at(self, step: int, n_steps: int, last: float) -> float:
+        """Return 1/T at a step (0-based) of a training whose problem has ``last``."""
+        rising = self.anneal * n_steps
+        if step >= rising:
+            return last
+        first = min(FIRST_INVERSE_TEMPERATURE, last)
+        return first + (last - first) * step / rising
+
+
+class GraphFlowTraining(NamedTuple):
+    """What training leaves behind.
+
+    Attributes
+    ----------
+    weights
+        Averaged.
+    losses
+        Loss of every step, float32.
+    cpu_seconds
+        Of all goes of a run that was resumed.
+    max_log_ratio
+        The largest log-ratio met.
+    """
+
+    weights: GraphWeights
+    losses: np.ndarray
+    cpu_seconds: float
+    max_log_ratio: float
 
 
 def flow_on(weights: GraphWeights, problem: GraphEnergy) -> Flow:
@@ -77,7 +122,7 @@ def train_graph_flow(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
     identity: Mapping[str, Any] | None = None,
-) -> tuple[GraphWeights, np.ndarray]:
+) -> GraphFlowTraining:
     """Train shared weights on the graphs of a problem.
 
     Rollouts are refined by a Gibbs sweep after each step, so that training sees
@@ -100,15 +145,14 @@ def train_graph_flow(
 
     Returns
     -------
-    trained
-        Averaged weights, and the loss of every step.
+    graph_flow_training
 
     Raises
     ------
     InputError
         If there are fewer graphs than a rollout asks for.
     DivergenceError
-        If the loss is not finite; names the step.
+        If the loss is not finite; names the step and the largest ratio.
     """
     graphs = problem.graphs
     check_range("n_graphs", config.n_graphs, low=1, high=len(graphs), integer=True)
@@ -118,11 +162,24 @@ def train_graph_flow(
         "states": torch.zeros(shape, dtype=torch.uint8),
         "graphs": torch.zeros(config.n_rollouts, config.n_graphs, dtype=torch.long),
         "step": torch.zeros((), dtype=torch.long),
+        "max_log_ratio": torch.tensor(-torch.inf),
     }
+    clock = CpuClock()
+
+    def seen(n_clipped: int, max_log_ratio: float) -> None:
+        buffers["max_log_ratio"].clamp_(min=max_log_ratio)
+
+    def problem_now(chosen: Tensor) -> GraphEnergy:
+        # A step has been counted when its batch was drawn.
+        step = int(buffers["step"]) - 1
+        beta = config.inverse_temperature_at(
+            step, optimizer.n_steps, problem.inverse_temperature
+        )
+        return problem.of(graphs.select(chosen)).at(beta)
 
     def refill(place: int) -> None:
         chosen = torch.randperm(len(graphs), generator=generator)[: config.n_graphs]
-        part = problem.of(graphs.select(chosen))
+        part = problem_now(chosen)
         drawn = simulate(
             flow_on(weights, part),
             n_states,
@@ -137,9 +194,9 @@ def train_graph_flow(
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         count, inner = divmod(int(buffers["step"]), config.inner_steps)
+        buffers["step"] += 1
         if inner == 0:
             refill(count % config.n_rollouts)
-        buffers["step"] += 1
         held = min(count + 1, config.n_rollouts)
         place = torch.randint(held, (1,), generator=generator)
         n_times = config.n_time_steps + 1
@@ -149,26 +206,41 @@ def train_graph_flow(
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         assert isinstance(energy, GraphWeights)
         place, time = int(x[0]), x[1:]
-        part = problem.of(graphs.select(buffers["graphs"][place]))
+        part = problem_now(buffers["graphs"][place])
         states = buffers["states"][place].unflatten(1, (config.n_graphs, -1))
         states = states[time, torch.arange(config.n_graphs), :, : part.n_sites]
         t = time / config.n_time_steps
-        return kolmogorov_variance_loss(flow_on(energy, part), states.float(), t)
+        flow = CountedFlow(flow_on(energy, part), seen)
+        return kolmogorov_variance_loss(flow, states.float(), t)
 
-    result = train(
-        weights,
-        loss,
-        sample,
-        optimizer,
-        generator=generator,
-        buffers=buffers,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        identity=None if identity is None else {**identity, **asdict(config)},
-        label="graph flow",
-    )
+    try:
+        result = train(
+            weights,
+            loss,
+            sample,
+            optimizer,
+            generator=generator,
+            buffers={**buffers, "cpu_seconds": clock.seconds},
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            identity=None if identity is None else {**identity, **asdict(config)},
+            on_step=clock.tick,
+            label="graph flow",
+        )
+    except DivergenceError as error:
+        largest = float(buffers["max_log_ratio"])
+        raise DivergenceError(
+            f"graph flow diverged at step {error.step}: its largest log-ratio was "
+            f"{largest:.3g}; try a smaller learning_rate ({optimizer.learning_rate})",
+            error.step,
+        ) from error
     assert isinstance(result.energy, GraphWeights)
-    return result.energy, result.losses
+    return GraphFlowTraining(
+        result.energy,
+        result.losses,
+        float(clock.seconds),
+        float(buffers["max_log_ratio"]),
+    )
 
 
 def sweep_kernel(problem: GraphEnergy, n_steps: int = 1) -> Kernel:

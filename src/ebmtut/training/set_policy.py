@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,9 +20,28 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.graph_gflownet import SetPolicy, balance_variance, set_ways
+from ebmtut.training.clock import CpuClock
 from ebmtut.training.loop import TrainConfig, train
 
-__all__ = ["train_set_policy"]
+__all__ = ["SetPolicyTraining", "train_set_policy"]
+
+
+class SetPolicyTraining(NamedTuple):
+    """What training leaves behind.
+
+    Attributes
+    ----------
+    policy
+        Of averaged weights.
+    losses
+        Loss of every step, float32.
+    cpu_seconds
+        Of all goes of a run that was resumed.
+    """
+
+    policy: SetPolicy
+    losses: np.ndarray
+    cpu_seconds: float
 
 
 @checked
@@ -39,7 +58,7 @@ def train_set_policy(
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 200,
     identity: Mapping[str, Any] | None = None,
-) -> tuple[SetPolicy, np.ndarray]:
+) -> SetPolicyTraining:
     """Let the ways of each graph balance.
 
     Every step draws new ways on some of the graphs, with the policy as it is, and
@@ -66,8 +85,7 @@ def train_set_policy(
 
     Returns
     -------
-    trained
-        Averaged weights, and the loss of every step.
+    set_policy_training
 
     Raises
     ------
@@ -87,16 +105,19 @@ def train_set_policy(
         ways = set_ways(energy, part, n_copies, generator=generator, explore=explore)
         return balance_variance(part, ways, inverse_temperature)
 
+    clock = CpuClock()
     result = train(
         policy,
         loss,
         sample,
         optimizer,
         generator=generator,
+        buffers={"cpu_seconds": clock.seconds},
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         identity=None if identity is None else {**identity, **of_run},
+        on_step=clock.tick,
         label="GFlowNet",
     )
     assert isinstance(result.energy, SetPolicy)
-    return result.energy, result.losses
+    return SetPolicyTraining(result.energy, result.losses, float(clock.seconds))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
+from ebmtut.experiments.dnfs.graph_learners import OTHER_TEMPERATURE
 from ebmtut.experiments.dnfs.graph_problems import shares
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import mean_and_stderr
@@ -53,6 +54,7 @@ def shares_table(
         ("DNFS", "flow, trained", n_times, ""),
         ("DMALA 0", "annealed DMALA", n_times, "null"),
         ("Gibbs 0", "annealed Gibbs", n_times, "null"),
+        (f"untrained DNFS + DMALA {most}", "untrained + DMALA", together, "null"),
         (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
         (f"DMALA {most}", "annealed DMALA", together, "null"),
         (f"Gibbs {most}", "annealed Gibbs", together, "null"),
@@ -88,32 +90,45 @@ def shares_table(
     )
 
 
-def rivals_table(result: Result) -> Table:
+def rivals_table(result: Result, size: str | None = None) -> Table:
     """Set out what other learners reach in about as much time as our network.
 
     Parameters
     ----------
     result
-        Of dnfs/max-independent-set, with rivals.
+        Of dnfs/max-independent-set or dnfs/max-cut, with rivals.
+    size
+        Of the graphs; None for the smallest.
 
     Returns
     -------
     table
-        Of each learner the share of the optimum by the smallest graphs and the CPU
-        seconds of learning and of drawing; then the paper's shares.
+        Of each learner the share of the optimum and the CPU seconds of learning and
+        of drawing; then the paper's shares.
     """
-    size, metrics = next(iter(result.scalars["table"].items()))
-    printed = get_fact("dnfs/max-independent-set").table("set size")
-    column = f"ER{size}"
+    size = size or next(iter(result.scalars["table"]))
+    metrics = result.scalars["table"][size]
+    problem = result.config["problem"]
+    is_cut = problem == "max-cut"
+    printed = get_fact(f"dnfs/{problem}").table("cut size" if is_cut else "set size")
+    column = f"{'BA' if is_cut else 'ER'}{size}"
     top = printed.number("exact solver", column)
     assert top is not None
+    falls = bool(result.config["rollout"]["anneal"])
+    names = {
+        "DNFS": f"flow, {_temperature(falls)}",
+        OTHER_TEMPERATURE: f"flow, {_temperature(not falls)}",
+        "leGF": f"flow, leGF, {_temperature(falls)}",
+        "GFlowNet": "GFlowNet",
+    }
     rows = [
         ("greedy", "random greedy", None, "null"),
         ("untrained DNFS", "flow, untrained", None, "null"),
-        ("DNFS", "flow, messages", "training: CPU seconds", ""),
-        ("leGF", "flow, leGF", "training of leGF: CPU seconds", ""),
-        ("GFlowNet", "GFlowNet", "training of GFlowNet: CPU seconds", ""),
     ]
+    for metric, label in names.items():
+        if metric in metrics:
+            of = "training" if metric == "DNFS" else f"training of {metric}"
+            rows.append((metric, label, f"{of}: CPU seconds", ""))
     columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
     heads = ("one draw", f"best of {result.config['n_copies']}")
     for head, kind in zip(heads, ("", ": best"), strict=True):
@@ -133,12 +148,17 @@ def rivals_table(result: Result) -> Table:
         for cells, cell in zip(columns.values(), last, strict=True):
             cells.append(cell)
         kinds.append("paper")
+    best = "cut" if is_cut else "independent set"
     return Table(
         columns,
-        caption=f"Share of the largest independent set, graphs of {size} vertices; "
-        "learners of about equal time.",
+        caption=f"Share of the largest {best}, graphs of {size} vertices; learners of "
+        "about equal time.",
         kinds=kinds,
     )
+
+
+def _temperature(falls: bool) -> str:
+    return "T falls" if falls else "one T"
 
 
 def _digits(values: list[float]) -> float:

@@ -1,0 +1,109 @@
+"""What the rows of graph problems train: our flow, and others in as much time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ebmtut.energies import GraphEnergy
+from ebmtut.flows import (
+    GraphFlowNetwork,
+    GraphWeights,
+    HollowGraphTransformer,
+    SetPolicy,
+)
+from ebmtut.random import make_generator
+from ebmtut.training import TrainConfig, train_set_policy
+from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
+
+__all__ = ["OTHERS", "OTHER_TEMPERATURE", "PACE", "Learned", "learn"]
+
+#: The paper anneals the temperature while it trains; the rows have both.
+OTHER_TEMPERATURE = "other temperature"
+#: Steps of our messages in the time of one step of another learner, by size of the
+#: graphs: rounded from CPU seconds of both on one core. They are written down here,
+#: since steps that follow from a clock could not be repeated; tables show the seconds.
+PACE = {
+    OTHER_TEMPERATURE: {"16-20": 1.0, "32-40": 1.0, "64-75": 1.0},
+    "leGF": {"16-20": 5.0, "32-40": 5.0, "64-75": 5.0},
+    "GFlowNet": {"16-20": 2.5, "32-40": 2.5, "64-75": 2.5},
+}
+OTHERS = tuple(PACE)
+
+
+class Learned(NamedTuple):
+    """What was learned, the loss of every step, and the CPU seconds that it took."""
+
+    weights: GraphWeights | SetPolicy
+    losses: np.ndarray
+    cpu_seconds: float
+
+
+def learn(
+    name: str,
+    problem: GraphEnergy,
+    *,
+    size: str,
+    width: int,
+    rollout: GraphFlowConfig,
+    optimizer: TrainConfig,
+    seed: int,
+    checkpoint: Path | None,
+    identity: Mapping[str, Any],
+) -> Learned:
+    """Train one learner on the graphs of a problem.
+
+    Parameters
+    ----------
+    name
+        "" for our network, or one of `OTHERS`, which learns for about as long.
+    problem
+        On the training graphs.
+    size
+        Theirs.
+    width
+        Hidden units of the network.
+    rollout, optimizer
+        How our network learns; the other takes steps of the same kind.
+    seed
+        Of the first weights and of learning.
+    checkpoint
+        File of our network's state; that of another stands beside it.
+    identity
+        As in `ebmtut.training.train`.
+    """
+    generator = make_generator(seed)
+    if name:
+        n_steps = max(1, round(optimizer.n_steps / PACE[name][size]))
+        n_warmup = min(optimizer.n_warmup, n_steps // 5)
+        if n_steps < optimizer.n_steps:
+            optimizer = replace(optimizer, n_steps=n_steps, n_warmup=n_warmup)
+        if checkpoint is not None:
+            file = f"{checkpoint.stem}-{name.replace(' ', '-')}{checkpoint.suffix}"
+            checkpoint = checkpoint.with_name(file)
+    kept = {"checkpoint": checkpoint, "identity": {**identity, "learner": name}}
+    if name == "GFlowNet":
+        found = train_set_policy(
+            SetPolicy(width=width, generator=generator),
+            problem.graphs,
+            problem.inverse_temperature,
+            optimizer,
+            generator=generator,
+            **kept,
+        )
+        return Learned(found.policy, found.losses, found.cpu_seconds)
+    if name == OTHER_TEMPERATURE:
+        rollout = replace(rollout, anneal=0.0 if rollout.anneal else 0.5)
+    weights: GraphWeights
+    if name == "leGF":
+        weights = HollowGraphTransformer(width=width, n_layers=1, generator=generator)
+    else:
+        weights = GraphFlowNetwork(width=width, generator=make_generator(seed))
+    trained = train_graph_flow(
+        weights, problem, rollout, optimizer, generator=generator, **kept
+    )
+    return Learned(trained.weights, trained.losses, trained.cpu_seconds)
