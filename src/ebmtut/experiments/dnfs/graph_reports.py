@@ -54,7 +54,6 @@ def shares_table(
         ("DNFS", "flow, trained", n_times, ""),
         ("DMALA 0", "annealed DMALA", n_times, "null"),
         ("Gibbs 0", "annealed Gibbs", n_times, "null"),
-        (f"untrained DNFS + DMALA {most}", "untrained + DMALA", together, "null"),
         (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
         (f"DMALA {most}", "annealed DMALA", together, "null"),
         (f"Gibbs {most}", "annealed Gibbs", together, "null"),
@@ -121,7 +120,7 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
         "leGF": f"flow, leGF, {_temperature(falls)}",
         "GFlowNet": "GFlowNet",
     }
-    rows = [
+    rows: list[tuple[str, str, str | None, str]] = [
         ("greedy", "random greedy", None, "null"),
         ("untrained DNFS", "flow, untrained", None, "null"),
     ]
