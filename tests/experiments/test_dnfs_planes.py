@@ -11,6 +11,7 @@ from ebmtut.data import DENSITIES, density_extent, sample_density
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import (
     ebm_training,
+    law_scores,
     networks,
     pairs,
     planes,
@@ -72,14 +73,14 @@ def test_the_law_of_the_data_keeps_its_place(density):
 
 def test_scores_of_laws():
     data = planes.plane_law("moons", 2)
-    same = ebm_training.judged(data, data)
+    same = law_scores.judged(data, data)
     assert max(map(abs, same.values())) < 1e-12
-    null = ebm_training.independent_bits(data)
+    null = law_scores.independent_bits(data)
     x = enumerate_states(4).double()
     assert torch.allclose(null @ x, data @ x)
     assert float(null.sum()) == pytest.approx(1)
     # What independent bits lack is the total correlation, never negative.
-    assert ebm_training.judged(null, data)["KL"] > 0
+    assert law_scores.judged(null, data)["KL"] > 0
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """One training loop for every energy in the book, and its checkpoints."""
 
+from ebmtut.training.averaging import average_weights
 from ebmtut.training.clock import CpuClock
 from ebmtut.training.distributed import Process, processes
 from ebmtut.training.eb_gfn import EBGFNConfig, EBGFNTraining, train_eb_gfn
@@ -30,6 +31,7 @@ __all__ = [
     "RunState",
     "TrainConfig",
     "TrainResult",
+    "average_weights",
     "bfloat16_is_fast",
     "flow_on",
     "processes",

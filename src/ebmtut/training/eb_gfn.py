@@ -33,8 +33,12 @@ from ebmtut.flows import (
     trajectory_balance_loss,
 )
 from ebmtut.random import check_generator
+from ebmtut.training.averaging import average_weights
 
 __all__ = ["EBGFNConfig", "EBGFNTraining", "train_eb_gfn"]
+
+#: Share of itself that the average of the energy's weights keeps, a step.
+_AVERAGING = 0.99
 
 
 @checked
@@ -161,12 +165,9 @@ def train_eb_gfn(
         loss.backward()
         adam.step()
         rate.step()
-        decay = min(0.99, (step + 1) / (step + 10))
-        with torch.no_grad():
-            for mean, now in zip(
-                averaged.parameters(), energy.parameters(), strict=True
-            ):
-                mean.lerp_(now, 1 - decay)
+        average_weights(
+            [*averaged.parameters()], [*energy.parameters()], step, _AVERAGING
+        )
     last = torch.optim.lr_scheduler.CosineAnnealingLR(policy_adam, config.n_last)
     for step in range(config.n_steps, config.n_steps + config.n_last):
         follow(averaged, step)

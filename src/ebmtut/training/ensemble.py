@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from ebmtut.checks import DivergenceError, InputError, check_range, check_type
 from ebmtut.tensor_checks import check_shape
+from ebmtut.training.averaging import average_weights
 from ebmtut.training.loop import (
     Loss,
     TrainConfig,
@@ -122,8 +123,7 @@ def train_ensemble(
                     lost[k] = diverged(label, step, loss, norms[k], config)
                     stack.still(k)
             optimizer.step()
-            decay = min(config.ema_decay, (step + 1) / (step + 10))
-            torch._foreach_lerp_(averaged, [w.data for w in stack.trained], 1 - decay)
+            average_weights(averaged, stack.trained, step, config.ema_decay)
     stack.write_to(energies)
     means = stack.copies(energies, averaged)
     return [

@@ -36,6 +36,7 @@ from ebmtut.checks import (
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.results import check_writable
 from ebmtut.tensor_checks import check_shape
+from ebmtut.training.averaging import average_weights
 from ebmtut.training.distributed import (
     joined,
     own_file,
@@ -283,9 +284,7 @@ def train(
         if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
             raise diverged(label, step, float(losses[step]), norm.item(), config)
         optimizer.step()
-        # The average starts short, so that it forgets the initial weights.
-        decay = min(config.ema_decay, (step + 1) / (step + 10))
-        torch._foreach_lerp_(averaged_weights, weights, 1 - decay)
+        average_weights(averaged_weights, weights, step, config.ema_decay)
         if on_step is not None:
             on_step(step, averaged)
         ends = step + 1 == config.n_steps

@@ -41,7 +41,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import annealed_importance_sampling
-from ebmtut.training import FlowFollower
+from ebmtut.training import FlowFollower, average_weights
 
 __all__ = [
     "EXPERIMENT",
@@ -184,8 +184,7 @@ def learn_couplings(
         if not bool(energy.coupling.isfinite().all()):
             raise DivergenceError(f"the couplings diverged at step {step}", step)
         shares[step] = effective_sample_size(log_weights)
-        decay = min(0.98, (step + 1) / (step + 10))
-        averaged.lerp_(energy.coupling.detach(), 1 - decay)
+        average_weights([averaged], [energy.coupling], step, 0.98)
     return LearnedCouplings((averaged + averaged.T) / 2, shares)
 
 

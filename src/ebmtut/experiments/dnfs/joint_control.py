@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.ebm_training import JointConfig, sweeps_job
+from ebmtut.experiments.dnfs.joint_training import JointConfig, sweeps_job
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size

@@ -1,0 +1,61 @@
+"""EB-GFN on a small plane: an energy and a GFlowNet that learn together.
+
+Source: Zhang et al. (2022), a rival in Table 2 of Ou, Zhang and Li (2025).
+"""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from ebmtut.energies import MLPEnergy
+from ebmtut.experiments.dnfs.joint_training import JointConfig
+from ebmtut.experiments.dnfs.law_scores import entropy, independent_bits, judged
+from ebmtut.experiments.dnfs.planes import plane_law, plane_picture
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.flows import BitsGFlowNet, terminal_law
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+from ebmtut.training import train_eb_gfn
+
+__all__ = ["gflownet_job"]
+
+
+def gflownet_job(density: str, config: JointConfig, seed: int) -> Outcome:
+    """Learn an energy with a GFlowNet that proposes its negative samples.
+
+    Returns
+    -------
+    outcome
+        As of `joint_job`; "flow" is the exact law of the GFlowNet's last states, and
+        "accepted" the mean share of proposals taken in the last tenth. No bound.
+    """
+    data = plane_law(density, config.n_bits)
+    n_sites = 2 * config.n_bits
+    x_all = enumerate_states(n_sites).float()
+    energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed))
+    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed))
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return x_all[torch.multinomial(data, n, True, generator=generator)]
+
+    began = time.process_time()
+    found = train_eb_gfn(
+        energy, policy, sample, config.gflownet, generator=make_generator(seed)
+    )
+    seconds = time.process_time() - began
+    with torch.no_grad():
+        law = (-found.energy(x_all).double()).softmax(0)
+    drawn = terminal_law(policy).double().exp()
+    late = found.accepted[-max(1, len(found.accepted) // 10) :]
+    scalars = {"entropy": entropy(data), "accepted": float(late.mean())}
+    null = independent_bits(data)
+    for name, judged_law in (("", law), ("flow ", drawn), ("null ", null)):
+        scalars |= {name + k: v for k, v in judged(judged_law, data).items()}
+    pictures = {"energy": law, "flow": drawn}
+    return Outcome(
+        {**scalars, "cpu s": seconds},
+        {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
+    )
