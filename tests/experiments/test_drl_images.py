@@ -101,8 +101,46 @@ def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:
     result = get_experiment("drl/samples").run("quick", **SMALL["drl/samples"])
     table = samples_table(result, "digits 8x8")
     assert table.kinds == ("", "exact", "null", "null")
-    assert [row[0] for row in table.rows][:2] == ["ours", "held-out data"]
+    names = [row[0] for row in table.rows]
+    assert names[:2] == ["recovery likelihood", "held-out data"]
     assert result.scalars["judge's accuracy"]["digits 8x8"] >= 0.98
+
+
+def test_score_matching_stands_beside_samples_and_claims_nothing() -> None:
+    experiment = get_experiment("drl/samples")
+    recipes = (TINY, replace(TINY, objective="score"))
+    result = experiment.run("quick", recipes=recipes, n_samples=64, n_seeds=(2, 1))
+    table = samples_table(result, "digits 8x8")
+    assert table.kinds == ("", "", "exact", "null", "null")
+    assert [row[0] for row in table.rows][1] == "score matching"
+    runs = result.scalars["table"]
+    assert {name: len(row["steps"]) for name, row in runs.items()} == {
+        "digits 8x8": 2,
+        "digits 8x8, score matching": 1,
+    }
+    assert not any("score" in verdict.name for verdict in experiment.check(result))
+    figure = experiment.figure(result)
+    # White noise, the levels, clean samples, their nearest data; and score matching's.
+    assert len(figure.axes) == 1 + TINY.n_levels + 3
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"recipes": (TINY, TINY)}, {"recipes": (TINY,), "n_seeds": (1, 1)}]
+)
+def test_recipes_have_a_name_and_a_number_of_seeds_each(wrong) -> None:
+    with pytest.raises(InputError, match="must be") as refused:
+        get_experiment("drl/samples").config("quick", **wrong)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
+    experiment = get_experiment("drl/samples")
+    result = experiment.run("quick", **SMALL["drl/samples"])
+    asked = len(experiment.check(result))
+    held_out = result.scalars["held-out data"]["digits 8x8"]
+    held_out["distance"] = result.scalars["Gaussian fit"]["digits 8x8"]["distance"]
+    assert len(experiment.check(result)) == asked - 1
 
 
 def test_rows_of_one_recipe_share_its_training(tmp_path) -> None:

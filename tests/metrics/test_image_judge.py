@@ -6,6 +6,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.data import glyph_digits
 from ebmtut.metrics import ImageJudge, train_image_judge
+from ebmtut.metrics.image_judge import shifted
 from ebmtut.random import make_generator
 
 
@@ -35,6 +36,23 @@ def test_it_tells_held_out_digits_apart_and_repeats_itself() -> None:
     )
 
 
+def test_images_are_moved_whole_and_by_every_number_of_pixels() -> None:
+    # Pixels of one image differ, and those of two colours, too.
+    images = torch.arange(400 * 2 * 25.0).reshape(400, 2, 5, 5)
+    moved = shifted(images, 1, generator=make_generator(0))
+    assert moved.shape == images.shape
+    padded = torch.nn.functional.pad(images, [1] * 4, mode="replicate")
+    windows = {
+        (i, j): padded[:, :, i : i + 5, j : j + 5] for i in range(3) for j in range(3)
+    }
+    same = torch.stack(
+        [(moved == window).flatten(1).all(1) for window in windows.values()]
+    )
+    # A ninth of the images each: 44, with a standard deviation of 6.3.
+    assert bool((same.sum(0) == 1).all())
+    assert bool(((same.sum(1) - 400 / 9).abs() < 5 * 6.3).all())
+
+
 def test_features_lead_to_the_logits() -> None:
     judge = ImageJudge(28, n_colors=3).eval()
     x = torch.rand(4, 3, 28, 28, generator=make_generator(0))
@@ -53,6 +71,12 @@ def test_features_lead_to_the_logits() -> None:
         ),
         lambda: train_image_judge(
             torch.zeros(3, 8, 8), torch.zeros(3).long(), generator=None
+        ),
+        lambda: train_image_judge(
+            torch.zeros(3, 8, 8),
+            torch.zeros(3).long(),
+            generator=make_generator(0),
+            largest_shift=-1,
         ),
     ],
 )

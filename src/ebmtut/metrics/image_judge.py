@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ebmtut.checks import (
     Count,
+    Natural,
     NonNegative,
     Positive,
     Range,
@@ -133,6 +134,7 @@ def train_image_judge(
     batch_size: Count = 64,
     learning_rate: Positive = 4e-3,
     pixel_noise: NonNegative = 0.5,
+    largest_shift: Natural = 0,
     channels: int = 16,
 ) -> ImageJudge:
     """Train a judge by cross-entropy with AdamW, a linear warm-up and cosine decay.
@@ -150,6 +152,9 @@ def train_image_judge(
     pixel_noise
         Standard deviation of the noise on each pixel of a batch: without it the
         features answer to noise too faint to be seen.
+    largest_shift
+        Each image of a batch is moved by up to so many pixels along both axes, and
+        its border repeated: a few thousand images then teach what many would.
     channels
         As for `ImageJudge`.
 
@@ -183,6 +188,8 @@ def train_image_judge(
     for _ in range(n_steps):
         index = torch.randint(len(images), (batch_size,), generator=generator)
         batch = images[index]
+        if largest_shift:
+            batch = shifted(batch, largest_shift, generator=generator)
         noise = torch.randn(batch.shape, generator=generator)
         logits = judge(batch + pixel_noise * noise)
         loss = nn.functional.cross_entropy(logits, labels[index])
@@ -191,3 +198,20 @@ def train_image_judge(
         optimizer.step()
         rates.step()
     return judge.eval().requires_grad_(False)
+
+
+def shifted(
+    images: Float[Tensor, "n n_colors side side"],
+    largest: int,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "n n_colors side side"]:
+    """Move each image by up to ``largest`` pixels along both axes."""
+    n, _, side, _ = images.shape
+    padded = nn.functional.pad(images, [largest] * 4, mode="replicate")
+    corner = torch.randint(2 * largest + 1, (2, n, 1), generator=generator)
+    rows, columns = corner + torch.arange(side)
+    image = torch.arange(n)[:, None, None]
+    # Indices beside the slice come first, so that the colours end up last.
+    moved = padded[image, :, rows[:, :, None], columns[:, None, :]]
+    return moved.permute(0, 3, 1, 2)
