@@ -136,7 +136,7 @@ def test_recipes_have_a_name_and_a_number_of_seeds_each(wrong) -> None:
 
 def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
     experiment = get_experiment("drl/samples")
-    result = experiment.run("quick", **SMALL["drl/samples"])
+    result = experiment.stored()
     asked = len(experiment.check(result))
     held_out = result.scalars["held-out data"]["digits 8x8"]
     held_out["distance"] = result.scalars["Gaussian fit"]["digits 8x8"]["distance"]

@@ -397,6 +397,37 @@ def test_a_failed_chain_no_longer_decides_the_step():
     assert 0 < float(slopes[10.0]) < 10.0
 
 
+def test_an_alarm_tells_of_a_gap_that_stays_saturated():
+    """Where most chains end far above the data, with energies that are finite."""
+    energy = Parabola(1.0, 2.0)
+    level = torch.tensor([0, 0, 1, 1, 1])
+    x = torch.zeros(5, 1, dtype=torch.float64)
+    ends = torch.tensor([0.0, 1.0, 4.0, 5.0, 6.0], dtype=torch.float64)[:, None]
+    with pytest.raises(DivergenceError) as caught:
+        recovery_likelihood_loss(energy, x, ends, level, trusted_gap=30.0)
+    words = str(caught.value)
+    assert "has the median -16, less than -c / 2 = -15" in words
+    assert "worst at level 1, largest energy 36" in words and "\n" not in words
+    # The other half may fail: the saturated gap is for that.
+    ends[2] = 3.0
+    recovery_likelihood_loss(energy, x, ends, level, trusted_gap=30.0)
+
+    class Overshooting(Parabola):
+        def forward(self, x, level):
+            return super().forward(x, level) * 100
+
+    with pytest.raises(DivergenceError, match="stopped at step 0: .*the median -"):
+        train(
+            Overshooting(1.0),
+            RecoveryLikelihood(
+                NOISE, ConditionalChain(1, 1.0, adjusted=False), trusted_gap=10.0
+            ),
+            lambda n, *, generator: torch.randn(n, 1, generator=generator).double(),
+            TrainConfig(2, 16, precision="float32"),
+            generator=make_generator(0),
+        )
+
+
 def test_weights_of_levels_multiply_the_rows():
     noise = NoiseLevels((0.4, 0.6))
     chain = ConditionalChain(2, 0.5)

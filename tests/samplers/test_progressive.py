@@ -55,6 +55,30 @@ def test_every_level_has_its_law():
         assert (samples[t].var(0) / variance - 1).abs().max() < error * math.sqrt(2)
 
 
+def test_averaged_noise_takes_the_bias_of_long_steps_away():
+    """Every law of the chain is Gaussian: averaged steps have its own variance."""
+    n, t = 40_000, 1
+    level = torch.full((n,), t)
+    above = NOISE.signals[t + 1] * MEAN.expand(n, 2)
+    shrinkage, sigma = NOISE.shrinkages[t], NOISE.sigmas[t]
+    precision = 1 / law(t)[1] + shrinkage**2 / sigma**2
+    delta = 0.8 * float(precision.max()) ** -0.5 * math.sqrt(2)
+    ratios = {}
+    for averaged in (False, True):
+        chain = ConditionalChain(
+            30, (1.0, delta, 1.0), adjusted=False, averaged=averaged
+        )
+        draw = normals(make_generator(0))
+        state, _ = draw_conditional(energy, NOISE, above, level, chain, draw)
+        ratios[averaged] = state.x.var(0) * precision
+    error = 5 * math.sqrt(2 / n)
+    assert float((ratios[True] - 1).abs().max()) < error
+    # As `langevin` says: more than half as much again along the stiffer axis.
+    biased = 1 / (1 - delta**2 * precision / 4)
+    assert float((ratios[False] / biased - 1).abs().max()) < error
+    assert float(biased.max()) > 1.4
+
+
 def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
     """Two modes that no step of the chain joins: the starts divide the mass.
 
@@ -194,6 +218,10 @@ REFUSALS = {
     "noisy starts": (
         lambda: ConditionalChain(start="noisy", n_starts=2),
         "n_starts must be 1 with start='noisy', got 2",
+    ),
+    "tested averages": (
+        lambda: ConditionalChain(averaged=True),
+        "averaged must be False with adjusted=True, got True",
     ),
     "levels": (
         lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE),

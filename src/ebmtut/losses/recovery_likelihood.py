@@ -75,14 +75,15 @@ def recovery_likelihood_loss(
     trusted_gap
         c, which bounds what a single chain can do: see `saturated_gap`. Some
         multiple of the root of the number of coordinates; None trusts all chains.
+        An alarm, too: most rows below -c / 2.
 
     Raises
     ------
     InputError
         If the shapes differ, or there is no row.
     DivergenceError
-        If the energies are not finite or their gap is too large; names the level
-        and the largest energy.
+        If the energies are not finite, their gap is too large, or most chains have
+        failed; names the gap, the level and the largest energy.
     """
     check_range("len(x)", len(x), low=1, integer=True)
     check_shape("x_model", x_model, tuple(x.shape))
@@ -92,6 +93,7 @@ def recovery_likelihood_loss(
     data, model = values.chunk(2)
     gap = data - model
     if trusted_gap is not None:
+        _check_chains(gap.detach(), values.detach(), level, trusted_gap)
         gap = saturated_gap(gap, trusted_gap)
     _check_gap(gap.detach(), values.detach(), level, largest_gap)
     loss = (gap if weight is None else weight * gap).mean()
@@ -135,6 +137,17 @@ def _check_gap(
         raise DivergenceError(_alarm("is not finite", gap, values, level), step=-1)
     if largest is not None and mean > largest:
         words = f"is {mean:.3g}, more than {largest:g}"
+        raise DivergenceError(_alarm(words, gap, values, level), step=-1)
+
+
+def _check_chains(gap: Tensor, values: Tensor, level: Tensor, trusted: float) -> None:
+    """Stop where a saturated gap holds energies whose chains have failed.
+
+    About -c the loss neither raises nor lowers a sample: a run can stay there.
+    """
+    median = float(gap.median())
+    if median < -trusted / 2:
+        words = f"has the median {median:.3g}, less than -c / 2 = {-trusted / 2:.3g}"
         raise DivergenceError(_alarm(words, gap, values, level), step=-1)
 
 

@@ -71,8 +71,9 @@ class ImageRecipe:
         K.
     step_size
         Of Langevin dynamics, in units of the level's noise.
-    adjusted
-        Whether a Metropolis test corrects the chains.
+    adjusted, averaged
+        Whether a Metropolis test corrects the chains, or averaged noise
+        (`ebmtut.samplers.ConditionalChain`).
     trust
         Beyond this many roots of the number of pixels the gap of a row saturates
         (`ebmtut.losses.saturated_gap`); 0 trusts every chain.
@@ -94,6 +95,7 @@ class ImageRecipe:
     n_chain_steps: Natural = 6
     step_size: Positive = 0.7
     adjusted: bool = False
+    averaged: bool = False
     trust: NonNegative = 10.0
     regulariser: float = 0.0
     clip_norm: Positive = 1e9
@@ -119,6 +121,7 @@ class ImageRecipe:
             tuple(self.step_size * noise for noise in noises),
             adjusted=self.adjusted,
             start="noisy",
+            averaged=self.averaged,
         )
 
     def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
