@@ -416,7 +416,7 @@ def test_an_alarm_tells_of_a_gap_that_stays_saturated():
         def forward(self, x, level):
             return super().forward(x, level) * 100
 
-    with pytest.raises(DivergenceError, match="stopped at step 0: .*the median -"):
+    with pytest.raises(DivergenceError, match=r"stopped at step 0: .*the median -"):
         train(
             Overshooting(1.0),
             RecoveryLikelihood(
