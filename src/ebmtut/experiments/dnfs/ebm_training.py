@@ -488,7 +488,7 @@ EXPERIMENT = Experiment(
             width=24,
             gflownet=EBGFNConfig(n_steps=250, n_samples=128, n_last=150),
         ),
-        "full": JointConfig(),
+        "full": JointConfig(n_seeds=2),
     },
     cells=cells,
     job=learning_job,
