@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
             width=24,
             gflownet=EBGFNConfig(n_steps=250, n_samples=128, n_last=150),
         ),
-        "full": JointConfig(n_seeds=2),
+        "full": JointConfig(),
     },
     cells=cells,
     job=learning_job,
