@@ -216,6 +216,54 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
         assert (swept.reshape(side, side) == grid).all()
 
 
+def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
+    """The sweeps of one lattice, LANES words of a block as an array of NumPy."""
+    lattice, stream = words.copy(), stream.T.copy()
+    for color in [*range(len(plan.first) - 1)] * n_sweeps:
+        if row_side:
+            shift_rows(lattice, row_side)
+        for block in range(int(plan.first[color]), int(plan.first[color + 1])):
+            mask, target = plan.mask[block], plan.target[block]
+            around = np.unpackbits(lattice[plan.neighbor[block]].view(np.uint8), axis=1)
+            count = around.reshape(4, -1).sum(0)
+            below, unsettled = np.zeros_like(mask), mask
+            for level, row in enumerate(thresholds):
+                if level % 4 == 0 and not unsettled.any():
+                    break
+                draw, *stream = kernels.xoshiro_next.py_func(*stream)
+                digit = np.packbits(row[count].astype(bool)).view(np.uint64)
+                below = below | unsettled & digit & ~draw
+                unsettled = unsettled & ~(draw ^ digit)
+            lattice[target] = lattice[target] & ~mask | below
+    return lattice
+
+
+def shift_rows(lattice, side):
+    """Each row's left, then its right neighbours behind the rows."""
+    size = side * (-(-side // 64))
+    bits = kernels.unpack_rows(lattice[None], side).reshape(side, side)
+    for k, step in ((1, 1), (2, -1)):
+        turned = np.roll(bits, step, 1).reshape(1, -1)
+        lattice[k * size : (k + 1) * size] = kernels.pack_rows(turned, side)[0, :size]
+
+
+@pytest.mark.parametrize("side", [3, 10, 16, 65])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
+    bits = np.random.default_rng(0).integers(0, 2, (64, side * side), dtype=np.uint8)
+    row_side = side if by_rows else 0
+    words = kernels.pack_rows(bits[:1], side) if by_rows else kernels.pack_chains(bits)
+    plan = kernels.row_plan(side) if by_rows else kernels.chain_plan(side)
+    thresholds = kernels.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
+    streams = kernels.xoshiro_states(5, kernels.LANES)[None]
+    expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
+    parts = (plan.target, plan.neighbor, plan.mask, plan.first)
+    kernels.lattice_sweeps(words, *parts, thresholds, streams, 3, row_side)
+    # What stands behind the rows is scratch; lanes without work write to the last.
+    n_words = side * (-(-side // 64)) if by_rows else side * side
+    assert (words[0, :n_words] == expected[:n_words]).all()
+
+
 @pytest.mark.parametrize("n_sweeps", [1, 3])
 def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     """As few chains are packed; here many, to see the law of all 512 states."""

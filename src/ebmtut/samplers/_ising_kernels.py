@@ -15,7 +15,7 @@ model. Results do not depend on how the work is split among threads.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,9 @@ PROBABILITY_BITS = 48
 _LEVELS = 4  # drawn between two looks at whether all spins are settled
 REFRESH = 32  # dense sweeps between two sums of the fields from scratch
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+# Called in loops over lanes, which are vectorised only then.
+inlined = partial(compiled, forceinline=True)
 
 
 def xoshiro_states(seed: int, n_streams: int) -> NDArray[np.uint64]:
@@ -184,7 +187,7 @@ def threshold_bits(probabilities: NDArray[np.float64]) -> NDArray[np.uint64]:
     return digits * _ALL
 
 
-@compiled
+@inlined
 def xoshiro_next(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
     """One draw of xoshiro256++ and its next state."""
     draw = s0 + s3
@@ -239,84 +242,141 @@ def _shift_rows(lattice, side):  # type: ignore[no-untyped-def]
 
 # What a block works on lies in one array, LANES words after LANES words, so
 # that the compiler knows that nothing overlaps: the four words of the random
-# streams; in which spins 0, 1, 2, 3, 4 neighbours are set; which are below
-# their probability, and which are not settled.
-_STREAM, _NONE, _ONE, _TWO, _THREE, _FOUR, _BELOW, _OPEN = (
-    LANES * k for k in (0, 4, 5, 6, 7, 8, 9, 10)
-)
+# streams; the spins of the four neighbours; in which spins 0, 1, 2, 3, 4 of them
+# are set; which are below their probability, and which are not settled.
+_STREAM, _AROUND, _COUNTS, _BELOW, _OPEN = (LANES * k for k in (0, 4, 8, 13, 14))
+_WORK = 15 * LANES
 
 
-@compiled
-def _count_neighbors(work, lattice, neighbor, mask):  # type: ignore[no-untyped-def]
-    for lane in range(LANES):
-        a = lattice[neighbor[0, lane]]
-        b = lattice[neighbor[1, lane]]
-        c = lattice[neighbor[2, lane]]
-        d = lattice[neighbor[3, lane]]
-        odd = a ^ b ^ c ^ d
-        pair = (a & b) | (c & d)
-        four = a & b & c & d
-        three = odd & pair
-        one = odd & ~pair
-        none = ~(a | b | c | d)
-        work[_NONE + lane] = none
-        work[_ONE + lane] = one
-        work[_TWO + lane] = ~(none | one | three | four)
-        work[_THREE + lane] = three
-        work[_FOUR + lane] = four
-        work[_BELOW + lane] = np.uint64(0)
-        work[_OPEN + lane] = mask[lane]
+@inlined
+def _fetch(work, at, words, index):  # type: ignore[no-untyped-def]
+    """Gather LANES words, all of which are read before any is written."""
+    (
+        work[at],
+        work[at + 1],
+        work[at + 2],
+        work[at + 3],
+        work[at + 4],
+        work[at + 5],
+        work[at + 6],
+        work[at + 7],
+    ) = (
+        words[index[0]],
+        words[index[1]],
+        words[index[2]],
+        words[index[3]],
+        words[index[4]],
+        words[index[5]],
+        words[index[6]],
+        words[index[7]],
+    )
 
 
-@compiled
-def _draw_digits(work, thresholds, level):  # type: ignore[no-untyped-def]
-    """Compare with _LEVELS digits more; return the spins that are still open."""
-    # Written out: only then is the loop over lanes one of wide registers.
-    p0, p1, p2, p3, p4 = thresholds[level]
-    q0, q1, q2, q3, q4 = thresholds[level + np.uint64(1)]
-    r0, r1, r2, r3, r4 = thresholds[level + np.uint64(2)]
-    t0, t1, t2, t3, t4 = thresholds[level + np.uint64(3)]
+@inlined
+def _count_neighbors(work, lane):  # type: ignore[no-untyped-def]
+    """In which spins of a word no neighbour is set, one, two, three or four."""
+    a = work[_AROUND + lane]
+    b = work[_AROUND + LANES + lane]
+    c = work[_AROUND + 2 * LANES + lane]
+    d = work[_AROUND + 3 * LANES + lane]
+    odd = a ^ b ^ c ^ d
+    pair = (a & b) | (c & d)
+    four = a & b & c & d
+    none = ~(a | b | c | d)
+    return none, odd & ~pair, ~(none | odd | four), odd & pair, four
+
+
+@inlined
+def _digits(thresholds, level):  # type: ignore[no-untyped-def]
+    """Read _LEVELS digits of the five probabilities."""
+    p, q, r, s = (
+        thresholds[level],
+        thresholds[level + np.uint64(1)],
+        thresholds[level + np.uint64(2)],
+        thresholds[level + np.uint64(3)],
+    )
+    return (
+        (p[0], p[1], p[2], p[3], p[4]),
+        (q[0], q[1], q[2], q[3], q[4]),
+        (r[0], r[1], r[2], r[3], r[4]),
+        (s[0], s[1], s[2], s[3], s[4]),
+    )
+
+
+@inlined
+def _compare_digit(stream, counts, digits, below, unsettled):  # type: ignore[no-untyped-def]
+    """Draw a bit for each spin and compare it with its probability's digit."""
+    draw, s0, s1, s2, s3 = xoshiro_next(stream[0], stream[1], stream[2], stream[3])
+    none, one, two, three, four = counts
+    p0, p1, p2, p3, p4 = digits
+    digit = none & p0 | one & p1 | two & p2 | three & p3 | four & p4
+    below |= unsettled & digit & ~draw
+    unsettled &= ~(draw ^ digit)
+    return (s0, s1, s2, s3), below, unsettled
+
+
+@inlined
+def _compare(work, lane, counts, digits, below):  # type: ignore[no-untyped-def]
+    """Compare a word with _LEVELS digits more; return which spins are still open."""
+    stream = (
+        work[_STREAM + lane],
+        work[_STREAM + LANES + lane],
+        work[_STREAM + 2 * LANES + lane],
+        work[_STREAM + 3 * LANES + lane],
+    )
+    p, q, r, s = digits
+    unsettled = work[_OPEN + lane]
+    stream, below, unsettled = _compare_digit(stream, counts, p, below, unsettled)
+    stream, below, unsettled = _compare_digit(stream, counts, q, below, unsettled)
+    stream, below, unsettled = _compare_digit(stream, counts, r, below, unsettled)
+    stream, below, unsettled = _compare_digit(stream, counts, s, below, unsettled)
+    (
+        work[_STREAM + lane],
+        work[_STREAM + LANES + lane],
+        work[_STREAM + 2 * LANES + lane],
+        work[_STREAM + 3 * LANES + lane],
+    ) = stream
+    work[_BELOW + lane] = below
+    work[_OPEN + lane] = unsettled
+    return unsettled
+
+
+# The compiler turns the loops over lanes into wide registers only where what they
+# call is inlined, nothing but `work` is read in them, and digits are read ahead.
+
+
+@inlined
+def _first_digits(work, thresholds):  # type: ignore[no-untyped-def]
+    """Count neighbours and compare the first digits; return what is still open."""
+    digits = _digits(thresholds, np.uint64(0))
     left = np.uint64(0)
     for lane in range(LANES):
-        s0 = work[_STREAM + lane]
-        s1 = work[_STREAM + LANES + lane]
-        s2 = work[_STREAM + 2 * LANES + lane]
-        s3 = work[_STREAM + 3 * LANES + lane]
-        none = work[_NONE + lane]
-        one = work[_ONE + lane]
-        two = work[_TWO + lane]
-        three = work[_THREE + lane]
-        four = work[_FOUR + lane]
-        below = work[_BELOW + lane]
-        unsettled = work[_OPEN + lane]
+        counts = _count_neighbors(work, lane)
+        left |= _compare(work, lane, counts, digits, np.uint64(0))
+        (
+            work[_COUNTS + lane],
+            work[_COUNTS + LANES + lane],
+            work[_COUNTS + 2 * LANES + lane],
+            work[_COUNTS + 3 * LANES + lane],
+            work[_COUNTS + 4 * LANES + lane],
+        ) = counts
+    return left
 
-        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-        digit = none & p0 | one & p1 | two & p2 | three & p3 | four & p4
-        below |= unsettled & digit & ~draw
-        unsettled &= ~(draw ^ digit)
 
-        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-        digit = none & q0 | one & q1 | two & q2 | three & q3 | four & q4
-        below |= unsettled & digit & ~draw
-        unsettled &= ~(draw ^ digit)
-
-        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-        digit = none & r0 | one & r1 | two & r2 | three & r3 | four & r4
-        below |= unsettled & digit & ~draw
-        unsettled &= ~(draw ^ digit)
-
-        draw, s0, s1, s2, s3 = xoshiro_next(s0, s1, s2, s3)
-        digit = none & t0 | one & t1 | two & t2 | three & t3 | four & t4
-        below |= unsettled & digit & ~draw
-        unsettled &= ~(draw ^ digit)
-
-        work[_STREAM + lane] = s0
-        work[_STREAM + LANES + lane] = s1
-        work[_STREAM + 2 * LANES + lane] = s2
-        work[_STREAM + 3 * LANES + lane] = s3
-        work[_BELOW + lane] = below
-        work[_OPEN + lane] = unsettled
-        left |= unsettled
+@inlined
+def _more_digits(work, thresholds, level):  # type: ignore[no-untyped-def]
+    """Compare _LEVELS digits more; return what is still open."""
+    digits = _digits(thresholds, level)
+    left = np.uint64(0)
+    for lane in range(LANES):
+        counts = (
+            work[_COUNTS + lane],
+            work[_COUNTS + LANES + lane],
+            work[_COUNTS + 2 * LANES + lane],
+            work[_COUNTS + 3 * LANES + lane],
+            work[_COUNTS + 4 * LANES + lane],
+        )
+        left |= _compare(work, lane, counts, digits, work[_BELOW + lane])
     return left
 
 
@@ -333,7 +393,7 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
     found by shifting, else 0.
     """
     depth = np.uint64(thresholds.shape[0])
-    work = np.empty(11 * LANES, dtype=np.uint64)
+    work = np.empty(_WORK, dtype=np.uint64)
     for w in range(words.shape[0]):
         lattice = words[w]
         for lane in range(LANES):
@@ -344,11 +404,15 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
                 if row_side:
                     _shift_rows(lattice, row_side)
                 for block in range(first[color], first[color + 1]):
-                    _count_neighbors(work, lattice, neighbor[block], mask[block])
-                    level = np.uint64(0)
-                    while level < depth:
-                        if _draw_digits(work, thresholds, level) == 0:
-                            break
+                    for side in range(4):
+                        at = _AROUND + side * LANES
+                        _fetch(work, at, lattice, neighbor[block, side])
+                    for lane in range(LANES):
+                        work[_OPEN + lane] = mask[block, lane]
+                    left = _first_digits(work, thresholds)
+                    level = np.uint64(_LEVELS)
+                    while left and level < depth:
+                        left = _more_digits(work, thresholds, level)
                         level += np.uint64(_LEVELS)
                     for lane in range(LANES):
                         kept = lattice[target[block, lane]] & ~mask[block, lane]

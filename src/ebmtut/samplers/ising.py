@@ -70,7 +70,7 @@ def ising_gibbs(
     if x.device.type != "cpu":
         return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
     seed = spawn_seed(generator)
-    bits = x.detach().to(torch.uint8).numpy()
+    bits = x.detach().bool().view(torch.uint8).numpy()
     if isinstance(energy, LatticeIsing):
         bits = _sweep_lattice(energy, bits, n_sweeps, seed)
     else:
