@@ -1,12 +1,14 @@
-"""Three studies that are no row of a paper, stored for the pages on flows.
+"""Four studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
+    python benchmarks/flow_studies.py couplings
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with more steps on larger lattices, half an hour.
 control: joint training with annealed sweeps in the flow's place, two.
+couplings: those of a magnet by EB-GFN, five.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
@@ -21,11 +23,17 @@ from pathlib import Path
 import matplotlib
 
 from ebmtut.deadlines import OutOfTime
+from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.runs import run_experiment
 
-STUDIES = {"scaling": SCALING, "longer": PROPORTIONAL, "control": CONTROL}
+STUDIES = {
+    "scaling": SCALING,
+    "longer": PROPORTIONAL,
+    "control": CONTROL,
+    "couplings": COUPLINGS,
+}
 
 
 def main() -> None:

@@ -9,6 +9,10 @@ from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.couplings_gflownet import (
+    COUPLINGS,
+    GFlowNetCouplingsConfig,
+)
 from ebmtut.experiments.dnfs.ebm_training import score_table
 from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
 from ebmtut.random import make_generator
@@ -81,3 +85,18 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         replace(SMALL, methods=("Gibbs",))
     with pytest.raises(InputError, match="n_samples"):
         replace(SMALL, n_samples=8)
+
+
+def test_eb_gfn_learns_the_couplings_of_the_rows_own_data() -> None:
+    """Nine spins: nearer to the truth than J = 0, as the row's methods have to be."""
+    sizes = {"n_steps": 150, "n_samples": 500, "n_back": 2}
+    result = COUPLINGS.run("quick", problems=((3, 0.2),), hidden=32, training=sizes)
+    cell = result.scalars["table"]["EB-GFN"]["3x3, 0.2"]
+    assert cell["nlr"][0] > cell["null"][0] + 0.5
+    assert 0.2 < cell["accepted"][0] <= 1
+    learned = torch.from_numpy(result.arrays["coupling/EB-GFN/3x3, 0.2"])
+    assert torch.equal(learned, learned.T)
+    assert not learned.diag().any()
+    COUPLINGS.figure(result)
+    with pytest.raises(InputError, match="penalty"):
+        GFlowNetCouplingsConfig(penalty=-1.0)

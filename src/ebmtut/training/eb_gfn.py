@@ -51,7 +51,9 @@ class EBGFNConfig:
     n_steps
         Steps of the energy.
     n_samples
-        Data of a step; also ways of a step of the GFlowNet, half from data.
+        Data of a step of the energy.
+    n_ways
+        Ways of a step of the GFlowNet, half from data; None takes `n_samples`.
     n_back
         Sites that a proposal blanks, K of the paper; None lets it grow from one to all
         over the run, as the paper's program does.
@@ -67,6 +69,7 @@ class EBGFNConfig:
 
     n_steps: Count = 1000
     n_samples: Count = 256
+    n_ways: Count | None = None
     n_back: Count | None = None
     n_policy_steps: Count = 2
     n_last: Count = 500
@@ -97,6 +100,7 @@ def train_eb_gfn(
     config: EBGFNConfig,
     *,
     generator: torch.Generator,
+    penalty: Callable[[nn.Module], Tensor] | None = None,
 ) -> EBGFNTraining:
     """Let an energy and a GFlowNet learn from data.
 
@@ -110,6 +114,8 @@ def train_eb_gfn(
         How they learn.
     generator
         Source of all randomness.
+    penalty
+        ``penalty(energy) -> scalar``, added to the energy's loss.
 
     Returns
     -------
@@ -136,7 +142,7 @@ def train_eb_gfn(
     policy_adam = torch.optim.Adam(groups)
 
     def follow(target: nn.Module, step: int) -> None:
-        n = max(1, config.n_samples // 2)
+        n = max(1, (config.n_ways or config.n_samples) // 2)
         own = forward_trajectories(
             policy, n, generator=generator, explore=config.explore
         )
@@ -159,6 +165,8 @@ def train_eb_gfn(
         y, taken = back_and_forth(policy, energy, x, k, generator=generator)
         accepted[step] = taken.float().mean()
         loss = energy(x).mean() - energy(y).mean()
+        if penalty is not None:
+            loss = loss + penalty(energy)
         if not bool(loss.isfinite()):
             raise DivergenceError(f"the energy diverged at step {step}", step)
         adam.zero_grad()

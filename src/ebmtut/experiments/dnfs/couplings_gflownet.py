@@ -1,0 +1,186 @@
+"""EB-GFN on the couplings of a magnet, beside the row dnfs/ising-learning.
+
+Source: Zhang et al. (2022), the strongest rival in Table 4 of Ou, Zhang and Li (2025)
+where couplings are weak. The data of each lattice are those of the row, to the bit. No
+row of the facts: it is stored beside the benchmarks, and `benchmarks/flow_studies.py`
+runs it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from ebmtut.checks import Count, Range, checked
+from ebmtut.data import ising_samples
+from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.experiments.ed.couplings import column_name, edge_precision
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.verdicts import Verdict
+from ebmtut.flows import BitsGFlowNet
+from ebmtut.metrics import negative_log_rmse
+from ebmtut.plotting import COLORS, figure_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.training import EBGFNConfig, train_eb_gfn
+
+__all__ = ["COUPLINGS", "GFlowNetCouplingsConfig", "couplings_job"]
+
+
+@checked
+@dataclass(frozen=True)
+class GFlowNetCouplingsConfig:
+    """Which lattices, and how couplings and GFlowNet learn together.
+
+    Parameters
+    ----------
+    problems
+        Pairs (side, sigma), as in dnfs/ising-learning; those that teach anything.
+    n_seeds
+        Independent data sets and runs.
+    n_data, n_sweeps
+        Samples of the data, and Gibbs sweeps that each of them takes.
+    hidden
+        Units of a layer of the GFlowNet.
+    penalty
+        Weight of the l1 norm of J. The row's 0.05 stands beside the whole difference
+        of moments; where ``n_back`` of all sites are drawn anew, a pair has moved by
+        about twice that share of it.
+    training
+        All that EB-GFN takes.
+    """
+
+    problems: tuple[tuple[int, float], ...] = (
+        (10, 0.1),
+        (10, 0.2),
+        (9, -0.1),
+        (9, -0.2),
+    )
+    n_seeds: Count = 1
+    n_data: Count = 2000
+    n_sweeps: Count = 10_000
+    hidden: Count = 128
+    penalty: Annotated[float, Range(0)] = 0.005
+    training: EBGFNConfig = field(
+        default_factory=lambda: EBGFNConfig(
+            n_steps=150,
+            n_samples=1000,
+            n_ways=64,
+            n_back=5,
+            n_policy_steps=1,
+            n_last=1,
+            energy_learning_rate=5e-3,
+            learning_rate=2e-3,
+        )
+    )
+
+
+def couplings_job(
+    side: int, sigma: float, config: GFlowNetCouplingsConfig, seed: int
+) -> Outcome:
+    """Draw data of one lattice and learn its couplings with a GFlowNet.
+
+    Returns
+    -------
+    outcome
+        Negative log-RMSE, also of J = 0 ("null"); the share of true edges among
+        the largest couplings; the last tenth's mean share of accepted proposals; CPU
+        seconds. The couplings.
+    """
+    x = ising_samples(
+        side,
+        sigma,
+        config.n_data,
+        n_sweeps=config.n_sweeps,
+        generator=make_generator(seed),
+    )
+    truth = sigma * lattice_adjacency(side).to(x)
+    energy = Ising(torch.zeros_like(truth), learnable=True)
+    policy = BitsGFlowNet(side**2, config.hidden, generator=make_generator(seed))
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        return x[torch.randint(len(x), (n,), generator=generator)]
+
+    def penalty(energy: nn.Module) -> Tensor:
+        assert isinstance(energy, Ising)
+        return config.penalty * energy.coupling.abs().sum()
+
+    began = time.process_time()
+    found = train_eb_gfn(
+        energy,
+        policy,
+        sample,
+        config.training,
+        generator=make_generator(seed),
+        penalty=penalty,
+    )
+    seconds = time.process_time() - began
+    assert isinstance(found.energy, Ising)
+    learned = found.energy.symmetric_coupling.detach()
+    late = found.accepted[-max(1, len(found.accepted) // 10) :]
+    return Outcome(
+        {
+            "nlr": negative_log_rmse(learned, truth),
+            "null": negative_log_rmse(torch.zeros_like(truth), truth),
+            "precision": edge_precision(learned, truth),
+            "accepted": float(late.mean()),
+            "cpu s": seconds,
+        },
+        {"coupling": learned.numpy()},
+    )
+
+
+def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every lattice."""
+    alone = replace(config, problems=(), n_seeds=1)
+    return {
+        ("EB-GFN", column_name(side, sigma)): {
+            "side": side,
+            "sigma": sigma,
+            "config": alone,
+        }
+        for side, sigma in config.problems
+    }
+
+
+def draw_scores(result: Result) -> Figure:
+    """Draw the scores over those of J = 0."""
+    table = result.scalars["table"]["EB-GFN"]
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    for key, mark, color in (
+        ("nlr", "o", COLORS["EB-GFN"]),
+        ("null", "_", COLORS["null"]),
+    ):
+        for k, cell in enumerate(table.values()):
+            ax.plot([k] * len(cell[key]), cell[key], mark, ls="none", color=color)
+    ax.set_xticks(range(len(table)), list(table))
+    ax.set(ylabel="−ln RMSE")
+    return figure
+
+
+def no_claims(result: Result) -> list[Verdict]:
+    """Claim nothing: it is a rival."""
+    return []
+
+
+COUPLINGS = Experiment(
+    id="dnfs/couplings-gflownet",
+    title="Couplings of a magnet by EB-GFN",
+    presets={
+        "quick": GFlowNetCouplingsConfig(problems=((4, 0.1),), n_sweeps=500),
+        "full": GFlowNetCouplingsConfig(),
+    },
+    cells=cells,
+    job=couplings_job,
+    arrays={"coupling": "{name}/{cell}"},
+    figure=draw_scores,
+    check=no_claims,
+)
