@@ -17,24 +17,27 @@ __all__ = ["EXPERIMENT"]
 
 
 def draw_scores(result: Result) -> Figure:
-    """Draw the likelihood below the entropy, of energy, flow, bound and null."""
-    table: dict[str, dict[str, Any]] = result.scalars["table"]["DNFS"]
+    """Draw the likelihood below the entropy, of energies, flow, bound and null."""
+    table: dict[str, dict[str, Any]] = result.scalars["table"]
     figure, ax = plt.subplots(figsize=figure_size("wide"))
-    marks = {
-        "KL": ("energy", "o", COLORS["DNFS"]),
-        "flow KL": ("flow, its own law", "s", COLORS["LEAPS"]),
-        "flow bound": ("flow, bound by reversed paths", "^", COLORS["LEAPS"]),
-        "null KL": ("independent bits", "_", COLORS["null"]),
-    }
-    for key, (label, mark, color) in marks.items():
-        for k, cell in enumerate(table.values()):
-            values = [v if v > 0 else math.nan for v in cell[key]]  # a noisy bound
+    marks = [
+        ("DNFS", "KL", "energy", "o", COLORS["DNFS"]),
+        ("DNFS", "flow KL", "flow, its own law", "s", COLORS["LEAPS"]),
+        ("DNFS", "flow bound", "flow, bound by reversed paths", "^", COLORS["LEAPS"]),
+        ("EB-GFN", "KL", "energy of EB-GFN", "D", COLORS["EB-GFN"]),
+        ("DNFS", "null KL", "independent bits", "_", COLORS["null"]),
+    ]
+    for method, key, label, mark, color in marks:
+        for k, cell in enumerate(table.get(method, {}).values()):
+            # A noisy bound may lie below zero.
+            values = [v if v > 0 else math.nan for v in cell[key]]
             name = label if k == 0 else None
             at = [k] * len(values)
             ax.plot(at, values, mark, ls="none", color=color, label=name)
-    ax.set_xticks(range(len(table)), list(table), rotation=20)
+    densities = list(table["DNFS"])
+    ax.set_xticks(range(len(densities)), densities, rotation=20)
     ax.set(ylabel="NLL minus entropy [nats]", yscale="log")
-    ax.legend(fontsize=7)
+    figure.legend(ncols=3, loc="outside lower center", fontsize=7)
     return figure
 
 

@@ -279,13 +279,15 @@ def draw_couplings(result: Result) -> Figure:
     return figure
 
 
-def score_table(result: Result) -> Table:
+def score_table(result: Result, rival: Result | None = None) -> Table:
     """Negative log-RMSE by lattice: ours, the paper's, and J = 0.
 
     Parameters
     ----------
     result
         Of this row.
+    rival
+        Of EB-GFN on some of its lattices; adds that column, and the paper's for it.
 
     Returns
     -------
@@ -298,12 +300,24 @@ def score_table(result: Result) -> Table:
     columns: dict[str, list[Cell]] = {"lattice, σ": list(lattices)}
     columns["J = 0"] = [round(table["DNFS"][c]["null"][0], 2) for c in lattices]
     for method, row in table.items():
-        spread = [mean_and_stderr(row[c]["nlr"]) for c in lattices]
-        columns[method] = [round(m, 2) if s is None else (m, s) for m, s in spread]
+        columns[method] = [_spread(row[c]["nlr"]) for c in lattices]
+    if rival is not None:
+        (row,) = rival.scalars["table"].values()
+        columns["EB-GFN"] = [
+            _spread(row[c]["nlr"]) if c in row else None for c in lattices
+        ]
     columns["the paper's"] = [paper.number("DNFS", c) for c in lattices]
+    if rival is not None:
+        same = get_fact("ed/ising-rmse").table("negative log-RMSE")
+        columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
     shares = [mean_and_stderr(table["DNFS"][c]["ESS"])[0] for c in lattices]
     columns["flow ESS"] = [round(share, 2) for share in shares]
     return Table(columns, caption="−ln RMSE of the couplings: higher is better.")
+
+
+def _spread(values: list[float]) -> Cell:
+    mean, stderr = mean_and_stderr(values)
+    return round(mean, 2) if stderr is None else (mean, stderr)
 
 
 def check_couplings(result: Result) -> list[Verdict]:

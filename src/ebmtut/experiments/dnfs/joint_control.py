@@ -36,10 +36,11 @@ def control_table(trained: Result, control: Result) -> Table:
     Parameters
     ----------
     trained
-        Of the row dnfs/ebm-training.
+        Of the row dnfs/ebm-training; with EB-GFN, where that was run.
     control
         Of `CONTROL`.
     """
+    rival = "EB-GFN" in trained.scalars["table"]
 
     def column(result: Result, method: str, key: str) -> list[Cell]:
         found: list[Cell] = []
@@ -48,15 +49,22 @@ def control_table(trained: Result, control: Result) -> Table:
             found.append(float(f"{mean:.3g}") if stderr is None else (mean, stderr))
         return found
 
+    columns = {
+        "density": list(control.scalars["table"]["sweeps"]),
+        "flow and sweeps": column(trained, "DNFS", "KL"),
+        "sweeps alone": column(control, "sweeps", "KL"),
+    }
+    if rival:
+        columns["EB-GFN"] = column(trained, "EB-GFN", "KL")
+    columns |= {
+        "independent bits": column(control, "sweeps", "null KL"),
+        "flow, CPU s": column(trained, "DNFS", "cpu s"),
+        "sweeps, CPU s": column(control, "sweeps", "cpu s"),
+    }
+    if rival:
+        columns["EB-GFN, CPU s"] = column(trained, "EB-GFN", "cpu s")
     return Table(
-        {
-            "density": list(control.scalars["table"]["sweeps"]),
-            "flow and sweeps": column(trained, "DNFS", "KL"),
-            "sweeps alone": column(control, "sweeps", "KL"),
-            "independent bits": column(control, "sweeps", "null KL"),
-            "flow, CPU s": column(trained, "DNFS", "cpu s"),
-            "sweeps, CPU s": column(control, "sweeps", "cpu s"),
-        },
+        columns,
         caption="Nats of the energy above the entropy of the data.",
         digits=3,
     )
