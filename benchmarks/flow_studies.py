@@ -6,7 +6,7 @@
     python benchmarks/flow_studies.py couplings
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
-longer: the same with more steps on larger lattices, half an hour.
+longer: the same with steps in proportion to the sites, seven.
 control: joint training with annealed sweeps in the flow's place, two.
 couplings: those of a magnet by EB-GFN, five.
 The same command goes on where a time limit has stopped it. CPU seconds count system

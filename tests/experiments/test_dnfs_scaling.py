@@ -39,6 +39,9 @@ def test_what_the_page_shows_is_stored():
     stored = SCALING.stored(benchmarks_root())
     assert len(scaling_table(stored).rows) == 4 * 5
     assert stored.config["problems"][-1][0] == 32
+    longer = PROPORTIONAL.stored(benchmarks_root())
+    assert len(steps_table(stored, longer).rows) == 5
+    assert {n / side**2 for side, _, n in longer.config["problems"]} == {2000 / 10**2}
     report = load_report("flow")
     rows = {(row["network"], row["party"]): row for row in report["rows"]}
     step = {k: row["step ms"] for k, row in rows.items()}
