@@ -28,7 +28,7 @@ from bench_message_passing import processor
 
 from ebmtut.results import collect_provenance
 
-# Sizes; what one is; the peer; what the floor does.
+# Sizes; what one is; the peer, if any; what the floor does.
 OPERATIONS = {
     "Gibbs-OT": (
         (128, 512, 1024, 2048),
@@ -53,6 +53,12 @@ OPERATIONS = {
         "side of the lattice",
         "PGMax",
         "copying all messages once",
+    ),
+    "max-product, dense": (
+        (450, 900, 1800, 3600),
+        "units, all pairs coupled",
+        None,
+        "reading and writing each message and reading each weight once",
     ),
 }
 
@@ -140,7 +146,8 @@ def main() -> None:
     started, report = time.time(), {}
     for operation in arguments.only:
         sizes, unit, peer, floor = OPERATIONS[operation]
-        names = ["ours", *([peer] if peer in pythons else []), "floor"]
+        peers = [peer] if peer in pythons else []
+        names = ["ours", *peers, "floor"]
         parties = {name: Party(pythons[name], operation, name) for name in names}
         rows = []
         for size in sizes:

@@ -103,24 +103,27 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
     Returns
     -------
     table
-        Microseconds of an iteration or a sweep, medians, and the peer's over
-        ours.
+        Microseconds of an iteration or a sweep, medians; the peer's over ours; by how
+        many MiB each process has grown at most since its start.
     """
     found = report["operations"][operation]
-    peer, rows, power = found["peer"], found["rows"], found["exponents"]
-    ours = [1e6 * row["seconds"]["ours"] for row in rows]
-    theirs = [1e6 * row["seconds"][peer] for row in rows]
-    floor = [1e6 * row["seconds"]["floor"] for row in rows]
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    rows, power = found["rows"], found["exponents"]
+    columns: dict[str, list[Any]] = {
+        "size": [*(str(row["size"]) for row in rows), "exponent"]
+    }
+    for name, exponent in power.items():
+        times = [1e6 * row["seconds"][name] for row in rows]
+        columns[f"{name} [us]"] = [*times, exponent]
+    peer = found["peer"]
+    if peer in power:
+        ratios = [r["seconds"][peer] / r["seconds"]["ours"] for r in rows]
+        columns[f"{peer} over ours"] = [*ratios, None]
+    for name in (name for name in power if name != "floor"):
+        columns[f"{name} [MiB]"] = [*(round(r["MiB"][name]) for r in rows), None]
     return Table(
-        {
-            "size": [*(str(row["size"]) for row in rows), "exponent"],
-            "ours [us]": [*ours, power["ours"]],
-            f"{peer} [us]": [*theirs, power[peer]],
-            "floor [us]": [*floor, power["floor"]],
-            f"{peer} over ours": [*ratios, None],
-        },
-        caption=f"{operation}. Size: {found['size is']}. Floor: {found['floor is']}.",
+        columns,
+        caption=f"{operation}. Size: {found['size is']}. Floor: {found['floor is']}. "
+        "MiB: grown by at most.",
     )
 
 
@@ -134,7 +137,10 @@ def draw_growth(report: dict[str, Any]) -> Figure:
     """
     operations = report["operations"]
     width, height = figure_size("full")
-    figure, axes = plt.subplots(2, 2, figsize=(width, 1.5 * height))
+    n_rows = -(-len(operations) // 2)
+    figure, axes = plt.subplots(n_rows, 2, figsize=(width, 0.75 * n_rows * height))
+    for ax in axes.flat[len(operations) :]:
+        ax.remove()
     for ax, (operation, found) in zip(axes.flat, operations.items(), strict=False):
         sizes = [row["size"] for row in found["rows"]]
         for name, power in found["exponents"].items():

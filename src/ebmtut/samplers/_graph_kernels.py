@@ -9,7 +9,7 @@ precision: a probability is right to about 1e-7, and one below 3e-8 counts as ze
 import numpy as np
 
 from ebmtut._compiled import compiled
-from ebmtut.samplers._ising_kernels import xoshiro_next
+from ebmtut.samplers._ising_kernels import inlined, xoshiro_next
 
 __all__ = ["LANES", "STREAMS", "chain_sweeps", "site_sweeps"]
 
@@ -48,7 +48,7 @@ def _store(work, streams):  # type: ignore[no-untyped-def]
             streams[lane, part] = work[part * STREAMS + lane]
 
 
-@compiled
+@inlined
 def _draw(work):  # type: ignore[no-untyped-def]
     """Advance all streams; their draws stand behind their states."""
     for lane in range(STREAMS):
@@ -65,10 +65,10 @@ def _draw(work):  # type: ignore[no-untyped-def]
         work[4 * STREAMS + lane] = draw
 
 
-@compiled
-def _settle(field, draws):  # type: ignore[no-untyped-def]
-    """Replace each field f by a bit that is 1 with probability 1 / (1 + exp(-f))."""
-    for lane in range(LANES):
+@inlined
+def _settle(field, draws, states, at):  # type: ignore[no-untyped-def]
+    """Write bits that are 1 with probability 1 / (1 + exp(-field)), from ``at`` on."""
+    for lane in range(np.uint64(field.size)):
         whole = np.int32(draws[lane] >> np.uint32(8))
         uniform = (np.float32(whole) + np.float32(0.5)) * np.float32(2.0**-24)
         power = -field[lane] * _LOG2_E
@@ -80,7 +80,12 @@ def _settle(field, draws):  # type: ignore[no-untyped-def]
         exponent = np.int32((np.int32(nearest) + np.int32(127)) << np.int32(23))
         exp = (mantissa * r + np.float32(1)) * exponent.view(np.float32)
         settled = uniform + uniform * exp < np.float32(1)
-        field[lane] = np.float32(1) if settled else np.float32(0)
+        states[at + lane] = np.float32(1) if settled else np.float32(0)
+
+
+# The compiler makes wide registers of loops over lanes whose number it does not know;
+# the others it writes out, number by number. Unsigned indices spare a test for
+# negative ones, and one flat array a view, and a count of references, a neighbour.
 
 
 @compiled
@@ -92,22 +97,32 @@ def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  #
     the weights of the edges to them, are entries start[i] to start[i + 1]; indices
     are uint64.
     """
+    n_lanes, two = np.uint64(x.shape[2]), np.uint64(2)
     work = np.empty(5 * STREAMS, dtype=np.uint64)
     draws = work[4 * STREAMS :].view(np.uint32)
-    field = np.empty(LANES, dtype=np.float32)
+    field = np.empty(n_lanes, dtype=np.float32)
     for group in range(x.shape[0]):
-        states = x[group]
+        states = x[group].ravel()
         _load(work, streams[group])
         for _ in range(n_sweeps):
             for site in order:
-                field[:] = bias[site]
-                for k in range(start[site], start[site + np.uint64(1)]):
-                    other, w = states[neighbor[k]], weight[k]
-                    for lane in range(LANES):
-                        field[lane] += w * other[lane]
+                here = bias[site]
+                for lane in range(n_lanes):
+                    field[lane] = here
+                k, end = start[site], start[site + np.uint64(1)]
+                while k + two <= end:  # in pairs, to write the fields half as often
+                    i, j = neighbor[k] * n_lanes, neighbor[k + np.uint64(1)] * n_lanes
+                    v, w = weight[k], weight[k + np.uint64(1)]
+                    for lane in range(n_lanes):
+                        one_more = field[lane] + v * states[i + lane]
+                        field[lane] = one_more + w * states[j + lane]
+                    k += two
+                if k < end:
+                    i, w = neighbor[k] * n_lanes, weight[k]
+                    for lane in range(n_lanes):
+                        field[lane] += w * states[i + lane]
                 _draw(work)
-                _settle(field, draws)
-                states[site] = field
+                _settle(field, draws, states, site * n_lanes)
         _store(work, streams[group])
 
 
@@ -120,22 +135,21 @@ def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: i
     start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block
     b: each holds one more neighbour of its sites, of weight 0 where there is none.
     """
+    n_lanes = np.uint64(weight.shape[1])
     work = np.empty(5 * STREAMS, dtype=np.uint64)
     draws = work[4 * STREAMS :].view(np.uint32)
-    field = np.empty(LANES, dtype=np.float32)
+    field = np.empty(n_lanes, dtype=np.float32)
     for chain in range(x.shape[0]):
         states = x[chain]
         _load(work, streams[chain])
         for _ in range(n_sweeps):
-            for block in range(start.shape[0] - 1):
-                here = block * LANES
-                for lane in range(LANES):
+            for block in range(np.uint64(start.shape[0] - 1)):
+                here = block * n_lanes
+                for lane in range(n_lanes):
                     field[lane] = bias[here + lane]
-                for k in range(start[block], start[block + 1]):
-                    for lane in range(LANES):
+                for k in range(start[block], start[block + np.uint64(1)]):
+                    for lane in range(n_lanes):
                         field[lane] += weight[k, lane] * states[neighbor[k, lane]]
                 _draw(work)
-                _settle(field, draws)
-                for lane in range(LANES):
-                    states[here + lane] = field[lane]
+                _settle(field, draws, states, here)
         _store(work, streams[chain])

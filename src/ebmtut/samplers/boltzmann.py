@@ -154,11 +154,10 @@ def _by_chains(
     """64 chains side by side."""
     n_chains, n_sites = bits.shape
     n_groups = -(-n_chains // LANES)
-    padded = np.zeros((n_groups * LANES, n_sites), dtype=np.float32)
-    padded[:n_chains] = bits
-    states = np.ascontiguousarray(
-        padded.reshape(n_groups, LANES, n_sites).transpose(0, 2, 1)
-    )
+    states = np.zeros((n_groups, n_sites, LANES), dtype=np.float32)
+    for group, lanes in enumerate(states):
+        chains = bits[group * LANES : (group + 1) * LANES]
+        lanes[:, : len(chains)] = chains.T
     lists = model.neighbor_lists()
     arrays = (
         torch.argsort(model.coloring(), stable=True).numpy().astype(np.uint64),
