@@ -330,6 +330,21 @@ def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
     assert "<one>" not in html
 
 
+def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
+    """A full run with the paper's setting is its run; a preset alone is ready."""
+    store(tmp_path, "got/coulomb", "full", [])
+    html = paper_html(rows(tmp_path, paper="got"), no_references)
+    assert "full: stored, the paper's setting" in html
+    found = html.split("<section>")
+    states = {
+        id: next(part for part in found if f"<code>{id}</code>" in part)
+        for id in ("got/coulomb", "got/coupling-1d", "got/temperature-bound")
+    }
+    assert "paper: the same run" in states["got/coulomb"]
+    assert "paper: ready, not run" in states["got/coupling-1d"]
+    assert "paper: it runs nothing here" in states["got/temperature-bound"]
+
+
 def test_page_unfolds_a_claim_that_failed(tmp_path: Path) -> None:
     claims = [claim("a", 0.4, "at most", 0.5), claim("b", 0.6, "at most", 0.5)]
     store(tmp_path, "ed/epsilon", "full", claims)

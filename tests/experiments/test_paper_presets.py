@@ -1,56 +1,104 @@
 """The paper's own setting is a preset of every row, or it is said why it is not."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
+import torch
 
+from ebmtut.data import DataUnavailable
+from ebmtut.experiments.dnfs import wide_joint
+from ebmtut.experiments.drl import image_sets
+from ebmtut.experiments.drl.images import draw_images, train_images
+from ebmtut.experiments.drl.paper_images import CHURCHES, CIFAR10, T1K, flipped
+from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.registry import available, get_experiment
+from ebmtut.random import make_generator
 
 NOTHING_RUN = "the paper runs nothing here"
-UNREAD = "still to be read off the paper"
-# The paper's code is for images only, and there for six levels only.
-PLANE = "the appendix and the code say nothing of the plane: no network, levels, steps"
-WIDE = (
-    "the code's million steps of a Wide-ResNet on photographs, with its own noise, "
-    "scale and flips: ImageRecipe cannot say these (there are the parts alone: "
-    "PAPER_NETWORKS, ddpm_noise, paper_step_sizes)"
-)
-T1K = (
-    "the Wide-ResNet at a thousand levels, which ImageRecipe cannot say; no code is out"
-)
-BITS = "the paper has 32 bits; this row's laws are sums over all states, of at most 12"
-RECIPE = "the paper's networks learn by its recipe beside a field of 0.2, ours by ours"
-LATTICE = "the paper's flow is a leTF; this row's network knows that sites make a torus"
-ANNEALED = "the paper prints neither its training steps nor how its temperature falls"
-UNSAID = "the paper prints gamma = 2 without its unit, no epochs and no temperatures"
 WITHOUT = {
-    "drl/marginal-vs-recovery": PLANE,
-    "drl/checkerboard": PLANE,
-    "drl/samples": WIDE,
-    "drl/fid": WIDE,
-    "drl/ablation": WIDE,
-    "drl/interpolation": WIDE,
-    "drl/inpainting": WIDE,
-    "drl/long-run": T1K,
-    "drl/likelihood": T1K,
-    "drl/langevin-steps": WIDE,
-    "pmp/structured": UNREAD,
-    "pmp/zeros-samples": UNREAD,
     "pmp/persistent": NOTHING_RUN,
     "got/temperature-bound": NOTHING_RUN,
-    "got/wnmf-digits": UNSAID,
-    "got/wnmf-faces": UNSAID,
-    "got/timing": UNSAID,
-    "dnfs/networks": RECIPE,
-    "dnfs/pretrained-ebm": BITS,
-    "dnfs/taylor-ratio": BITS,
-    "dnfs/leaps-networks": BITS,
-    "dnfs/ebm-training": BITS,
-    "dnfs/ebm-table": BITS,
-    "dnfs/ising-learning": LATTICE,
-    "dnfs/max-independent-set": ANNEALED,
-    "dnfs/max-cut": ANNEALED,
-    "dnfs/trajectory": BITS,
+}
+
+_PHOTOS = {"n_steps": 1, "batch_size": 2, "hidden": 4}
+_PLANE = {"n_steps": 1, "n_samples": 100}
+_GRAPHS = {
+    "n_train": 2,
+    "n_test": 2,
+    "n_copies": 2,
+    "n_time_steps": 2,
+    "refinements": (0,),
+    "rollout": {"n_graphs": 2, "n_copies": 2, "n_time_steps": 2},
+    "train": {"n_steps": 1},
+}
+_BITS = {"n_energy_steps": 1, "n_steps": 1, "n_samples": 10, "n_time_steps": 2}
+#: Rows whose job runs at the paper's shape within seconds, a cell of each, and what is
+#: cut there: steps, samples and data, but neither the network nor the law.
+CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "drl/checkerboard": (("recovery",), {"plane": _PLANE}),
+    "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {"plane": _PLANE}),
+    "pmp/structured": (
+        ("random graph", "persistent", "Gibbs", "5"),
+        {"n_steps_persistent": 1, "n_data": 10, "n_data_sweeps": 2, "n_judged": 4},
+    ),
+    "pmp/zeros-samples": (
+        ("PMP",),
+        {"source": "drawn", "n_steps": 1, "n_sweeps": 2, "sweeps": (2,), "n_judged": 4},
+    ),
+    "got/wnmf-digits": (
+        ("Gibbs-OT",),
+        {
+            "source": "small digits",
+            "side": 8,
+            "n_images": 40,
+            "wnmf": {"n_epochs": 2},
+            "n_exact": 2,
+        },
+    ),
+    "got/wnmf-faces": (
+        ("Gibbs-OT",),
+        {
+            "source": "drawn faces",
+            "side": 8,
+            "n_images": 40,
+            "wnmf": {"n_epochs": 2},
+            "n_exact": 2,
+        },
+    ),
+    "drl/fid": (
+        ("recovery likelihood", "CIFAR-10"),
+        {"recipe": _PHOTOS, "steps": (("recovery likelihood", 1),), "n_samples": 4},
+    ),
+    "dnfs/networks": (("leMLP",), {"n_steps": 1, "n_samples": 4}),
+    "dnfs/ising-learning": (
+        ("DNFS", "9x9, -0.1"),
+        {
+            "n_steps": 1,
+            "n_flow_steps": 1,
+            "n_data": 10,
+            "n_sweeps": 2,
+            "n_time_steps": 2,
+            "n_samples": 16,
+        },
+    ),
+    "dnfs/pretrained-ebm": (("GFlowNet", "moons"), _BITS),
+    "dnfs/taylor-ratio": (("Taylor", "moons"), _BITS),
+    "dnfs/leaps-networks": (("LEAPS, leConv", "moons"), _BITS),
+    "dnfs/trajectory": (("untrained", "moons"), _BITS),
+    "dnfs/max-independent-set": (("16-20",), _GRAPHS),
+    "dnfs/max-cut": (("16-20",), _GRAPHS),
+    "dnfs/ebm-training": (
+        ("DNFS", "moons"),
+        {
+            "n_steps": 1,
+            "n_flow_steps": 1,
+            "n_last": 1,
+            "n_time_steps": 2,
+            "n_samples": 16,
+        },
+    ),
 }
 
 
@@ -60,6 +108,81 @@ def test_a_row_has_the_papers_setting_or_says_why_not(id):
     assert ("paper" in experiment.presets) != (id in WITHOUT)
     for config in experiment.presets.values():
         assert experiment.cells(config)
+
+
+@pytest.fixture
+def few_photographs(monkeypatch):
+    """A few images in the place of photographs, and a judge that hardly learned."""
+    sets = {}
+    for name, side in (("CIFAR-10", 32), ("LSUN churches 64x64", 64)):
+        images = torch.rand(24, 3, side, side, generator=make_generator(side))
+        labels = torch.arange(24) % 10 if side == 32 else torch.zeros(24).long()
+        known = image_sets.ImageSet(
+            images[:16], labels[:16], images[16:], labels[16:], name
+        )
+        sets[name] = partial(lambda known: known, known)
+    monkeypatch.setattr(image_sets, "PHOTOGRAPHS", sets)
+    monkeypatch.setattr(image_sets, "_JUDGES", {k: {"n_steps": 1} for k in sets})
+    yield
+    for known in (image_sets.image_set, image_sets.judge_of):
+        known.cache_clear()
+
+
+@pytest.mark.parametrize("id", CUTS)
+def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
+    look = Evaluation(50, n_uniform=0, n_proposal=1000, n_repeats=1, coarse_bits=5)
+    monkeypatch.setattr(wide_joint, "JUDGED", look)
+    monkeypatch.setattr(wide_joint, "_BOUNDED", 2)
+    names, cut = CUTS[id]
+    row = get_experiment(id)
+    jobs = row.cells(row.config("paper", **cut))
+    alone = {(k,) if isinstance(k, str) else k: job for k, job in jobs.items()}
+    outcome = row.job(**alone[names], seed=0)
+    assert outcome.scalars
+
+
+RECIPES = {
+    "CIFAR-10": CIFAR10,
+    "churches": CHURCHES,
+    "T1": replace(CIFAR10, n_levels=1),
+    "T1k": T1K,
+    "T1k, score": replace(T1K, objective="score"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipes_of_photographs_learn(name, few_photographs):
+    """With few channels; `drl/architectures` builds the networks in full."""
+    steps = min(1, RECIPES[name].n_chain_steps)
+    recipe = replace(RECIPES[name], **_PHOTOS, n_chain_steps=steps)
+    trained = train_images(recipe, 0)
+    assert not trained.message and trained.stopped_at == 1
+    if recipe.n_levels == 6:
+        drawn = draw_images(trained.energy, recipe, 3, generator=make_generator(1))
+        assert drawn.shape[:2] == (8, 3) and bool(drawn.isfinite().all())
+
+
+def test_a_flip_mirrors_whole_images():
+    x = torch.rand(200, 3, 4, 4, generator=make_generator(0))
+    mirrored = flipped(x, generator=make_generator(1))
+    same = (mirrored == x).flatten(1).all(1)
+    other = (mirrored == x.flip(3)).flatten(1).all(1)
+    assert bool((same ^ other).all())
+    assert abs(int(same.sum()) - 100) < 5 * 200**0.5 / 2
+
+
+def test_the_last_level_is_learned_without_a_parabola():
+    """As in the code, whose `is_recovery` is 0 there."""
+    assert CIFAR10.noise.sigmas[-1] == 1.0
+    sizes, scales = CIFAR10.chain.step_size, CIFAR10.scales
+    assert sizes[-1] ** 2 == pytest.approx(scales[-1])
+
+
+def test_photographs_that_are_not_there_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("EBMTUT_DATA", str(tmp_path))
+    monkeypatch.setenv("EBMTUT_OFFLINE", "1")
+    with pytest.raises(DataUnavailable, match=r"cifar-10-binary\.tar\.gz"):
+        image_sets.image_set("CIFAR-10")
 
 
 FULL_IS_THE_PAPERS = {

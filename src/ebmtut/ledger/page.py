@@ -193,8 +193,16 @@ def _states(row: Row) -> str:
         shown[0] = f'quick: <a href="{place}">live</a>'
     if row.fact.id in available():
         experiment = get_experiment(row.fact.id)
-        if "full" in experiment.presets and experiment.has_papers_setting("full"):
+        same = "full" in experiment.presets and experiment.has_papers_setting("full")
+        if same:
             shown[1] += ", the paper's setting"
+        if row.scales["paper"].state == "not run":
+            if same and row.scales["full"].state == "stored":
+                shown[2] = "paper: the same run"
+            elif "paper" in experiment.presets:
+                shown[2] = "paper: ready, not run"
+            else:
+                shown[2] = "paper: it runs nothing here"
     return " &middot; ".join(shown)
 
 

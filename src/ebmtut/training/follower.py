@@ -29,7 +29,7 @@ class FlowFollower:
         Its network is trained in place.
     refine
         Kernel applied after every step of the rollouts: the flow then learns on
-        the path's law, however poor it is itself.
+        the path's law, however poor it is itself. None leaves the rollouts alone.
     n_trajectories, n_time_steps
         Chains and steps of a rollout.
     learning_rate
@@ -45,7 +45,7 @@ class FlowFollower:
     def __init__(
         self,
         flow: Flow,
-        refine: Kernel,
+        refine: Kernel | None,
         *,
         n_trajectories: Count,
         n_time_steps: Count,

@@ -20,7 +20,15 @@ from ebmtut.random import make_generator
 from ebmtut.training import TrainConfig, train_set_policy
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 
-__all__ = ["OTHERS", "OTHER_TEMPERATURE", "PACE", "TIMED_SIZES", "Learned", "learn"]
+__all__ = [
+    "OTHERS",
+    "OTHER_TEMPERATURE",
+    "PACE",
+    "TIMED_SIZES",
+    "Learned",
+    "fresh_network",
+    "learn",
+]
 
 #: The paper anneals the temperature while it trains; the rows have both.
 OTHER_TEMPERATURE = "other temperature"
@@ -45,6 +53,16 @@ class Learned(NamedTuple):
     cpu_seconds: float
 
 
+def fresh_network(width: int, n_layers: int, seed: int) -> GraphWeights:
+    """Make our network, or leGF of so many layers where they are not 0, untrained."""
+    generator = make_generator(seed)
+    if n_layers:
+        return HollowGraphTransformer(
+            width=width, n_layers=n_layers, generator=generator
+        )
+    return GraphFlowNetwork(width=width, generator=generator)
+
+
 def learn(
     name: str,
     problem: GraphEnergy,
@@ -56,6 +74,7 @@ def learn(
     seed: int,
     checkpoint: Path | None,
     identity: Mapping[str, Any],
+    n_layers: int = 0,
 ) -> Learned:
     """Train one learner on the graphs of a problem.
 
@@ -77,6 +96,8 @@ def learn(
         File of our network's state; that of another stands beside it.
     identity
         As in `ebmtut.training.train`.
+    n_layers
+        As for `fresh_network`, where ``name`` is "".
     """
     generator = make_generator(seed)
     if name:
@@ -107,7 +128,7 @@ def learn(
     if name == "leGF":
         weights = HollowGraphTransformer(width=width, n_layers=1, generator=generator)
     else:
-        weights = GraphFlowNetwork(width=width, generator=make_generator(seed))
+        weights = fresh_network(width, n_layers, seed)
     trained = train_graph_flow(
         weights, problem, rollout, optimizer, generator=generator, **kept
     )

@@ -28,6 +28,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.flows import (
     Flow,
+    HollowTransformer,
     Kernel,
     OddLatticeNetwork,
     dmala_kernel,
@@ -83,8 +84,12 @@ class LearningConfig:
         Of the flow, for each step of the couplings.
     n_time_steps, n_samples
         Of a simulation.
+    network
+        "odd lattice", ours, with reversible rates and DMALA steps in its rollouts; or
+        "leTF", the paper's, with one-way rates, ratios cut at 5 and rollouts of the
+        flow alone.
     width, n_hidden
-        Size of the flow's network.
+        Size of the flow's network; leTF has no hidden width of its own.
     step_size
         Of the DMALA steps: between the time steps of the flow's training
         rollouts, and of AIS.
@@ -102,6 +107,7 @@ class LearningConfig:
     flow_learning_rate: Positive = 2e-3
     n_time_steps: Count = 16
     n_samples: Annotated[int, Range(16)] = 128
+    network: Annotated[str, OneOf(("odd lattice", "leTF"))] = "odd lattice"
     width: Count = 16
     n_hidden: Count = 32
     step_size: Positive = 0.3
@@ -134,7 +140,7 @@ def learn_couplings(
 
     The gradient is the difference of the second moments of the data and of the
     sampler's weighted draws (Equation 44). The couplings know nothing of the
-    lattice; the flow's network does know that sites lie on a torus.
+    lattice; the flow's network, unless it is leTF, does know that sites lie on a torus.
 
     Parameters
     ----------
@@ -157,7 +163,9 @@ def learn_couplings(
     path = AnnealingPath(energy)
     kernel = dmala_kernel(path, config.step_size)
     sizes = config.n_samples, config.n_time_steps
-    follower = _follower(path, kernel, side, config) if method == "DNFS" else None
+    follower = None
+    if method == "DNFS":
+        follower = _follower(path, kernel, side, config, seed)
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     averaged = torch.zeros_like(energy.coupling)
@@ -189,13 +197,24 @@ def learn_couplings(
 
 
 def _follower(
-    path: AnnealingPath, kernel: Kernel, side: int, config: LearningConfig
+    path: AnnealingPath, kernel: Kernel, side: int, config: LearningConfig, seed: int
 ) -> FlowFollower:
     """Begin with a flow that has learned nothing."""
-    network = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
+    refine: Kernel | None = kernel
+    if config.network == "leTF":
+        network = HollowTransformer(
+            side**2, width=config.width, generator=make_generator(seed)
+        )
+        flow = Flow(path, network, rates="one_way", max_log_ratio=5.0)
+        refine = None
+    else:
+        flow = Flow(
+            path,
+            OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden),
+        )
     return FlowFollower(
-        Flow(path, network),
-        kernel,
+        flow,
+        refine,
         n_trajectories=config.n_samples,
         n_time_steps=config.n_time_steps,
         learning_rate=config.flow_learning_rate,
@@ -354,6 +373,20 @@ EXPERIMENT = Experiment(
             learning_rate=3e-3,
         ),
         "full": LearningConfig(),
+        # Section E.2: data, network, rates of learning, batch, penalty and ten steps of
+        # the flow to one of the couplings. It prints no number of steps: ours, as are
+        # the cosine to which the couplings' rate falls, their average and the loss of
+        # the flow, whose c_t is the mean of a batch.
+        "paper": LearningConfig(
+            methods=("DNFS",),
+            n_steps=50_000,
+            learning_rate=1e-4,
+            n_flow_steps=10,
+            flow_learning_rate=1e-3,
+            n_time_steps=64,
+            network="leTF",
+            width=128,
+        ),
     },
     cells=cells,
     job=learning_job,

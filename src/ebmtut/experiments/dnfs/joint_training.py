@@ -15,7 +15,14 @@ from typing import Annotated, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
-from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    InputError,
+    OneOf,
+    Range,
+    checked,
+)
 from ebmtut.data import DENSITIES
 from ebmtut.energies import MLPEnergy
 from ebmtut.experiments.dnfs.law_scores import entropy, independent_bits, judged
@@ -25,6 +32,7 @@ from ebmtut.experiments.dnfs.planes import (
     plane_law,
     plane_picture,
 )
+from ebmtut.experiments.dnfs.wide_planes import BITS, LISTED
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import Flow, flow_laws, gibbs_kernel, reverse_elbo, simulate
 from ebmtut.paths import AnnealingPath
@@ -50,7 +58,8 @@ class JointConfig:
     methods
         "DNFS", a flow beside the energy, or "EB-GFN", a GFlowNet.
     n_bits
-        Bits a coordinate.
+        Bits a coordinate: 2 to 6, or the paper's 16, with "DNFS" alone; its laws are
+        estimated, and the recipe is the paper's (see `wide_joint.wide_joint`).
     n_seeds
         Independent runs.
     n_steps
@@ -65,7 +74,7 @@ class JointConfig:
         Data, and samples of the flow, in a step of the energy.
     n_reused
         Steps of the energy for which one set of samples serves: their weights
-        follow the energy as it changes.
+        follow the energy as it changes. 1 with 16 bits.
     width, n_layers
         Of leTF.
     learning_rate, energy_learning_rate
@@ -76,7 +85,7 @@ class JointConfig:
 
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
-    n_bits: Annotated[int, Range(2, 6)] = 4
+    n_bits: Annotated[int, Range(2, BITS)] = 4
     n_seeds: Count = 1
     n_steps: Count = 1100
     n_flow_steps: Count = 1
@@ -89,6 +98,17 @@ class JointConfig:
     learning_rate: float = 3e-3
     energy_learning_rate: float = 2e-2
     gflownet: EBGFNConfig = field(default_factory=EBGFNConfig)
+
+    def __post_init__(self) -> None:
+        if LISTED < self.n_bits < BITS:
+            raise InputError(
+                f"n_bits must be 2 to {LISTED}, or {BITS}, got {self.n_bits}"
+            )
+        if self.n_bits == BITS and (self.n_reused > 1 or "EB-GFN" in self.methods):
+            raise InputError(
+                f"n_bits must be at most {LISTED} with n_reused > 1 or EB-GFN, "
+                f"got {BITS}"
+            )
 
 
 @runtime_checkable

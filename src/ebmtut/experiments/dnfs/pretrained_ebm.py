@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -14,8 +14,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.checks import Count, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
+from ebmtut.energies import Energy
 from ebmtut.experiments.dnfs.planes import (
     TableEnergy,
     distance,
@@ -23,6 +24,16 @@ from ebmtut.experiments.dnfs.planes import (
     plane_law,
     plane_picture,
     pretrained_energy,
+)
+from ebmtut.experiments.dnfs.wide_planes import (
+    BITS,
+    LISTED,
+    PaddedEnergy,
+    coarse_picture,
+    count_states,
+    data_law,
+    judge_flow,
+    wide_energy,
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
@@ -85,7 +96,7 @@ class PlaneConfig:
     methods
         Some of `METHODS`.
     n_bits
-        Bits a coordinate.
+        Bits a coordinate: 2 to 6, or the paper's 16, whose laws are estimated.
     n_seeds
         Independent runs.
     n_energy_steps
@@ -95,7 +106,7 @@ class PlaneConfig:
     width, n_layers
         Of leTF; leConv has twice the width.
     n_time_steps
-        Steps of rollouts.
+        Steps of rollouts; where laws are estimated, of the samples, too.
     n_samples
         Samples for ESS and log Z.
     learning_rate
@@ -108,7 +119,7 @@ class PlaneConfig:
         "GFlowNet",
         "untrained",
     )
-    n_bits: Annotated[int, Range(2, 6)] = 4
+    n_bits: Annotated[int, Range(2, BITS)] = 4
     n_seeds: Count = 1
     n_energy_steps: Count = 1000
     n_steps: Count = 300
@@ -117,6 +128,12 @@ class PlaneConfig:
     n_time_steps: Count = 32
     n_samples: Annotated[int, Range(low=2)] = 1000
     learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        if LISTED < self.n_bits < BITS:
+            raise InputError(
+                f"n_bits must be 2 to {LISTED}, or {BITS}, got {self.n_bits}"
+            )
 
 
 #: Steps by which the master equation is integrated.
@@ -132,44 +149,22 @@ def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
         "TV", of the law of its states in continuous time from the energy's; of
         flows also ESS, the error of log Z by 64 steps and the clipped ratios;
         CPU seconds of the training. Arrays: pictures of the law, and of a flow
-        at five times, there and, reversed, back.
+        at five times, there and, reversed, back. Of 16 bits see `judge_flow`.
     """
+    if config.n_bits == BITS:
+        return _wide_job(method, density, config, seed)
     energy, table = pretrained_energy(
         density, config.n_bits, config.n_energy_steps, seed
     )
     target = (-table.double()).softmax(0)
     if method == "GFlowNet":
         return _gflownet(table, target, config, seed)
-    # leConv reads a square: the sites that are left are fair coins.
-    n_sites = 2 * config.n_bits
-    if method.endswith("leConv"):
-        n_sites = math.ceil(math.sqrt(n_sites)) ** 2
+    n_sites = _sites_of(method, config)
     path = AnnealingPath(TableEnergy(table, n_sites))
     if method == "Taylor":
         path = AnnealingPath(energy, ratios="taylor")
-    flow = new_flow(
-        method, path, width=config.width, n_layers=config.n_layers, seed=seed
-    )
-    scalars: dict[str, Any] = {}
+    flow, scalars = _learned_flow(method, path, config, seed)
     generator = make_generator(seed + 1_000_000)
-    if method != "untrained":
-        ours = method in ("DNFS", "Taylor")
-        objective = "learned" if "LEAPS" in method else "batch" if ours else "stein"
-        fit = FlowConfig(objective=objective, n_time_steps=config.n_time_steps)
-        found = train_flow(
-            flow,
-            fit,
-            TrainConfig(
-                n_steps=config.n_steps,
-                learning_rate=config.learning_rate,
-                clip_norm=1.0,
-                precision="float32",
-            ),
-            generator=make_generator(seed),
-            refine=gibbs_kernel(path, torch.arange(n_sites)) if ours else None,
-        )
-        flow = Flow(path, found.flow.network, rates=flow.rates)
-        scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
     drawn = simulate(flow, config.n_samples, 64, generator=generator)
     log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
         math.log(2)
@@ -193,19 +188,109 @@ def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
     return Outcome(scalars, {name: _pictures(law) for name, law in kept.items()})
 
 
-def _pictures(laws: Tensor) -> np.ndarray:
+def _sites_of(method: str, config: PlaneConfig) -> int:
+    """Sites of a state; leConv reads a square, the rest of which are fair coins."""
+    n_sites = 2 * config.n_bits
+    square = math.ceil(math.sqrt(n_sites)) ** 2
+    return square if method.endswith("leConv") else n_sites
+
+
+def _learned_flow(
+    method: str, path: AnnealingPath, config: PlaneConfig, seed: int
+) -> tuple[Flow, dict[str, Any]]:
+    """Train one flow; return it without a cut of its ratios, and what it took."""
+    flow = new_flow(
+        method, path, width=config.width, n_layers=config.n_layers, seed=seed
+    )
+    if method == "untrained":
+        return flow, {}
+    ours = method in ("DNFS", "Taylor")
+    objective = "learned" if "LEAPS" in method else "batch" if ours else "stein"
+    found = train_flow(
+        flow,
+        FlowConfig(objective=objective, n_time_steps=config.n_time_steps),
+        TrainConfig(
+            n_steps=config.n_steps,
+            learning_rate=config.learning_rate,
+            clip_norm=1.0,
+            precision="float32",
+        ),
+        generator=make_generator(seed),
+        refine=gibbs_kernel(path, torch.arange(path.n_sites)) if ours else None,
+    )
+    scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
+    return Flow(path, found.flow.network, rates=flow.rates), scalars
+
+
+def _wide_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outcome:
+    """The same with the paper's 32 bits: what was a sum is an estimate."""
+    target = wide_energy(density, config.n_energy_steps, config.n_samples, seed)
+    generator = make_generator(seed + 1_000_000)
+    if method == "GFlowNet":
+        policy, seconds = _learned_policy(target.energy, config, seed)
+
+        def draw(n: int) -> Tensor:
+            with torch.no_grad():
+                return forward_trajectories(policy, n, generator=generator).x
+
+        counted, law = count_states(draw, target, config.n_samples)
+        error = float(policy.log_z.detach()) - target.log_partition
+        return Outcome(
+            counted | {"log Z error": error, "train cpu s": seconds},
+            {"law": _pictures(law, coarse_picture)},
+        )
+    n_sites = _sites_of(method, config)
+    padded = PaddedEnergy(target.energy, 2 * BITS, n_sites)
+    path = AnnealingPath(target.energy if n_sites == 2 * BITS else padded)
+    if method == "Taylor":
+        path = AnnealingPath(target.energy, ratios="taylor")
+    flow, scalars = _learned_flow(method, path, config, seed)
+    judged, laws = judge_flow(
+        flow,
+        target,
+        config.n_samples,
+        config.n_time_steps,
+        both_ways=method in ("DNFS", "untrained"),
+        generator=generator,
+    )
+    pictures = {k: _pictures(law, coarse_picture) for k, law in laws.items()}
+    return Outcome(scalars | judged, pictures)
+
+
+def _pictures(
+    laws: Tensor, picture: Callable[[Tensor], Tensor] = plane_picture
+) -> np.ndarray:
     """Pictures of one law or several, float32."""
     flat = laws.reshape(-1, laws.shape[-1])
-    drawn = torch.stack([plane_picture(law) for law in flat])
+    drawn = torch.stack([picture(law) for law in flat])
     shaped: np.ndarray = drawn.reshape(*laws.shape[:-1], *drawn.shape[1:]).numpy()
     return shaped.astype("float32")
 
 
 def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> Outcome:
-    """Train by trajectory balance; log Z learns ten times as fast."""
-    n_sites = 2 * config.n_bits
-    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed))
-    energy = TableEnergy(table, n_sites)
+    """Train a GFlowNet and sum its exact law."""
+    energy = TableEnergy(table, 2 * config.n_bits)
+    policy, seconds = _learned_policy(energy, config, seed)
+    law = terminal_law(policy).double().exp()
+    return Outcome(
+        {
+            "TV": float(distance(law, target)),
+            "log Z error": float(policy.log_z.detach())
+            - float((-table.double()).logsumexp(0)),
+            "train cpu s": seconds,
+        },
+        {"law": _pictures(law)},
+    )
+
+
+def _learned_policy(
+    energy: Energy, config: PlaneConfig, seed: int
+) -> tuple[BitsGFlowNet, float]:
+    """Train by trajectory balance; log Z learns ten times as fast.
+
+    Returns the policy and the CPU seconds.
+    """
+    policy = BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
     generator = make_generator(seed)
     began = time.process_time()
     adam = torch.optim.Adam(
@@ -223,16 +308,7 @@ def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> 
         loss.backward()
         adam.step()
         rate.step()
-    law = terminal_law(policy).double().exp()
-    return Outcome(
-        {
-            "TV": float(distance(law, target)),
-            "log Z error": float(policy.log_z.detach())
-            - float((-table.double()).logsumexp(0)),
-            "train cpu s": time.process_time() - began,
-        },
-        {"law": _pictures(law)},
-    )
+    return policy, time.process_time() - began
 
 
 def cells(config: PlaneConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -249,6 +325,13 @@ def exact_laws(config: PlaneConfig, seed: int) -> Outcome:
     """Return the law of each energy as a picture, and its distance from the data's."""
     arrays, away = {}, {}
     for density in config.densities:
+        if config.n_bits == BITS:
+            wide = wide_energy(density, config.n_energy_steps, config.n_samples, seed)
+            n = 5 * config.n_samples
+            data = data_law(density, n, generator=make_generator(seed))
+            arrays[f"exact/{density}"] = _pictures(wide.law, coarse_picture)
+            away[density] = float(distance(wide.law, data))
+            continue
         _, table = pretrained_energy(
             density, config.n_bits, config.n_energy_steps, seed
         )
@@ -358,6 +441,22 @@ EXPERIMENT = Experiment(
             densities=("8gaussians", "checkerboard", "2spirals"),
             methods=METHODS,
             n_steps=1000,
+        ),
+        # Section E.1: 32 bits, 128 time steps, three layers of width 128, 100,000 steps
+        # at 0.0001, and an energy as in the first chapter's paper; "paper" and the two
+        # of LEAPS are the recipes. Ours: the cosine of the rate, the sizes of the
+        # GFlowNet and of leConv, and how many samples judge.
+        "paper": PlaneConfig(
+            densities=DENSITIES,
+            methods=METHODS,
+            n_bits=BITS,
+            n_energy_steps=100_000,
+            n_steps=100_000,
+            width=128,
+            n_layers=3,
+            n_time_steps=128,
+            n_samples=50_000,
+            learning_rate=1e-4,
         ),
     },
     cells=cells,

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, checked
 from ebmtut.experiments.drl.plane import (
+    PAPER,
     PLANE,
     PlaneConfig,
     exact_row,
@@ -131,6 +132,7 @@ EXPERIMENT = Experiment(
         "full": CheckerboardConfig(
             PlaneConfig(n_steps=8000, n_langevin=5, n_samples=40_000), n_seeds=5
         ),
+        "paper": CheckerboardConfig(PAPER),
     },
     cells=cells,
     job=plane_job,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError, check_choice
-from ebmtut.data import load_digits, load_faces
+from ebmtut.data import ImageData, load_cifar10, load_digits, load_faces, load_lsun
 from ebmtut.metrics import (
     ImageJudge,
     class_score,
@@ -25,6 +25,7 @@ from ebmtut.random import make_generator
 
 __all__ = [
     "DATA",
+    "PHOTOGRAPHS",
     "ImageSet",
     "as_pictures",
     "image_set",
@@ -81,6 +82,34 @@ DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
 }
 
 
+def _cifar10() -> ImageSet:
+    return _divided(load_cifar10("train"), load_cifar10("test"))
+
+
+def _churches(side: int) -> ImageSet:
+    held_out = load_lsun("church_outdoor", "validation", side=side)
+    return _divided(load_lsun("church_outdoor", side=side), held_out)
+
+
+def _divided(data: ImageData, held_out: ImageData) -> ImageSet:
+    return ImageSet(
+        2 * data.images - 1,
+        data.labels,
+        2 * held_out.images - 1,
+        held_out.labels,
+        data.source,
+    )
+
+
+#: Photographs, which their authors have divided; none of them travels with the book.
+PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
+    "CIFAR-10": _cifar10,
+    "LSUN churches 64x64": lambda: _churches(64),
+}
+#: How many images teach a judge which way up they are, where they have no classes.
+_TURNED = 10_000
+
+
 @cache
 def image_set(name: str) -> ImageSet:
     """Load a set and divide it, always in the same way.
@@ -90,7 +119,9 @@ def image_set(name: str) -> ImageSet:
     InputError
         If the set is unknown or not at hand.
     """
-    check_choice("data", name, DATA)
+    check_choice("data", name, (*DATA, *PHOTOGRAPHS))
+    if name in PHOTOGRAPHS:
+        return PHOTOGRAPHS[name]()
     images, labels, n_held_out, source = DATA[name]()
     order = torch.randperm(len(images), generator=make_generator(0))
     images, labels = 2 * images[order] - 1, labels[order]
@@ -113,10 +144,18 @@ _JUDGES: Mapping[str, dict[str, int]] = {
 
 @cache
 def judge_of(name: str) -> ImageJudge:
-    """Train the judge of a set: the same one for all rows, seed 0."""
+    """Train the judge of a set: the same one for all rows, seed 0.
+
+    Of photographs without classes it tells which way up they are.
+    """
     data = image_set(name)
+    images, labels = data.images, data.labels
+    if name in PHOTOGRAPHS and int(labels.max()) == 0:
+        turns = [images[:_TURNED].rot90(k, (2, 3)) for k in range(4)]
+        images = torch.cat(turns)
+        labels = torch.arange(4).repeat_interleave(len(images) // 4)
     return train_image_judge(
-        data.images, data.labels, generator=make_generator(0), **_JUDGES.get(name, {})
+        images, labels, generator=make_generator(0), **_JUDGES.get(name, {})
     )
 
 

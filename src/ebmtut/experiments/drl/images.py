@@ -124,6 +124,24 @@ class ImageRecipe:
             averaged=self.averaged,
         )
 
+    @property
+    def optimizer(self) -> TrainConfig:
+        """How the training loop is called."""
+        return TrainConfig(
+            self.n_steps,
+            self.batch_size,
+            self.learning_rate,
+            n_warmup=self.n_warmup,
+            ema_decay=0.999,
+            clip_norm=self.clip_norm,
+            precision="float32",
+        )
+
+    @property
+    def n_at_once(self) -> int:
+        """Images that are drawn in one batch."""
+        return 20_000
+
     def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
         """Make the network, its weights drawn from a seed."""
         noises = self.noise.noises[: self.n_levels]
@@ -255,15 +273,6 @@ def train_images(
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         return data.images[torch.randint(len(data.images), (n,), generator=generator)]
 
-    config = TrainConfig(
-        recipe.n_steps,
-        recipe.batch_size,
-        recipe.learning_rate,
-        n_warmup=recipe.n_warmup,
-        ema_decay=0.999,
-        clip_norm=recipe.clip_norm,
-        precision="float32",
-    )
     # In a buffer, which a checkpoint holds: a run that goes on counts on.
     seconds = torch.zeros((), dtype=torch.float64)
     clock = time.process_time()
@@ -282,7 +291,7 @@ def train_images(
             energy,
             loss or recipe.loss(data.images[0].numel()),
             sample,
-            config,
+            recipe.optimizer,
             generator=make_generator(seed + 1),
             buffers={"seconds": seconds},
             checkpoint=checkpoint,
@@ -300,8 +309,12 @@ def draw_images(
     """Draw images of all levels, clean ones first: (T + 2, n, side, side)."""
     shape = image_set(recipe.data).images.shape[1:]
     start = normal(torch.empty(n, *shape), generator=generator)
-    levels = progressive_samples(
-        energy, recipe.noise, start, recipe.chain, generator=generator
-    )
+    parts = [
+        progressive_samples(
+            energy, recipe.noise, part, recipe.chain, generator=generator
+        )
+        for part in start.split(recipe.n_at_once)
+    ]
+    levels = torch.cat(parts, 1)
     clean = denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
     return torch.cat([clean[None], levels])

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from ebmtut.checks import Range, checked
 from ebmtut.experiments.drl.image_sets import as_pictures, image_set, measure
 from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
+from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -119,6 +120,8 @@ EXPERIMENT = Experiment(
     presets={
         "quick": InterpolationConfig(LIVE),
         "full": InterpolationConfig(FULL),
+        # Churches of 64 x 64 pixels for Figure 12's of 128; a row of nine, as ours.
+        "paper": InterpolationConfig(CHURCHES),
     },
     job=interpolation_job,
     figure=draw_interpolation,

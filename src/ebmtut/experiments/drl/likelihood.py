@@ -23,6 +23,7 @@ from ebmtut.experiments.drl.images import (
     draw_images,
     trained_once,
 )
+from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -147,6 +148,9 @@ EXPERIMENT = Experiment(
     presets={
         "quick": LikelihoodConfig(LIVE, n_samples=1000),
         "full": LikelihoodConfig(FULL, n_samples=10_000),
+        # T1k. The largest number of samples in Figure 7 is not printed: ours, as many
+        # as 16 GB hold at all thousand levels.
+        "paper": LikelihoodConfig(T1K, n_samples=1000),
     },
     job=likelihood_job,
     figure=draw_likelihood,

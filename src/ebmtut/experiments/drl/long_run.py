@@ -36,6 +36,7 @@ from ebmtut.experiments.drl.images import (
     train_images,
     trained_once,
 )
+from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -359,6 +360,14 @@ EXPERIMENT = Experiment(
             (("recipe", QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
         ),
         "full": LongRunConfig(n_seeds=5),
+        # T1k and chains of 1, 10 and 100 steps a level. One step of Langevin dynamics
+        # in training stands for the normal approximation, so that chains have a length;
+        # the paper's longer ones are Hamiltonian Monte Carlo's, as our walk is.
+        "paper": LongRunConfig(
+            (("T1k", replace(T1K, n_chain_steps=1)),),
+            factors=(1, 10, 100),
+            n_moves=(1, 10, 100),
+        ),
     },
     cells=cells,
     job=long_run_job,

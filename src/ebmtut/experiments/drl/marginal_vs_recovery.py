@@ -14,6 +14,7 @@ from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.drl.plane import (
     METHODS,
+    PAPER,
     PLANE,
     PlaneConfig,
     exact_log_density,
@@ -230,6 +231,8 @@ EXPERIMENT = Experiment(
             plane=PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
+        # The paper's two methods; the density, which it does not name, is ours.
+        "paper": MarginalConfig(methods=("recovery", "short-run"), plane=PAPER),
     },
     cells=cells,
     job=plane_job,

@@ -25,6 +25,7 @@ from ebmtut.training import CpuClock, TrainConfig, train
 
 __all__ = [
     "METHODS",
+    "PAPER",
     "PLANE",
     "SCALE",
     "PlaneConfig",
@@ -128,6 +129,21 @@ class PlaneConfig:
     learning_rate: Positive = 2e-3
     score_factor: Count = 3
     n_samples: Annotated[int, Range(low=2)] = 4000
+
+
+#: What the paper prints for all of its experiments: T = 6, K = 30, Adam at 0.0001.
+#: Of the plane it tells nothing more, and its code has images alone: the network, the
+#: batch, the noise of the levels, the Metropolis test that keeps these chains alive
+#: and the number of steps are ours.
+PAPER = PlaneConfig(
+    n_steps=100_000,
+    n_levels=6,
+    first_ratio=0.25,
+    n_langevin=30,
+    n_starts=1,
+    learning_rate=1e-4,
+    n_samples=40_000,
+)
 
 
 def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:

@@ -14,7 +14,23 @@ from ebmtut.experiments.got.wnmf import (
 from ebmtut.experiments.got.wnmf_measures import ImagesConfig
 from ebmtut.transport import WNMFConfig
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "PAPER"]
+
+# What the paper prints of its learning: 40 components, gamma = 2.0 for components
+# and memberships alike, accelerated steps of the memberships, T that falls by its
+# factor after every epoch. Its unit of cost, the first temperature and the number of
+# epochs, in which T falls a thousandfold, are ours.
+PAPER = ImagesConfig(
+    wnmf=WNMFConfig(
+        n_components=40,
+        n_epochs=210,
+        step_size=2.0,
+        accelerate=True,
+        n_hold=0,
+        slowness=1.0,
+        shrink_steps=False,
+    )
+)
 
 EXPERIMENT = Experiment(
     id="got/wnmf-digits",
@@ -31,6 +47,7 @@ EXPERIMENT = Experiment(
             n_looks=5,
         ),
         "full": ImagesConfig(),
+        "paper": PAPER,
     },
     cells=cells,
     job=wnmf_job,
