@@ -143,8 +143,12 @@ def main() -> None:
     ):
         if python:
             pythons[peer] = python
-    started, report = time.time(), {}
+    # What is not measured anew is kept, each with its own provenance.
+    report: dict = {}
+    if arguments.json and arguments.json.exists():
+        report = json.loads(arguments.json.read_text())["operations"]
     for operation in arguments.only:
+        started = time.time()
         sizes, unit, peer, floor = OPERATIONS[operation]
         peers = [peer] if peer in pythons else []
         names = ["ours", *peers, "floor"]
@@ -163,14 +167,14 @@ def main() -> None:
             "peer": peer,
             "floor is": floor,
             "exponents": found,
+            "rounds": arguments.rounds,
             "rows": rows,
+            "provenance": asdict(collect_provenance(seed=0, started=started)),
         }
     if arguments.json:
         report = {
             "processor": processor(),
-            "rounds": arguments.rounds,
-            "operations": report,
-            "provenance": asdict(collect_provenance(seed=0, started=started)),
+            "operations": {name: report[name] for name in OPERATIONS if name in report},
         }
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 

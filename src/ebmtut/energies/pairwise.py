@@ -65,6 +65,12 @@ class NeighborLists:
     neighbor: Int[Tensor, " n_ends"]
     weight: Float[Tensor, " n_ends"]
 
+    def coloring(self) -> Int[Tensor, " n_sites"]:
+        """Colour the sites as `PairwiseGraph.coloring` does."""
+        start, neighbor = self.start.cpu().numpy(), self.neighbor.cpu().numpy()
+        colors = _greedy_colors(start, neighbor, len(start) - 1)
+        return torch.from_numpy(colors).to(self.start.device)
+
 
 class BoltzmannMachine(Energy):
     """Fully visible Boltzmann machine, E(x) = -x'Wx/2 - b'x on bits.
@@ -283,11 +289,7 @@ class PairwiseGraph(Energy):
         Site after site takes the lowest colour that no neighbour has: at most one
         colour more than the highest degree, and two on a lattice of even sides.
         """
-        lists = self.neighbor_lists()
-        colors = _greedy_colors(
-            lists.start.cpu().numpy(), lists.neighbor.cpu().numpy(), self.n_sites
-        )
-        return torch.from_numpy(colors).to(self.edges.device)
+        return self.neighbor_lists().coloring()
 
     def dense(self) -> BoltzmannMachine:
         """Return the same model with a full matrix of weights."""

@@ -296,13 +296,16 @@ def _sweep_edges(
     found = np.empty_like(given)
 
     def work(part: slice) -> None:
-        u = np.ascontiguousarray(given[part].T)
-        if known is None:
-            start = 0 * half if symmetric else -half / scale
-            ways = np.tile(start, (2, 1, u.shape[1]))
-        else:
-            ways = (known[part].transpose(1, 2, 0) - half) / scale
-        out, back = np.ascontiguousarray(ways)
+        # Filled up to whole lines, for what is left of a vector goes chain by chain.
+        n = len(given[part])
+        u = np.zeros((given.shape[1], _filled_up(n)), number)
+        u[:, :n] = given[part].T
+        ways = np.zeros((2, len(half), u.shape[1]), number)
+        if known is not None:
+            ways[:, :, :n] = (known[part].transpose(1, 2, 0) - half) / scale
+        elif not symmetric:
+            ways[:] = -half / scale
+        out, back = ways
         beliefs = np.empty_like(u)
         sparse_sweeps(
             first,
@@ -316,10 +319,10 @@ def _sweep_edges(
             number(damping),
             number(1 - damping),
         )
-        found[part] = beliefs.T
+        found[part] = beliefs[:, :n].T
         if end is not None:
-            end[part, 0] = (scale * out + half).T
-            end[part, 1] = (scale * back + half).T
+            end[part, 0] = (scale * out[:, :n] + half).T
+            end[part, 1] = (scale * back[:, :n] + half).T
 
     in_threads(work, len(given), len(given) * n_sweeps * len(half))
     return torch.from_numpy(found), None if end is None else torch.from_numpy(end)

@@ -160,7 +160,7 @@ def _by_chains(
         lanes[:, : len(chains)] = chains.T
     lists = model.neighbor_lists()
     arrays = (
-        torch.argsort(model.coloring(), stable=True).numpy().astype(np.uint64),
+        torch.argsort(lists.coloring(), stable=True).numpy().astype(np.uint64),
         lists.start.numpy().astype(np.uint64),
         lists.neighbor.numpy().astype(np.uint64),
         lists.weight.float().numpy(),
@@ -180,7 +180,8 @@ def _by_sites(
     model: PairwiseGraph, bits: NDArray[np.float32], n_sweeps: int, seed: int
 ) -> NDArray[np.float32]:
     """64 sites of one colour side by side; what is missing in a block is idle."""
-    lists, colors = model.neighbor_lists(), model.coloring().numpy()
+    lists = model.neighbor_lists()
+    colors = lists.coloring().numpy()
     start, neighbor = lists.start.numpy(), lists.neighbor.numpy()
     degree = np.diff(start)
     # Sites of one colour, those of like degree together, in whole blocks.
