@@ -1,7 +1,5 @@
 """The running average of weights that a training leaves behind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -13,8 +11,8 @@ __all__ = ["average_weights"]
 
 @torch.no_grad()
 def average_weights(
-    averaged: Sequence[Float[Tensor, "*_"]],
-    weights: Sequence[Float[Tensor, "*_"]],
+    averaged: Sequence[Float[Tensor, "..."]],
+    weights: Sequence[Float[Tensor, "..."]],
     step: int,
     decay: float,
 ) -> None:
