@@ -37,7 +37,7 @@ OPERATIONS = {
         "reading the cost once",
     ),
     "Gibbs, one coupling": (
-        (16, 32, 64, 128),
+        (16, 32, 64, 128, 256),
         "side of the lattice",
         "thrml",
         "drawing a float for each update, by torch",

@@ -26,7 +26,7 @@ import numpy as np
 CHAINS = 64  # of Gibbs sampling
 PERTURBATIONS, MESSAGE_SWEEPS = 100, 50  # of max-product
 ITERATIONS = {128: 1000, 512: 200, 1024: 100, 2048: 50}
-SWEEPS = {16: 400, 32: 100, 64: 40, 128: 10}
+SWEEPS = 200  # of Gibbs sampling a call; a tenth where each costs much
 DENSE_SWEEPS = 200  # of one chain
 
 
@@ -56,7 +56,8 @@ def transport(party: str, n: int) -> tuple:
 
 
 def gibbs(party: str, side: int, *, glass: bool) -> tuple:
-    n_sweeps, n = SWEEPS[side], side * side
+    n_sweeps, n = SWEEPS, side * side
+    few = SWEEPS // 10
     sites = np.arange(n).reshape(side, side)
     edges = np.concatenate(
         [np.stack([sites, np.roll(sites, -1, k)]).reshape(2, n) for k in (0, 1)], 1
@@ -65,7 +66,6 @@ def gibbs(party: str, side: int, *, glass: bool) -> tuple:
     if glass:
         coupling = np.random.default_rng(0).normal(size=2 * n) / 4
     if party == "thrml":
-        few = max(4, n_sweeps // 10)
         return thrml_sweeps(edges, coupling, side, few), few
     import torch
 
@@ -79,10 +79,10 @@ def gibbs(party: str, side: int, *, glass: bool) -> tuple:
     if party == "floor":
 
         def draw() -> None:
-            for _ in range(n_sweeps):
+            for _ in range(few):
                 torch.rand(x.shape, generator=generator)
 
-        return draw, n_sweeps
+        return draw, few
     if not glass:
         lattice = LatticeIsing(side, 0.2)
         run = functools.partial(ising_gibbs, lattice, x, n_sweeps)
