@@ -107,11 +107,12 @@ def stopped_at_first(seed, n=1, checkpoint=None):
         return Outcome({"went on": float(checkpoint is not None)})
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.write_text(str(n))
+    checkpoint.with_name(f"{checkpoint.stem}-rival.safetensors").write_text(str(n))
     raise OutOfTime("no time")
 
 
 def test_a_job_goes_on_from_its_own_state_only(tmp_path):
-    """What another job of the same name left is not gone on from."""
+    """What another job of the same name left is not gone on from, nor removed."""
     assert run_jobs(stopped_at_first, jobs(0))["seed-0"].scalars["went on"] == 0
 
     def run(n):
@@ -120,10 +121,10 @@ def test_a_job_goes_on_from_its_own_state_only(tmp_path):
     for n in (1, 2):
         with pytest.raises(OutOfTime, match="0 of 1 jobs"):
             run(n)
-    assert len(list((tmp_path / "parts").iterdir())) == 2
+    assert len(list((tmp_path / "parts").iterdir())) == 4
     assert run(2)["seed-0"].scalars["went on"] == 1
-    (left,) = (tmp_path / "parts").iterdir()
-    assert left.read_text() == "1"
+    left = [file.read_text() for file in (tmp_path / "parts").iterdir()]
+    assert left == ["1", "1"]
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path):

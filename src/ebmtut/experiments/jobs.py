@@ -8,6 +8,7 @@ run goes on where it stopped.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import inspect
 import json
@@ -144,7 +145,8 @@ def run_jobs(
                 back.commit = commit
                 _save(folder, name, identities[name], back)
                 if name in states:
-                    for file in states[name].parent.glob(f"{states[name].stem}*"):
+                    stem = glob.escape(states[name].stem)
+                    for file in states[name].parent.glob(f"{stem}*"):
                         file.unlink(missing_ok=True)
                 outcomes[name] = back
                 bar.update()

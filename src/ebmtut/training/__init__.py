@@ -7,7 +7,12 @@ from ebmtut.training.eb_gfn import EBGFNConfig, EBGFNTraining, train_eb_gfn
 from ebmtut.training.ensemble import train_ensemble
 from ebmtut.training.flow import FlowConfig, FlowTraining, train_flow
 from ebmtut.training.follower import FlowFollower
-from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
+from ebmtut.training.graph_flow import (
+    GraphFlowConfig,
+    GraphFlowTraining,
+    flow_on,
+    train_graph_flow,
+)
 from ebmtut.training.loop import (
     Loss,
     TrainConfig,
@@ -15,7 +20,7 @@ from ebmtut.training.loop import (
     bfloat16_is_fast,
     train,
 )
-from ebmtut.training.set_policy import train_set_policy
+from ebmtut.training.set_policy import SetPolicyTraining, train_set_policy
 from ebmtut.training.state import RunState
 
 __all__ = [
@@ -26,9 +31,11 @@ __all__ = [
     "FlowFollower",
     "FlowTraining",
     "GraphFlowConfig",
+    "GraphFlowTraining",
     "Loss",
     "Process",
     "RunState",
+    "SetPolicyTraining",
     "TrainConfig",
     "TrainResult",
     "average_weights",

@@ -24,7 +24,6 @@ __all__ = [
     "OTHERS",
     "OTHER_TEMPERATURE",
     "PACE",
-    "TIMED_SIZES",
     "Learned",
     "fresh_network",
     "learn",
@@ -36,13 +35,11 @@ OTHER_TEMPERATURE = "other temperature"
 #: graphs: rounded from CPU seconds of both on one core, for sets; tables show what it
 #: came to. Written down, since steps that follow a clock could not be repeated.
 PACE = {
-    OTHER_TEMPERATURE: {"16-20": 1.0, "32-40": 1.0},
-    "leGF": {"16-20": 4.5, "32-40": 5.0},
-    "GFlowNet": {"16-20": 3.0, "32-40": 2.8},
+    OTHER_TEMPERATURE: {"16-20": 1.0, "32-40": 1.0, "64-75": 1.0},
+    "leGF": {"16-20": 4.5, "32-40": 5.0, "64-75": 6.5},
+    "GFlowNet": {"16-20": 3.0, "32-40": 2.8, "64-75": 2.5},
 }
 OTHERS = tuple(PACE)
-#: Sizes of graphs on which that was measured.
-TIMED_SIZES = tuple(PACE["leGF"])
 
 
 class Learned(NamedTuple):

@@ -33,11 +33,11 @@ from ebmtut.experiments.dnfs.graph_judge import Judge
 from ebmtut.experiments.dnfs.graph_learners import (
     OTHER_TEMPERATURE,
     OTHERS,
-    TIMED_SIZES,
     fresh_network,
     learn,
 )
 from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.flows import GraphWeights, SetPolicy
@@ -58,6 +58,7 @@ __all__ = [
     "graph_row",
     "n_seeds",
     "optima",
+    "refined",
     "shares",
 ]
 
@@ -65,6 +66,11 @@ __all__ = [
 FAMILIES = {
     "max-independent-set": "erdos-renyi",
     "max-cut": "barabasi-albert",
+}
+#: Shares of the optimum with DMALA that the best draw is to reach, about the paper's.
+TARGETS = {
+    "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},
+    "max-cut": {"16-20": 0.998, "32-40": 0.999, "64-75": 0.991},
 }
 # Test graphs are the same for all seeds: the seeds are those of learning and chance.
 _TEST_SEED = 2025
@@ -134,7 +140,7 @@ class GraphProblemConfig:
         )
     )
     rivals: tuple[Annotated[str, OneOf(OTHERS)], ...] = ()
-    rival_sizes: tuple[Annotated[str, OneOf(TIMED_SIZES)], ...] = TIMED_SIZES
+    rival_sizes: tuple[Annotated[str, OneOf(GRAPH_SIZES)], ...] = ("16-20", "32-40")
     n_seeds: tuple[Count, ...] = (3, 2, 1)
 
     def __post_init__(self) -> None:
@@ -332,6 +338,7 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
             where = (f"dnfs/{config['problem']}", table, row, prefix + size)
             of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(metrics[metric])}
             verdicts.append(compare(*where, mean, excuse=excuse, **of))
+        verdicts += _refinements(result, size, prefix + size, excuse)
         gap = np.subtract(
             shares(result, size, "DNFS"), shares(result, size, "untrained DNFS")
         )
@@ -341,12 +348,39 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
         # The null is a flow that learned nothing: it adds nothing to itself.
         verdicts.append(claim(name, mean, "at least", 0.05, null=0.0, **of))
         rival = shares(result, size, f"DMALA {most}")
-        gain = np.subtract(shares(result, size, f"DNFS + DMALA {most}"), rival)
-        bare = np.subtract(shares(result, size, "untrained DNFS"), rival)
-        mean, of["stderr"] = mean_and_stderr(list(gain))
-        null, _ = mean_and_stderr(list(bare))
+        gains = [
+            np.subtract(shares(result, size, refined(flow, most)), rival)
+            for flow in ("DNFS", "untrained DNFS")
+        ]
+        mean, of["stderr"] = mean_and_stderr(list(gains[0]))
+        null, _ = mean_and_stderr(list(gains[1]))
         name = f"{prefix}{size}: share above DMALA of as many evaluations"
         verdicts.append(claim(name, mean, "at least", 0, null=null, **of))
+        # No claim of what was learned: chains alone may reach as much.
+        best = shares(result, size, f"{refined('DNFS', most)}: best")
+        mean, of["stderr"] = mean_and_stderr(best)
+        name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
+        target = TARGETS[config["problem"]][size]
+        verdicts.append(claim(name, mean, "at least", target, sanity=True, **of))
+    return verdicts
+
+
+def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Verdict]:
+    """Set sizes by DMALA steps beside the paper's, where it prints any."""
+    problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
+    if name not in [table.name for table in get_fact(problem).tables]:
+        return []
+    verdicts = []
+    for steps in (n for n in result.config["refinements"] if n):
+        for row, metric in (
+            ("DMALA", f"DMALA {steps}"),
+            ("DNFS + DMALA", refined("DNFS", steps)),
+        ):
+            values = result.scalars["table"][size][metric]
+            mean, stderr = mean_and_stderr(values)
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
+            where = (problem, name, row, str(steps))
+            verdicts.append(compare(*where, mean, excuse=excuse, **of))
     return verdicts
 
 

@@ -14,14 +14,14 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.graph_learners import OTHER_TEMPERATURE
-from ebmtut.experiments.dnfs.graph_problems import shares
+from ebmtut.experiments.dnfs.graph_problems import refined, shares
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["draw_graph_states", "rivals_table", "shares_table"]
+__all__ = ["draw_graph_states", "rivals_table", "shares_table", "temperature_table"]
 
 
 @checked
@@ -54,6 +54,7 @@ def shares_table(
         ("DNFS", "flow, trained", n_times, ""),
         ("DMALA 0", "annealed DMALA", n_times, "null"),
         ("Gibbs 0", "annealed Gibbs", n_times, "null"),
+        (f"untrained DNFS + DMALA {most}", "untrained + DMALA", together, "null"),
         (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
         (f"DMALA {most}", "annealed DMALA", together, "null"),
         (f"Gibbs {most}", "annealed Gibbs", together, "null"),
@@ -113,11 +114,9 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
     column = f"{'BA' if is_cut else 'ER'}{size}"
     top = printed.number("exact solver", column)
     assert top is not None
-    falls = bool(result.config["rollout"]["anneal"])
     names = {
-        "DNFS": f"flow, {_temperature(falls)}",
-        OTHER_TEMPERATURE: f"flow, {_temperature(not falls)}",
-        "leGF": f"flow, leGF, {_temperature(falls)}",
+        "DNFS": "flow, messages",
+        "leGF": "flow, leGF",
         "GFlowNet": "GFlowNet",
     }
     rows: list[tuple[str, str, str | None, str]] = [
@@ -156,8 +155,44 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
     )
 
 
-def _temperature(falls: bool) -> str:
-    return "T falls" if falls else "one T"
+def temperature_table(*results: Result) -> Table:
+    """Set a flow that learned while the temperature fell beside one at a single one.
+
+    Parameters
+    ----------
+    results
+        Of the rows, with the other temperature among the rivals.
+
+    Returns
+    -------
+    table
+        Shares of the optimum of one draw, of the flow alone and with DMALA, for each
+        problem and size that has both.
+    """
+    columns: dict[str, list[Cell]] = {"graphs": []}
+    for result in results:
+        most = max(result.config["refinements"])
+        falling, single = "DNFS", OTHER_TEMPERATURE
+        if not result.config["rollout"]["anneal"]:
+            falling, single = single, falling
+        heads = {
+            "one T": single,
+            "T falls": falling,
+            "one T, + DMALA": refined(single, most),
+            "T falls, + DMALA": refined(falling, most),
+        }
+        problem = "cuts" if result.config["problem"] == "max-cut" else "sets"
+        for size in result.scalars["table"]:
+            if OTHER_TEMPERATURE not in result.scalars["table"][size]:
+                continue
+            columns["graphs"].append(f"{problem}, {size}")
+            for head, metric in heads.items():
+                cell = _spread(shares(result, size, metric))
+                columns.setdefault(head, []).append(cell)
+    return Table(
+        columns,
+        caption="Share of the optimum of one draw, by the temperature of training.",
+    )
 
 
 def _digits(values: list[float]) -> float:
