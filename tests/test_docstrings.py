@@ -86,7 +86,7 @@ def test_sizes_bear_the_names_that_are_agreed():
         for shape in re.findall(
             r'\b(?:Float|Int|Bool|UInt8)\w*\[\s*\w+(?:\.\w+)?,\s*"([^"]*)"', text
         ):
-            for size in re.findall(r"[A-Za-z]\w*", shape):
+            for size in re.findall(r"[A-Za-z_]\w*", shape):
                 used.setdefault(size, file.name)
     strange = {size: file for size, file in used.items() if size not in agreed}
     assert not strange, f"not in CONTRIBUTING.md: {strange}"

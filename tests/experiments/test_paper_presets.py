@@ -41,11 +41,24 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {"plane": _PLANE}),
     "pmp/structured": (
         ("random graph", "persistent", "Gibbs", "5"),
-        {"n_steps_persistent": 1, "n_data": 10, "n_data_sweeps": 2, "n_judged": 4},
+        {
+            "n_steps_persistent": 1,
+            "n_chains_persistent": 8,
+            "n_data": 10,
+            "n_data_sweeps": 2,
+            "n_judged": 4,
+        },
     ),
     "pmp/zeros-samples": (
         ("PMP",),
-        {"source": "drawn", "n_steps": 1, "n_sweeps": 2, "sweeps": (2,), "n_judged": 4},
+        {
+            "source": "drawn",
+            "n_steps": 1,
+            "n_chains": 4,
+            "n_sweeps": 2,
+            "sweeps": (2,),
+            "n_judged": 4,
+        },
     ),
     "got/wnmf-digits": (
         ("Gibbs-OT",),
