@@ -1,12 +1,18 @@
 """What a row says of its devices is what its job can be told."""
 
 import inspect
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.drl.images import ImageRecipe
+from ebmtut.experiments.ed.judging import Evaluation
+from ebmtut.experiments.ed.recipes import METHODS, Recipe
 from ebmtut.experiments.registry import available
+from tests.pretended_gpu import pretended_gpu
 
 
 def test_rows_say_truly_where_they_run():
@@ -27,3 +33,103 @@ def test_a_row_of_the_cpu_refuses_a_gpu_before_any_work(monkeypatch):
         with pytest.raises(InputError, match=f"device must be auto, cpu for {id}, got"):
             get_experiment(id).run(device="cuda")
         assert get_experiment(id).device("auto") == "cpu"
+
+
+DENSITY = Recipe(
+    n_steps=3, batch_size=8, n_negatives=4, n_backward=2, precision="float32"
+)
+LOOK = Evaluation(n_data=50, n_uniform=100, n_proposal=500, n_repeats=1, coarse_bits=4)
+PLANE = {
+    "n_steps": 3,
+    "batch_size": 16,
+    "n_starts": 2,
+    "hidden": 8,
+    "n_features": 4,
+    "n_samples": 160,
+}
+IMAGES = ImageRecipe(n_steps=3, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
+FLOW = {"width": 4, "n_hidden": 4, "n_samples": 8}
+
+#: A few steps of each job that can use a GPU, in the name of one of its rows.
+SMALL = {
+    "ed/ising-rmse": {
+        "problems": ((3, 0.2),),
+        "methods": ("ED-Bern", "ED-Grid", "ED-Pool"),
+        "n_data": 20,
+        "n_sweeps": 2,
+        "train": {"n_steps": 2, "batch_size": 8},
+    },
+    "ed/densities": {
+        "densities": ("checkerboard",),
+        "methods": dict.fromkeys(METHODS, 1),
+        "recipe": DENSITY,
+        "evaluation": LOOK,
+        "n_pixels": 8,
+    },
+    "ed/epsilon": {"variants": (DENSITY,), "evaluation": LOOK, "n_pixels": 8},
+    "drl/marginal-vs-recovery": {"densities": ("checkerboard",), "plane": PLANE},
+    "drl/fid": {
+        "recipe": IMAGES,
+        "data": ("digits 8x8",),
+        "steps": (("recovery likelihood", 3), ("score matching", 3)),
+        "n_samples": 64,
+    },
+    "drl/samples": {"recipes": (IMAGES,), "n_samples": 64},
+    "drl/langevin-steps": {
+        "recipe": IMAGES,
+        "n_chain_steps": (1,),
+        "n_looks": 2,
+        "n_samples": 16,
+    },
+    "drl/interpolation": {"recipe": IMAGES, "n_arcs": 16, "n_points": 3},
+    "drl/inpainting": {"recipe": IMAGES, "n_images": 16},
+    "drl/long-run": {
+        "recipes": (("recipe", IMAGES),),
+        "factors": (1, 2),
+        "n_moves": (1, 3),
+        "n_samples": 64,
+    },
+    "drl/likelihood": {"recipe": IMAGES, "n_samples": 64},
+    "dnfs/ising": {
+        "problems": ((3, 0.1, 3),),
+        "methods": ("ours", "paper, leConv", "LEAPS, leConv", "untrained", "SMC"),
+        "n_chain_samples": 8,
+        "n_time_steps": 3,
+        **FLOW,
+    },
+    "dnfs/networks": {"side": 3, "n_steps": 1, "n_samples": 8, "sizes": FLOW},
+    "dnfs/control-variate": {"side": 3, "n_steps": 100, "width": 4},
+    "dnfs/ising-mcmc": {
+        "side": 3,
+        "n_samples": 8,
+        "n_steps": 2,
+        "n_train": 2,
+        "flow": FLOW,
+    },
+}
+
+
+def rows_of_a_gpu():
+    return [e for e in map(get_experiment, available()) if "cuda" in e.devices]
+
+
+def test_every_job_of_a_gpu_is_tried():
+    tried = {get_experiment(id).job for id in SMALL}
+    assert {row.job for row in rows_of_a_gpu()} == tried
+
+
+@pytest.mark.parametrize("id", SMALL)
+def test_a_job_keeps_to_the_device_that_it_is_told(id):
+    """Nothing that it makes on the processor meets what lies on a GPU."""
+    if id.startswith("drl/") and "recipe" in str(SMALL[id]):
+        pytest.importorskip("sklearn")
+    row = get_experiment(id)
+    config = row.config("quick", **SMALL[id])
+    if isinstance(getattr(config, "n_seeds", None), int):
+        config = replace(config, n_seeds=1)
+    row.extras(config, 0)  # on the processor; what it loads is kept
+    with pretended_gpu() as (device, _):
+        jobs, _ = row._jobs(config, 0, device)
+        for job in jobs.values():
+            for value in row.job(**job).arrays.values():
+                assert isinstance(value, np.ndarray)

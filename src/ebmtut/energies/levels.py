@@ -195,7 +195,8 @@ class FourierEnergy(nn.Module):
             linear(hidden, hidden, generator) for _ in range(n_layers - 1)
         )
         # One shift a level and layer: the embedding of few levels is a table.
-        self.shifts = nn.Parameter(torch.zeros(n_levels, n_layers, hidden))
+        shifts = torch.zeros(n_levels, n_layers, hidden, device=generator.device)
+        self.shifts = nn.Parameter(shifts)
         self.last = linear(hidden, 1, generator)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)

@@ -8,7 +8,7 @@ of x and the rates back, of all neighbours at once.
 from typing import Annotated, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError, OneOf, Positive, checked
@@ -31,7 +31,8 @@ class FlowTerms(NamedTuple):
     derivative
         Time derivative of the unnormalised log-law, ``(batch,)``.
     n_clipped
-        Log-ratios that were cut.
+        Log-ratios that were cut: a number in a tensor, as the next one is, since to
+        read it a program would have to wait for its GPU.
     max_log_ratio
         The largest before the cut.
     """
@@ -39,8 +40,8 @@ class FlowTerms(NamedTuple):
     outward: Tensor
     inward: Tensor
     derivative: Tensor
-    n_clipped: int
-    max_log_ratio: float
+    n_clipped: Int[Tensor, ""]
+    max_log_ratio: Float[Tensor, ""]
 
     @property
     def xi(self) -> Float[Tensor, " batch"]:
@@ -163,11 +164,12 @@ class Flow:
         times = t if isinstance(t, Tensor) else x.new_full((len(x),), t)
         with torch.no_grad():
             derivative = self.path.time_derivative(x).detach()
-            log_ratios = self.path.log_ratios(x, times).detach()
-            largest = float(log_ratios.max()) if log_ratios.numel() else 0.0
-            n_clipped = 0
-            if self.max_log_ratio is not None and not largest <= self.max_log_ratio:
-                n_clipped = int((log_ratios > self.max_log_ratio).sum())
+            log_ratios = self.path.log_ratios(x, t).detach()
+            empty = log_ratios.numel() == 0
+            largest = log_ratios.new_zeros(()) if empty else log_ratios.max()
+            n_clipped = torch.zeros((), dtype=torch.long, device=x.device)
+            if self.max_log_ratio is not None:
+                n_clipped = (log_ratios > self.max_log_ratio).sum()
                 log_ratios = log_ratios.clamp(max=self.max_log_ratio)
         equivariant = self.network(x, times)
         check_shape("network(x, t)", equivariant, log_ratios.shape)

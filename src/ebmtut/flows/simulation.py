@@ -193,12 +193,14 @@ def simulate(
     log_weights = torch.zeros_like(here.xi)
     chain = torch.zeros_like(log_weights) if chain_weights else None
     states, xis = [x], [here.xi]
-    n_jumps, n_overflows, n_clipped = 0.0, 0, here.n_clipped
+    # Counted where the states lie, and read at the end: no step waits for a GPU.
+    n_jumps = torch.zeros((), dtype=torch.long, device=x.device)
+    n_overflows, n_clipped = torch.zeros_like(n_jumps), here.n_clipped
     for k in range(n_steps):
         old, t_old, t_new = x, k * dt, min((k + 1) * dt, 1.0)
         x, overflows = step(old, here.outward, dt, generator=generator)
         n_overflows += overflows
-        n_jumps += float((x != old).sum()) / n
+        n_jumps += (x != old).sum()
         if chain is not None:
             back = flow.terms(x, t_old)
             chain += path.log_density(x, t_new) - path.log_density(old, t_old)
@@ -207,7 +209,7 @@ def simulate(
         if refine is not None:
             x = refine(x, t_new, generator=generator)
         there = flow.terms(x, t_new)
-        n_clipped += there.n_clipped
+        n_clipped = n_clipped + there.n_clipped
         if quadrature == "left":
             log_weights += dt * here.xi
         else:
@@ -222,9 +224,9 @@ def simulate(
         chain,
         torch.stack(states) if keep_states else None,
         torch.stack(xis) if keep_states else None,
-        n_jumps,
-        n_overflows,
-        n_clipped,
+        int(n_jumps) / n,
+        int(n_overflows),
+        int(n_clipped),
     )
 
 
@@ -241,7 +243,7 @@ def neighbor_at(x: Tensor, move: Tensor, n_states: int) -> Tensor:
 
 def _euler(
     x: Tensor, rates: Tensor, dt: float, *, generator: torch.Generator
-) -> tuple[Tensor, int]:
+) -> tuple[Tensor, int | Tensor]:
     """One jump at most: the categorical law 1 + R dt over a state's neighbours."""
     n_states = 2 if rates.ndim == 2 else rates.shape[2]
     jump = rates.flatten(1) * dt
@@ -251,7 +253,7 @@ def _euler(
     if move.any():
         site = categorical(jump[move].log(), generator=generator)
         y[move] = neighbor_at(x[move], site, n_states)
-    return y, int((total > 1).sum())
+    return y, (total > 1).sum()
 
 
 def _log_euler(x: Tensor, y: Tensor, rates: Tensor, dt: float) -> Tensor:
@@ -272,7 +274,7 @@ def _log_euler(x: Tensor, y: Tensor, rates: Tensor, dt: float) -> Tensor:
 
 def _tau_leaping(
     x: Tensor, rates: Tensor, dt: float, *, generator: torch.Generator
-) -> tuple[Tensor, int]:
+) -> tuple[Tensor, int | Tensor]:
     """Every site by its own, with the rates of the step's start."""
     if rates.ndim == 2:
         flip = bernoulli(-torch.expm1(-rates * dt), generator=generator)
@@ -294,7 +296,7 @@ def _log_tau_leaping(x: Tensor, y: Tensor, rates: Tensor, dt: float) -> Tensor:
     return torch.where(x != y, log_move, -total * dt).sum(1)
 
 
-_Step = Callable[..., tuple[Tensor, int]]
+_Step = Callable[..., tuple[Tensor, int | Tensor]]
 _LogStep = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 _STEPS: dict[str, tuple[_Step, _LogStep]] = {
     "euler": (_euler, _log_euler),

@@ -113,16 +113,24 @@ def _differences(
 ) -> tuple[Float[Tensor, "batch n_negatives"], Bool[Tensor, "batch n_negatives"]]:
     """U(x) - U(x'_j) + log weight by one evaluation.
 
-    A negative that is x itself costs nothing: its difference is zero. With
-    rare flips nearly all of them are. Which are not is returned, too.
+    A negative that is x itself costs a processor nothing: its difference is zero.
+    With rare flips nearly all of them are. Which are not is returned, too. A GPU
+    evaluates all: it would wait for their number, which costs it more.
     """
     batch = len(x)
     moved = (negatives.x != x[:, None]).any(-1)
-    u = energies_of(energy, torch.cat([x, negatives.x[moved]]))
+    on_cpu = x.device.type == "cpu"
+    asked = negatives.x[moved] if on_cpu else negatives.x.flatten(0, 1)
+    u = energies_of(energy, torch.cat([x, asked]))
     if u.dtype in (torch.bfloat16, torch.float16):
         u = u.float()  # shares of the gradient need more than eight bits
-    u_data = u[:batch, None].expand(moved.shape)[moved]
-    difference = u.new_zeros(moved.shape).masked_scatter(moved, u_data - u[batch:])
+    u_data = u[:batch, None].expand(moved.shape)
+    if on_cpu:
+        apart = u_data[moved] - u[batch:]
+        difference = u.new_zeros(moved.shape).masked_scatter(moved, apart)
+    else:
+        apart = u_data - u[batch:].view(moved.shape)
+        difference = torch.where(moved, apart, 0)
     if negatives.log_weight is not None:
         difference = difference + negatives.log_weight
     return difference, moved

@@ -115,10 +115,11 @@ def train_ensemble(
             if not values:
                 continue
             optimizer.zero_grad(set_to_none=True)
-            torch.stack(list(values.values())).sum().backward()
+            together = torch.stack(list(values.values()))
+            together.sum().backward()
             norms = stack.clip(config.clip_norm)
-            for k, value in values.items():
-                history[k, step] = loss = value.item()
+            for k, loss in zip(values, together.tolist(), strict=True):
+                history[k, step] = loss
                 if not math.isfinite(loss + norms[k]):
                     lost[k] = diverged(label, step, loss, norms[k], config)
                     stack.still(k)

@@ -26,7 +26,7 @@ from ebmtut.losses.kolmogorov import (
     log_partition_slope,
 )
 from ebmtut.paths import Time
-from ebmtut.random import check_generator
+from ebmtut.random import check_generator, make_generator, spawn_seed
 from ebmtut.training.loop import TrainConfig, train
 
 __all__ = ["CountedFlow", "FlowConfig", "FlowTraining", "train_flow"]
@@ -108,27 +108,32 @@ class _Learner(nn.Module):
         self.network = network
         self.slope: nn.Module | None = None
         if learned:
+            source = generator
+            if generator.device.type != "cpu":
+                source = make_generator(spawn_seed(generator))
             self.slope = nn.Sequential(
-                TimeFeatures(32, generator=generator),
+                TimeFeatures(32, generator=source),
                 nn.SiLU(),
-                linear(32, 1, generator),
-            )
+                linear(32, 1, source),
+            ).to(generator.device)
 
 
 class _Buffer:
     """Trajectories of the last rollouts, in tensors that a checkpoint keeps."""
 
-    def __init__(self, flow: Flow, config: FlowConfig, n_draws: int) -> None:
+    def __init__(
+        self, flow: Flow, config: FlowConfig, n_draws: int, device: torch.device
+    ) -> None:
         n_times = config.n_time_steps + 1
         shape = (config.n_rollouts, n_times, config.n_trajectories, flow.path.n_sites)
         self.config = config
         self.tensors = {
-            "states": torch.zeros(shape, dtype=torch.uint8),
-            "slopes": torch.zeros(config.n_rollouts, n_times),
+            "states": torch.zeros(shape, dtype=torch.uint8, device=device),
+            "slopes": torch.zeros(config.n_rollouts, n_times, device=device),
             "spread": torch.zeros(n_draws, 2),
             "step": torch.zeros((), dtype=torch.long),
-            "n_clipped": torch.zeros((), dtype=torch.long),
-            "max_log_ratio": torch.tensor(-torch.inf),
+            "n_clipped": torch.zeros((), dtype=torch.long, device=device),
+            "max_log_ratio": torch.tensor(-torch.inf, device=device),
             "cpu_seconds": torch.zeros((), dtype=torch.float64),
         }
         self._clock = time.process_time()
@@ -163,7 +168,8 @@ class _Buffer:
         held = 1 + int(self.tensors["step"]) // config.inner_steps
 
         def index(high: int, size: int) -> Tensor:
-            return torch.randint(high, (size,), generator=generator)
+            device = generator.device
+            return torch.randint(high, (size,), generator=generator, device=device)
 
         n_times = config.n_times if config.objective == "batch" else n
         time = index(config.n_time_steps + 1, n_times).repeat_interleave(n // n_times)
@@ -176,7 +182,7 @@ class _Buffer:
         self.tensors["cpu_seconds"] += now - self._clock
         self._clock = now
 
-    def seen(self, n_clipped: int, max_log_ratio: float) -> None:
+    def seen(self, n_clipped: Tensor, max_log_ratio: Tensor) -> None:
         """Count what a batch's ratios were."""
         self.tensors["n_clipped"] += n_clipped
         self.tensors["max_log_ratio"].clamp_(min=max_log_ratio)
@@ -206,7 +212,7 @@ def train_flow(
     optimizer
         As in `ebmtut.training.train`.
     generator
-        Source of all randomness.
+        Source of all randomness, on the device of the network.
     refine
         Kernel applied after every step of the rollouts, such as a Gibbs
         sweep: training then sees the path's law however poor the flow is.
@@ -234,9 +240,11 @@ def train_flow(
             "batch_size must be at least twice n_times and divided by it, got "
             f"{optimizer.batch_size} and {n_times}"
         )
-    check_generator(generator)
+    device = next(flow.network.parameters()).device
+    check_generator(generator, device)
     learner = _Learner(flow.network, config.objective == "learned", generator)
-    buffer = _Buffer(flow, config, -(-optimizer.n_steps // config.inner_steps))
+    n_draws = -(-optimizer.n_steps // config.inner_steps)
+    buffer = _Buffer(flow, config, n_draws, device)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         if int(buffer.tensors["step"]) % config.inner_steps == 0:
@@ -314,7 +322,7 @@ class CountedFlow(Flow):
         Told, at every evaluation, how many ratios were cut and the largest.
     """
 
-    def __init__(self, flow: Flow, seen: Callable[[int, float], None]) -> None:
+    def __init__(self, flow: Flow, seen: Callable[[Tensor, Tensor], None]) -> None:
         self.__dict__.update(flow.__dict__)
         self._seen = seen
 

@@ -166,7 +166,7 @@ def train_graph_flow(
     }
     clock = CpuClock()
 
-    def seen(n_clipped: int, max_log_ratio: float) -> None:
+    def seen(n_clipped: Tensor, max_log_ratio: Tensor) -> None:
         buffers["max_log_ratio"].clamp_(min=max_log_ratio)
 
     def problem_now(chosen: Tensor) -> GraphEnergy:

@@ -280,9 +280,11 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
-        losses[step] = value.item()
-        if not (math.isfinite(losses[step]) and math.isfinite(norm.item())):
-            raise diverged(label, step, float(losses[step]), norm.item(), config)
+        # Read together: a GPU is waited for once a step.
+        found, length = torch.stack([value.detach().to(norm), norm]).tolist()
+        losses[step] = found
+        if not (math.isfinite(found) and math.isfinite(length)):
+            raise diverged(label, step, found, length, config)
         optimizer.step()
         average_weights(averaged_weights, weights, step, config.ema_decay)
         if on_step is not None:

@@ -72,6 +72,7 @@ def variance_job(
     config: VarianceConfig,
     seed: int,
     checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Train by coordinate descent and keep both estimators' spread.
 
@@ -83,11 +84,12 @@ def variance_job(
         and their ratio, also before the first step ("ratio at start");
         the mean loss; the same over all steps as arrays.
     """
-    path = AnnealingPath(LatticeIsing(config.side, config.sigma, config.bias))
+    energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
+    path = AnnealingPath(energy)
     sizes = LatticeConfig(problems=(), width=config.width)
     network = new_network(f"paper, {config.network}", config.side, sizes, seed=seed)
     found = train_flow(
-        Flow(path, network, rates="one_way", max_log_ratio=5.0),
+        Flow(path, network.to(device), rates="one_way", max_log_ratio=5.0),
         FlowConfig(objective=estimator),
         TrainConfig(
             n_steps=config.n_steps,
@@ -97,7 +99,7 @@ def variance_job(
             decay="constant",
             precision="float32",
         ),
-        generator=make_generator(seed),
+        generator=make_generator(seed, device),
         checkpoint=checkpoint,
         checkpoint_every=250,
         identity={"estimator": estimator, "seed": seed},
@@ -171,4 +173,5 @@ EXPERIMENT = Experiment(
     null=untrained,
     figure=draw_spread,
     check=check_spread,
+    devices=("cpu", "cuda"),
 )

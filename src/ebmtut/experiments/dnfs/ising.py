@@ -152,4 +152,5 @@ EXPERIMENT = Experiment(
     extras=exact_answers,
     figure=draw_histograms,
     check=check_ising,
+    devices=("cpu", "cuda"),
 )

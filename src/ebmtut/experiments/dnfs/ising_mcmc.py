@@ -87,7 +87,11 @@ def cells(config: McmcConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def mcmc_job(
-    method: str, config: McmcConfig, seed: int, checkpoint: Path | None = None
+    method: str,
+    config: McmcConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Draw samples by one method and compare their energies with long chains.
 
@@ -97,10 +101,10 @@ def mcmc_job(
         First Wasserstein distance of the energies, the same between two halves
         of long chains, mean energy and CPU seconds; the energies.
     """
-    energy = LatticeIsing(config.side, config.sigma)
+    energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
     scalars: dict[str, Any] = {}
-    generator = make_generator(seed + 1_000_000)
+    generator = make_generator(seed + 1_000_000, device)
     if method == "DNFS":
         flow, scalars, _ = train_lattice_flow(
             config.recipe,
@@ -109,11 +113,12 @@ def mcmc_job(
             config.flow,
             seed=seed,
             checkpoint=checkpoint,
+            device=device,
         )
         scalars = {"train cpu s": scalars["train cpu s"]}
     elif method == "untrained":
         network = new_network(method, config.side, config.flow, seed=seed)
-        flow = Flow(path, network)
+        flow = Flow(path, network.to(device))
     began = time.process_time()
     n, n_steps = config.n_samples, config.n_steps
     x = path.sample_start(n, generator=generator)
@@ -129,7 +134,8 @@ def mcmc_job(
         }[method]()
         x = run_chain(sampler, x, n_steps, generator=generator).x_final
     scalars["cpu s"] = time.process_time() - began
-    found = energy(x).numpy()
+    found = energy(x).cpu().numpy()
+    energy = energy.cpu()
     long = _long_chains(energy, n, seed)
     other = _long_chains(energy, n, seed + 500_000)
     return Outcome(
@@ -259,4 +265,5 @@ EXPERIMENT = Experiment(
     null=nothing_learned,
     figure=draw_energies,
     check=check_energies,
+    devices=("cpu", "cuda"),
 )

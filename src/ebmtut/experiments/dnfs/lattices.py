@@ -179,8 +179,9 @@ def train_lattice_flow(
     *,
     seed: int,
     checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
-    """Train one flow by one recipe.
+    """Train one flow by one recipe, on the device of the path's energy.
 
     Returns
     -------
@@ -189,7 +190,7 @@ def train_lattice_flow(
     """
     assert isinstance(path.target, LatticeIsing)
     side = path.target.side
-    network = new_network(method, side, config, seed=seed)
+    network = new_network(method, side, config, seed=seed).to(device)
     ours = method == "ours"
     flow = Flow(
         path,
@@ -198,7 +199,8 @@ def train_lattice_flow(
         max_log_ratio=None if ours else 5.0,
     )
     objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
-    refine = gibbs_kernel(path, lattice_coloring(side)) if ours else None
+    colors = lattice_coloring(side).to(device)
+    refine = gibbs_kernel(path, colors) if ours else None
     fit = FlowConfig(objective=objective, n_time_steps=config.n_time_steps)
     optimizer = TrainConfig(
         n_steps=n_steps,
@@ -211,7 +213,7 @@ def train_lattice_flow(
         flow,
         fit,
         optimizer,
-        generator=make_generator(seed),
+        generator=make_generator(seed, device),
         refine=refine,
         checkpoint=checkpoint,
         checkpoint_every=250,
@@ -242,6 +244,7 @@ def lattice_job(
     config: LatticeConfig,
     seed: int,
     checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Train one method on one lattice and judge it, or judge a null.
 
@@ -252,9 +255,9 @@ def lattice_job(
         and CPU seconds; energies and log-weights, losses and weights of the
         network.
     """
-    path = AnnealingPath(LatticeIsing(side, sigma))
+    path = AnnealingPath(LatticeIsing(side, sigma).to(device))
     exact = torus_log_partition(side, side, 2 * sigma)
-    generator = make_generator(seed + 1_000_000)
+    generator = make_generator(seed + 1_000_000, device)
     null, _, factor = method.partition(" x")
     if null in ("AIS", "SMC"):
         sweep = _fast_gibbs(side, sigma)
@@ -274,10 +277,16 @@ def lattice_job(
         return Outcome(scores, _kept(path, x, log_weights))
     scalars: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
-    flow = Flow(path, new_network(method, side, config, seed=seed))
+    flow = Flow(path, new_network(method, side, config, seed=seed).to(device))
     if method != "untrained":
         flow, scalars, arrays = train_lattice_flow(
-            method, path, n_steps, config, seed=seed, checkpoint=checkpoint
+            method,
+            path,
+            n_steps,
+            config,
+            seed=seed,
+            checkpoint=checkpoint,
+            device=device,
         )
     began = time.process_time()
     drawn = simulate(flow, config.n_samples, config.n_time_steps, generator=generator)
@@ -286,7 +295,8 @@ def lattice_job(
     scalars |= {"jumps": drawn.n_jumps}
     scalars |= _other_weights(flow, exact, config, side, generator)
     arrays |= _kept(path, drawn.x, drawn.log_weights)
-    weights = {f"net.{k}": v.numpy() for k, v in flow.network.state_dict().items()}
+    state = flow.network.state_dict().items()
+    weights = {f"net.{k}": v.cpu().numpy() for k, v in state}
     return Outcome(scalars, arrays | weights)
 
 
@@ -326,8 +336,8 @@ def judged(
 def _kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
     """Energies and log-weights, one a sample."""
     return {
-        "energies": path.target(x).numpy().astype("float32"),
-        "log_weights": log_weights.numpy().astype("float32"),
+        "energies": path.target(x).cpu().numpy().astype("float32"),
+        "log_weights": log_weights.cpu().numpy().astype("float32"),
     }
 
 
@@ -360,7 +370,7 @@ def _other_weights(
     chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
     assert chain.chain_log_weights is not None
     kinds = {"chain": (chain.x, chain.chain_log_weights, seconds())}
-    refine = gibbs_kernel(flow.path, lattice_coloring(side))
+    refine = gibbs_kernel(flow.path, lattice_coloring(side).to(generator.device))
     swept = simulate(flow, n, n_steps, refine=refine, generator=generator)
     kinds["swept"] = swept.x, swept.log_weights, seconds()
     thinned = simulate_exact(
@@ -384,7 +394,8 @@ def _fast_gibbs(side: int, sigma: float) -> Any:
     """One compiled Gibbs sweep at time t."""
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
-        return ising_gibbs(LatticeIsing(side, t * sigma), x, 1, generator=generator)
+        energy = LatticeIsing(side, t * sigma).to(x.device)
+        return ising_gibbs(energy, x, 1, generator=generator)
 
     return kernel
 

@@ -88,7 +88,9 @@ def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {(name,): {"network": name, "config": alone} for name in config.networks}
 
 
-def network_job(network: str, config: NetworkConfig, seed: int) -> Outcome:
+def network_job(
+    network: str, config: NetworkConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Train one network and judge it, and the same untrained.
 
     Returns
@@ -97,20 +99,21 @@ def network_job(network: str, config: NetworkConfig, seed: int) -> Outcome:
         ESS, error of log Z, energies, CPU seconds; the same of the untrained
         network with "bare" before the name; the losses.
     """
-    energy = LatticeIsing(config.side, config.sigma, config.bias)
+    energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     method = "ours" if network == "odd lattice" else f"ours, {network}"
-    made = new_network(method, config.side, config.sizes, seed=seed)
+    made = new_network(method, config.side, config.sizes, seed=seed).to(device)
     ours = config.recipe == "ours"
     rates = "reversible" if ours else "one_way"
     exact = lattice_log_partition(config.side, config.sigma, config.bias)
+    colors = lattice_coloring(config.side).to(device)
 
     def judged(net: nn.Module, mark: str) -> dict[str, float]:
         drawn = simulate(
             Flow(path, net, rates=rates),
             config.n_samples,
             64,
-            generator=make_generator(seed + 1_000_000),
+            generator=make_generator(seed + 1_000_000, device),
         )
         w = drawn.log_weights
         z = log_partition(w, path.log_partition_start)
@@ -132,8 +135,8 @@ def network_job(network: str, config: NetworkConfig, seed: int) -> Outcome:
             clip_norm=1.0,
             precision="float32",
         ),
-        generator=make_generator(seed),
-        refine=gibbs_kernel(path, lattice_coloring(config.side)) if ours else None,
+        generator=make_generator(seed, device),
+        refine=gibbs_kernel(path, colors) if ours else None,
     )
     scalars = judged(found.flow.network, "") | bare
     scalars |= {"train cpu s": found.cpu_seconds, "steps": len(found.losses)}
@@ -238,4 +241,5 @@ EXPERIMENT = Experiment(
     null=no_difference,
     figure=draw_losses,
     check=check_order,
+    devices=("cpu", "cuda"),
 )

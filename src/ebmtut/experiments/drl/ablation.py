@@ -282,5 +282,6 @@ EXPERIMENT = Experiment(
     figure=draw_ablation,
     check=check_ablation,
     null=nothing_helps,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

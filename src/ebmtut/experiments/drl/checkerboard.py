@@ -141,4 +141,5 @@ EXPERIMENT = Experiment(
     figure=draw,
     check=check,
     null=null,
+    devices=("cpu", "cuda"),
 )

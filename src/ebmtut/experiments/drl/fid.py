@@ -80,14 +80,18 @@ class FidConfig:
 
 
 def image_job(
-    recipe: ImageRecipe, n_samples: int, seed: int, checkpoint: Path | None = None
+    recipe: ImageRecipe,
+    n_samples: int,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn, draw and judge."""
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     drawn = draw_images(
-        trained.energy, recipe, n_samples, generator=make_generator(seed + 2)
+        trained.energy, recipe, n_samples, generator=make_generator(seed + 2, device)
     )
     found = measure(drawn[0], recipe.data)
     return Outcome(found | trained.cost, {"images": as_pictures(drawn[0, :64])})
@@ -264,5 +268,6 @@ EXPERIMENT = Experiment(
     figure=draw_table,
     check=check_fid,
     null=gaussian_fit,
+    devices=("cpu", "cuda"),
     parallel=False,  # seconds of the CPU are compared
 )

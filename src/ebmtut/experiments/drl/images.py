@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -223,7 +224,10 @@ class TrainedImages(NamedTuple):
 
 
 def trained_once(
-    recipe: ImageRecipe, seed: int, checkpoint: Path | None = None
+    recipe: ImageRecipe,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> TrainedImages:
     """Learn an energy, or remember it: rows of one recipe share its training.
 
@@ -232,9 +236,11 @@ def trained_once(
     of the rows, under a name that tells the recipe, the seed and the code.
     """
     if checkpoint is None:
-        return _remembered(recipe, seed)
+        return _remembered(recipe, seed, device)
     code = code_digest(train_images, recipe)
     made = {"recipe": asdict(recipe), "seed": seed, "code": code}
+    if device != "cpu":  # which draws other numbers
+        made["device"] = device
     name = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
     path = checkpoint.parents[2] / "trained" / f"{name}.safetensors"
     if path.is_file():
@@ -245,15 +251,15 @@ def trained_once(
         return TrainedImages(
             energy, told["seconds"], told["stopped_at"], told["message"]
         )
-    trained = train_images(recipe, seed, checkpoint)
+    trained = train_images(recipe, seed, checkpoint, device=device)
     facts = {k: v for k, v in trained._asdict().items() if k != "energy"}
     save_checkpoint(path, trained.energy.state_dict(), made | facts)
     return trained
 
 
 @cache
-def _remembered(recipe: ImageRecipe, seed: int) -> TrainedImages:
-    return train_images(recipe, seed)
+def _remembered(recipe: ImageRecipe, seed: int, device: str) -> TrainedImages:
+    return train_images(recipe, seed, device=device)
 
 
 def train_images(
@@ -262,16 +268,21 @@ def train_images(
     checkpoint: Path | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
     loss: Loss | None = None,
+    device: str = "cpu",
 ) -> TrainedImages:
     """Learn an energy; a run that the alarm stops is a result, too.
 
-    Another ``loss`` than the recipe's own may watch what that one does.
+    Another ``loss`` than the recipe's own may watch what that one does. What was
+    learned on another device comes back to the processor, where it is judged.
     """
     data = image_set(recipe.data)
-    energy = recipe.energy(tuple(data.images.shape[1:]), seed)
+    images = data.images.to(device)
+    energy = recipe.energy(tuple(images.shape[1:]), seed).to(device)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return data.images[torch.randint(len(data.images), (n,), generator=generator)]
+        return images[
+            torch.randint(len(images), (n,), generator=generator, device=device)
+        ]
 
     # In a buffer, which a checkpoint holds: a run that goes on counts on.
     seconds = torch.zeros((), dtype=torch.float64)
@@ -289,10 +300,10 @@ def train_images(
     try:
         averaged = train(
             energy,
-            loss or recipe.loss(data.images[0].numel()),
+            loss or recipe.loss(images[0].numel()),
             sample,
             recipe.optimizer,
-            generator=make_generator(seed + 1),
+            generator=make_generator(seed + 1, device),
             buffers={"seconds": seconds},
             checkpoint=checkpoint,
             identity={"recipe": str(recipe), "seed": seed},
@@ -300,15 +311,20 @@ def train_images(
         ).energy
     except DivergenceError as error:
         stopped_at, message = error.step, str(error)
-    return TrainedImages(averaged, float(seconds), stopped_at, message)
+    return TrainedImages(averaged.cpu(), float(seconds), stopped_at, message)
 
 
 def draw_images(
     energy: nn.Module, recipe: ImageRecipe, n: int, *, generator: torch.Generator
 ) -> Tensor:
-    """Draw images of all levels, clean ones first: (T + 2, n, side, side)."""
-    shape = image_set(recipe.data).images.shape[1:]
-    start = normal(torch.empty(n, *shape), generator=generator)
+    """Draw images of all levels, clean ones first: (T + 2, n, side, side).
+
+    The chains run where the generator lives; the images come to the processor.
+    """
+    shape, device = image_set(recipe.data).images.shape[1:], generator.device
+    if next(energy.parameters()).device.type != device.type:
+        energy = copy.deepcopy(energy).to(device)
+    start = normal(torch.empty(n, *shape, device=device), generator=generator)
     parts = [
         progressive_samples(
             energy, recipe.noise, part, recipe.chain, generator=generator
@@ -317,4 +333,4 @@ def draw_images(
     ]
     levels = torch.cat(parts, 1)
     clean = denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
-    return torch.cat([clean[None], levels])
+    return torch.cat([clean[None], levels]).cpu()

@@ -36,11 +36,14 @@ class InpaintingConfig:
 
 
 def inpainting_job(
-    config: InpaintingConfig, seed: int, checkpoint: Path | None = None
+    config: InpaintingConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Complete held-out images twice, and by the mean and the nearest image."""
     recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     data, judge = image_set(recipe.data), judge_of(recipe.data)
     images, labels = (
         data.held_out[: config.n_images],
@@ -143,5 +146,6 @@ EXPERIMENT = Experiment(
     figure=draw_inpainting,
     check=check_inpainting,
     null=mean_image,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

@@ -45,11 +45,14 @@ class InterpolationConfig:
 
 
 def interpolation_job(
-    config: InterpolationConfig, seed: int, checkpoint: Path | None = None
+    config: InterpolationConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Draw arcs of images, and blends of their ends, pixel by pixel, beside them."""
     recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     noise = recipe.noise
     like = torch.empty(config.n_arcs, *image_set(recipe.data).images.shape[1:])
     arcs = interpolate(
@@ -127,5 +130,6 @@ EXPERIMENT = Experiment(
     figure=draw_interpolation,
     check=check_interpolation,
     null=blended,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

@@ -53,7 +53,12 @@ class StepsConfig:
 
 
 def steps_job(
-    recipe: ImageRecipe, n_sampling: int, n_looks: int, n_samples: int, seed: int
+    recipe: ImageRecipe,
+    n_sampling: int,
+    n_looks: int,
+    n_samples: int,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn, and measure the averaged energy on the way."""
     judged = replace(recipe, n_chain_steps=n_sampling)
@@ -63,11 +68,11 @@ def steps_job(
     def look(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(looks == step + 1):
             drawn = draw_images(
-                averaged, judged, n_samples, generator=make_generator(seed + 2)
+                averaged, judged, n_samples, generator=make_generator(seed + 2, device)
             )
             distances[k] = measure(drawn[0], recipe.data)["distance"]
 
-    trained = train_images(recipe, seed, on_step=look)
+    trained = train_images(recipe, seed, on_step=look, device=device)
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
         {"looks": looks, "distances": distances},
@@ -143,5 +148,6 @@ EXPERIMENT = Experiment(
     figure=draw_steps,
     check=check_steps,
     null=all_alike,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

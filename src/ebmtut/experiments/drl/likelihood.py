@@ -75,13 +75,19 @@ def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, 
 
 
 def likelihood_job(
-    config: LikelihoodConfig, seed: int, checkpoint: Path | None = None
+    config: LikelihoodConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Estimate log Z from more and more samples, and judge held-out images."""
     recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     drawn = draw_images(
-        trained.energy, recipe, config.n_samples, generator=make_generator(seed + 2)
+        trained.energy,
+        recipe,
+        config.n_samples,
+        generator=make_generator(seed + 2, device),
     )[1:]
     data = image_set(recipe.data)
     zeros = torch.zeros(len(data.held_out), dtype=torch.long)
@@ -155,5 +161,6 @@ EXPERIMENT = Experiment(
     job=likelihood_job,
     figure=draw_likelihood,
     check=check_likelihood,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

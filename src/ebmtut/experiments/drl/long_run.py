@@ -95,9 +95,10 @@ def long_run_job(
     n_samples: int,
     seed: int,
     checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn; sample with longer and longer chains; walk on in the law of level 0."""
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     generator = make_generator(seed + 2)
@@ -377,5 +378,6 @@ EXPERIMENT = Experiment(
     figure=draw_long_run,
     check=check_long_run,
     null=nothing_learned,
+    devices=("cpu", "cuda"),
     parallel=False,
 )

@@ -241,5 +241,6 @@ EXPERIMENT = Experiment(
     figure=draw,
     check=check,
     null=null,
+    devices=("cpu", "cuda"),
     parallel=False,  # seconds of the CPU are compared
 )

@@ -1,5 +1,6 @@
 """Learning densities of the plane, judged on a grid: what two rows share."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -183,6 +184,7 @@ def plane_job(
     seed: int,
     partition: bool = True,
     checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn one density by one method and judge it on the grid.
 
@@ -194,7 +196,7 @@ def plane_job(
     ``partition``, ``log Z bias`` (`partition_bias`).
     """
     noise = plane_noise(method, config)
-    generator = make_generator(seed)
+    generator = make_generator(seed, device)
     energy = FourierEnergy(
         2,
         noise.n_levels,
@@ -250,13 +252,15 @@ def plane_job(
     steps = tuple(recovery.step_sizes.tolist())
     if method != "score matching":
         chain = replace(chain, step_size=steps)
-    start = normal(torch.empty(config.n_samples, 2), generator=generator)
+    like = torch.empty(config.n_samples, 2, device=device)
+    start = normal(like, generator=generator)
     samples = progressive_samples(trained, noise, start, chain, generator=generator)
-    energies = [PLANE.energies(at_level(trained, t)) for t in range(noise.n_levels)]
-    judged = judge_plane(density, -energies[0], samples[0])
+    on_cpu = copy.deepcopy(trained).cpu()  # as the grid is
+    energies = [PLANE.energies(at_level(on_cpu, t)) for t in range(noise.n_levels)]
+    judged = judge_plane(density, -energies[0], samples[0].cpu())
     arrays = {
         "density": torch.stack([PLANE.log_density(e) for e in energies]).half().numpy(),
-        "samples": samples[:, :2000].half().numpy(),
+        "samples": samples[:, :2000].half().cpu().numpy(),
         "step_sizes": np.array(steps),
     }
     if partition:

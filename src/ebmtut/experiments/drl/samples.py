@@ -88,14 +88,18 @@ def seeds_of(config: SamplesConfig, names: Names) -> int:
 
 
 def samples_job(
-    recipe: ImageRecipe, n_samples: int, seed: int, checkpoint: Path | None = None
+    recipe: ImageRecipe,
+    n_samples: int,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn, draw through all levels, and find each sample's nearest datum."""
-    trained = trained_once(recipe, seed, checkpoint)
+    trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     drawn = draw_images(
-        trained.energy, recipe, n_samples, generator=make_generator(seed + 2)
+        trained.energy, recipe, n_samples, generator=make_generator(seed + 2, device)
     )
     data = image_set(recipe.data).images
     nearest = data[nearest_neighbors(drawn[0, :16], data).place]
@@ -262,5 +266,6 @@ EXPERIMENT = Experiment(
     figure=draw_samples,
     check=check_samples,
     null=gaussian_fit,
+    devices=("cpu", "cuda"),
     parallel=False,
 )
