@@ -60,7 +60,7 @@ def recovery() -> bool:
         and round(kl["score matching"], 2) == 0.32
         and round(PLANE.kl(truth, noisy), 2) == 0.21
         and round(scalars["Gaussian fit"]["checkerboard"]["kl"], 2) == 1.03
-        and 9 < seconds < 11
+        and round(seconds) == 9
     )
 
 
@@ -112,7 +112,7 @@ def gibbs_ot() -> bool:
     [
         ("within 0.02 {term}`nats <nat>`", energy_discrepancy),
         ("at 0.4 and 0.5 its error can't be", strong_couplings),
-        ("a divergence of 0.30 nats in ten CPU seconds", recovery),
+        ("a divergence of 0.30 nats in nine CPU seconds", recovery),
         ("with the same parameters is 0.12 off", max_product),
         ("at least 0.98 of the samples", flow),
         ("prices lack 0.2 percent after 200 iterations", gibbs_ot),
