@@ -11,20 +11,20 @@ thread they count CPU seconds, which a busy machine disturbs least.
 On one core of an x86 machine with AVX-512 (torch 2.13, numba 0.68):
 
     model           chains    numba    torch    floor
-    lattice 10x10     1024     5.53    0.050     0.35
-    lattice 25x25      128     6.25    0.035     0.34
-    lattice 64x64       64     6.29    0.059     0.35
-    lattice 256x256     64     5.84    0.019     0.32
-    lattice 25x25        1     0.50   0.0021     0.11
-    lattice 256x256      1     2.36    0.054     0.35
-    graph 256x256       64     0.12   0.0078     0.33
-    graph 256x256        1     0.28    0.021     0.34
+    lattice 10x10     1024     8.20    0.050     0.35
+    lattice 25x25      128     9.24    0.035     0.34
+    lattice 64x64       64     9.26    0.059     0.35
+    lattice 256x256     64     8.71    0.018     0.32
+    lattice 25x25        1     0.66   0.0021     0.11
+    lattice 256x256      1     3.22    0.049     0.35
+    graph 256x256       64     0.45   0.0076     0.33
+    graph 256x256        1     0.35    0.022     0.34
     dense 100         1000    0.050    0.022     0.34
     dense 900          100    0.022   0.0028     0.35
 
 A single chain is packed by rows, and redraws both colours of a row to keep one.
 The graph's 64 chains do not fit into the cache, and a run of 0.3 s is some ten
-sweeps, so that laying out its states counts, too; on 64x64 sites they reach 0.6.
+sweeps, so that laying out its states counts, too; on 64x64 sites they reach 1.1.
 The dense models are hot (4 in 10 updates flip, and a flip touches every field);
 cold ones are four times as fast.
 """
