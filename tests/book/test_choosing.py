@@ -88,7 +88,7 @@ def flow() -> bool:
     return (
         ess > 0.98
         and off < 0.005
-        and min(adds) > 0.19
+        and min(adds) > 0.16
         and max(adds) < 0.35
         and np.abs(above).max() < 0.01
     )
