@@ -130,7 +130,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": CheckerboardConfig(PlaneConfig(n_steps=250, n_samples=2000)),
         "full": CheckerboardConfig(
-            PlaneConfig(n_steps=8000, n_langevin=5, n_samples=40_000), n_seeds=5
+            PlaneConfig(n_steps=4000, n_langevin=5, n_samples=40_000), n_seeds=5
         ),
         "paper": CheckerboardConfig(PAPER),
     },
