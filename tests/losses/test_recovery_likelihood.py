@@ -399,33 +399,54 @@ def test_a_failed_chain_no_longer_decides_the_step():
 
 def test_an_alarm_tells_of_a_gap_that_stays_saturated():
     """Where most chains end far above the data, with energies that are finite."""
-    energy = Parabola(1.0, 2.0)
+    energy, usual = Parabola(1.0, 2.0), torch.zeros((), dtype=torch.float64)
     level = torch.tensor([0, 0, 1, 1, 1])
     x = torch.zeros(5, 1, dtype=torch.float64)
-    ends = torch.tensor([0.0, 1.0, 4.0, 5.0, 6.0], dtype=torch.float64)[:, None]
+    # Gaps of 0, -0.5, -18, -25 and -36.
+    ends = torch.tensor([0.0, 1.0, 18**0.5, 5.0, 6.0], dtype=torch.float64)[:, None]
+    of = {"trusted_gap": 30.0, "usual_gap": usual}
+    # The running mean is -18 (1 - 0.99^n): below -15 from n = 179 on.
+    for n in range(1, 179):
+        recovery_likelihood_loss(energy, x, ends, level, **of)
+        assert float(usual) == pytest.approx(-18 * (1 - 0.99**n))
     with pytest.raises(DivergenceError) as caught:
-        recovery_likelihood_loss(energy, x, ends, level, trusted_gap=30.0)
+        recovery_likelihood_loss(energy, x, ends, level, **of)
     words = str(caught.value)
-    assert "has the median -16, less than -c / 2 = -15" in words
+    assert "is usually -15, less than -c / 2 = -15" in words
     assert "worst at level 1, largest energy 36" in words and "\n" not in words
-    # The other half may fail: the saturated gap is for that.
-    ends[2] = 3.0
-    recovery_likelihood_loss(energy, x, ends, level, trusted_gap=30.0)
+    # The lesser half may fail: the saturated gap is for that.
+    usual.zero_()
+    ends[2] = 1.0
+    for _ in range(500):
+        recovery_likelihood_loss(energy, x, ends, level, **of)
 
-    class Overshooting(Parabola):
+
+def test_training_stops_where_chains_overshoot_for_long():
+    """A step beyond 2 / sqrt(curvature) leads farther up the other side."""
+
+    class Steep(Parabola):
         def forward(self, x, level):
-            return super().forward(x, level) * 100
+            # Raised and lowered, but never steeper or flatter.
+            return super().forward(x.detach(), level) * 0 + 50 * (x**2).sum(1)
 
-    with pytest.raises(DivergenceError, match=r"stopped at step 0: .*the median -"):
-        train(
-            Overshooting(1.0),
+    def run(patient):
+        return train(
+            Steep(1.0),
             RecoveryLikelihood(
-                NOISE, ConditionalChain(1, 1.0, adjusted=False), trusted_gap=10.0
+                NOISE,
+                ConditionalChain(1, 1.0, adjusted=False),
+                trusted_gap=10.0,
+                largest_gap=None,
+                patient=patient,
             ),
             lambda n, *, generator: torch.randn(n, 1, generator=generator).double(),
-            TrainConfig(2, 16, precision="float32"),
+            TrainConfig(100, 16, precision="float32"),
             generator=make_generator(0),
         )
+
+    with pytest.raises(DivergenceError, match=r"stopped at step \d+: .*usually -"):
+        run(patient=False)
+    assert len(run(patient=True).losses) == 100
 
 
 def test_weights_of_levels_multiply_the_rows():

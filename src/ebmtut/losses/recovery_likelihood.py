@@ -39,6 +39,10 @@ __all__ = [
 ]
 
 
+#: Decay of the running mean of the median gaps: a hundred batches.
+_MEMORY = 0.99
+
+
 def recovery_likelihood_loss(
     energy: LevelEnergy,
     x: Float[Tensor, "batch ..."],
@@ -49,6 +53,7 @@ def recovery_likelihood_loss(
     regulariser: float = 0.0,
     largest_gap: float | None = None,
     trusted_gap: float | None = None,
+    usual_gap: Float[Tensor, ""] | None = None,
 ) -> Float[Tensor, ""]:
     """Mean energy of data minus mean energy of samples of the conditional laws.
 
@@ -75,7 +80,9 @@ def recovery_likelihood_loss(
     trusted_gap
         c, which bounds what a single chain can do: see `saturated_gap`. Some
         multiple of the root of the number of coordinates; None trusts all chains.
-        An alarm, too: most rows below -c / 2.
+    usual_gap
+        Running mean of the batches' median gaps, changed in place. With a trusted gap
+        an alarm, too: below -c / 2 most chains have failed, and not just once.
 
     Raises
     ------
@@ -93,7 +100,9 @@ def recovery_likelihood_loss(
     data, model = values.chunk(2)
     gap = data - model
     if trusted_gap is not None:
-        _check_chains(gap.detach(), values.detach(), level, trusted_gap)
+        if usual_gap is not None:
+            usual_gap.lerp_(gap.detach().median().to(usual_gap), 1 - _MEMORY)
+            _check_usual_gap(float(usual_gap), gap, values, level, trusted_gap)
         gap = saturated_gap(gap, trusted_gap)
     _check_gap(gap.detach(), values.detach(), level, largest_gap)
     loss = (gap if weight is None else weight * gap).mean()
@@ -140,15 +149,17 @@ def _check_gap(
         raise DivergenceError(_alarm(words, gap, values, level), step=-1)
 
 
-def _check_chains(gap: Tensor, values: Tensor, level: Tensor, trusted: float) -> None:
+def _check_usual_gap(
+    usual: float, gap: Tensor, values: Tensor, level: Tensor, trusted: float
+) -> None:
     """Stop where a saturated gap holds energies whose chains have failed.
 
     About -c the loss neither raises nor lowers a sample: a run can stay there.
     """
-    median = float(gap.median())
-    if median < -trusted / 2:
-        words = f"has the median {median:.3g}, less than -c / 2 = {-trusted / 2:.3g}"
-        raise DivergenceError(_alarm(words, gap, values, level), step=-1)
+    if usual < -trusted / 2:
+        words = f"is usually {usual:.3g}, less than -c / 2 = {-trusted / 2:.3g}"
+        alarm = _alarm(words, gap.detach(), values.detach(), level)
+        raise DivergenceError(alarm, step=-1)
 
 
 def _alarm(words: str, gap: Tensor, values: Tensor, level: Tensor) -> str:
@@ -201,12 +212,16 @@ class RecoveryLikelihood:
         None keeps the step sizes. Else, with an acceptance test, those of every
         level follow their acceptance rate: where an energy grows steep the chains
         stop moving, no sample holds the energy back, and training collapses.
+    patient
+        Whether to go on where the gap stays saturated: no alarm on `usual_gap`.
 
     Attributes
     ----------
     step_sizes
         Those of all levels, now; changed in place, so that a checkpoint can hold
         them.
+    usual_gap
+        Running mean of the batches' median gaps; changed in place, likewise.
     last
         The `Chains` of the last batch, whether or not its gap raised the alarm; None
         before the first.
@@ -229,6 +244,7 @@ class RecoveryLikelihood:
         trusted_gap: float | None = None,
         weighted: bool | tuple[float, ...] = False,
         target_acceptance: float | None = None,
+        patient: bool = False,
     ) -> None:
         for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
             if gap is not None:
@@ -242,13 +258,14 @@ class RecoveryLikelihood:
             if not chain.adjusted:
                 raise InputError("target_acceptance needs adjusted=True, got False")
         self.step_sizes = torch.tensor(chain.step_sizes(noise), dtype=torch.float64)
+        self.usual_gap = torch.zeros((), dtype=torch.float64)
         self.target_acceptance = target_acceptance
         self.last: Chains | None = None
         if chain.n_steps == 0 and noise.sigmas[-1] == 1:
             raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
         self.noise, self.chain = noise, chain
         self.regulariser, self.largest_gap = regulariser, largest_gap
-        self.trusted_gap = trusted_gap
+        self.trusted_gap, self.patient = trusted_gap, patient
         if weighted is True:
             weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
         self.weights = weighted or None
@@ -296,6 +313,7 @@ class RecoveryLikelihood:
             regulariser=self.regulariser,
             largest_gap=self.largest_gap,
             trusted_gap=self.trusted_gap,
+            usual_gap=None if self.patient else self.usual_gap,
         )
 
     def _follow(self, error: Tensor, level: Tensor) -> None:

@@ -78,6 +78,8 @@ class ImageRecipe:
     trust
         Beyond this many roots of the number of pixels the gap of a row saturates
         (`ebmtut.losses.saturated_gap`); 0 trusts every chain.
+    patient
+        Whether to go on where the gap stays saturated.
     regulariser, clip_norm
         Of the squared energies; the largest norm of the gradient.
     n_steps, batch_size, learning_rate, n_warmup
@@ -98,6 +100,7 @@ class ImageRecipe:
     adjusted: bool = False
     averaged: bool = False
     trust: NonNegative = 10.0
+    patient: bool = False
     regulariser: float = 0.0
     clip_norm: Positive = 1e9
     n_steps: Count = 2000
@@ -161,6 +164,7 @@ class ImageRecipe:
             self.chain,
             regulariser=self.regulariser,
             trusted_gap=self.trust * math.sqrt(n_pixels) or None,
+            patient=self.patient,
             # The energies' gaps are of order one over the noise's variance.
             weighted=tuple(s**2 for s in self.noise.noises[: self.n_levels]),
         )
@@ -168,8 +172,9 @@ class ImageRecipe:
 
 #: The short training of which the ablation and the long runs change one thing.
 QUICK = ImageRecipe(n_steps=1500)
-#: What a page learns live, once for all of its rows: half the batch buys more steps.
-LIVE = ImageRecipe(n_steps=4000, batch_size=64, learning_rate=3e-3)
+#: What a page learns live, once for all of its rows: half the batch buys more steps,
+#: and averaged noise takes the bias of the chains away.
+LIVE = ImageRecipe(n_steps=4000, batch_size=64, learning_rate=3e-3, averaged=True)
 #: What the full rows learn: ten times as long, at a quarter of the rate.
 FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
 #: What larger images share: averaged noise, without which the samples are noisier than
@@ -286,6 +291,10 @@ def train_images(
 
     # In a buffer, which a checkpoint holds: a run that goes on counts on.
     seconds = torch.zeros((), dtype=torch.float64)
+    buffers = {"seconds": seconds}
+    objective = recipe.loss(images[0].numel())
+    if isinstance(objective, RecoveryLikelihood):
+        buffers["usual_gap"] = objective.usual_gap
     clock = time.process_time()
 
     def after(step: int, averaged: nn.Module) -> None:
@@ -300,11 +309,11 @@ def train_images(
     try:
         averaged = train(
             energy,
-            loss or recipe.loss(images[0].numel()),
+            loss or objective,
             sample,
             recipe.optimizer,
             generator=make_generator(seed + 1, device),
-            buffers={"seconds": seconds},
+            buffers=buffers,
             checkpoint=checkpoint,
             identity={"recipe": str(recipe), "seed": seed},
             on_step=after,
