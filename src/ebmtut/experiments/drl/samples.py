@@ -157,7 +157,9 @@ def draw_samples(result: Result) -> Figure:
         len(rows), 1, figsize=panel_size(len(rows), 1, aspect=0.066, title=0.02)
     )
     for ax, (label, images) in zip(axes, rows, strict=True):
-        image_grid(ax, images, 16, vmin=0, vmax=1)
+        # Ink is dark, and so is what is dark in a photograph.
+        cmap = "gray" if images.shape[-1] == 32 else "gray_r"
+        image_grid(ax, images, 16, vmin=0, vmax=1, cmap=cmap)
         ax.text(-0.01, 0.5, label, ha="right", va="center", fontsize=8,
                 transform=ax.transAxes)  # fmt: skip
     return figure
