@@ -86,7 +86,7 @@ def flow() -> bool:
     adds = [v["ours"] for v in sets if "training adds" in v["name"]]
     above = [v["ours"] for v in sets if "above DMALA" in v["name"]]
     return (
-        ess > 0.98
+        ess > 0.99
         and off < 0.005
         and min(adds) > 0.16
         and max(adds) < 0.35
@@ -114,7 +114,7 @@ def gibbs_ot() -> bool:
         ("at 0.4 and 0.5 its error can't be", strong_couplings),
         ("a divergence of 0.30 nats in nine CPU seconds", recovery),
         ("with the same parameters is 0.12 off", max_product),
-        ("at least 0.98 of the samples", flow),
+        ("at least 0.99 of the samples", flow),
         ("prices lack 0.2 percent after 200 iterations", gibbs_ot),
     ],
 )
