@@ -186,7 +186,7 @@ _MNIST14 = replace(
     hidden=256,
     n_levels=8,
     last_ratio=20.0,
-    n_steps=12_000,
+    n_steps=36_000,
     learning_rate=1e-3,
 )
 _FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0, learning_rate=6e-4)
@@ -196,8 +196,8 @@ _FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0, learning_rate=6e-4)
 #: steps as take the same seconds.
 LARGER = (
     _MNIST14,
-    replace(_MNIST14, objective="score", n_steps=32_000),
-    replace(_FORTY, data="MNIST 28x28", hidden=384, n_steps=4000),
+    replace(_MNIST14, objective="score", n_steps=96_000),
+    replace(_FORTY, data="MNIST 28x28", hidden=384, n_steps=12_000),
     replace(_FORTY, data="faces 32x32", hidden=256, n_steps=3000),
 )
 
