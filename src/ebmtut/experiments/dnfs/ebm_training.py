@@ -153,7 +153,7 @@ EXPERIMENT = Experiment(
             width=24,
             gflownet=EBGFNConfig(n_steps=250, n_samples=128, n_last=150),
         ),
-        "full": JointConfig(),
+        "full": JointConfig(n_seeds=2),
         # Section E.2: 32 bits, an energy of four layers of 256, leTF of three layers of
         # 128, 64 steps of time, batches of 128, a rate of 0.0001 for both, ten steps of
         # the flow to one of the energy. The numbers of steps, which it does not print,

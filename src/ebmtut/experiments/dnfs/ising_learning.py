@@ -372,7 +372,7 @@ EXPERIMENT = Experiment(
             n_steps=120,
             learning_rate=3e-3,
         ),
-        "full": LearningConfig(),
+        "full": LearningConfig(n_seeds=2),
         # Section E.2: data, network, rates of learning, batch, penalty and ten steps of
         # the flow to one of the couplings. It prints no number of steps: ours, as are
         # the cosine to which the couplings' rate falls, their average and the loss of
