@@ -248,7 +248,7 @@ EXPERIMENT = Experiment(
     title="Images from white noise",
     presets={
         "quick": SamplesConfig((LIVE,)),
-        "full": SamplesConfig((FULL, *LARGER)),
+        "full": SamplesConfig((FULL, *LARGER), n_seeds=(3, 2, 2, 1, 1)),
     },
     cells=cells,
     job=samples_job,
