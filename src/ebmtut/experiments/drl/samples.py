@@ -256,7 +256,7 @@ EXPERIMENT = Experiment(
     title="Images from white noise",
     presets={
         "quick": SamplesConfig((LIVE,)),
-        "full": SamplesConfig((FULL, *LARGER)),
+        "full": SamplesConfig((FULL, *LARGER), n_seeds=(3, 2, 2, 1, 1)),
         # Of Figures 1, 4, 10 and 16 the sets that `paper_images` can say.
         "paper": SamplesConfig((CIFAR10, CHURCHES), n_samples=2500),
     },
