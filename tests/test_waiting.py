@@ -5,7 +5,7 @@ import torch
 
 from ebmtut.energies import FourierEnergy, LatticeIsing, MLPEnergy, lattice_coloring
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
-from ebmtut.losses import Bernoulli, energy_discrepancy_loss
+from ebmtut.losses import Bernoulli, RecoveryLikelihood, energy_discrepancy_loss
 from ebmtut.losses.perturbations import Negatives
 from ebmtut.noise import geometric_noise
 from ebmtut.paths import AnnealingPath
@@ -75,6 +75,35 @@ def test_a_step_of_training_reads_once_what_became_of_it():
             train(energy, loss, zeros, config, generator=generator)
             waits.append(list(waited))
     assert len(waits[1]) - len(waits[0]) == 2 * 3
+
+
+@pytest.mark.parametrize("patient", [False, True])
+@pytest.mark.parametrize("n_langevin", [1, 4])
+def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
+    """The loop reads what became of it; the rest are checks of what was given."""
+
+    def zeros(n, *, generator):
+        return torch.zeros(n, 2, device=generator.device)
+
+    noise = geometric_noise(2, 0.5, 2.0)
+    waits = []
+    for n_steps in (2, 5):
+        with pretended_gpu() as (device, waited):
+            generator = make_generator(0, device)
+            energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
+            loss = RecoveryLikelihood(
+                noise,
+                ConditionalChain(n_langevin, adjusted=False),
+                trusted_gap=10.0,
+                patient=patient,
+            )
+            config = TrainConfig(n_steps, 6, precision="float32")
+            train(energy, loss, zeros, config, generator=generator)
+            waits.append(list(waited))
+            assert patient or float(loss.usual_gap) != 0  # which was watched
+    given = 4 + 3  # states that are finite, levels that there are
+    alive, gaps, loop = 1, 1, 1
+    assert len(waits[1]) - len(waits[0]) == 3 * (given + alive + gaps + loop)
 
 
 @pytest.mark.parametrize("n_backward", [None, 1])

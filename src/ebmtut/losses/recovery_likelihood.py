@@ -7,6 +7,7 @@ that makes it easy has no parameter (Gao et al., "Learning energy-based models b
 diffusion recovery likelihood", ICLR 2021, Section 3).
 """
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -81,8 +82,9 @@ def recovery_likelihood_loss(
         c, which bounds what a single chain can do: see `saturated_gap`. Some
         multiple of the root of the number of coordinates; None trusts all chains.
     usual_gap
-        Running mean of the batches' median gaps, changed in place. With a trusted gap
-        an alarm, too: below -c / 2 most chains have failed, and not just once.
+        Running mean of the batches' median gaps, on the processor; changed in place.
+        With a trusted gap an alarm, too: below -c / 2 most chains have failed, and not
+        just once.
 
     Raises
     ------
@@ -99,12 +101,15 @@ def recovery_likelihood_loss(
     values = energies_of(lambda z: energy(z, torch.cat([level, level])), both)
     data, model = values.chunk(2)
     gap = data - model
+    chains = gap.detach()
     if trusted_gap is not None:
-        if usual_gap is not None:
-            usual_gap.lerp_(gap.detach().median().to(usual_gap), 1 - _MEMORY)
-            _check_usual_gap(float(usual_gap), gap, values, level, trusted_gap)
         gap = saturated_gap(gap, trusted_gap)
-    _check_gap(gap.detach(), values.detach(), level, largest_gap)
+    # Read together: a GPU is waited for once.
+    median, mean = torch.stack([chains.median(), gap.detach().mean()]).tolist()
+    if trusted_gap is not None and usual_gap is not None:
+        usual_gap.lerp_(usual_gap.new_tensor(median), 1 - _MEMORY)
+        _check_usual_gap(float(usual_gap), chains, values.detach(), level, trusted_gap)
+    _check_gap(abs(mean), gap.detach(), values.detach(), level, largest_gap)
     loss = (gap if weight is None else weight * gap).mean()
     if regulariser:
         loss = loss + regulariser * (values**2).mean()
@@ -139,10 +144,9 @@ def saturated_gap(
 
 
 def _check_gap(
-    gap: Tensor, values: Tensor, level: Tensor, largest: float | None
+    mean: float, gap: Tensor, values: Tensor, level: Tensor, largest: float | None
 ) -> None:
-    mean = float(gap.mean().abs())
-    if mean != mean or mean == float("inf"):
+    if not math.isfinite(mean):
         raise DivergenceError(_alarm("is not finite", gap, values, level), step=-1)
     if largest is not None and mean > largest:
         words = f"is {mean:.3g}, more than {largest:g}"
@@ -158,7 +162,7 @@ def _check_usual_gap(
     """
     if usual < -trusted / 2:
         words = f"is usually {usual:.3g}, less than -c / 2 = {-trusted / 2:.3g}"
-        alarm = _alarm(words, gap.detach(), values.detach(), level)
+        alarm = _alarm(words, gap, values, level)
         raise DivergenceError(alarm, step=-1)
 
 
