@@ -15,10 +15,10 @@ from scipy.stats import wasserstein_distance
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
+from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattices import (
     LEARNED,
     LatticeConfig,
-    energy_bins,
     new_network,
     train_lattice_flow,
 )

@@ -8,7 +8,6 @@ beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,20 @@ from matplotlib.figure import Figure
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattice_judge import in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     LatticeConfig,
     cells,
     exact_answers,
-    judged,
     lattice_job,
     new_network,
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict
-from ebmtut.flows import Flow, simulate
+from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
@@ -153,7 +152,7 @@ def no_claims(result: Result) -> list[Verdict]:
 
 
 #: How many times finer the steps of time are, at which a longer training is judged.
-_FINER = 4
+FINER = 4
 
 
 def steps_table(fixed: Result, longer: Result) -> Table:
@@ -181,10 +180,10 @@ def steps_table(fixed: Result, longer: Result) -> Table:
             "ESS",
             "log Z error",
             "energy",
-            f"x{_FINER} steps",
+            f"x{FINER} steps",
             "exactly",
             "chain",
-            f"chain x{_FINER}",
+            f"chain x{FINER}",
             "CPU s",
         )
     }
@@ -247,24 +246,15 @@ def finer_job(
     }
     network.load_state_dict(weights)
     path = AnnealingPath(LatticeIsing(side, sigma))
-    began = time.process_time()
-    drawn = simulate(
+    finer = in_steps(
         Flow(path, network),
+        torus_log_partition(side, side, 2 * sigma),
         config.n_chain_samples,
-        _FINER * config.n_time_steps,
-        chain_weights=True,
+        FINER * config.n_time_steps,
+        suffix=" finer",
         generator=make_generator(seed + 3_000_000),
     )
-    seconds = time.process_time() - began
-    assert drawn.chain_log_weights is not None
-    exact = torus_log_partition(side, side, 2 * sigma)
-    kinds = {"finer": drawn.log_weights, "chain finer": drawn.chain_log_weights}
-    scalars = {
-        f"{name} {kind}": value
-        for kind, log_weights in kinds.items()
-        for name, value in judged(path, exact, drawn.x, log_weights, seconds).items()
-    }
-    return replace(found, scalars=found.scalars | scalars)
+    return replace(found, scalars=found.scalars | finer)
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
