@@ -95,7 +95,7 @@ CONTROL = Experiment(
     title="Joint training without a flow",
     presets={
         "quick": JointConfig(densities=("8gaussians",), n_steps=100, n_samples=128),
-        "full": JointConfig(),
+        "full": JointConfig(n_seeds=2),
     },
     cells=cells,
     job=sweeps_job,
