@@ -16,7 +16,7 @@ METHODS = ("LEAPS, leTF", "LEAPS, leConv", "untrained")
 
 
 def check_networks(result: Result) -> list[Verdict]:
-    """Where bits are no lattice the transformer is the nearer of the two, every time."""
+    """Where bits are no lattice the transformer is the nearer, in every run."""
     table = result.scalars["table"]
     verdicts = []
     for density, cell in table["LEAPS, leTF"].items():
