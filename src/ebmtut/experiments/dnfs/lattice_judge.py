@@ -68,30 +68,29 @@ def in_steps(
     n: int,
     n_steps: int,
     *,
+    chain: bool = True,
     suffix: str = "",
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Return what `judged` says of one simulation by both of its weights.
+    """Return what `judged` says of one simulation.
 
     Parameters
     ----------
     flow, exact, n, n_steps
         As for `other_weights`.
+    chain
+        Whether also by the weights of the chain, as "chain".
     suffix
         Of the names of all that is found.
     generator
         Source of all randomness.
-
-    Returns
-    -------
-    found
-        By the weights of continuous time, and "chain" by those of the chain.
     """
     began = time.process_time()
-    drawn = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
+    drawn = simulate(flow, n, n_steps, chain_weights=chain, generator=generator)
     seconds = time.process_time() - began
-    assert drawn.chain_log_weights is not None
-    kinds = {"": drawn.log_weights, " chain": drawn.chain_log_weights}
+    kinds = {"": drawn.log_weights}
+    if drawn.chain_log_weights is not None:
+        kinds[" chain"] = drawn.chain_log_weights
     return {
         f"{name}{kind}{suffix}": value
         for kind, log_weights in kinds.items()

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
+from ebmtut.experiments.dnfs.captions import means_of
 from ebmtut.experiments.dnfs.plane_samplers import (
     METHODS,
     PlaneConfig,
@@ -25,7 +26,7 @@ from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "draw_samplers", "nothing_learned", "sampler_table", "spread"]
+__all__ = ["EXPERIMENT", "draw_samplers", "nothing_learned", "sampler_table"]
 
 #: What we ask of our recipe: the mass that its law has in the wrong place.
 MISPLACED = 0.05
@@ -79,8 +80,8 @@ def sampler_table(
     exact, words = _SHOWN[metric]
     columns: dict[str, list[Cell]] = {"sampler": [*table, "exact"]}
     for density in next(iter(table.values())):
-        found = [spread(row[density].get(metric, [])) for row in table.values()]
-        columns[density] = [*found, exact]
+        found = [row[density].get(metric) for row in table.values()]
+        columns[density] = [v and mean_and_stderr(v) for v in found] + [exact]
     if metric == "TV":
         words += "; CPU seconds of a training"
         trainings = (
@@ -88,23 +89,12 @@ def sampler_table(
             for row in table.values()
         )
         columns["CPU s"] = [sum(v) / len(v) if v else None for v in trainings] + [None]
-    n_seeds = result.config["n_seeds"]
-    if n_seeds > 1:
-        words += f". Means of {n_seeds} runs and their standard errors"
     return Table(
         columns,
-        caption=f"{words}.",
+        caption=f"{words}.{means_of(result)}",
         kinds=[*("null" if m == "untrained" else "" for m in table), "exact"],
         digits=2,
     )
-
-
-def spread(values: Sequence[float]) -> Cell:
-    """Return mean and standard error, the one value there is, or nothing."""
-    if not values:
-        return None
-    mean, stderr = mean_and_stderr(values)
-    return round(mean, 4) if stderr is None else (mean, stderr)
 
 
 def check_samplers(result: Result) -> list[Verdict]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.dnfs.pretrained_ebm import spread
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -49,8 +49,9 @@ def ratio_table(result: Result) -> Table:
         ("TV, exact ratios", exact, "TV"),
         ("TV, Taylor", taylor, "TV"),
     ):
-        columns[head] = [spread(cell[metric]) for cell in row.values()]
-    return Table(columns, digits=2)
+        columns[head] = [mean_and_stderr(cell[metric]) for cell in row.values()]
+    caption = f"Ratios to first order, and exact ones.{means_of(result)}"
+    return Table(columns, caption=caption, digits=2)
 
 
 def no_difference(result: Result) -> Result:
