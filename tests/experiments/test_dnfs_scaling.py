@@ -107,7 +107,7 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
     way = tmp_path / "grown.safetensors"
     shorter = GROWN.config("quick", n_samples=20, problems=config.problems[:2])
     grown_job(shorter, 0, way)
-    first, second = sorted(tmp_path.glob("grown-*"))
+    _, second = sorted(tmp_path.glob("grown-*"))
     kept = second.read_bytes()
     again = grown_job(config, 0, way)
     assert second.read_bytes() == kept
