@@ -61,7 +61,7 @@ def grown_job(
         as ``method/lattice/metric``; "train cpu s" is of all trainings so far. The
         losses, and the last network's weights.
     """
-    table: dict[str, Any] = {}
+    table: dict[Names, dict[str, float]] = {}
     arrays: dict[str, Any] = {}
     network: OddLatticeNetwork | None = None
     recipe, spent = config, 0.0
