@@ -148,12 +148,12 @@ GROWN = Experiment(
         "full": LatticeConfig(
             problems=tuple(
                 (side, CRITICAL, n_steps)
-                for side, n_steps in ((10, 2000), (15, 1000), (20, 1000), (32, 1300))
+                for side, n_steps in ((10, 2000), (15, 1000), (20, 1000), (32, 500))
             ),
             methods=("ours",),
             n_seeds=2,
             n_samples=1000,
-            n_chain_samples=100,
+            n_chain_samples=50,
         ),
     },
     cells=cells,
