@@ -320,7 +320,10 @@ def score_table(result: Result, rival: Result | None = None) -> Table:
         columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
     columns["flow ESS"] = [mean_and_stderr(table["DNFS"][c]["ESS"]) for c in lattices]
     words = "−ln RMSE of the couplings: higher is better."
-    return Table(columns, caption=words + means_of(result))
+    words += means_of(result)
+    if rival is not None and rival.config["n_seeds"] < result.config["n_seeds"]:
+        words += " EB-GFN: one run."
+    return Table(columns, caption=words)
 
 
 def check_couplings(result: Result) -> list[Verdict]:

@@ -128,7 +128,6 @@ EXPERIMENT = Experiment(
         "full": PlaneConfig(
             densities=("8gaussians", "checkerboard", "2spirals"),
             methods=METHODS,
-            n_seeds=3,
             n_steps=1000,
         ),
         # Section E.1: 32 bits, 128 time steps, three layers of width 128, 100,000 steps
