@@ -8,7 +8,7 @@
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
-grown: networks of small lattices carried to larger ones, up to 32 x 32, twelve.
+grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 control: joint training with annealed sweeps in the flow's place, two.
 couplings: those of a magnet by EB-GFN, five.
 The same command goes on where a time limit has stopped it. CPU seconds count system

@@ -222,6 +222,7 @@ def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> T
         for side, _, n_steps in grown.config["problems"]:
             if before:
                 rows.append((side, before, 0, table["as carried"]))
+            if before and n_steps:
                 rows.append((side, before, n_steps, table["grown"]))
             before = side
     for side, before, n_steps, table in sorted(rows, key=lambda row: row[:3]):
