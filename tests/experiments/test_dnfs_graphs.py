@@ -16,13 +16,13 @@ from ebmtut.experiments.dnfs.graph_problems import (
     exact_scores,
     graph_job,
     graphs_of,
-    shares,
 )
 from ebmtut.experiments.dnfs.graph_reports import (
     rivals_table,
     shares_table,
     temperature_table,
 )
+from ebmtut.experiments.dnfs.graph_shares import shares
 from ebmtut.experiments.registry import get_experiment
 from ebmtut.flows import simulate
 from ebmtut.random import make_generator
