@@ -115,15 +115,3 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
     assert second.read_bytes() == kept
     for name, value in whole.arrays.items():
         assert (again.arrays[name] == value).all(), name
-
-
-def test_what_is_carried_to_32_took_less_and_is_nearer_than_a_training_from_nothing():
-    grown = GROWN.stored(benchmarks_root())
-    fixed = SCALING.stored(benchmarks_root())
-    assert [side for side, _, _ in grown.config["problems"]] == [10, 15, 20, 32]
-    at = "32x32, critical"
-    carried = grown.scalars["table"]["as carried"][at]
-    alone = fixed.scalars["table"]["ours"][at]
-    assert max(carried["train cpu s"]) < min(alone["train cpu s"]) / 2
-    assert max(carried["energy"]) < min(alone["energy"])
-    assert max(map(abs, carried["log Z error"])) < abs(alone["log Z error"][0])
