@@ -1,12 +1,14 @@
-"""Four studies that are no row of a paper, stored for the pages on flows.
+"""Five studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
+    python benchmarks/flow_studies.py grown [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
+grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 control: joint training with annealed sweeps in the flow's place, two.
 couplings: those of a magnet by EB-GFN, five.
 The same command goes on where a time limit has stopped it. CPU seconds count system
@@ -24,6 +26,7 @@ import matplotlib
 
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
+from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.runs import run_experiment
@@ -31,6 +34,7 @@ from ebmtut.experiments.runs import run_experiment
 STUDIES = {
     "scaling": SCALING,
     "longer": PROPORTIONAL,
+    "grown": GROWN,
     "control": CONTROL,
     "couplings": COUPLINGS,
 }

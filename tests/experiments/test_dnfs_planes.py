@@ -18,7 +18,7 @@ from ebmtut.experiments.dnfs import (
     pretrained_ebm,
 )
 from ebmtut.experiments.dnfs.joint_control import CONTROL, control_table
-from ebmtut.experiments.dnfs.lattice_tables import payback
+from ebmtut.experiments.dnfs.lattice_tables import payback, payback_table
 from ebmtut.experiments.verdicts import null_keeps
 from ebmtut.flows import Rollout
 from ebmtut.neighbors import neighbor_log_ratios
@@ -178,6 +178,18 @@ def test_training_is_paid_back_or_never():
     assert payback(1.0, 100.0, 3.0) == 50
     assert payback(1.0, 2468.0, 3.0) == 1200
     assert payback(3.0, 100.0, 3.0) == float("inf")
+
+
+def test_costs_stand_beside_those_of_annealing():
+    full, column = get_experiment("dnfs/ising").stored(), "10x10, critical"
+    looks = {"flow": 700.0, "AIS": 5000.0, "cheap": 10.0}
+    table = payback_table(looks, full, column)
+    training = full.scalars["table"]["ours"][column]["train evaluations"][0]
+    seconds = full.scalars["table"]["ours"][column]["sample cpu ms"][0] / 64
+    flow, dear, cheap = table.rows
+    assert flow == ("flow", "700", f"{700 * seconds:.2g}", "–")
+    assert dear[3] == str(payback(700, training, 5000))
+    assert cheap[3] == "+inf"
 
 
 def test_a_config_names_what_is_wrong():

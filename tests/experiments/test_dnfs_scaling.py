@@ -1,8 +1,11 @@
 """The study of size: what it runs, and what the page makes of what is stored."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import pytest
 
+from ebmtut.experiments.dnfs.grown_lattices import GROWN, grown_job
 from ebmtut.experiments.dnfs.scaling import (
     PROPORTIONAL,
     SCALING,
@@ -74,3 +77,41 @@ def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter
     figure = PROPORTIONAL.figure(longer)
     assert len(figure.axes) == 3
     plt.close(figure)
+
+
+def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result):
+    grown = GROWN.run("quick")
+    table = grown.scalars["table"]
+    small, large = grown.scalars["exact"]
+    assert list(table["grown"]) == [small, large]
+    assert list(table["as carried"]) == [large]
+    before, after = table["as carried"][large], table["grown"][large]
+    assert before["train cpu s"] == table["grown"][small]["train cpu s"]
+    assert before["train cpu s"] < after["train cpu s"]
+    # What was carried is no untrained network: that has 0.009 on this lattice.
+    for cell in (before, after):
+        assert 0.05 < cell["ESS"][0] <= 1
+        assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.5
+        assert 0 < cell["ESS chain finer"][0] <= 1
+    table = steps_table(result, PROPORTIONAL.stored(benchmarks_root()), grown)
+    begins = [row[1:3] for row in table.rows if row[0] == "6x6"]
+    assert begins == [("4x4", "0"), ("4x4", "50")]
+    figure = SCALING.figure(result, grown)
+    assert [len(ax.lines) for ax in figure.axes] == [5, 6, 7]
+    plt.close(figure)
+
+
+def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
+    config = GROWN.config(
+        "quick", n_samples=20, problems=((3, 0.1, 20), (4, 0.1, 10), (5, 0.1, 10))
+    )
+    whole = grown_job(config, 0)
+    way = tmp_path / "grown.safetensors"
+    shorter = replace(config, problems=config.problems[:2])
+    grown_job(shorter, 0, way)
+    _, second = sorted(tmp_path.glob("grown-*"))
+    kept = second.read_bytes()
+    again = grown_job(config, 0, way)
+    assert second.read_bytes() == kept
+    for name, value in whole.arrays.items():
+        assert (again.arrays[name] == value).all(), name

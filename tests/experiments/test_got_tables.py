@@ -14,13 +14,9 @@ from ebmtut.experiments.got.stopping import levels_table
 from ebmtut.experiments.got.temperature_bound import looks_table, tails_table
 from ebmtut.experiments.got.three_heaps import schedules_table, shares_table
 from ebmtut.experiments.got.timing import timing_table
-from ebmtut.experiments.got.wnmf import (
-    epochs_table,
-    factors_table,
-    memberships_table,
-    rounds_table,
-)
 from ebmtut.experiments.got.wnmf_measures import ImagesConfig, load_measures
+from ebmtut.experiments.got.wnmf_reports import epochs_table, factors_table
+from ebmtut.experiments.got.wnmf_trials import memberships_table, rounds_table
 from ebmtut.results import Result, load_result
 from ebmtut.transport import GibbsOTTrace, WNMFConfig
 

@@ -132,6 +132,55 @@ def test_odd_lattice_network_is_the_sum_over_its_window(side, window):
     assert exchange_error(network, n=2) < 1e-12
 
 
+def random_bits(n, n_sites, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(2, (n, n_sites), generator=generator).double()
+    return x, torch.rand(n, generator=generator, dtype=torch.float64)
+
+
+# Even sides, whose rim lies on both sides; odd ones; matrices and transforms.
+@pytest.mark.parametrize("side", [4, 5, 6])
+@pytest.mark.parametrize("window", [None, 3, 4])
+@pytest.mark.parametrize("copies", [2, 3])
+def test_a_grown_network_is_the_same_on_states_that_repeat(side, window, copies):
+    small = OddLatticeNetwork(side, width=4, window=window, n_hidden=8).double()
+    large = small.grown(copies * side)
+    assert large.kernel.dtype == torch.float64
+    x, t = random_bits(3, side * side)
+    tiled = x.unflatten(1, (side, side)).repeat(1, copies, copies).flatten(1)
+    want = small(x, t).unflatten(1, (side, side)).repeat(1, copies, copies).flatten(1)
+    torch.testing.assert_close(large(tiled, t), want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("side", "larger"), [(4, 5), (5, 6), (4, 13)])
+def test_a_grown_network_is_odd_and_sees_as_far_as_before(side, larger):
+    small = OddLatticeNetwork(side, width=4, n_hidden=8).double()
+    large = small.grown(larger)
+    assert exchange_error(large, n=2) < 1e-12
+    x, t = random_bits(2, larger * larger)
+    here = large(x, t)
+    centre = (larger // 2) * larger + larger // 2
+    for site in range(larger * larger):
+        y = x.clone()
+        y[:, site] = 1 - y[:, site]
+        away = [
+            abs(a - b)
+            for a, b in zip(divmod(site, larger), divmod(centre, larger), strict=True)
+        ]
+        far = max(min(d, larger - d) for d in away)
+        moved = float((large(y, t) - here)[:, centre].abs().max())
+        assert (moved > 1e-9) == (far <= side // 2)
+
+
+def test_a_grown_network_stands_on_its_own():
+    small = OddLatticeNetwork(4, width=4, n_hidden=8)
+    large = small.grown(6)
+    with torch.no_grad():
+        for weights in large.parameters():
+            weights.add_(1)
+    torch.testing.assert_close(small.kernel, OddLatticeNetwork(4, width=4).kernel)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_plain_attention_is_the_fused_one(causal):
     """In bfloat16 on a CPU it is written out: the same but for the rounding."""
@@ -161,6 +210,8 @@ def test_windows_hold_every_neighbor_once_and_never_the_site():
         (lambda: HollowMLP(4, n_states=1), "n_states must be an integer >= 2, got 1"),
         (lambda: OddLatticeNetwork(2), "side must be an integer >= 3"),
         (lambda: OddLatticeNetwork(4, window=5), "window must be an integer"),
+        (lambda: OddLatticeNetwork(4).grown(4), "side must be an integer >= 5, got 4"),
+        (lambda: OddLatticeNetwork(4).grown(5.5), "side must be an integer >= 5"),
         (lambda: HollowTransformer(4, width=6, n_heads=4), "width % n_heads"),
         (lambda: HollowMLP(4)(torch.ones(2, 5), torch.ones(2)), "x must have shape"),
     ],

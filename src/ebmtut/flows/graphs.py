@@ -165,22 +165,27 @@ class _MessagesOnGraphs(NetworkOnGraphs):
         """Features of every site of every state that its own bit is no part of."""
         w, graphs = self.weights, self.graphs
         place = w.places(graphs.adjacency.to(x)).flatten(0, 1)
-        # All graphs' sites in one row, so that an edge is a pair of columns.
         s = (2 * x - 1) * graphs.of_rows(graphs.is_vertex.to(x), len(x))
-        field = graphs.neighbor_sums(s)
-        s = graphs.by_graph(s).transpose(0, 1).flatten(1)
-        field = graphs.by_graph(field).transpose(0, 1).flatten(1)
+        # All graphs' sites as rows, copies as columns: an edge is a pair of rows.
+        field = self.by_site(graphs.neighbor_sums(s))
+        s = self.by_site(s)
         time = w.time(t.unflatten(0, (len(graphs), -1))[:, 0])
         time = time.repeat_interleave(graphs.n_sites, 0)
         sender, receiver = w.sender(place), w.receiver(place + time)
-        spoken = s[:, self.tail]
-        others = field[:, self.tail] - s[:, self.head]
+        spoken = s[self.tail]
+        others = field[self.tail] - s[self.head]
         words = torch.stack([spoken, others / 4, spoken * others / 4], 2)
-        message = silu(w.said(words) + sender[self.tail] + receiver[self.head])
-        total = message.new_zeros(*s.shape, w.width)
-        total = total.index_add(1, self.head, message)
+        known = (sender[self.tail] + receiver[self.head])[:, None]
+        # A small product for each edge: the gradient of one long and thin product
+        # takes ten times as long.
+        said = w.said.weight.T.expand(len(words), -1, -1)
+        message = silu(torch.baddbmm(known, words, said))
+        total = message.new_zeros(*s.shape, w.width).index_add(0, self.head, message)
         heard = torch.cat([total / 4, field[..., None] / 4], 2)
-        hidden = silu(w.heard(heard) + place + time)
+        hidden = silu(w.heard(heard) + (place + time)[:, None])
         hidden = hidden + silu(w.after(hidden))
-        by_graph = hidden.unflatten(1, (len(graphs), -1)).transpose(0, 1)
-        return by_graph.flatten(0, 1)
+        return hidden.unflatten(0, (len(graphs), -1)).transpose(1, 2).flatten(0, 1)
+
+    def by_site(self, values: Float[Tensor, "batch n_sites"]) -> Tensor:
+        """Lay out what belongs to sites of states as (all graphs' sites, copies)."""
+        return self.graphs.by_graph(values).transpose(1, 2).flatten(0, 1)

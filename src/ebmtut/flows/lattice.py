@@ -1,12 +1,14 @@
 """A small network for lattices whose odd symmetry needs no readout."""
 
+from __future__ import annotations
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, normal_weights, source_of_weights
-from ebmtut.checks import Count, checked
+from ebmtut.checks import Count, check_range, checked
 from ebmtut.flows.networks import TimeFeatures, window_offsets
 from ebmtut.tensor_checks import check_shape
 
@@ -60,6 +62,7 @@ class OddLatticeNetwork(nn.Module):
         index = window_offsets(side, window)
         self.n_sites = side * side
         self.side = side
+        self.window = None if window == side else window
         self.around: Tensor
         self.register_buffer("around", index[0], persistent=False)
         self.entry: Tensor | None
@@ -116,3 +119,46 @@ class OddLatticeNetwork(nn.Module):
         u = s[:, :, None] * self._sums(s)
         hidden = silu(self.squares(u * u) + self.time(t)[:, None])
         return (u * self.gate(hidden)).sum(-1)
+
+    @torch.no_grad()
+    def grown(self, side: int) -> OddLatticeNetwork:
+        """Carry the network to a larger torus, where it knows what it knew here.
+
+        Its kernel stands around the centre of the larger window, zero elsewhere. On
+        states that repeat those of the smaller torus G is the same. Of an even
+        side's window the rim is as far from the centre one way round the torus as the
+        other; on the larger one these are two places, and each gets half.
+
+        Parameters
+        ----------
+        side
+            Sites a side of the larger torus.
+
+        Returns
+        -------
+        larger
+            With weights of its own. Its window is the whole torus if it was here, and
+            as it was otherwise.
+
+        Raises
+        ------
+        InputError
+            If the side is not larger.
+        """
+        check_range("side", side, low=self.side + 1, integer=True)
+        width, n_hidden = self.gate.out_features, self.gate.in_features
+        larger = OddLatticeNetwork(
+            side, width=width, window=self.window, n_hidden=n_hidden
+        ).to(self.kernel)
+        place = torch.arange(-(self.side // 2), self.side // 2 + 1)
+        share = torch.where(2 * place.abs() == self.side, 0.5, 1.0).to(self.kernel)
+        here, there = (
+            (place[:, None] % n * n + place % n).flatten() for n in (self.side, side)
+        )
+        around = self.kernel.new_zeros(self.n_sites, width)
+        around[self.around] = self.kernel
+        whole = self.kernel.new_zeros(side * side, width)
+        whole[there] = around[here] * torch.outer(share, share).reshape(-1, 1)
+        weights = self.state_dict() | {"kernel": whole[larger.around]}
+        larger.load_state_dict(weights)
+        return larger

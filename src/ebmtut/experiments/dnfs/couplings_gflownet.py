@@ -19,14 +19,13 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.data import ising_samples
-from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.ed.couplings import column_name, edge_precision
+from ebmtut.energies import Ising
+from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
+from ebmtut.experiments.ed.couplings import column_name
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict
 from ebmtut.flows import BitsGFlowNet
-from ebmtut.metrics import negative_log_rmse
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -91,18 +90,10 @@ def couplings_job(
     Returns
     -------
     outcome
-        Negative log-RMSE, also of J = 0 ("null"); the share of true edges among
-        the largest couplings; the last tenth's mean share of accepted proposals; CPU
+        As of `coupling_scores`; the last tenth's mean share of accepted proposals; CPU
         seconds. The couplings.
     """
-    x = ising_samples(
-        side,
-        sigma,
-        config.n_data,
-        n_sweeps=config.n_sweeps,
-        generator=make_generator(seed),
-    )
-    truth = sigma * lattice_adjacency(side).to(x)
+    x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
     energy = Ising(torch.zeros_like(truth), learnable=True)
     policy = BitsGFlowNet(side**2, config.hidden, generator=make_generator(seed))
 
@@ -128,9 +119,7 @@ def couplings_job(
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
     return Outcome(
         {
-            "nlr": negative_log_rmse(learned, truth),
-            "null": negative_log_rmse(torch.zeros_like(truth), truth),
-            "precision": edge_precision(learned, truth),
+            **coupling_scores(learned, truth),
             "accepted": float(late.mean()),
             "cpu s": seconds,
         },

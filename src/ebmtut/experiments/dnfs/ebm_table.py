@@ -15,6 +15,9 @@ from ebmtut.results import Result
 
 __all__ = ["EXPERIMENT"]
 
+#: Between marks of one density, so that none hides another.
+_APART = 0.11
+
 
 def draw_scores(result: Result) -> Figure:
     """Draw the likelihood below the entropy, of energies, flow, bound and null."""
@@ -27,12 +30,12 @@ def draw_scores(result: Result) -> Figure:
         ("EB-GFN", "KL", "energy of EB-GFN", "D", COLORS["EB-GFN"]),
         ("DNFS", "null KL", "independent bits", "_", COLORS["null"]),
     ]
-    for method, key, label, mark, color in marks:
+    for place, (method, key, label, mark, color) in enumerate(marks):
         for k, cell in enumerate(table.get(method, {}).values()):
             # A noisy bound may lie below zero.
             values = [v if v > 0 else math.nan for v in cell[key]]
             name = label if k == 0 else None
-            at = [k] * len(values)
+            at = [k + _APART * (place - len(marks) // 2)] * len(values)
             ax.plot(at, values, mark, ls="none", color=color, label=name)
     densities = list(table["DNFS"])
     ax.set_xticks(range(len(densities)), densities, rotation=20)

@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs.captions import means_of
 from ebmtut.experiments.dnfs.joint_gflownet import gflownet_job
 from ebmtut.experiments.dnfs.joint_training import JointConfig, joint_job
 from ebmtut.experiments.dnfs.wide_joint import wide_joint
@@ -97,13 +98,12 @@ def score_table(result: Result) -> Table:
             columns["density"].append(density)
             columns["law"].append(name)
             for head, score in zip(list(columns)[2:], ("KL", "TV", "MMD"), strict=True):
-                mean, stderr = mean_and_stderr(cell[key + score])
-                value = float(f"{mean:.3g}")
-                columns[head].append(value if stderr is None else (mean, stderr))
+                columns[head].append(mean_and_stderr(cell[key + score]))
             kinds.append("null" if key == "null " else "")
     return Table(
         columns,
-        caption="Distance from the data's law, summed over all states.",
+        caption="Distance from the data's law, summed over all states."
+        + means_of(result),
         kinds=kinds,
     )
 

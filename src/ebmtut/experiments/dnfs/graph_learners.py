@@ -36,8 +36,8 @@ OTHER_TEMPERATURE = "other temperature"
 #: came to. Written down, since steps that follow a clock could not be repeated.
 PACE = {
     OTHER_TEMPERATURE: {"16-20": 1.0, "32-40": 1.0, "64-75": 1.0},
-    "leGF": {"16-20": 4.5, "32-40": 5.0, "64-75": 6.5},
-    "GFlowNet": {"16-20": 3.0, "32-40": 2.8, "64-75": 2.5},
+    "leGF": {"16-20": 4.5, "32-40": 10.0, "64-75": 13.0},
+    "GFlowNet": {"16-20": 4.0, "32-40": 7.0, "64-75": 7.0},
 }
 OTHERS = tuple(PACE)
 

@@ -13,10 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from ebmtut.checks import (
     Count,
@@ -36,14 +34,11 @@ from ebmtut.experiments.dnfs.graph_learners import (
     fresh_network,
     learn,
 )
+from ebmtut.experiments.dnfs.graph_shares import check_shares, draw_shares, refined
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.flows import GraphWeights, SetPolicy
-from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
 from ebmtut.samplers import repair_independent_set
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig
@@ -52,25 +47,16 @@ from ebmtut.training.graph_flow import GraphFlowConfig
 __all__ = [
     "GraphProblemConfig",
     "cells",
-    "check_shares",
-    "draw_shares",
     "graph_job",
     "graph_row",
     "n_seeds",
     "optima",
-    "refined",
-    "shares",
 ]
 
 #: Graph family of each problem.
 FAMILIES = {
     "max-independent-set": "erdos-renyi",
     "max-cut": "barabasi-albert",
-}
-#: Shares of the optimum with DMALA that the best draw is to reach, about the paper's.
-TARGETS = {
-    "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},
-    "max-cut": {"16-20": 0.998, "32-40": 0.999, "64-75": 0.991},
 }
 # Test graphs are the same for all seeds: the seeds are those of learning and chance.
 _TEST_SEED = 2025
@@ -233,11 +219,6 @@ def graph_job(
     return Outcome(judged.scalars, {"losses": ours.losses})
 
 
-def refined(name: str, n_refine: int) -> str:
-    """Name a flow with DMALA steps after each of its own."""
-    return f"{name} + DMALA {n_refine}" if n_refine else name
-
-
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:
     """Solve every test graph; where states can be listed, score the exact law, too."""
     solve = maximum_cuts if config.problem == "max-cut" else maximum_independent_sets
@@ -267,123 +248,6 @@ def exact_scores(problem: GraphEnergy) -> list[float]:
     return means
 
 
-def shares(result: Result, size: str, metric: str) -> list[float]:
-    """Mean score over the mean optimum, a seed at a time."""
-    optimum = result.scalars["optimum"][size]
-    return [value / optimum for value in result.scalars["table"][size][metric]]
-
-
-_LINES = {
-    "DNFS + DMALA {}": ("DNFS", "o", "flow + DMALA"),
-    "DMALA {}": ("DMALA", "s", "annealed DMALA"),
-    "Gibbs {}": ("Gibbs", "^", "annealed Gibbs"),
-}
-
-
-def draw_shares(result: Result) -> Figure:
-    """Draw the share of the optimum over the steps of refinement, size by size."""
-    sizes = list(result.scalars["table"])
-    steps = [n for n in result.config["refinements"] if n]
-    aspect = 0.6 if len(sizes) == 1 else 1.3
-    figure, axes = plt.subplots(
-        1, len(sizes), figsize=panel_size(1, len(sizes), aspect=aspect), squeeze=False
-    )
-    for ax, size in zip(axes[0], sizes, strict=True):
-        for name, (color, marker, label) in _LINES.items():
-            for kind, style in (("", "-"), (": best", "--")):
-                values = [shares(result, size, name.format(n) + kind) for n in steps]
-                ax.plot(
-                    steps,
-                    np.mean(values, 1),
-                    marker + style,
-                    color=COLORS[color],
-                    ms=4,
-                    lw=1,
-                    label=None if kind else label,
-                )
-        alone = float(np.mean(shares(result, size, "DNFS")))
-        ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
-        ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
-        if size in result.scalars["exact law"]:
-            share = result.scalars["exact law"][size] / result.scalars["optimum"][size]
-            ax.axhline(share, color=COLORS["exact"], lw=1, ls="-.", label="exact law")
-        ax.set(title=f"{size} vertices", xlabel="DMALA steps a time step")
-        ax.set_xticks(steps)
-    axes[0, 0].set_ylabel("share of the optimum")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
-    return figure
-
-
-def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
-    """Set sizes beside the paper's, and shares of the optimum to our bounds."""
-    config = result.config
-    most = max(config["refinements"])
-    excuse = (
-        "other graphs of the same kind, whose optimum differs: compare the shares "
-        "of the optimum"
-    )
-    if result.scale == "quick":
-        excuse = "a reduced setting: fewer graphs, shorter training"
-    rows = {
-        "untrained DNFS": "untrained DNFS",
-        "DNFS": "DNFS",
-        "DMALA": f"DMALA {most}",
-        "DNFS + DMALA": f"DNFS + DMALA {most}",
-    }
-    verdicts = []
-    for size, metrics in result.scalars["table"].items():
-        for row, metric in rows.items():
-            mean, stderr = mean_and_stderr(metrics[metric])
-            where = (f"dnfs/{config['problem']}", table, row, prefix + size)
-            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(metrics[metric])}
-            verdicts.append(compare(*where, mean, excuse=excuse, **of))
-        verdicts += _refinements(result, size, prefix + size, excuse)
-        gap = np.subtract(
-            shares(result, size, "DNFS"), shares(result, size, "untrained DNFS")
-        )
-        mean, stderr = mean_and_stderr(list(gap))
-        of = {"stderr": stderr, "n_seeds": len(gap)}
-        name = f"{prefix}{size}: share that training adds"
-        # The null is a flow that learned nothing: it adds nothing to itself.
-        verdicts.append(claim(name, mean, "at least", 0.05, null=0.0, **of))
-        rival = shares(result, size, f"DMALA {most}")
-        gains = [
-            np.subtract(shares(result, size, refined(flow, most)), rival)
-            for flow in ("DNFS", "untrained DNFS")
-        ]
-        mean, of["stderr"] = mean_and_stderr(list(gains[0]))
-        null, _ = mean_and_stderr(list(gains[1]))
-        name = f"{prefix}{size}: share above DMALA of as many evaluations"
-        verdicts.append(claim(name, mean, "at least", 0, null=null, **of))
-        # No claim of what was learned: chains alone may reach as much.
-        best = shares(result, size, f"{refined('DNFS', most)}: best")
-        mean, of["stderr"] = mean_and_stderr(best)
-        name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
-        target = TARGETS[config["problem"]][size]
-        verdicts.append(claim(name, mean, "at least", target, sanity=True, **of))
-    return verdicts
-
-
-def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Verdict]:
-    """Set sizes by DMALA steps beside the paper's, where it prints any."""
-    problem, name = f"dnfs/{result.config['problem']}", f"refinement on {column}"
-    if name not in [table.name for table in get_fact(problem).tables]:
-        return []
-    verdicts = []
-    for steps in (n for n in result.config["refinements"] if n):
-        for row, metric in (
-            ("DMALA", f"DMALA {steps}"),
-            ("DNFS + DMALA", refined("DNFS", steps)),
-        ):
-            values = result.scalars["table"][size][metric]
-            mean, stderr = mean_and_stderr(values)
-            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
-            where = (problem, name, row, str(steps))
-            verdicts.append(compare(*where, mean, excuse=excuse, **of))
-    return verdicts
-
-
 def graph_row(
     problem: str, title: str, *, prefix: str, table: str
 ) -> Experiment[GraphProblemConfig]:
@@ -400,8 +264,20 @@ def graph_row(
     """
     full = GraphProblemConfig(problem=problem, rivals=(OTHER_TEMPERATURE, "leGF"))
     if problem == "max-independent-set":
-        # Table 6 has all numbers of refinements.
-        full = replace(full, rivals=OTHERS, refinements=(0, 1, 2, 3, 4, 5))
+        # Table 6 has all numbers of refinements. On graphs kept for that, four times
+        # as many steps (of half the states: as good) bring the flow above DMALA; for
+        # cuts they bring nothing. Of the last 1/T from 5 to 25 and the step sizes
+        # from 0.2 to 2 that were tried, none serves DMALA alone better than these by
+        # more than the noise; for cuts none does than the paper's 5, and 0.3.
+        full = replace(
+            full,
+            rivals=OTHERS,
+            refinements=(0, 1, 2, 3, 4, 5),
+            inverse_temperature=10.0,
+            step_size=0.45,
+            rollout=GraphFlowConfig(n_copies=8, anneal=0.5),
+            train=replace(full.train, n_steps=2400),
+        )
     quick = replace(
         full,
         sizes=("16-20",),
@@ -419,6 +295,8 @@ def graph_row(
     paper = replace(
         full,
         rivals=(),
+        inverse_temperature=5.0,
+        step_size=0.3,
         width=256,
         n_layers=5,
         rollout=GraphFlowConfig(anneal=0.5),

@@ -14,7 +14,7 @@ from torch import Tensor
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.experiments.dnfs.graph_learners import OTHER_TEMPERATURE
-from ebmtut.experiments.dnfs.graph_problems import refined, shares
+from ebmtut.experiments.dnfs.graph_shares import refined, shares
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, panel_size

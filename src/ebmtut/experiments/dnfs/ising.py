@@ -8,12 +8,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     NULLS,
     LatticeConfig,
     cells,
-    energy_bins,
     exact_answers,
     lattice_job,
     seeds_of,

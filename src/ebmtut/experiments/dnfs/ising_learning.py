@@ -19,9 +19,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
-from ebmtut.data import ising_samples
-from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
+from ebmtut.energies import Ising
+from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
+from ebmtut.experiments.ed.couplings import PROBLEMS, column_name
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
@@ -35,7 +36,6 @@ from ebmtut.flows import (
     effective_sample_size,
     simulate,
 )
-from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
@@ -229,25 +229,14 @@ def learning_job(
     Returns
     -------
     outcome
-        Negative log-RMSE, also of J = 0 ("null"); the share of true edges among
-        the largest couplings; the last tenth's mean ESS; CPU seconds. The
-        couplings.
+        As of `coupling_scores`; the last tenth's mean ESS; CPU seconds. The couplings.
     """
-    x = ising_samples(
-        side,
-        sigma,
-        config.n_data,
-        n_sweeps=config.n_sweeps,
-        generator=make_generator(seed),
-    )
-    truth = sigma * lattice_adjacency(side).to(x)
+    x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
     began = time.process_time()
     learned = learn_couplings(x, side, method, config, seed=seed)
     return Outcome(
         {
-            "nlr": negative_log_rmse(learned.coupling, truth),
-            "null": negative_log_rmse(torch.zeros_like(truth), truth),
-            "precision": edge_precision(learned.coupling, truth),
+            **coupling_scores(learned.coupling, truth),
             "ESS": float(learned.shares[-len(learned.shares) // 10 :].mean()),
             "cpu s": time.process_time() - began,
         },
@@ -317,26 +306,24 @@ def score_table(result: Result, rival: Result | None = None) -> Table:
     lattices = list(table["DNFS"])
     paper = get_fact("dnfs/ising-learning").table("negative log-RMSE")
     columns: dict[str, list[Cell]] = {"lattice, σ": list(lattices)}
-    columns["J = 0"] = [round(table["DNFS"][c]["null"][0], 2) for c in lattices]
+    columns["J = 0"] = [table["DNFS"][c]["null"][0] for c in lattices]
     for method, row in table.items():
-        columns[method] = [_spread(row[c]["nlr"]) for c in lattices]
+        columns[method] = [mean_and_stderr(row[c]["nlr"]) for c in lattices]
     if rival is not None:
         (row,) = rival.scalars["table"].values()
         columns["EB-GFN"] = [
-            _spread(row[c]["nlr"]) if c in row else None for c in lattices
+            mean_and_stderr(row[c]["nlr"]) if c in row else None for c in lattices
         ]
     columns["the paper's"] = [paper.number("DNFS", c) for c in lattices]
     if rival is not None:
         same = get_fact("ed/ising-rmse").table("negative log-RMSE")
         columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
-    shares = [mean_and_stderr(table["DNFS"][c]["ESS"])[0] for c in lattices]
-    columns["flow ESS"] = [round(share, 2) for share in shares]
-    return Table(columns, caption="−ln RMSE of the couplings: higher is better.")
-
-
-def _spread(values: list[float]) -> Cell:
-    mean, stderr = mean_and_stderr(values)
-    return round(mean, 2) if stderr is None else (mean, stderr)
+    columns["flow ESS"] = [mean_and_stderr(table["DNFS"][c]["ESS"]) for c in lattices]
+    words = "−ln RMSE of the couplings: higher is better."
+    words += means_of(result)
+    if rival is not None and rival.config["n_seeds"] < result.config["n_seeds"]:
+        words += " EB-GFN: one run."
+    return Table(columns, caption=words)
 
 
 def check_couplings(result: Result) -> list[Verdict]:

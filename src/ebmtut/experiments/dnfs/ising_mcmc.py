@@ -15,10 +15,10 @@ from scipy.stats import wasserstein_distance
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
+from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattices import (
     LEARNED,
     LatticeConfig,
-    energy_bins,
     new_network,
     train_lattice_flow,
 )
@@ -198,8 +198,8 @@ def distance_table(result: Result) -> Table:
     columns: dict[str, list[Cell]] = {"method": [*cells, "long chains"]}
     heads = {"distance": "distance", "mean energy": "mean energy", "CPU s": "cpu s"}
     for head, key in heads.items():
-        columns[head] = [_spread(cell[key]) for cell in cells.values()] + [None]
-    columns["distance"][-1] = _spread(cells["DNFS"]["distance of long chains"])
+        columns[head] = [mean_and_stderr(cell[key]) for cell in cells.values()] + [None]
+    columns["distance"][-1] = mean_and_stderr(cells["DNFS"]["distance of long chains"])
     kinds = ["null" if method == "untrained" else "" for method in cells]
     return Table(
         columns,
@@ -209,12 +209,6 @@ def distance_table(result: Result) -> Table:
         kinds=[*kinds, "exact"],
         digits=2,
     )
-
-
-def _spread(values: list[float]) -> Cell:
-    """Mean and its error, or the one value there is."""
-    mean, stderr = mean_and_stderr(values)
-    return mean if stderr is None else (mean, stderr)
 
 
 def check_energies(result: Result) -> list[Verdict]:

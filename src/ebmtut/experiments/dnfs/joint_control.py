@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs.captions import means_of
 from ebmtut.experiments.dnfs.joint_training import JointConfig, sweeps_job
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
@@ -43,11 +44,12 @@ def control_table(trained: Result, control: Result) -> Table:
     rival = "EB-GFN" in trained.scalars["table"]
 
     def column(result: Result, method: str, key: str) -> list[Cell]:
-        found: list[Cell] = []
-        for cell in result.scalars["table"][method].values():
-            mean, stderr = mean_and_stderr(cell[key])
-            found.append(float(f"{mean:.3g}") if stderr is None else (mean, stderr))
-        return found
+        cells = result.scalars["table"][method].values()
+        return [mean_and_stderr(cell[key]) for cell in cells]
+
+    def seconds(result: Result, method: str) -> list[Cell]:
+        cells = result.scalars["table"][method].values()
+        return [mean_and_stderr(cell["cpu s"])[0] for cell in cells]
 
     columns = {
         "density": list(control.scalars["table"]["sweeps"]),
@@ -58,14 +60,17 @@ def control_table(trained: Result, control: Result) -> Table:
         columns["EB-GFN"] = column(trained, "EB-GFN", "KL")
     columns |= {
         "independent bits": column(control, "sweeps", "null KL"),
-        "flow, CPU s": column(trained, "DNFS", "cpu s"),
-        "sweeps, CPU s": column(control, "sweeps", "cpu s"),
+        "flow, CPU s": seconds(trained, "DNFS"),
+        "sweeps, CPU s": seconds(control, "sweeps"),
     }
     if rival:
-        columns["EB-GFN, CPU s"] = column(trained, "EB-GFN", "cpu s")
+        columns["EB-GFN, CPU s"] = seconds(trained, "EB-GFN")
+    words = "Nats of the energy above the entropy of the data." + means_of(trained)
+    if control.config["n_seeds"] < trained.config["n_seeds"]:
+        words += " The sweeps alone: one run."
     return Table(
         columns,
-        caption="Nats of the energy above the entropy of the data.",
+        caption=words,
         digits=3,
     )
 

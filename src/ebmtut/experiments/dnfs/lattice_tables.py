@@ -23,7 +23,14 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import enumerate_states
 
-__all__ = ["flow_table", "payback", "quality_table", "runs_table", "sample_table"]
+__all__ = [
+    "flow_table",
+    "payback",
+    "payback_table",
+    "quality_table",
+    "runs_table",
+    "sample_table",
+]
 
 
 def quality_table(result: Result, column: str) -> Table:
@@ -143,6 +150,40 @@ def payback(cost: float, training: float, null_cost: float) -> float:
     if null_cost <= cost:
         return math.inf
     return int(float(f"{training / (null_cost - cost):.1e}"))
+
+
+def payback_table(looks: Mapping[str, float], result: Result, column: str) -> Table:
+    """Set the cost of a flow's effective sample beside that of annealing.
+
+    Parameters
+    ----------
+    looks
+        Looks at a state that an effective sample takes: the flow's, then those of
+        nulls.
+    result
+        Of the row dnfs/ising, for the seconds of a look and the looks of the training.
+    column
+        The lattice.
+    """
+    stored = result.scalars["table"]
+    n_steps = result.config["n_time_steps"]
+    flow, null = (
+        stored[m][column]["sample cpu ms"][0] / n_steps for m in ("ours", "AIS")
+    )
+    cost, *costs = looks.values()
+    training = stored["ours"][column]["train evaluations"][0]
+    return Table(
+        {
+            "method": list(looks),
+            "looks": [round(v) for v in looks.values()],
+            "CPU ms": [cost * flow, *(v * null for v in costs)],
+            "paid back after": [None, *(payback(cost, training, v) for v in costs)],
+        },
+        caption="Cost of an effective sample at criticality; and after how many of "
+        "them the looks of the training are paid back.",
+        kinds=["", *("null" for _ in costs)],
+        digits=2,
+    )
 
 
 def _rows_of(result: Result, column: str) -> dict[str, Any]:

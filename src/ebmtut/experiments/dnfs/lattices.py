@@ -1,4 +1,4 @@
-"""How a flow learns a lattice Ising model, and how it is judged beside its nulls.
+"""How a flow learns a lattice Ising model, and the nulls beside it.
 
 Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1.
 """
@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattice_judge import judged, kept, other_weights
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import (
@@ -29,12 +28,8 @@ from ebmtut.flows import (
     HollowMLP,
     HollowTransformer,
     OddLatticeNetwork,
-    effective_sample_size,
     gibbs_kernel,
-    log_partition,
     simulate,
-    simulate_exact,
-    weighted_mean,
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -48,9 +43,7 @@ __all__ = [
     "LatticeConfig",
     "cells",
     "column_name",
-    "energy_bins",
     "exact_answers",
-    "judged",
     "lattice_job",
     "new_network",
     "seeds_of",
@@ -138,20 +131,6 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
-    """Edges of bins that hold as many levels each.
-
-    Energies of a lattice without field lie 8 sigma apart: an even number of
-    edges is unsatisfied.
-    """
-    low = min(float(np.quantile(e, 0.002, method="lower")) for e in energies)
-    high = max(float(np.quantile(e, 0.998)) for e in energies)
-    level = 8 * abs(sigma)
-    width = level * max(1, round((high - low) / level / 30))
-    first = low - level / 2
-    return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
-
-
 def seeds_of(config: LatticeConfig, names: Names) -> int:
     """As many seeds as configured for what is learned, one for the nulls."""
     return config.n_seeds if names[0] in LEARNED else 1
@@ -178,10 +157,18 @@ def train_lattice_flow(
     config: LatticeConfig,
     *,
     seed: int,
+    network: nn.Module | None = None,
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
     """Train one flow by one recipe, on the device of the path's energy.
+
+    Parameters
+    ----------
+    method, path, n_steps, config, seed, checkpoint, device
+        As for `lattice_job`; the path's end is the lattice.
+    network
+        What it begins from; by default a new one of the method.
 
     Returns
     -------
@@ -190,7 +177,9 @@ def train_lattice_flow(
     """
     assert isinstance(path.target, LatticeIsing)
     side = path.target.side
-    network = new_network(method, side, config, seed=seed).to(device)
+    if network is None:
+        network = new_network(method, side, config, seed=seed)
+    network = network.to(device)
     ours = method == "ours"
     flow = Flow(
         path,
@@ -274,7 +263,7 @@ def lattice_job(
         )
         seconds = time.process_time() - began
         scores = judged(path, exact, x, log_weights, seconds)
-        return Outcome(scores, _kept(path, x, log_weights))
+        return Outcome(scores, kept(path, x, log_weights))
     scalars: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     flow = Flow(path, new_network(method, side, config, seed=seed).to(device))
@@ -293,101 +282,18 @@ def lattice_job(
     seconds = time.process_time() - began
     scalars |= judged(path, exact, drawn.x, drawn.log_weights, seconds)
     scalars |= {"jumps": drawn.n_jumps}
-    scalars |= _other_weights(flow, exact, config, side, generator)
-    arrays |= _kept(path, drawn.x, drawn.log_weights)
+    scalars |= other_weights(
+        flow,
+        exact,
+        config.n_chain_samples,
+        config.n_time_steps,
+        colors=lattice_coloring(side),
+        generator=generator,
+    )
+    arrays |= kept(path, drawn.x, drawn.log_weights)
     state = flow.network.state_dict().items()
     weights = {f"net.{k}": v.cpu().numpy() for k, v in state}
     return Outcome(scalars, arrays | weights)
-
-
-def judged(
-    path: AnnealingPath,
-    exact: float,
-    x: Float[Tensor, "n n_sites"],
-    log_weights: Float[Tensor, " n"],
-    seconds: float,
-) -> dict[str, float]:
-    """Return ESS, and beside it what ESS cannot see.
-
-    Parameters
-    ----------
-    path
-        Whose end the samples are meant for.
-    exact
-        Its log Z.
-    x, log_weights
-        Samples, and the logarithms of their weights.
-    seconds
-        That they took together.
-    """
-    found = log_partition(log_weights, path.log_partition_start)
-    energy = path.target(x)
-    return {
-        "ESS": effective_sample_size(log_weights),
-        "log Z error": found.estimate - exact,
-        "log Z stderr": found.standard_error,
-        "log Z bound error": found.lower_bound - exact,
-        "energy": float(energy.mean()),
-        "weighted energy": float(weighted_mean(log_weights, energy)),
-        "sample cpu ms": 1000 * seconds / len(x),
-    }
-
-
-def _kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
-    """Energies and log-weights, one a sample."""
-    return {
-        "energies": path.target(x).cpu().numpy().astype("float32"),
-        "log_weights": log_weights.cpu().numpy().astype("float32"),
-    }
-
-
-def _other_weights(
-    flow: Flow,
-    exact: float,
-    config: LatticeConfig,
-    side: int,
-    generator: torch.Generator,
-) -> dict[str, Any]:
-    """What `judged` says of other weights, and of rollouts with Gibbs sweeps.
-
-    "chain": those of the discrete chain. "swept": a Gibbs sweep after each
-    step. "exact": those of the exact simulation; "path": those of continuous
-    time along it.
-    """
-    n, n_steps = config.n_chain_samples, config.n_time_steps
-    clock = [time.process_time()]
-
-    def seconds() -> float:
-        clock.append(time.process_time())
-        return clock[-1] - clock[-2]
-
-    # Twice the largest total rate that a few chains meet on a grid of times.
-    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
-    assert pilot.states is not None
-    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
-    bound = 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
-    seconds()
-    chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
-    assert chain.chain_log_weights is not None
-    kinds = {"chain": (chain.x, chain.chain_log_weights, seconds())}
-    refine = gibbs_kernel(flow.path, lattice_coloring(side).to(generator.device))
-    swept = simulate(flow, n, n_steps, refine=refine, generator=generator)
-    kinds["swept"] = swept.x, swept.log_weights, seconds()
-    thinned = simulate_exact(
-        flow, n, bound=bound, path_weights=True, generator=generator
-    )
-    assert thinned.path_log_weights is not None
-    kinds["exact"] = thinned.x, thinned.log_weights, seconds()
-    kinds["path"] = thinned.x, thinned.path_log_weights, kinds["exact"][2]
-    found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": bound}
-    found["candidates"] = thinned.n_candidates
-    for kind, (x, log_weights, spent) in kinds.items():
-        if bool(torch.isfinite(log_weights).any()):
-            scores = judged(flow.path, exact, x, log_weights, spent)
-            found |= {f"{name} {kind}": value for name, value in scores.items()}
-        else:
-            found |= {f"ESS {kind}": 0.0, f"log Z error {kind}": -math.inf}
-    return found
 
 
 def _fast_gibbs(side: int, sigma: float) -> Any:

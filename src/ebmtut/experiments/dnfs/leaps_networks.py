@@ -16,15 +16,17 @@ METHODS = ("LEAPS, leTF", "LEAPS, leConv", "untrained")
 
 
 def check_networks(result: Result) -> list[Verdict]:
-    """On bits that are no lattice the transformer is nearer than the convolution."""
+    """Where bits are no lattice the transformer is the nearer, in every run."""
     table = result.scalars["table"]
     verdicts = []
     for density, cell in table["LEAPS, leTF"].items():
-        ours = float(np.mean(cell["TV"]))
-        ratio = float(np.mean(table["LEAPS, leConv"][density]["TV"])) / ours
-        name = f"{density}: misplaced mass of LEAPS with leConv over that with leTF"
-        n_seeds = len(cell["TV"])
-        verdicts.append(claim(name, ratio, "at least", 1.1, n_seeds=n_seeds))
+        times = np.divide(table["LEAPS, leConv"][density]["TV"], cell["TV"])
+        name = (
+            f"{density}: misplaced mass of LEAPS with leConv over that with leTF, "
+            "smallest of the runs"
+        )
+        smallest = float(times.min())
+        verdicts.append(claim(name, smallest, "at least", 1.1, n_seeds=len(times)))
     return verdicts
 
 

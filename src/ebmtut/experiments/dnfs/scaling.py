@@ -8,7 +8,6 @@ beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,35 +18,47 @@ from matplotlib.figure import Figure
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattice_judge import in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     LatticeConfig,
     cells,
     exact_answers,
-    judged,
     lattice_job,
     new_network,
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict
-from ebmtut.flows import Flow, simulate
+from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["PROPORTIONAL", "SCALING", "scaling_table", "steps_table"]
+__all__ = [
+    "FINER",
+    "PROPORTIONAL",
+    "SCALING",
+    "draw_scaling",
+    "no_claims",
+    "scaling_table",
+    "steps_table",
+]
 
 _COLORS = {
     "ours": COLORS["DNFS"],
+    "grown": COLORS["LEAPS"],
+    "as carried": COLORS["LEAPS"],
     "untrained": COLORS["null"],
     "AIS": COLORS["Gibbs"],
     "AIS x16": COLORS["GWG"],
     "SMC": COLORS["DMALA"],
 }
+
+_LINES = {"ours": "-", "grown": "-", "as carried": ":"}
 
 
 def scaling_table(result: Result) -> Table:
@@ -117,23 +128,32 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def draw_scaling(result: Result) -> Figure:
-    """Draw ESS, the error of log Z, and the energy, over the side of the lattice."""
-    table, exact = result.scalars["table"], result.scalars["exact"]
-    sides = [side for side, _, _ in result.config["problems"]]
+def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
+    """Draw ESS, the error of log Z, and the energy, over the side of the lattice.
+
+    Parameters
+    ----------
+    result
+        Of a study of this module, or of `grown_lattices`.
+    grown
+        Of that module; adds its lines.
+    """
+    results = [result] if grown is None else [result, grown]
+    table = {m: row for r in results for m, row in r.scalars["table"].items()}
+    exact = {name: e for r in results for name, e in r.scalars["exact"].items()}
+    sides = sorted({int(lattice.partition("x")[0]) for lattice in exact})
     width, height = figure_size("full")
     figure, axes = plt.subplots(1, 3, figsize=(width, height))
     for method, row in table.items():
         how: dict[str, Any] = {"color": _COLORS[method], "marker": "o", "ms": 4}
-        how |= {"ls": "-" if method in LEARNED else "--", "label": method}
-        cells = [row[lattice] for lattice in exact]
-        energies = [answer["energy"] for answer in exact.values()]
+        how |= {"ls": _LINES.get(method, "--"), "label": method}
+        at = [int(lattice.partition("x")[0]) for lattice in row]
         if method != "SMC":  # whose samples are not independent
-            axes[0].plot(sides, [_mean(c["ESS"]) for c in cells], **how)
-        errors = [abs(_mean(c["log Z error"])) for c in cells]
-        axes[1].plot(sides, errors, **how)
-        share = [_mean(c["energy"]) / e for c, e in zip(cells, energies, strict=True)]
-        axes[2].plot(sides, share, **how)
+            axes[0].plot(at, [_mean(c["ESS"]) for c in row.values()], **how)
+        errors = [abs(_mean(c["log Z error"])) for c in row.values()]
+        axes[1].plot(at, errors, **how)
+        share = [_mean(c["energy"]) / exact[k]["energy"] for k, c in row.items()]
+        axes[2].plot(at, share, **how)
     axes[2].axhline(1, color=COLORS["exact"], lw=1, ls=":")
     titles = ("ESS, continuous time", "|error of log Z|", "energy / exact")
     for ax, title in zip(axes, titles, strict=True):
@@ -153,10 +173,10 @@ def no_claims(result: Result) -> list[Verdict]:
 
 
 #: How many times finer the steps of time are, at which a longer training is judged.
-_FINER = 4
+FINER = 4
 
 
-def steps_table(fixed: Result, longer: Result) -> Table:
+def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> Table:
     """Set ours after as many steps on each lattice beside ours after more on larger.
 
     Parameters
@@ -165,26 +185,29 @@ def steps_table(fixed: Result, longer: Result) -> Table:
         Of `SCALING`.
     longer
         Of `PROPORTIONAL`.
+    grown
+        Of `grown_lattices.GROWN`, which begins from smaller lattices.
 
     Returns
     -------
     table
-        A row a lattice and number of steps. Energies over the exact one, of
+        A row a lattice, beginning and number of steps. Energies over the exact one, of
         simulations in 64 steps, in 256, and exactly. "Chain": ESS of its weights. What
-        the shorter runs were not asked stays empty.
+        a run was not asked stays empty.
     """
     columns: dict[str, list[Cell]] = {
         head: []
         for head in (
             "lattice",
+            "begins from",
             "steps",
             "ESS",
             "log Z error",
             "energy",
-            f"x{_FINER} steps",
+            f"x{FINER} steps",
             "exactly",
             "chain",
-            f"chain x{_FINER}",
+            f"chain x{FINER}",
             "CPU s",
         )
     }
@@ -192,8 +215,17 @@ def steps_table(fixed: Result, longer: Result) -> Table:
     rows = []
     for result in (fixed, longer):
         for side, _, n_steps in result.config["problems"]:
-            rows.append((side, n_steps, result.scalars["table"]["ours"]))
-    for side, n_steps, table in sorted(rows, key=lambda row: row[:2]):
+            rows.append((side, 0, n_steps, result.scalars["table"]["ours"]))
+    if grown is not None:
+        exact |= grown.scalars["exact"]
+        before, table = 0, grown.scalars["table"]
+        for side, _, n_steps in grown.config["problems"]:
+            if before:
+                rows.append((side, before, 0, table["as carried"]))
+            if before and n_steps:
+                rows.append((side, before, n_steps, table["grown"]))
+            before = side
+    for side, before, n_steps, table in sorted(rows, key=lambda row: row[:3]):
         lattice = next(name for name in table if name.startswith(f"{side}x"))
         cell, energy = table[lattice], exact[lattice]["energy"]
 
@@ -206,6 +238,7 @@ def steps_table(fixed: Result, longer: Result) -> Table:
         stderr = cell["log Z stderr"]
         row: list[Cell] = [
             lattice.partition(",")[0],
+            f"{before}x{before}" if before else "nothing",
             n_steps,
             known("ESS"),
             (_mean(cell["log Z error"]), math.hypot(*stderr) / len(stderr)),
@@ -247,24 +280,15 @@ def finer_job(
     }
     network.load_state_dict(weights)
     path = AnnealingPath(LatticeIsing(side, sigma))
-    began = time.process_time()
-    drawn = simulate(
+    finer = in_steps(
         Flow(path, network),
+        torus_log_partition(side, side, 2 * sigma),
         config.n_chain_samples,
-        _FINER * config.n_time_steps,
-        chain_weights=True,
+        FINER * config.n_time_steps,
+        suffix=" finer",
         generator=make_generator(seed + 3_000_000),
     )
-    seconds = time.process_time() - began
-    assert drawn.chain_log_weights is not None
-    exact = torus_log_partition(side, side, 2 * sigma)
-    kinds = {"finer": drawn.log_weights, "chain finer": drawn.chain_log_weights}
-    scalars = {
-        f"{name} {kind}": value
-        for kind, log_weights in kinds.items()
-        for name, value in judged(path, exact, drawn.x, log_weights, seconds).items()
-    }
-    return replace(found, scalars=found.scalars | scalars)
+    return replace(found, scalars=found.scalars | finer)
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:

@@ -7,25 +7,51 @@ from dataclasses import replace
 import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "ratio_table"]
 
 METHODS = ("DNFS", "Taylor", "untrained")
 
 
 def check_taylor(result: Result) -> list[Verdict]:
-    """With Taylor ratios far more mass is in the wrong place."""
+    """With Taylor ratios far more mass is in the wrong place, in every run."""
     table = result.scalars["table"]
     verdicts = []
     for density, cell in table["Taylor"].items():
-        exact = float(np.mean(table["DNFS"][density]["TV"]))
-        ratio = float(np.mean(cell["TV"])) / exact
-        name = f"{density}: misplaced mass with Taylor ratios over that with exact"
-        n_seeds = len(cell["TV"])
-        verdicts.append(claim(name, ratio, "at least", 2.0, n_seeds=n_seeds))
+        times = np.divide(cell["TV"], table["DNFS"][density]["TV"])
+        name = (
+            f"{density}: misplaced mass with Taylor ratios over that with exact, "
+            "smallest of the runs"
+        )
+        smallest = float(times.min())
+        verdicts.append(claim(name, smallest, "at least", 2.0, n_seeds=len(times)))
     return verdicts
+
+
+def ratio_table(result: Result) -> Table:
+    """Set what weights say of Taylor ratios beside what they do.
+
+    Parameters
+    ----------
+    result
+        Of this row, or of dnfs/pretrained-ebm.
+    """
+    exact, taylor = (result.scalars["table"][m] for m in ("DNFS", "Taylor"))
+    columns: dict[str, list[Cell]] = {"energy": list(exact)}
+    for head, row, metric in (
+        ("ESS, exact ratios", exact, "ESS"),
+        ("ESS, Taylor", taylor, "ESS"),
+        ("log Z off, Taylor", taylor, "log Z error"),
+        ("TV, exact ratios", exact, "TV"),
+        ("TV, Taylor", taylor, "TV"),
+    ):
+        columns[head] = [mean_and_stderr(cell[metric]) for cell in row.values()]
+    caption = f"Ratios to first order, and exact ones.{means_of(result)}"
+    return Table(columns, caption=caption, digits=2)
 
 
 def no_difference(result: Result) -> Result:

@@ -171,7 +171,7 @@ def judge_flow(
     both_ways: bool,
     generator: torch.Generator,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Judge a flow by its samples, as `pretrained_ebm.plane_job` does by sums.
+    """Judge a flow by its samples, as `plane_samplers.plane_job` does by sums.
 
     Parameters
     ----------

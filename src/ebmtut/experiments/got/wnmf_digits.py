@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.got.wnmf import (
+from ebmtut.experiments.got.wnmf import by_method, cells, wnmf_job
+from ebmtut.experiments.got.wnmf_measures import ImagesConfig
+from ebmtut.experiments.got.wnmf_reports import (
     all_alike,
-    by_method,
-    cells,
     check_factors,
     draw_factors,
-    wnmf_job,
 )
-from ebmtut.experiments.got.wnmf_measures import ImagesConfig
 from ebmtut.transport import WNMFConfig
 
 __all__ = ["EXPERIMENT", "PAPER"]

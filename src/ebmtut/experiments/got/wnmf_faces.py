@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.got.wnmf import (
-    all_alike,
-    by_method,
-    cells,
-    check_factors,
-    draw_factors,
-    wnmf_job,
-)
+from ebmtut.experiments.got.wnmf import by_method, cells, wnmf_job
 from ebmtut.experiments.got.wnmf_digits import PAPER
 from ebmtut.experiments.got.wnmf_measures import ImagesConfig
+from ebmtut.experiments.got.wnmf_reports import (
+    all_alike,
+    check_factors,
+    draw_factors,
+)
 from ebmtut.transport import WNMFConfig
 
 __all__ = ["EXPERIMENT"]
