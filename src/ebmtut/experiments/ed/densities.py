@@ -152,8 +152,9 @@ def density_jobs(
 
     Yields
     ------
-    name, outcome
-        As `density_job` gives them; the seconds of a batch are shared out evenly.
+    outcome
+        With its name, as `density_job` gives it; the seconds of a batch are shared
+        out evenly.
     """
     alike: dict[Any, list[str]] = {}
     for name, job in jobs.items():
