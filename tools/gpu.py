@@ -127,7 +127,10 @@ def plan(out: Path) -> list[Step]:
             continue
         scale = next(s for s in reversed(SCALES) if s in experiment.presets)
         options = ("--scale", scale, "--device", "cuda", "--results", f"{out}/results")
-        command = (python, "-m", "ebmtut", "run", experiment.id, *options, "--quiet")
+        # Where it can: launches are what small models wait for.
+        batch = () if experiment.batch is None else ("--batch",)
+        run = (python, "-m", "ebmtut", "run", experiment.id, *options)
+        command = (*run, *batch, "--quiet")
         name = f"{experiment.id.replace('/', '-')}-{scale}"
         steps.append(Step(name, command, "--time-limit"))
     return steps

@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--batch",
         action="store_true",
-        help="all jobs at once in one process, for rows that can (ablations of ed)",
+        help="all jobs at once in one process, for rows that can (the densities of ed)",
     )
     run.add_argument(
         "--redraw",

@@ -1,6 +1,7 @@
 """Many energies trained as one batch are those trained one by one."""
 
 import copy
+import math
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from ebmtut.checks import DivergenceError, InputError
+from ebmtut.deadlines import OutOfTime, deadline
 from ebmtut.energies import MLPEnergy
 from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
 from ebmtut.random import make_generator
@@ -19,8 +21,16 @@ CONFIG = TrainConfig(n_steps=12, batch_size=16, n_warmup=3, precision="float32")
 DATA = enumerate_states(4, dtype=torch.float64)[[0, 3, 3, 5, 7, 7, 15]]
 
 
-def sample(n, *, generator):
-    return DATA[torch.randint(len(DATA), (n,), generator=generator)]
+def draws_from(data):
+    def sample(n, *, generator):
+        return data[torch.randint(len(data), (n,), generator=generator)]
+
+    return sample
+
+
+sample = draws_from(DATA)
+# Different data for each: more and more of the seven states.
+SAMPLES = [draws_from(DATA[: k + 2]) for k in range(4)]
 
 
 def discrepancy(perturbation, n_negatives, stabilizer, n_backward=None):
@@ -61,9 +71,9 @@ def generators(n=4):
 
 def test_numbers_are_those_of_single_runs():
     energies, alone = networks(), networks()
-    found = train_ensemble(energies, LOSSES, sample, CONFIG, generators=generators())
+    found = train_ensemble(energies, LOSSES, SAMPLES, CONFIG, generators=generators())
     for k, (loss, generator) in enumerate(zip(LOSSES, generators(), strict=True)):
-        one = train(alone[k], loss, sample, CONFIG, generator=generator)
+        one = train(alone[k], loss, SAMPLES[k], CONFIG, generator=generator)
         assert np.allclose(found[k].losses, one.losses, rtol=1e-6)
         pairs = [(energies[k], alone[k]), (found[k].energy, one.energy)]
         for ours, theirs in pairs:
@@ -79,7 +89,7 @@ def test_long_gradients_are_clipped_each_by_its_own_norm():
 
     losses = [steep(1e3), steep(1e-3)]
     energies, alone = networks(2), networks(2)
-    train_ensemble(energies, losses, sample, CONFIG, generators=generators(2))
+    train_ensemble(energies, losses, [sample] * 2, CONFIG, generators=generators(2))
     for k, generator in enumerate(generators(2)):
         train(alone[k], losses[k], sample, CONFIG, generator=generator)
         for p, q in zip(energies[k].parameters(), alone[k].parameters(), strict=True):
@@ -100,7 +110,12 @@ def test_one_that_diverges_leaves_the_others_alone(bad):
 
     losses = [LOSSES[0], lost, LOSSES[3]]
     found = train_ensemble(
-        networks(3), losses, sample, CONFIG, generators=generators(3), label="three"
+        networks(3),
+        losses,
+        [sample] * 3,
+        CONFIG,
+        generators=generators(3),
+        label="three",
     )
     assert isinstance(found[1], DivergenceError)
     assert found[1].step == 4
@@ -108,6 +123,48 @@ def test_one_that_diverges_leaves_the_others_alone(bad):
     assert len(calls) == 5
     one = train(networks(3)[2], LOSSES[3], sample, CONFIG, generator=make_generator(12))
     assert np.allclose(found[2].losses, one.losses, rtol=1e-6)
+
+
+def test_a_run_that_was_cut_off_goes_on_bit_for_bit(tmp_path):
+    """Cut off after each of its steps, with one that diverges on the way."""
+
+    def lost(energy, x, *, generator):
+        lost.calls += 1
+        bad = math.nan if lost.calls == 4 else 1.0
+        return energy(x).mean() * bad
+
+    def run(checkpoint=None, moment=None, identity="a"):
+        with deadline(moment):
+            energies = networks(3)
+            return energies, train_ensemble(
+                energies,
+                [LOSSES[0], lost, LOSSES[3]],
+                SAMPLES[:3],
+                CONFIG,
+                generators=generators(3),
+                checkpoint=checkpoint,
+                identity={"name": identity},
+            )
+
+    lost.calls = 0
+    energies, whole = run()
+    lost.calls, file = 0, tmp_path / "state.safetensors"
+    for _ in range(CONFIG.n_steps - 1):
+        with pytest.raises(OutOfTime, match="training stopped after step"):
+            run(file, moment=0)
+    with pytest.raises(InputError, match="was made with"):
+        run(file, identity="b")
+    others, parts = run(file)
+    assert lost.calls == 4  # none was made twice, none after it was lost
+    assert str(parts[1]) == str(whole[1]) and parts[1].step == whole[1].step == 3
+    for k in (0, 2):
+        assert np.array_equal(parts[k].losses, whole[k].losses)
+        ours, theirs = parts[k].energy.state_dict(), whole[k].energy.state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+        ours, theirs = others[k].state_dict(), energies[k].state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    _, again = run(file)  # what has ended is only read
+    assert np.array_equal(again[0].losses, whole[0].losses)
 
 
 def test_other_errors_come_through_and_threads_end():
@@ -120,7 +177,7 @@ def test_other_errors_come_through_and_threads_end():
         train_ensemble(
             networks(2),
             [LOSSES[0], broken],
-            sample,
+            [sample] * 2,
             CONFIG,
             generators=generators(2),
         )
@@ -135,6 +192,13 @@ def test_other_errors_come_through_and_threads_end():
     [
         ({"energies": []}, "number of energies must be an integer >= 1, got 0"),
         ({"losses": LOSSES[:1]}, "losses must be 2, one for each energy, got 1"),
+        ({"samples": SAMPLES}, "samples must be 2, one for each energy, got 4"),
+        (
+            {"samples": [sample, draws_from(DATA[:, :3])]},
+            r"samples must be states of one shape for all energies, got \(3,\), \(4,\)",
+        ),
+        ({"samples": [sample, lambda n, *, generator: DATA[:0]]}, "points in a batch"),
+        ({"checkpoint": "here"}, "checkpoint=here needs an identity"),
         ({"generators": generators(3)}, "generators must be 2, .* got 3"),
         ({"generators": [None, None]}, "generator must be Generator, got None"),
         (
@@ -155,7 +219,7 @@ def test_input_is_refused(changes, message):
     arguments = {
         "energies": networks(2),
         "losses": LOSSES[:2],
-        "sample": sample,
+        "samples": [sample] * 2,
         "config": CONFIG,
         "generators": generators(2),
     }
@@ -178,5 +242,5 @@ def test_energies_of_any_module_are_stacked():
         lambda energy, x, *, generator: energy(x).mean(),
         lambda energy, x, *, generator: -energy(x).mean(),
     ]
-    train_ensemble(energies, losses, sample, CONFIG, generators=generators(2))
+    train_ensemble(energies, losses, [sample] * 2, CONFIG, generators=generators(2))
     assert (energies[0].weight < 1).all() and (energies[1].weight > 1).all()

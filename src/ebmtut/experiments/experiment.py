@@ -24,7 +24,6 @@ from ebmtut.results import (
     Result,
     ResultNotFound,
     collect_provenance,
-    git_commit,
     load_result,
 )
 
@@ -100,8 +99,8 @@ class Experiment(Generic[C]):
     devices
         Where its jobs can run: "cpu", "cuda" or both.
     batch
-        ``batch(jobs, progress=...) -> outcomes`` by name: makes all jobs in one
-        process at once, with the numbers of `job` up to rounding.
+        Makes all jobs at once in one process, with the numbers of `job` up to
+        rounding (see `run_jobs`).
     parallel
         Whether jobs may run beside each other. Not those whose time is the result,
         or that spread over the cores by themselves.
@@ -121,7 +120,7 @@ class Experiment(Generic[C]):
     extras: Callable[[C, int], Outcome] = _nothing
     null: Callable[[Result], Result] | None = None
     devices: tuple[str, ...] = ("cpu",)
-    batch: Callable[..., dict[str, Outcome]] | None = None
+    batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None
     parallel: bool = True
 
     def config(self, scale: str, **knobs: Any) -> C:
@@ -210,8 +209,7 @@ class Experiment(Generic[C]):
             Minutes after which no further job begins, and those that keep a
             checkpoint stop; needs ``checkpoints``.
         in_one_batch
-            Whether this process makes all jobs at once, where the row can. Nothing is
-            kept before the end.
+            Whether this process makes all jobs at once, where the row can.
         knobs
             Fields of the configuration that are set otherwise, as for `config`.
 
@@ -233,13 +231,25 @@ class Experiment(Generic[C]):
         folder = None if checkpoints is None else Path(checkpoints)
         if time_limit is not None and folder is None:
             raise InputError("time_limit needs checkpoints, a folder to go on from")
+        if in_one_batch and self.batch is None:
+            raise InputError(f"{self.id} has no batch: its jobs run one by one")
         jobs, places = self._jobs(config, seed, device)
-        if in_one_batch:
-            outcomes = self._batch(jobs, time_limit, progress=progress)
-        else:
-            outcomes = self._one_by_one(
-                jobs, device, started, folder, time_limit, progress=progress
+        try:
+            outcomes = run_jobs(
+                self.job,
+                jobs,
+                folder=folder,
+                n_workers=None if self.parallel and device == "cpu" else 1,
+                batch=self.batch if in_one_batch else None,
+                progress=progress,
+                label=self.id,
+                stop_at=None if time_limit is None else started + 60 * time_limit,
             )
+        except OutOfTime as error:
+            raise OutOfTime(
+                f"{self.id}: the time limit of {time_limit:g} minutes is over, "
+                f"{error}; the same command goes on from there"
+            ) from None
         runs = {c: [outcomes[name] for name in names] for c, names in places.items()}
         extras = self.extras(config, seed)
         table = self._gathered(config, runs)
@@ -257,53 +267,6 @@ class Experiment(Generic[C]):
                 jobs_s=sum(outcome.seconds for outcome in outcomes.values()),
             ),
         )
-
-    def _one_by_one(
-        self,
-        jobs: Mapping[str, Mapping[str, Any]],
-        device: str,
-        started: float,
-        folder: Path | None,
-        time_limit: float | None,
-        *,
-        progress: bool,
-    ) -> dict[str, Outcome]:
-        try:
-            return run_jobs(
-                self.job,
-                jobs,
-                folder=folder,
-                n_workers=None if self.parallel and device == "cpu" else 1,
-                progress=progress,
-                label=self.id,
-                stop_at=None if time_limit is None else started + 60 * time_limit,
-            )
-        except OutOfTime as error:
-            raise OutOfTime(
-                f"{self.id}: the time limit of {time_limit:g} minutes is over, "
-                f"{error}; the same command goes on from there"
-            ) from None
-
-    def _batch(
-        self,
-        jobs: Mapping[str, Mapping[str, Any]],
-        time_limit: float | None,
-        *,
-        progress: bool,
-    ) -> dict[str, Outcome]:
-        if self.batch is None:
-            raise InputError(f"{self.id} has no batch: its jobs run one by one")
-        if time_limit is not None:
-            raise InputError(
-                f"time_limit must be None for one batch, which keeps nothing before "
-                f"its end, got {time_limit:g}"
-            )
-        began, commit = time.perf_counter(), git_commit()
-        outcomes = self.batch(jobs, progress=progress)
-        seconds = time.perf_counter() - began
-        for outcome in outcomes.values():
-            outcome.commit, outcome.seconds = commit, seconds / len(outcomes)
-        return outcomes
 
     def _jobs(
         self, config: C, seed: int, device: str

@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,9 @@ __all__ = [
     "run_jobs",
     "scalars_of",
 ]
+
+# The state of a batch; no job has this name, which `_file_name` does not make.
+BATCH = "all jobs"
 
 # What a worker gives back: a job's outcome, why it failed, None if time was up.
 _Back = tuple[str, "Outcome | Exception | None"]
@@ -70,6 +73,7 @@ def run_jobs(
     *,
     folder: Path | None = None,
     n_workers: Count | None = None,
+    batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None,
     progress: bool = False,
     label: str = "jobs",
     stop_at: float | None = None,
@@ -93,6 +97,11 @@ def run_jobs(
         Processes; None: one for each core that this process may use, or as
         many as ``joblib.parallel_config`` says. With one, or a single job, the
         jobs run in this process. A worker computes with one thread.
+    batch
+        Makes the jobs at once, in this process, in the place of ``function``:
+        ``batch(jobs, without=..., checkpoint=..., progress=...)`` yields a name and
+        its outcome for each but those of ``without``, as they are there, with the
+        seconds that it took.
     progress
         Whether to show a progress bar over jobs, named ``label``.
     stop_at
@@ -117,17 +126,31 @@ def run_jobs(
     for name in jobs:
         if Path(name).name != name or name in ("", ".."):
             raise InputError(f"a job's name must be a file's name, got {name!r}")
-    identities = {name: _identity(function, name, args) for name, args in jobs.items()}
+    maker: Callable[..., Any] = function if batch is None else batch
+    identities = {name: _identity(maker, name, args) for name, args in jobs.items()}
     outcomes = _kept(folder, identities, label)
     waiting = [name for name in jobs if name not in outcomes]
-    has_state = "checkpoint" in inspect.signature(function).parameters
+    has_state = "checkpoint" in inspect.signature(maker).parameters
+    # A batch has one state, also for those of its jobs whose outcomes are there.
+    whole = {} if batch is None else {BATCH: identities}
     states = {
-        name: folder / "parts" / f"{name}-{_digest(identities[name])}.safetensors"
-        for name in waiting
+        name: folder / "parts" / f"{name}-{_digest(identity)}.safetensors"
+        for name, identity in (whole or {n: identities[n] for n in waiting}).items()
         if folder is not None and has_state
     }
     commit = git_commit() if waiting else ""
     failures: list[Exception] = []
+
+    def results() -> Iterator[_Back]:
+        if batch is None:
+            return _results(calls, len(waiting), n_workers)
+        made = batch(
+            jobs,
+            without=[*outcomes],
+            checkpoint=states.get(BATCH),
+            progress=progress,
+        )
+        return _until(stop_at, made)
 
     def calls() -> Iterator[Any]:
         for name in waiting:
@@ -140,14 +163,12 @@ def run_jobs(
 
     bar = tqdm(total=len(jobs), initial=len(outcomes), desc=label, disable=not progress)
     with bar:
-        for name, back in _results(calls, len(waiting), n_workers):
+        for name, back in results() if waiting else ():
             if isinstance(back, Outcome):
                 back.commit = commit
                 _save(folder, name, identities[name], back)
                 if name in states:
-                    stem = glob.escape(states[name].stem)
-                    for file in states[name].parent.glob(f"{stem}*"):
-                        file.unlink(missing_ok=True)
+                    _remove(states[name])
                 outcomes[name] = back
                 bar.update()
             elif back is not None:
@@ -156,7 +177,26 @@ def run_jobs(
         raise failures[0]
     if len(outcomes) < len(jobs):
         raise OutOfTime(f"{len(outcomes)} of {len(jobs)} jobs are done")
+    if BATCH in states:
+        _remove(states[BATCH])
     return {name: outcomes[name] for name in jobs}
+
+
+def _remove(state: Path) -> None:
+    """Remove a job's state, with the files that it keeps beside."""
+    for file in state.parent.glob(f"{glob.escape(state.stem)}*"):
+        file.unlink(missing_ok=True)
+
+
+def _until(
+    stop_at: float | None, made: Iterable[tuple[str, Outcome]]
+) -> Iterator[_Back]:
+    """Give the outcomes of a batch as they come, until time is up."""
+    with deadline(stop_at), suppress(OutOfTime):
+        for name, outcome in made:
+            yield name, outcome
+            if out_of_time():
+                return
 
 
 def _results(
@@ -278,7 +318,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _identity(
-    function: Callable[..., Outcome], name: str, arguments: Mapping[str, Any]
+    function: Callable[..., Any], name: str, arguments: Mapping[str, Any]
 ) -> Any:
     """Return what a job computes, as JSON gives it back: its code and its arguments."""
     return {

@@ -12,6 +12,8 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -24,7 +26,15 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, InputError, check_range, check_type
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    InputError,
+    check_range,
+    check_type,
+    checked,
+)
+from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.tensor_checks import check_shape
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.loop import (
@@ -34,17 +44,22 @@ from ebmtut.training.loop import (
     autocast_of,
     diverged,
 )
+from ebmtut.training.state import RunState, state_file
 
 __all__ = ["train_ensemble"]
 
 
+@checked
 def train_ensemble(
     energies: Sequence[nn.Module],
     losses: Sequence[Loss],
-    sample: Callable[..., Tensor],
+    samples: Sequence[Callable[..., Tensor]],
     config: TrainConfig,
     *,
     generators: Sequence[torch.Generator],
+    checkpoint: str | Path | None = None,
+    checkpoint_every: Count = 1000,
+    identity: Mapping[str, Any] | None = None,
     progress: bool = False,
     label: str = "training",
 ) -> list[TrainResult | DivergenceError]:
@@ -54,7 +69,7 @@ def train_ensemble(
     products that are computed for all energies together. One whose loss diverges
     drops out; the others go on. What it spares is a process, its imports and its
     memory, for each energy, and on a GPU, or where batches are small, the time in
-    which single steps wait for their own start. There are no checkpoints.
+    which single steps wait for their own start.
 
     Parameters
     ----------
@@ -63,10 +78,14 @@ def train_ensemble(
     losses
         One for each. It may ask for energies with and without gradients, not
         differentiate them itself: Markov chains by gradients are out.
-    sample, config, progress, label
-        As for `ebmtut.training.train`.
+    samples
+        One for each, ``sample(n, generator=generator) -> x``: its data.
     generators
         One for each.
+    config, progress, label
+        As for `ebmtut.training.train`.
+    checkpoint, checkpoint_every, identity
+        As for `ebmtut.training.train`; one file holds the state of all.
 
     Returns
     -------
@@ -75,33 +94,60 @@ def train_ensemble(
 
     Raises
     ------
+    OutOfTime
+        If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
+        which the state of all has been saved.
     InputError
-        If there are not as many losses and generators as energies, at least one,
-        or the energies are of different sizes or have nothing to train.
+        If there are not as many losses, samples and generators as energies, at least
+        one, the energies are of different sizes or have nothing to train, batches are
+        of states of different shapes, or for a checkpoint as in
+        `ebmtut.training.train`.
     """
     check_range("number of energies", len(energies), low=1, integer=True)
-    for name, parts in (("losses", losses), ("generators", generators)):
+    each = {"losses": losses, "samples": samples, "generators": generators}
+    for name, parts in each.items():
         if len(parts) != len(energies):
             raise InputError(
                 f"{name} must be {len(energies)}, one for each energy, got {len(parts)}"
             )
     for generator in generators:
         check_type("generator", generator, torch.Generator)
+    path = state_file(checkpoint, identity)
     stack = _Stack(energies)
     optimizer = torch.optim.Adam(stack.trained, lr=config.learning_rate, fused=True)
     averaged = [weight.detach().clone() for weight in stack.trained]
-    history = np.full((len(energies), config.n_steps), np.nan, dtype=np.float32)
+    history = np.full((config.n_steps, len(energies)), np.nan, dtype=np.float32)
     lost: dict[int, DivergenceError] = {}
+    run = RunState(
+        stack,
+        _Named({str(i): weight for i, weight in enumerate(averaged)}),
+        optimizer,
+        _Generators(generators),
+        {},
+        asdict(config),
+        dict(identity or {}),
+    )
+    start = 0 if path is None else run.restore(path, history)
+    for number, (at, words) in run.notes.items():
+        lost[int(number)] = DivergenceError(words, at)
     with _taking_turns(losses) as turns:
-        steps = tqdm(range(config.n_steps), desc=label, disable=not progress)
+        steps = tqdm(
+            range(start, config.n_steps),
+            desc=label,
+            disable=not progress,
+            initial=start,
+            total=config.n_steps,
+        )
         for step in steps:
             living = [k for k in range(len(energies)) if k not in lost]
             if not living:
                 break
             optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
             batches = {
-                k: sample(config.batch_size, generator=generators[k]) for k in living
+                k: samples[k](config.batch_size, generator=generators[k])
+                for k in living
             }
+            _check_batches(batches)
             with autocast_of(config, stack.device):
                 found = turns.values(stack, batches, generators)
             values = {}
@@ -118,19 +164,41 @@ def train_ensemble(
             together = torch.stack(list(values.values()))
             together.sum().backward()
             norms = stack.clip(config.clip_norm)
-            for k, loss in zip(values, together.tolist(), strict=True):
-                history[k, step] = loss
-                if not math.isfinite(loss + norms[k]):
-                    lost[k] = diverged(label, step, loss, norms[k], config)
+            # Read together: a GPU is waited for once a step.
+            told = torch.cat([together.detach().to(norms), norms]).tolist()
+            for loss, k in zip(told, values, strict=False):
+                norm = told[len(values) + k]
+                history[step, k] = loss
+                if not math.isfinite(loss + norm):
+                    lost[k] = diverged(label, step, loss, norm, config)
                     stack.still(k)
             optimizer.step()
             average_weights(averaged, stack.trained, step, config.ema_decay)
+            ends = step + 1 == config.n_steps
+            stops = path is not None and out_of_time()
+            if path and (ends or stops or (step + 1) % checkpoint_every == 0):
+                run.notes |= {str(k): [e.step, str(e)] for k, e in lost.items()}
+                run.save(path, step + 1, history)
+            if stops and not ends:
+                raise OutOfTime(f"{label} stopped after step {step}")
     stack.write_to(energies)
     means = stack.copies(energies, averaged)
     return [
-        lost[k] if k in lost else TrainResult(means[k], history[k])
+        lost[k] if k in lost else TrainResult(means[k], history[:, k].copy())
         for k in range(len(energies))
     ]
+
+
+def _check_batches(batches: Mapping[int, Tensor]) -> None:
+    """Require points, and the same form of them for all who are evaluated at once."""
+    for x in batches.values():
+        check_range("points in a batch", len(x), low=1)
+    shapes = {tuple(x.shape[1:]) for x in batches.values()}
+    if len(shapes) > 1:
+        raise InputError(
+            "samples must be states of one shape for all energies, got "
+            f"{', '.join(map(str, sorted(shapes)))}"
+        )
 
 
 class _Stack:
@@ -162,7 +230,15 @@ class _Stack:
 
         return vmap(energies)(self.weights, self.buffers, x)
 
-    def clip(self, largest: float) -> list[float]:
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return weights and buffers of all by name."""
+        return {**self.weights, **self.buffers}
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> None:
+        """Take others in their place."""
+        _Named(self.state_dict()).load_state_dict(state_dict)
+
+    def clip(self, largest: float) -> Float[Tensor, " n_models"]:
         """Shorten each model's gradient as `clip_grad_norm_` does; return norms."""
         slopes = [w.grad.flatten(1) for w in self.trained if w.grad is not None]
         each = torch.stack([torch.linalg.vector_norm(g, dim=1) for g in slopes])
@@ -170,8 +246,7 @@ class _Stack:
         factor = (largest / (norms + 1e-6)).clamp(max=1.0)
         for slope in slopes:
             slope *= factor[:, None]
-        norms_of_all: list[float] = norms.tolist()
-        return norms_of_all
+        return norms
 
     def still(self, k: int) -> None:
         """Let a model's gradient vanish."""
@@ -182,9 +257,7 @@ class _Stack:
     def write_to(self, modules: Sequence[nn.Module]) -> None:
         """Give the modules their weights."""
         for k, module in enumerate(modules):
-            module.load_state_dict(
-                {n: w[k] for n, w in {**self.weights, **self.buffers}.items()}
-            )
+            module.load_state_dict({n: w[k] for n, w in self.state_dict().items()})
 
     def copies(
         self, modules: Sequence[nn.Module], trained: Sequence[Tensor]
@@ -196,6 +269,39 @@ class _Stack:
             values = {n: w[k] for n, w in zip(names, trained, strict=True)}
             module.load_state_dict(values, strict=False)
         return fresh
+
+
+class _Named:
+    """Tensors by name, changed in place."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return them."""
+        return self._tensors
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> None:
+        """Give them other values."""
+        for name, tensor in self._tensors.items():
+            tensor.copy_(state_dict[name])
+
+
+class _Generators:
+    """Generators of random numbers, as one."""
+
+    def __init__(self, generators: Sequence[torch.Generator]) -> None:
+        self._generators = generators
+
+    def get_state(self) -> Tensor:
+        """Return where each of them stands."""
+        return torch.stack([g.get_state() for g in self._generators])
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Let each go to where it stood."""
+        for generator, state in zip(self._generators, new_state, strict=True):
+            generator.set_state(state.clone())  # torch wants it at a storage's start
 
 
 def _sizes(module: nn.Module) -> tuple[Any, ...]:

@@ -34,7 +34,6 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.results import check_writable
 from ebmtut.tensor_checks import check_shape
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.distributed import (
@@ -42,7 +41,7 @@ from ebmtut.training.distributed import (
     own_file,
     worst_of_all,
 )
-from ebmtut.training.state import RunState
+from ebmtut.training.state import RunState, state_file
 
 __all__ = [
     "Loss",
@@ -222,13 +221,7 @@ def train(
     """
     check_type("generator", generator, torch.Generator)
     path = None if checkpoint is None else own_file(Path(checkpoint))
-    if path is not None:
-        if identity is None:
-            raise InputError(
-                f"checkpoint={path.name} needs an identity, got None: name the "
-                "data, the loss and the seed, so that no other run goes on from it"
-            )
-        check_writable(path.parent)
+    path = state_file(path, identity)
     parameters = [p for p in energy.parameters() if p.requires_grad]
     if not parameters:
         raise InputError(

@@ -3,32 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ebmtut.checks import InputError
-from ebmtut.results import to_json
+from ebmtut.results import check_writable, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
-__all__ = ["RunState"]
+__all__ = ["RunState", "state_file"]
+
+
+@runtime_checkable
+class Weights(Protocol):
+    """What has weights by name: a module, or several that are stacked."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return them by name."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """Take others in their place."""
+        ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A generator of random numbers, or several."""
+
+    def get_state(self) -> Tensor:
+        """Return where it stands."""
+        ...
+
+    def set_state(self, new_state: Tensor) -> Any:
+        """Go to where it stood."""
+        ...
+
+
+def state_file(
+    checkpoint: str | Path | None, identity: Mapping[str, Any] | None
+) -> Path | None:
+    """Look at where a run wants to keep its state, before any work.
+
+    Parameters
+    ----------
+    checkpoint
+        The file; None for none.
+    identity
+        What else names the run.
+
+    Raises
+    ------
+    InputError
+        If there is a file and no identity, or its folder cannot be written to.
+    """
+    if checkpoint is None:
+        return None
+    path = Path(checkpoint)
+    if identity is None:
+        raise InputError(
+            f"checkpoint={path.name} needs an identity, got None: name the "
+            "data, the loss and the seed, so that no other run goes on from it"
+        )
+    check_writable(path.parent)
+    return path
 
 
 @dataclass
 class RunState:
     """Everything that a checkpoint has to hold."""
 
-    energy: nn.Module
-    averaged: nn.Module
+    energy: Weights
+    averaged: Weights
     optimizer: torch.optim.Adam
-    generator: torch.Generator
+    generator: Source
     buffers: dict[str, Tensor]
     config: Mapping[str, Any]
     identity: Mapping[str, Any]
+    #: Other facts that change as the run goes on; JSON.
+    notes: dict[str, Any] = field(default_factory=dict)
 
     def _adam_tensors(self) -> dict[str, Tensor]:
         state = self.optimizer.state_dict()["state"]
@@ -43,7 +100,8 @@ class RunState:
         tensors["generator"] = self.generator.get_state()
         tensors["losses"] = torch.from_numpy(losses[:step])
         facts = {"config": dict(self.config), "identity": dict(self.identity)}
-        save_checkpoint(path, tensors, {"step": step, **facts})
+        notes = {"notes": self.notes} if self.notes else {}
+        save_checkpoint(path, tensors, {"step": step, **facts, **notes})
 
     def _check(
         self, path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]
@@ -91,6 +149,7 @@ class RunState:
         for key, value in _part(tensors, "buffer").items():
             self.buffers[key].copy_(value)
         self.generator.set_state(tensors["generator"].cpu())
+        self.notes.update(meta.get("notes", {}))
         step = int(meta["step"])
         losses[:step] = tensors["losses"].numpy()
         return step

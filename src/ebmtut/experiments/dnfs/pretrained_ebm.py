@@ -129,6 +129,7 @@ EXPERIMENT = Experiment(
             densities=("8gaussians", "checkerboard", "2spirals"),
             methods=METHODS,
             n_steps=1000,
+            n_seeds=3,
         ),
         # Section E.1: 32 bits, 128 time steps, three layers of width 128, 100,000 steps
         # at 0.0001, and an energy as in the first chapter's paper; "paper" and the two

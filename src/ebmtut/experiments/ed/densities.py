@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -127,53 +127,79 @@ def density_job(
 
 
 def density_jobs(
-    jobs: Mapping[str, Mapping[str, Any]], *, progress: bool = False
-) -> dict[str, Outcome]:
+    jobs: Mapping[str, Mapping[str, Any]],
+    *,
+    without: Collection[str] = (),
+    checkpoint: Path | None = None,
+    progress: bool = False,
+) -> Iterator[tuple[str, Outcome]]:
     """Make the jobs of `density_job` in one process, those that train alike as one.
+
+    PCD, whose chains ask the energies for slopes, is no part of a batch: its jobs are
+    made one after the other.
 
     Parameters
     ----------
     jobs
-        Its arguments by name, without checkpoints; none of PCD.
+        Its arguments by name, without checkpoints.
+    without
+        Names of those that are not wanted any more. They count in the batch all the
+        same, so that it goes on from its checkpoint.
+    checkpoint
+        Where states are kept: each batch's in a file of its own beside this one.
     progress
         Whether to show a bar of steps for each batch.
 
-    Returns
-    -------
-    outcomes
-        As `density_job` gives them; the seconds are an equal share of the batch's.
+    Yields
+    ------
+    outcome
+        With its name, as `density_job` gives it; the seconds of a batch are shared
+        out evenly.
     """
     alike: dict[Any, list[str]] = {}
     for name, job in jobs.items():
         recipe = job["recipe"]
         # Batches of the same length, too: the shorter ones would be padded.
-        key = (job["density"], job["device"], recipe.train_config(), recipe.n_negatives)
-        alike.setdefault(key, []).append(name)
-    outcomes = {}
-    for (density, device, _, _), names in alike.items():
+        key = (job["device"], recipe.train_config(), recipe.n_negatives)
+        alone = name if recipe.method == "PCD" else ""
+        alike.setdefault((*key, alone), []).append(name)
+    for k, ((device, *_, alone), names) in enumerate(alike.items()):
+        wanted = [name for name in names if name not in without]
+        file = checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}")
         start = time.perf_counter()
+        if not wanted:
+            continue
+        if alone:
+            outcome = density_job(**jobs[alone], checkpoint=file)
+            outcome.seconds = time.perf_counter() - start
+            yield alone, outcome
+            continue
         results = fit_densities(
-            density,
+            [jobs[name]["density"] for name in names],
             [jobs[name]["recipe"] for name in names],
             seeds=[jobs[name]["seed"] for name in names],
             device=device,
+            checkpoint=file,
             progress=progress,
         )
         seconds = (time.perf_counter() - start) / len(names)
-        for name, result in zip(names, results, strict=True):
+        for name in wanted:
+            result, job = results[names.index(name)], jobs[name]
+            start = time.perf_counter()
             if isinstance(result, DivergenceError):
-                outcomes[name] = Outcome({"diverged_at": result.step})
+                outcome = Outcome({"diverged_at": result.step})
             else:
-                outcomes[name] = _judged(
+                outcome = _judged(
                     result,
                     seconds,
-                    density,
-                    jobs[name]["evaluation"],
-                    jobs[name]["seed"],
-                    jobs[name]["n_pixels"],
+                    job["density"],
+                    job["evaluation"],
+                    job["seed"],
+                    job["n_pixels"],
                     device,
                 )
-    return outcomes
+            outcome.seconds = seconds + time.perf_counter() - start
+            yield name, outcome
 
 
 def _judged(
@@ -375,4 +401,5 @@ EXPERIMENT = Experiment(
     figure=draw_landscapes,
     check=check_landscapes,
     devices=("cpu", "cuda"),
+    batch=density_jobs,
 )

@@ -170,23 +170,26 @@ def fit_density(
 
 
 def fit_densities(
-    density: str,
+    densities: Sequence[str],
     recipes: Sequence[Recipe],
     *,
     seeds: Sequence[int],
     device: str = "cpu",
+    checkpoint: Path | None = None,
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
-    """Learn the energy of one density in several ways, as one batch.
+    """Learn the energies of several densities, or of one in several ways, as one batch.
 
     Parameters
     ----------
-    density, device, progress
-        As for `fit_density`.
+    densities
+        A name for each energy.
     recipes
-        Of energy discrepancy, alike in all that `TrainConfig` holds.
+        One for each: of energy discrepancy, alike in all that `TrainConfig` holds.
     seeds
-        One for each recipe.
+        One for each.
+    device, checkpoint, progress
+        As for `fit_density`.
 
     Returns
     -------
@@ -196,8 +199,14 @@ def fit_densities(
     Raises
     ------
     InputError
-        If a recipe is PCD, or trains in another way than the first.
+        If there are not as many of each, a recipe is PCD, or it trains in another way
+        than the first.
     """
+    if not len(densities) == len(recipes) == len(seeds) > 0:
+        raise InputError(
+            "densities, recipes and seeds must be equally many, at least one, got "
+            f"{len(densities)}, {len(recipes)} and {len(seeds)}"
+        )
     configs = [recipe.train_config() for recipe in recipes]
     for recipe, config in zip(recipes, configs, strict=True):
         if recipe.method == "PCD" or config != configs[0]:
@@ -205,16 +214,22 @@ def fit_densities(
                 "recipes must be of energy discrepancy and train alike, got "
                 f"{recipe.method} with {config}"
             )
-    data = DensityData(density)
-    starts = [_start(data, seed, device) for seed in seeds]
+    data = [DensityData(density) for density in densities]
+    starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(
         [energy for energy, _, _ in starts],
         [_discrepancy_loss(recipe) for recipe in recipes],
-        data.sample_bits,
+        [d.sample_bits for d in data],
         configs[0],
         generators=[generator for _, _, generator in starts],
+        checkpoint=checkpoint,
+        identity={
+            "densities": list(densities),
+            "recipes": [asdict(recipe) for recipe in recipes],
+            "seeds": list(seeds),
+        },
         progress=progress,
-        label=f"{len(recipes)} variants of {density}",
+        label=f"{len(recipes)} energies",
     )
 
 
