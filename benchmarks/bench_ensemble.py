@@ -49,7 +49,8 @@ def work(way: str, eps: Sequence[float], n_negatives: int, n_steps: int) -> None
         for e in eps
     ]
     if way == "one batch":
-        results = fit_densities("2spirals", recipes, seeds=[0] * len(eps))
+        densities = ["2spirals"] * len(eps)
+        results = fit_densities(densities, recipes, seeds=[0] * len(eps))
         losses = [result.losses for result in results]
     else:
         losses = [fit_density("2spirals", r, seed=0).losses for r in recipes]
