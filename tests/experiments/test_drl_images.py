@@ -25,6 +25,8 @@ from ebmtut.experiments.drl.images import (
     train_images,
     trained_once,
 )
+from ebmtut.experiments.drl.inpainting import painting_table
+from ebmtut.experiments.drl.interpolation import in_the_middle, middle_table
 from ebmtut.experiments.drl.samples import samples_table
 from ebmtut.random import make_generator
 
@@ -46,8 +48,13 @@ SMALL = {
         "n_samples": 16,
     },
     "drl/langevin-steps": {"recipe": TINY, "n_looks": 2, "n_samples": 16},
-    "drl/interpolation": {"recipe": TINY, "n_arcs": 16, "n_points": 3},
-    "drl/inpainting": {"recipe": TINY, "n_images": 16},
+    "drl/interpolation": {
+        "recipe": TINY,
+        "n_arcs": 16,
+        "n_points": 3,
+        "n_seeds": 2,
+    },
+    "drl/inpainting": {"recipe": TINY, "n_images": 16, "n_seeds": 2},
     "drl/long-run": {
         "recipes": (("recipe", TINY), ("ten times as long", TINY)),
         "factors": (1, 2),
@@ -55,7 +62,7 @@ SMALL = {
         "n_moves": (1, 3),
         "n_samples": 64,
     },
-    "drl/likelihood": {"recipe": TINY, "n_samples": 64},
+    "drl/likelihood": {"recipe": TINY, "n_samples": 64, "n_seeds": 2},
     "drl/architectures": {"names": ("cifar10", "lsun_church128")},
 }
 
@@ -95,6 +102,30 @@ def test_held_out_data_stand_beside_what_learns_nothing() -> None:
     assert table.kinds == ("", "", "exact", "null", "null", "null")
     assert table.heads == ("images", "distance", "confidence", "nearest")
     assert fid_table(result, ("seconds",)).rows[2] == ("held-out data", "–")
+
+
+def test_what_an_energy_draws_has_a_spread_and_its_rivals_have_none() -> None:
+    result = get_experiment("drl/inpainting").run("quick", **SMALL["drl/inpainting"])
+    ours = result.scalars["rows"]["inpainted 1"]["distance"]
+    assert len(ours) == 2 and ours[0] != ours[1]
+    mean = result.scalars["rows"]["mean"]["distance"]
+    assert mean[0] == mean[1]
+    shown = {row[0]: row[-1] for row in painting_table(result).rows}
+    assert {name for name, cell in shown.items() if "±" in cell} == {
+        "inpainted 1",
+        "inpainted 2",
+    }
+
+
+def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
+    name = "drl/interpolation"
+    result = get_experiment(name).run("quick", **SMALL[name])
+    arcs = result.scalars["arc"]["distance"]
+    assert in_the_middle(result, "arc")["distance"] == [arcs[0][1], arcs[1][1]]
+    table = middle_table(result)
+    assert table.kinds == ("", "null") and "Seeds: 2" in table.caption
+    ends = [result.scalars[way]["distance"][1][0] for way in ("arc", "blend")]
+    assert ends[0] == ends[1]  # both ways have the same ends
 
 
 def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:

@@ -15,7 +15,7 @@ import pytest
 from ebmtut.checks import InputError
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.experiments import experiment as module
-from ebmtut.experiments.experiment import Experiment, nested
+from ebmtut.experiments.experiment import Experiment, by_seed, nested
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import claim, mean_and_stderr
@@ -383,6 +383,19 @@ def test_tables_nest_as_their_cells_names_do():
     runs = {("x", "y", "z"): [Outcome({"m": 1.0}), Outcome()]}
     (row,) = nested(runs, ["n"])["x"]["y"].values()
     assert row["m"][0] == 1.0 and np.isnan([row["m"][1], *row["n"]]).all()
+
+
+def test_a_table_of_any_form_lists_the_seeds_at_its_leaves():
+    runs = [
+        Outcome({"rows": {"ours": {"kl": k}}, "bits": [k, 2 * k]}, {"x": np.array([k])})
+        for k in (1.0, 3.0)
+    ]
+    found = by_seed(None, {("only",): runs})
+    assert found.scalars == {
+        "rows": {"ours": {"kl": [1.0, 3.0]}},
+        "bits": [[1.0, 2.0], [3.0, 6.0]],
+    }
+    assert found.arrays["x"].tolist() == [1.0]
 
 
 def test_mean_and_stderr():

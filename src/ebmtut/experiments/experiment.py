@@ -30,7 +30,7 @@ from ebmtut.results import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Names", "Runs", "nested", "resolve_device"]
+__all__ = ["Experiment", "Names", "Runs", "by_seed", "nested", "resolve_device"]
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -398,6 +398,28 @@ def nested(runs: Runs, metrics: Iterable[str] = ()) -> dict[str, Any]:
             row = row.setdefault(name, {})
         row[cell[-1]] = scalars_of(found, metrics)
     return table
+
+
+def by_seed(config: Any, runs: Runs) -> Outcome:
+    """Return the scalars of the only cell, whatever their form, each a list of seeds'.
+
+    A `gather` for a row whose job returns a whole table; arrays are the first seed's.
+
+    Parameters
+    ----------
+    config
+        Not read.
+    runs
+        Of one cell; scalars of the same form.
+    """
+    (found,) = runs.values()
+    return Outcome(_by_seed([run.scalars for run in found]), found[0].arrays)
+
+
+def _by_seed(values: list[Any]) -> Any:
+    if not isinstance(values[0], Mapping):
+        return values
+    return {name: _by_seed([value[name] for value in values]) for name in values[0]}
 
 
 def resolve_device(name: str) -> str:

@@ -184,7 +184,8 @@ def settings_table(result: Result) -> Table:
                 round(mean_and_stderr(r["seconds"])[0], 1) for r in rows.values()
             ],
         },
-        caption="Distance from the data, over the seeds; CPU seconds of a training.",
+        caption="Distance from the data; CPU seconds of a training. Seeds: "
+        f"{result.config['n_seeds']}.",
     )
 
 

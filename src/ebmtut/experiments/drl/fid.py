@@ -185,7 +185,7 @@ def fid_table(
     n_images = result.config["n_samples"]
     return Table(
         columns,
-        caption=f"{n_images} images a row; errors over runs, where there are several.",
+        caption=f"{n_images} images a row. Seeds: {result.config['n_seeds']}.",
         kinds=[""] * len(learned) + ["exact"] + ["null"] * (len(nulls) - 1),
     )
 

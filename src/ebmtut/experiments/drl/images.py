@@ -197,7 +197,9 @@ _FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0, learning_rate=6e-4)
 LARGER = (
     _MNIST14,
     replace(_MNIST14, objective="score", n_steps=96_000),
-    replace(_FORTY, data="MNIST 28x28", hidden=384, n_steps=12_000),
+    replace(
+        _FORTY, data="MNIST 28x28", hidden=384, n_steps=36_000, learning_rate=2.5e-4
+    ),
     replace(_FORTY, data="faces 32x32", hidden=256, n_steps=3000),
 )
 

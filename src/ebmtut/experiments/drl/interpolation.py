@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Range, checked
+from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl.image_sets import as_pictures, image_set, measure
 from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.drl.paper_images import CHURCHES
-from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 from ebmtut.samplers import denoised, interpolate
 
-__all__ = ["EXPERIMENT", "InterpolationConfig"]
+__all__ = ["EXPERIMENT", "InterpolationConfig", "middle_table"]
 
 
 @checked
@@ -37,11 +39,19 @@ class InterpolationConfig:
         Of the energy.
     n_arcs, n_points
         Pairs of runs; images on each arc, its ends included.
+    n_seeds
+        Trainings.
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_arcs: Annotated[int, Range(low=4)] = 200
     n_points: Annotated[int, Range(low=3)] = 9
+    n_seeds: Count = 1
+
+
+def cells(config: InterpolationConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name the only cell, whose outcome is a whole table."""
+    return {("arcs",): {"config": replace(config, n_seeds=1)}}
 
 
 def interpolation_job(
@@ -70,7 +80,7 @@ def interpolation_job(
         name: [measure(images, recipe.data) for images in both]
         for name, both in (("arc", arcs), ("blend", blends))
     }
-    # One energy, every number at every point of the arc: no table of seeds.
+    # Every number at every point of the arc.
     scalars = {
         name: {metric: [row[metric] for row in found] for metric in found[0]}
         for name, found in rows.items()
@@ -103,13 +113,67 @@ def draw_interpolation(result: Result) -> Figure:
 
 def check_interpolation(result: Result) -> list[Verdict]:
     """Ask that the middle of an arc is an image, where a blend is none."""
+    arc, blend = in_the_middle(result, "arc"), in_the_middle(result, "blend")
+    pairs = zip(arc["distance"], blend["distance"], strict=True)
+    ratio = "middle: distance of arcs over that of blends"
+    verdicts = []
+    for label, found, rule, target in (
+        (ratio, [one / other for one, other in pairs], "at most", 0.5),
+        ("middle: confidence", arc["confidence"], "at least", 0.85),
+    ):
+        mean, stderr = mean_and_stderr(found)
+        verdicts.append(
+            claim(
+                label,
+                mean,
+                rule,  # type: ignore[arg-type]
+                target,
+                stderr=stderr,
+                n_seeds=len(found),
+            )
+        )
+    return verdicts
+
+
+def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
+    """Every number halfway between the two ends, of each seed.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    name
+        "arc" or "blend".
+    """
     middle = result.config["n_points"] // 2
-    arc, blend = result.scalars["arc"], result.scalars["blend"]
-    ratio = arc["distance"][middle] / blend["distance"][middle]
-    return [
-        claim("middle: distance of arcs over that of blends", ratio, "at most", 0.5),
-        claim("middle: confidence", arc["confidence"][middle], "at least", 0.85),
-    ]
+    return {
+        metric: [points[middle] for points in found]
+        for metric, found in result.scalars[name].items()
+    }
+
+
+def middle_table(result: Result) -> Table:
+    """Images halfway between two others, by both ways.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    """
+    rows = {
+        "halfway along the arc": in_the_middle(result, "arc"),
+        "halfway pixel by pixel": in_the_middle(result, "blend"),
+    }
+    n_seeds = len(result.scalars["arc"]["distance"])
+    return Table(
+        {"images": list(rows)}
+        | {
+            metric: [mean_and_stderr(row[metric]) for row in rows.values()]
+            for metric in ("distance", "confidence")
+        },
+        caption=f"{result.config['n_arcs']} pairs. Seeds: {n_seeds}.",
+        kinds=["", "null"],
+    )
 
 
 def blended(result: Result) -> Result:
@@ -122,11 +186,13 @@ EXPERIMENT = Experiment(
     title="Images between images",
     presets={
         "quick": InterpolationConfig(LIVE),
-        "full": InterpolationConfig(FULL),
+        "full": InterpolationConfig(FULL, n_seeds=3),
         # Churches of 64 x 64 pixels for Figure 12's of 128; a row of nine, as ours.
         "paper": InterpolationConfig(CHURCHES),
     },
+    cells=cells,
     job=interpolation_job,
+    gather=by_seed,
     figure=draw_interpolation,
     check=check_interpolation,
     null=blended,
