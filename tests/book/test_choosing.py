@@ -82,15 +82,22 @@ def flow() -> bool:
     ours = stored("dnfs/ising")["table"]["ours"].values()
     ess = min(min(cell["ESS"]) for cell in ours)
     off = max(np.abs(cell["log Z error"]).max() for cell in ours)
-    sets = stored("dnfs/max-independent-set")["verdicts"]
+    scalars = stored("dnfs/max-independent-set")
+    sets, table = scalars["verdicts"], scalars["table"].values()
+    gibbs = [np.mean(of["Gibbs 0"]) > np.mean(of["DNFS"]) for of in table]
+    gibbs += [np.mean(of["Gibbs 5"]) > np.mean(of["DNFS + DMALA 5"]) for of in table]
     adds = [v["ours"] for v in sets if "training adds" in v["name"]]
-    above = [v["ours"] for v in sets if "above DMALA" in v["name"]]
+    above = [v for v in sets if "above DMALA" in v["name"]]
+    alone = [v["ours"] for v in above if "alone" in v["name"]]
+    refined = [v["ours"] for v in above if "alone" not in v["name"]]
+    assert len(alone) == len(refined) == 3
     return (
         ess > 0.99
         and off < 0.005
-        and min(adds) > 0.16
-        and max(adds) < 0.35
-        and np.abs(above).max() < 0.01
+        and {round(share, 1) for share in adds} <= {0.3, 0.4}
+        and {round(share, 2) for share in alone} == {0.04}
+        and 0 < min(refined) < max(refined) < 0.0035
+        and all(gibbs)
     )
 
 
