@@ -109,7 +109,7 @@ def test_claims_can_lose(name):
     for verdict in experiment.check(experiment.null(result)):
         assert verdict.sanity or verdict.verdict == "miss"
     figure = experiment.figure(dataclasses.replace(result))
-    assert len(figure.axes) >= 8
+    assert len(figure.axes) >= 6  # samples and laws of three levels or more
 
 
 def test_the_bias_of_the_chain_of_ratios_is_that_of_jensen():

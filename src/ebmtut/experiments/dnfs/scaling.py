@@ -186,12 +186,12 @@ def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> T
     longer
         Of `PROPORTIONAL`.
     grown
-        Of `grown_lattices.GROWN`, which begins from smaller lattices.
+        Of `grown_lattices.GROWN`, which begins from smaller lattices; a column says so.
 
     Returns
     -------
     table
-        A row a lattice, beginning and number of steps. Energies over the exact one, of
+        A row a lattice and number of steps. Energies over the exact one, of
         simulations in 64 steps, in 256, and exactly. "Chain": ESS of its weights. What
         a run was not asked stays empty.
     """
@@ -251,6 +251,8 @@ def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> T
         ]
         for head, value in zip(columns, row, strict=True):
             columns[head].append(value)
+    if grown is None:
+        del columns["begins from"]
     return Table(columns, caption="Ours at criticality, 64 steps of time.", digits=3)
 
 
