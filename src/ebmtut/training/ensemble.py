@@ -114,7 +114,7 @@ def train_ensemble(
         check_type("generator", generator, torch.Generator)
     path = state_file(checkpoint, identity)
     stack = _Stack(energies)
-    optimizer = torch.optim.Adam(stack.trained, lr=config.learning_rate, fused=True)
+    optimizer = config.adam(stack.trained)
     averaged = [weight.detach().clone() for weight in stack.trained]
     history = np.full((config.n_steps, len(energies)), np.nan, dtype=np.float32)
     lost: dict[int, DivergenceError] = {}

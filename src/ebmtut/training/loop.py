@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
@@ -79,6 +79,8 @@ class TrainConfig:
         Largest norm of the gradient; a longer one is scaled down.
     precision
         "float32", "bfloat16", or "auto": bfloat16 where it is fast.
+    beta1
+        Adam's decay of the averaged gradient.
     """
 
     n_steps: Natural
@@ -89,6 +91,13 @@ class TrainConfig:
     ema_decay: BelowOne = 0.998
     clip_norm: Positive = 5.0
     precision: Annotated[str, OneOf(("auto", "float32", "bfloat16"))] = "auto"
+    beta1: BelowOne = 0.9
+
+    def adam(self, parameters: Iterable[Tensor]) -> torch.optim.Adam:
+        """Make the optimiser of ``parameters``."""
+        return torch.optim.Adam(
+            parameters, lr=self.learning_rate, betas=(self.beta1, 0.999), fused=True
+        )
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""
@@ -234,7 +243,7 @@ def train(
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
     weights = [p.data for p in parameters]
     averaged.requires_grad_(False)
-    optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
+    optimizer = config.adam(parameters)
     run = RunState(
         energy,
         averaged,
