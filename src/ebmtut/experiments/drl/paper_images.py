@@ -1,10 +1,10 @@
 """The paper's own recipe for its photographs: network, noise, chains and training.
 
 What the paper prints: T and K, Adam's rate of 0.0001, the network of its Tables 5 and
-6. What its code adds (March 2021): Adam's beta1, the noise of six levels, cut from denoising
-diffusion's, the data's own among it; b and c_t; energies in units of the squared step;
-rows weighted by the noise; a million steps after a warm-up of 1000; flips. Its last
-level is drawn without the parabola, as here with a last sigma of 1.
+6. What its code adds (March 2021): Adam's beta1; the noise of six levels, cut from
+denoising diffusion's, the data's own among it; b and c_t; energies in units of the
+squared step; rows weighted by the noise; a million steps after a warm-up of 1000;
+flips. Its last level is drawn without the parabola, as here with a last sigma of 1.
 """
 
 from __future__ import annotations
