@@ -31,6 +31,7 @@ from ebmtut.data.images import ImageData, binarize, glyph_digits
 from ebmtut.data.ising_data import ising_samples
 from ebmtut.data.lsun import LSUN_FILES, load_lsun
 from ebmtut.data.mnist import MNIST_FILES, load_digits, load_mnist, read_idx
+from ebmtut.data.omniglot import OMNIGLOT_FILES, load_omniglot
 from ebmtut.data.own_graphs import pairwise_graph, read_graph
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images, shapes
 from ebmtut.data.tables import read_bits, read_histograms, read_numbers, read_rows
@@ -45,6 +46,7 @@ __all__ = [
     "LSUN_FILES",
     "MNIST_FILES",
     "OLIVETTI_FILES",
+    "OMNIGLOT_FILES",
     "SHAPES",
     "DataUnavailable",
     "DensityData",
@@ -71,6 +73,7 @@ __all__ = [
     "load_lsun",
     "load_mnist",
     "load_olivetti",
+    "load_omniglot",
     "pairwise_graph",
     "random_graphs",
     "read_bits",

@@ -24,6 +24,7 @@ from ebmtut.energies.pairwise import (
     PairwiseGraph,
 )
 from ebmtut.energies.rbm import RBM
+from ebmtut.energies.resnet import ResNetEnergy
 from ebmtut.energies.wide_resnet import (
     PAPER_NETWORKS,
     WideResNetConfig,
@@ -51,6 +52,7 @@ __all__ = [
     "PairTerms",
     "PairwiseGraph",
     "PerceptronEnergy",
+    "ResNetEnergy",
     "WideResNetConfig",
     "WideResNetEnergy",
     "at_level",

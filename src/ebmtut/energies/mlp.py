@@ -69,15 +69,7 @@ class MLPEnergy(Energy):
         for n_in, n_out in pairwise(widths):
             layers += [linear(n_in, n_out, generator), nn.SiLU()]
         self.net = nn.Sequential(*layers[:-1])
-        if base_probs is not None:
-            check_shape("base_probs", base_probs, (n_sites,))
-            if not bool(((base_probs > 0) & (base_probs < 1)).all()):
-                low, high = float(base_probs.min()), float(base_probs.max())
-                raise InputError(
-                    f"base_probs must lie in (0, 1), got [{low:g}, {high:g}]"
-                )
-            base_probs = torch.logit(base_probs.detach()).to(torch.get_default_dtype())
-        self.register_buffer("base_logits", base_probs)
+        self.register_buffer("base_logits", logits_of_base(base_probs, n_sites))
 
     @property
     def weights_dtype(self) -> torch.dtype:
@@ -116,12 +108,7 @@ class MLPEnergy(Energy):
             If the shape or the dtype of `x` is another.
         """
         check_states("x", x, self.n_sites)
-        dtype = self.weights_dtype
-        if x.dtype != dtype:
-            raise InputError(
-                f"x must have the dtype of the weights, {dtype}, got {x.dtype}: "
-                f"convert the states (dtype={dtype}) or the energy, to({x.dtype})"
-            )
+        check_weights_dtype(x, self.weights_dtype)
         hidden = self.net[:-1](x)
         last = self.net[-1]
         # Under autocast the last layer keeps full precision: bfloat16 has
@@ -131,6 +118,26 @@ class MLPEnergy(Energy):
             if self.base_logits is not None:
                 energy = energy - x @ self.base_logits
         return energy
+
+
+def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
+    """Return the logits of a Bernoulli base, or None where there is none."""
+    if base_probs is None:
+        return None
+    check_shape("base_probs", base_probs, (n_sites,))
+    if not bool(((base_probs > 0) & (base_probs < 1)).all()):
+        low, high = float(base_probs.min()), float(base_probs.max())
+        raise InputError(f"base_probs must lie in (0, 1), got [{low:g}, {high:g}]")
+    return torch.logit(base_probs.detach()).to(torch.get_default_dtype())
+
+
+def check_weights_dtype(x: Tensor, dtype: torch.dtype) -> None:
+    """Require states of the dtype of a network's weights."""
+    if x.dtype != dtype:
+        raise InputError(
+            f"x must have the dtype of the weights, {dtype}, got {x.dtype}: "
+            f"convert the states (dtype={dtype}) or the energy, to({x.dtype})"
+        )
 
 
 def silu_and_slope(h: Tensor) -> tuple[Tensor, Tensor]:

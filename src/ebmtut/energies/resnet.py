@@ -1,0 +1,133 @@
+"""A residual network as an energy of binary images."""
+
+from typing import Annotated, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ebmtut._layers import conv, linear, source_of_weights
+from ebmtut.checks import Count, Natural, Range, checked
+from ebmtut.energies.base import Energy
+from ebmtut.energies.mlp import check_weights_dtype, logits_of_base
+from ebmtut.tensor_checks import check_states
+
+__all__ = ["ResNetEnergy"]
+
+
+class ResNetEnergy(Energy):
+    """Energy of a residual network with SiLU, of images as flat bits.
+
+    A convolution, blocks of two convolutions each, all with as many channels, the mean
+    over the pixels and a linear layer; the first blocks halve the resolution. With
+    `base_probs` as `ebmtut.energies.MLPEnergy`. By default the size of Schröder et al.
+    (2023, Appendix E.3), which is that of Grathwohl et al. (2021); that two blocks
+    halve the resolution, and the mean, are from the latter's code.
+
+    Parameters
+    ----------
+    side
+        Pixels a side; a state is an image, row by row.
+    channels
+        Of every layer.
+    n_blocks, n_halving
+        Residual blocks, and how many of them, the first, halve the resolution.
+    base_probs
+        Means of the base, inside (0, 1).
+    generator
+        Source of the initial weights; None takes a fresh one of seed 0.
+
+    Attributes
+    ----------
+    base_logits
+        The base as logits, a buffer.
+
+    Raises
+    ------
+    InputError
+        If a size is out of range, the base out of (0, 1) or the generator none.
+    """
+
+    base_logits: Tensor | None
+
+    @checked
+    def __init__(
+        self,
+        side: Annotated[int, Range(low=2)],
+        channels: Count = 64,
+        n_blocks: Count = 8,
+        n_halving: Natural = 2,
+        base_probs: Float[Tensor, " n_sites"] | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.side, self.n_sites = side, side * side
+        generator = source_of_weights(generator)
+        self.first = conv(1, channels, 3, generator)
+        self.blocks = nn.ModuleList(
+            _Block(channels, 2 if k < n_halving else 1, generator)
+            for k in range(n_blocks)
+        )
+        self.last = linear(channels, 1, generator)
+        self.register_buffer("base_logits", logits_of_base(base_probs, self.n_sites))
+
+    @property
+    def weights_dtype(self) -> torch.dtype:
+        """Dtype of the weights, which states must have."""
+        return self.last.weight.dtype
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """Sizes, and a base where there is one, whose logits are a buffer."""
+        base = self.base_logits
+        return {
+            "side": self.side,
+            "channels": self.first.out_channels,
+            "n_blocks": len(self.blocks),
+            "n_halving": sum(block.halves for block in self.blocks),
+            "base_probs": None if base is None else torch.full_like(base, 0.5),
+        }
+
+    def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
+        """Energies of the network and its base.
+
+        Parameters
+        ----------
+        x
+            Bits, of the weights' dtype and device.
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype of `x` is another.
+        """
+        check_states("x", x, self.n_sites)
+        check_weights_dtype(x, self.weights_dtype)
+        image = x.view(-1, 1, self.side, self.side)
+        h = self.first(image.contiguous(memory_format=torch.channels_last))
+        for block in self.blocks:
+            h = block(h)
+        # As of `MLPEnergy`: under autocast the sums at the end keep full precision.
+        with torch.autocast(x.device.type, enabled=False):
+            mean = h.to(self.last.weight.dtype).mean((2, 3))
+            energy: Tensor = self.last(mean).squeeze(-1)
+            if self.base_logits is not None:
+                energy = energy - x @ self.base_logits
+        return energy
+
+
+class _Block(nn.Module):
+    def __init__(self, channels: int, stride: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.halves = stride == 2
+        self.inner = conv(channels, channels, 3, generator, stride=stride)
+        self.outer = conv(channels, channels, 3, generator)
+        self.shortcut = (
+            conv(channels, channels, 1, generator, stride=2)
+            if self.halves
+            else nn.Identity()
+        )
+
+    def forward(self, h: Tensor) -> Tensor:
+        moved = self.outer(nn.functional.silu(self.inner(h)))
+        return nn.functional.silu(moved + self.shortcut(h))

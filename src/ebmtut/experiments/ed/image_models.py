@@ -1,0 +1,344 @@
+"""An energy of binary images: how it is learned, drawn from and judged.
+
+Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    NonNegative,
+    OneOf,
+    Positive,
+    Range,
+    checked,
+)
+from ebmtut.energies import MLPEnergy, ResNetEnergy
+from ebmtut.experiments.ed.binary_images import IMAGE_SETS, BinaryImages, binary_images
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.losses import (
+    Bernoulli,
+    Grid,
+    PersistentChains,
+    Perturbation,
+    Pool,
+    contrastive_divergence_loss,
+    energy_discrepancy_loss,
+)
+from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import bernoulli, make_generator
+from ebmtut.samplers import (
+    annealed_importance_sampling,
+    dmala,
+    dula,
+    gibbs,
+    gwg,
+    run_chain,
+)
+from ebmtut.training import Loss, TrainConfig, TrainResult, train
+
+__all__ = [
+    "CHAINS",
+    "DISCREPANCIES",
+    "METHODS",
+    "Annealing",
+    "ImageModel",
+    "anneal",
+    "fit_images",
+    "image_job",
+    "variety",
+]
+
+DISCREPANCIES = ("ED-Bern", "ED-Grid", "ED-Pool")
+#: Persistent chains of the likelihood, and the steps of an update that cost about as
+#: much as the 32 negatives of a discrepancy.
+CHAINS = {"PCD, Gibbs": 30, "PCD, GWG": 10, "PCD, DULA": 10}
+METHODS = (*DISCREPANCIES, *CHAINS)
+
+
+@checked
+@dataclass(frozen=True)
+class ImageModel:
+    """How an energy of images is learned.
+
+    Parameters
+    ----------
+    data
+        One of `IMAGE_SETS`.
+    method
+        One of `METHODS`.
+    network
+        "perceptron", with ``hidden`` units in two hidden layers, or "residual", with
+        ``hidden`` channels in eight blocks, the paper's.
+    n_steps, batch_size, learning_rate, decay
+        As for `TrainConfig`; averaged weights with decay 0.999.
+    n_negatives, stabilizer, n_backward
+        As for `energy_discrepancy_loss`.
+    n_flips
+        Mean number of pixels that ED-Bern flips in an image: eps is this over the
+        number of pixels.
+    window
+        Sides of ED-Pool's block of pixels.
+    langevin_step
+        Of DULA in the training by PCD.
+    """
+
+    data: Annotated[str, OneOf(IMAGE_SETS)] = "digits 8x8"
+    method: Annotated[str, OneOf(METHODS)] = "ED-Bern"
+    network: Annotated[str, OneOf(("perceptron", "residual"))] = "perceptron"
+    hidden: Count = 256
+    n_steps: Count = 5000
+    batch_size: Count = 100
+    learning_rate: Positive = 2e-3
+    decay: str = "cosine"
+    n_negatives: Count = 32
+    stabilizer: NonNegative = 1.0
+    n_backward: Count | None = 4
+    n_flips: Positive = 1.0
+    window: Count = 2
+    langevin_step: Positive = 0.1
+
+    def train_config(self) -> TrainConfig:
+        """Return the part that the training loop needs."""
+        return TrainConfig(
+            n_steps=self.n_steps,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            decay=self.decay,
+            ema_decay=0.999,
+        )
+
+    def energy(self, data: BinaryImages, seed: int) -> MLPEnergy | ResNetEnergy:
+        """Make the network over a base with the data's means."""
+        how: dict[str, Any] = {
+            "base_probs": data.means,
+            "generator": make_generator(seed),
+        }
+        if self.network == "residual":
+            return ResNetEnergy(data.side, self.hidden, **how)
+        return MLPEnergy(data.side**2, self.hidden, 3, **how)
+
+    def perturbation(self, side: int) -> Perturbation:
+        """Return what a method of energy discrepancy does to an image."""
+        if self.method == "ED-Bern":
+            return Bernoulli(self.n_flips / side**2)
+        if self.method == "ED-Grid":
+            return Grid()
+        return Pool((self.window, self.window), (side, side))
+
+
+@checked
+@dataclass(frozen=True)
+class Annealing:
+    """How an energy is judged: annealed importance sampling by DMALA.
+
+    Parameters
+    ----------
+    n_chains, n_steps
+        Chains from fair coins, and times on their way; twice with a quarter as many.
+    step_size
+        Of DMALA.
+    """
+
+    n_chains: Annotated[int, Range(low=2)] = 100
+    n_steps: Annotated[int, Range(low=4)] = 4000
+    step_size: Positive = 0.3
+
+
+def fit_images(
+    model: ImageModel,
+    *,
+    seed: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+) -> TrainResult:
+    """Learn an energy of one of the sets.
+
+    Parameters
+    ----------
+    model
+        What is learned, and how.
+    seed
+        Of the weights, the batches and the noise.
+    device
+        "cpu" or "cuda".
+    checkpoint
+        As for `ebmtut.training.train`.
+
+    Returns
+    -------
+    train_result
+        The averaged energy, on the device, and the losses.
+
+    Raises
+    ------
+    DivergenceError
+        As `ebmtut.training.train`.
+    """
+    data = binary_images(model.data)
+    pixels = data.pixels.to(device)
+    generator = make_generator(seed, device)
+
+    def sample(n: int, *, generator: torch.Generator) -> Tensor:
+        rows = torch.randint(len(pixels), (n,), generator=generator, device=device)
+        # Bits stay as they are; probabilities become bits, new ones every time.
+        return bernoulli(pixels[rows], generator=generator)
+
+    buffers: dict[str, Tensor] = {}
+    if model.method in CHAINS:
+        start = sample(model.batch_size, generator=generator)
+        chains = PersistentChains(start, n_steps=CHAINS[model.method])
+        buffers["chains"] = chains.x
+        loss = _persistent_loss(chains, model)
+    else:
+        loss = _discrepancy_loss(model, data.side)
+    return train(
+        model.energy(data, seed).to(device),
+        loss,
+        sample,
+        model.train_config(),
+        generator=generator,
+        buffers=buffers,
+        checkpoint=checkpoint,
+        identity={"model": asdict(model), "seed": seed, "source": data.source},
+        label=f"{model.method} {model.data}",
+    )
+
+
+def _discrepancy_loss(model: ImageModel, side: int) -> Loss:
+    perturbation = model.perturbation(side)
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return energy_discrepancy_loss(
+            energy,
+            x,
+            perturbation,
+            n_negatives=model.n_negatives,
+            stabilizer=model.stabilizer,
+            n_backward=model.n_backward,
+            generator=generator,
+        )
+
+    return loss
+
+
+def _persistent_loss(chains: PersistentChains, model: ImageModel) -> Loss:
+    sampler = {
+        "PCD, Gibbs": gibbs,
+        "PCD, GWG": gwg,
+        "PCD, DULA": partial(dula, step_size=model.langevin_step),
+    }[model.method]
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            x_model = chains.advance(sampler(energy), x, generator=generator)
+        return contrastive_divergence_loss(energy, x, x_model)
+
+    return loss
+
+
+def anneal(
+    energy: nn.Module, how: Annealing, n_steps: int, *, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Walk from fair coins to an energy by DMALA.
+
+    Parameters
+    ----------
+    energy
+        Of bits; its weights say where the chains run.
+    how, n_steps
+        Chains and step size; times on the way.
+    generator
+        Source of randomness, on the same device.
+
+    Returns
+    -------
+    x, log_weights
+        Last states, (n_chains, n_sites), and log-weights whose mean weight is Z, both
+        (n_chains,).
+    """
+    path = AnnealingPath(energy)
+
+    def move(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        chain = dmala(path.at(t), how.step_size)
+        return run_chain(chain, x, 1, generator=generator).x_final
+
+    start = path.sample_start(how.n_chains, generator=generator, dtype=torch.float32)
+    x, log_weights, _ = annealed_importance_sampling(
+        path, move, how.n_chains, n_steps, start=start, generator=generator
+    )
+    return x, log_weights + path.n_sites * math.log(2)
+
+
+def variety(x: Tensor) -> float:
+    """Mean share of the pixels in which two of the images differ.
+
+    Parameters
+    ----------
+    x
+        Bits, (n, n_sites), at least two images.
+    """
+    means = x.double().mean(0)
+    n = len(x)
+    # Of pairs of two different images, of which n in n squared are none.
+    return float((2 * means * (1 - means)).mean()) * n / (n - 1)
+
+
+def image_job(
+    model: ImageModel,
+    annealing: Annealing,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
+) -> Outcome:
+    """Learn an energy, anneal to it, and judge it by held-out images.
+
+    Returns
+    -------
+    outcome
+        ``nll`` of held-out images and its standard error, that of log Z; ``settled``,
+        what a quarter of the steps gives less; ``ess``, the share of effective chains;
+        ``variety`` of the last states, over that of held-out images; CPU ``seconds`` of
+        the training. The last states as images, ``samples``. Only
+        ``diverged_at`` if it diverged.
+    """
+    data = binary_images(model.data)
+    began = time.process_time()
+    try:
+        found = fit_images(model, seed=seed, device=device, checkpoint=checkpoint)
+    except DivergenceError as error:
+        return Outcome({"diverged_at": error.step})
+    seconds = time.process_time() - began
+    energy = found.energy.requires_grad_(False)
+    generator = make_generator(seed + 1_000_000, device)
+    _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
+    x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
+    log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
+    with torch.no_grad():
+        mean_energy = float(energy(data.held_out.to(device)).double().mean())
+    samples = x.reshape(-1, data.side, data.side).bool().cpu().numpy()
+    return Outcome(
+        {
+            "nll": mean_energy + log_z.value,
+            "nll_se": log_z.stderr,
+            "settled": log_z.value - quick.value,
+            "ess": effective_sample_size(weights),
+            "variety": variety(x) / variety(data.held_out),
+            "loss": float(np.mean(found.losses[-100:])),
+            "seconds": seconds,
+        },
+        {"samples": samples[:36]},
+    )
