@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, Probability, checked
-from ebmtut.paths import AnnealingPath
+from ebmtut.paths import AnnealingPath, BasePath
 
 __all__ = ["AnnealedSamples", "annealed_importance_sampling"]
 
@@ -35,7 +35,7 @@ class AnnealedSamples(NamedTuple):
 @torch.no_grad()
 @checked
 def annealed_importance_sampling(
-    path: AnnealingPath,
+    path: AnnealingPath | BasePath,
     kernel: Callable[..., Tensor],
     n: Count,
     n_steps: Count,
@@ -49,7 +49,7 @@ def annealed_importance_sampling(
     Parameters
     ----------
     path
-        From the uniform law to the target.
+        From the uniform law, or a base, to the target.
     kernel
         ``kernel(x, t, generator=generator)`` leaves p_t as it is.
     n

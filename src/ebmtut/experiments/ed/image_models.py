@@ -5,7 +5,6 @@ Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -38,7 +37,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
 )
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
-from ebmtut.paths import AnnealingPath
+from ebmtut.paths import BasePath
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.samplers import (
     annealed_importance_sampling,
@@ -148,13 +147,13 @@ class Annealing:
     Parameters
     ----------
     n_chains, n_steps
-        Chains from fair coins, and times on their way; twice with a quarter as many.
+        Chains from the base, and times on their way; once more with a quarter of them.
     step_size
         Of DMALA.
     """
 
     n_chains: Annotated[int, Range(low=2)] = 100
-    n_steps: Annotated[int, Range(low=4)] = 4000
+    n_steps: Annotated[int, Range(low=4)] = 1000
     step_size: Positive = 0.3
 
 
@@ -251,14 +250,18 @@ def _persistent_loss(chains: PersistentChains, model: ImageModel) -> Loss:
 
 
 def anneal(
-    energy: nn.Module, how: Annealing, n_steps: int, *, generator: torch.Generator
+    energy: MLPEnergy | ResNetEnergy,
+    how: Annealing,
+    n_steps: int,
+    *,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Walk from fair coins to an energy by DMALA.
+    """Walk from an energy's base to the energy by DMALA.
 
     Parameters
     ----------
     energy
-        Of bits; its weights say where the chains run.
+        With a base; its weights say where the chains run.
     how, n_steps
         Chains and step size; times on the way.
     generator
@@ -270,17 +273,17 @@ def anneal(
         Last states, (n_chains, n_sites), and log-weights whose mean weight is Z, both
         (n_chains,).
     """
-    path = AnnealingPath(energy)
+    assert energy.base_logits is not None
+    path = BasePath(energy, energy.base_logits)
 
     def move(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         chain = dmala(path.at(t), how.step_size)
         return run_chain(chain, x, 1, generator=generator).x_final
 
-    start = path.sample_start(how.n_chains, generator=generator, dtype=torch.float32)
     x, log_weights, _ = annealed_importance_sampling(
-        path, move, how.n_chains, n_steps, start=start, generator=generator
+        path, move, how.n_chains, n_steps, generator=generator
     )
-    return x, log_weights + path.n_sites * math.log(2)
+    return x, log_weights + path.log_partition_start
 
 
 def variety(x: Tensor) -> float:
@@ -323,6 +326,7 @@ def image_job(
         return Outcome({"diverged_at": error.step})
     seconds = time.process_time() - began
     energy = found.energy.requires_grad_(False)
+    assert isinstance(energy, (MLPEnergy, ResNetEnergy))
     generator = make_generator(seed + 1_000_000, device)
     _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
     x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)

@@ -106,28 +106,31 @@ def known(config: ImagesConfig, seed: int) -> Outcome:
 
 
 def draw_samples(result: Result) -> Figure:
-    """Draw held-out images, independent bits and each method's samples, by set."""
+    """Draw, set by set, held-out images, independent bits and samples by each method.
+
+    Four panels stand beside each other, or five if that is all.
+    """
     sets, table = list(result.scalars["null"]), result.scalars["table"]
-    rows = {"held-out data": "held-out", "independent bits": "independent"}
-    rows |= {method: f"samples/{method}" for method in table}
-    shape = (len(sets), len(rows)) if len(sets) == 1 else (len(rows), len(sets))
+    panels = {"held-out data": "held-out", "independent bits": "independent"}
+    panels |= {method: f"samples/{method}" for method in table}
+    across = 5 if len(panels) == 5 else 4
+    down = -(-len(panels) // across)
+    shape = (len(sets) * down, across)
     figure, axes = plt.subplots(*shape, figsize=panel_size(*shape), squeeze=False)
-    by_row = axes.T if len(sets) == 1 else axes
-    for line, (label, key) in zip(by_row, rows.items(), strict=True):
-        for ax, name in zip(line, sets, strict=True):
+    for name, lines in zip(sets, axes.reshape(len(sets), -1), strict=True):
+        for ax in lines[len(panels) :]:
+            ax.set_axis_off()
+        for ax, (label, key) in zip(lines, panels.items(), strict=False):
             images = result.arrays.get(f"{key}/{name}")
             if images is None:
                 ax.set_axis_off()
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=9)
             else:
                 image_grid(ax, images[:16].astype(np.float32), 4, vmin=0, vmax=1)
-            if len(sets) == 1:
-                ax.set_title(label, fontsize=9)
-            elif label == "held-out data":
-                ax.set_title(name, fontsize=10)
+            ax.set_title(label, fontsize=10)
         if len(sets) > 1:
-            line[0].text(-0.04, 0.5, label, ha="right", va="center", fontsize=9,
-                         rotation=90, transform=line[0].transAxes)  # fmt: skip
+            lines[0].text(-0.05, 0.5, name, ha="right", va="center", fontsize=10,
+                          rotation=90, transform=lines[0].transAxes)  # fmt: skip
     return figure
 
 
@@ -166,7 +169,7 @@ _FULL = ImagesConfig(
     data=("MNIST 14x14", "MNIST 14x14, dynamic", "Omniglot 14x14"),
     methods=METHODS,
     model=ImageModel(n_steps=3000),
-    annealing=Annealing(64, 8000),
+    annealing=Annealing(64, 1000),
 )
 
 EXPERIMENT = Experiment(
@@ -175,7 +178,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": ImagesConfig(
             model=ImageModel(hidden=128, n_steps=600, batch_size=64, n_negatives=16),
-            annealing=Annealing(64, 1000),
+            annealing=Annealing(64, 300),
         ),
         "full": _FULL,
         # Without Caltech's silhouettes, which no loader here reads; eps is 0.001.

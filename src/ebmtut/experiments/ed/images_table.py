@@ -105,7 +105,7 @@ def draw_table(result: Result) -> Figure:
             )
     ax.set_xticks(range(len(sets)), sets)
     ax.set(ylabel="NLL of held-out images [nats]", xlim=(-0.6, len(sets) - 0.4))
-    figure.legend(ncols=4, loc="outside upper center", fontsize=8)
+    figure.legend(ncols=4, loc="outside lower center", fontsize=9)
     return figure
 
 
