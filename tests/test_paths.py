@@ -6,7 +6,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing, MLPEnergy
 from ebmtut.neighbors import neighbor_log_ratios
-from ebmtut.paths import AnnealingPath
+from ebmtut.paths import AnnealingPath, BasePath
 from ebmtut.random import make_generator
 from ebmtut.samplers import dmala, run_chain
 from ebmtut.states import enumerate_states
@@ -95,3 +95,23 @@ def test_a_time_outside_is_refused(t):
 def test_bad_paths_are_refused_in_one_line(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_path_from_a_base_starts_there_and_ends_at_the_target():
+    logits = torch.linspace(-2, 1, 6, dtype=torch.float64)
+    path = BasePath(MLPEnergy(6, hidden=4).double(), logits)
+    x = enumerate_states(6)
+    start = -path.at(0.0)(x)
+    assert float(start.logsumexp(0)) == pytest.approx(path.log_partition_start)
+    # Its mean is that of independent bits.
+    mean = start.softmax(0) @ x
+    torch.testing.assert_close(mean, logits.sigmoid())
+    torch.testing.assert_close(path.at(1.0)(x), path.target(x))
+    step = 1e-4
+    rise = path.at(0.5 - step)(x) - path.at(0.5 + step)(x)
+    torch.testing.assert_close(rise / (2 * step), path.time_derivative(x))
+    drawn = path.sample_start(20_000, generator=make_generator(0)).mean(0)
+    # Five standard errors of a mean of so many bits.
+    assert float((drawn - logits.sigmoid()).abs().max()) < 5 * 0.5 / 20_000**0.5
+    with pytest.raises(InputError, match="base_logits"):
+        BasePath(path.target, logits * float("inf"))
