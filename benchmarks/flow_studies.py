@@ -9,8 +9,8 @@
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
-control: joint training with annealed sweeps in the flow's place, two.
-couplings: those of a magnet by EB-GFN, five.
+control: joint training with annealed sweeps in the flow's place, four.
+couplings: those of a magnet by EB-GFN, eleven.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
