@@ -1,18 +1,24 @@
-"""The study of size: what it runs, and what the page makes of what is stored."""
+"""Studies beside the row dnfs/ising: what they run, and what the page makes of them."""
 
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
+from ebmtut.energies import LatticeIsing
+from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.grown_lattices import GROWN, grown_job
+from ebmtut.experiments.dnfs.lattice_judge import judged
 from ebmtut.experiments.dnfs.scaling import (
     PROPORTIONAL,
     SCALING,
     scaling_table,
     steps_table,
 )
+from ebmtut.experiments.dnfs.transformer import TRANSFORMER, recipe_table
 from ebmtut.experiments.growth import load_report, step_table
+from ebmtut.paths import AnnealingPath
 from ebmtut.results import benchmarks_root
 
 
@@ -115,3 +121,32 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
     assert second.read_bytes() == kept
     for name, value in whole.arrays.items():
         assert (again.arrays[name] == value).all(), name
+
+
+def test_the_papers_network_stands_beside_what_the_row_ran():
+    study = TRANSFORMER.run("quick", n_time_steps=8)
+    (cells,) = study.scalars["table"].values()
+    bare, shorter, longer = cells.values()
+    assert [len(cell["ESS"]) for cell in cells.values()] == [1, 2, 1]
+    assert "train cpu s" not in bare
+    assert shorter["train cpu s"][0] < longer["train cpu s"][0]
+    assert [len(losses) for losses in study.arrays.values()] == [5, 10]
+    for cell in cells.values():
+        assert all(0 <= share <= 1 for share in cell["ESS"] + cell["ESS chain"])
+    row = get_experiment("dnfs/ising").stored()
+    table = recipe_table(row, study)
+    assert [line[1] for line in table.rows] == ["6000"] * 4 + ["0", "5", "5", "10"]
+    assert table.kinds.count("null") == 1
+    assert table.kinds[4] == "null"
+    figure = TRANSFORMER.figure(study)
+    assert [len(ax.lines) for ax in figure.axes] == [3, 4]
+    plt.close(figure)
+
+
+def test_samples_of_no_weight_are_worth_nothing():
+    path = AnnealingPath(LatticeIsing(3, 0.1))
+    x, weights = torch.zeros(4, 9), torch.full((4,), -torch.inf)
+    assert judged(path, 1.0, x, weights, 1.0) == {
+        "ESS": 0.0,
+        "log Z error": -torch.inf,
+    }
