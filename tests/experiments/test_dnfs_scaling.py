@@ -13,6 +13,7 @@ from ebmtut.experiments.dnfs.lattice_judge import judged
 from ebmtut.experiments.dnfs.scaling import (
     PROPORTIONAL,
     SCALING,
+    finer_table,
     scaling_table,
     steps_table,
 )
@@ -25,6 +26,11 @@ from ebmtut.results import benchmarks_root
 @pytest.fixture(scope="module")
 def result():
     return SCALING.run("quick")
+
+
+@pytest.fixture(scope="module")
+def grown():
+    return GROWN.run("quick")
 
 
 def test_every_method_stands_beside_the_exact_answer(result):
@@ -49,7 +55,9 @@ def test_what_the_page_shows_is_stored():
     assert len(scaling_table(stored).rows) == 4 * 5
     assert stored.config["problems"][-1][0] == 32
     longer = PROPORTIONAL.stored(benchmarks_root())
-    assert len(steps_table(stored, longer).rows) == 5
+    grown = GROWN.stored(benchmarks_root())
+    for table in (steps_table, finer_table):
+        assert len(table(stored, longer, grown).rows) == 10
     assert {n / side**2 for side, _, n in longer.config["problems"]} == {2000 / 10**2}
     report = load_report("flow")
     rows = {(row["network"], row["party"]): row for row in report["rows"]}
@@ -67,7 +75,7 @@ def test_steps_are_the_same_at_every_size():
 
 
 def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter(
-    result,
+    result, grown
 ):
     longer = PROPORTIONAL.run("quick")
     ((lattice, cell),) = longer.scalars["table"]["ours"].items()
@@ -75,18 +83,17 @@ def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter
     noise = float(longer.arrays[f"energies/ours/{lattice}"].std()) / 20**0.5
     assert abs(cell["energy finer"][0] - energy) < 5 * noise + 0.1 * abs(energy)
     assert 0 < cell["ESS chain finer"][0] <= cell["ESS finer"][0]
-    table = steps_table(result, longer)
-    shorter, larger = table.rows
-    assert [shorter[1], larger[1]] == ["100", "150"]
-    assert shorter[-2] == "–"
-    assert larger[-2] != "–"
+    shorter, larger, *_ = finer_table(result, longer, grown).rows
+    assert [shorter[2], larger[2]] == ["100", "150"]
+    assert shorter[-1] == "–"
+    assert larger[-1] == f"{cell['ESS chain finer'][0]:.3g}"
+    assert larger[4] == f"{cell['energy finer'][0] / energy:.3g}"
     figure = PROPORTIONAL.figure(longer)
     assert len(figure.axes) == 3
     plt.close(figure)
 
 
-def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result):
-    grown = GROWN.run("quick")
+def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, grown):
     table = grown.scalars["table"]
     small, large = grown.scalars["exact"]
     assert list(table["grown"]) == [small, large]
