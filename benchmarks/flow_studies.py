@@ -10,7 +10,7 @@
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
-transformer: the paper's recipe with leTF at sigma = 0.1, fifteen.
+transformer: the paper's recipe with leTF at sigma = 0.1, seven.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
 The same command goes on where a time limit has stopped it. CPU seconds count system
