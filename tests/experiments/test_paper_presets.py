@@ -11,7 +11,14 @@ from ebmtut.data import DataUnavailable
 from ebmtut.experiments.dnfs import wide_joint
 from ebmtut.experiments.drl import image_sets
 from ebmtut.experiments.drl.images import draw_images, train_images
-from ebmtut.experiments.drl.paper_images import CHURCHES, CIFAR10, T1K, flipped
+from ebmtut.experiments.drl.paper_images import (
+    CELEBA,
+    CHURCHES,
+    CHURCHES_128,
+    CIFAR10,
+    T1K,
+    flipped,
+)
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.registry import available, get_experiment
 from ebmtut.random import make_generator
@@ -127,7 +134,8 @@ def test_a_row_has_the_papers_setting_or_says_why_not(id):
 def few_photographs(monkeypatch):
     """A few images in the place of photographs, and a judge that hardly learned."""
     sets = {}
-    for name, side in (("CIFAR-10", 32), ("LSUN churches 64x64", 64)):
+    for name in image_sets.PHOTOGRAPHS:
+        side = int(name.rpartition("x")[2]) if "x" in name else 32
         images = torch.rand(24, 3, side, side, generator=make_generator(side))
         labels = torch.arange(24) % 10 if side == 32 else torch.zeros(24).long()
         known = image_sets.ImageSet(
@@ -156,7 +164,9 @@ def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
 
 RECIPES = {
     "CIFAR-10": CIFAR10,
+    "CelebA": CELEBA,
     "churches": CHURCHES,
+    "churches, 128": CHURCHES_128,
     "T1": replace(CIFAR10, n_levels=1),
     "T1k": T1K,
     "T1k, score": replace(T1K, objective="score"),

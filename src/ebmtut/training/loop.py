@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
@@ -34,7 +34,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.tensor_checks import check_shape
+from ebmtut.tensor_checks import check_shape, postponed_checks
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.distributed import (
     joined,
@@ -79,6 +79,8 @@ class TrainConfig:
         Largest norm of the gradient; a longer one is scaled down.
     precision
         "float32", "bfloat16", or "auto": bfloat16 where it is fast.
+    beta1
+        Adam's decay of the averaged gradient.
     """
 
     n_steps: Natural
@@ -89,6 +91,13 @@ class TrainConfig:
     ema_decay: BelowOne = 0.998
     clip_norm: Positive = 5.0
     precision: Annotated[str, OneOf(("auto", "float32", "bfloat16"))] = "auto"
+    beta1: BelowOne = 0.9
+
+    def adam(self, parameters: Iterable[Tensor]) -> torch.optim.Adam:
+        """Make the optimiser of ``parameters``."""
+        return torch.optim.Adam(
+            parameters, lr=self.learning_rate, betas=(self.beta1, 0.999), fused=True
+        )
 
     def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of ``step`` (0-based)."""
@@ -217,7 +226,7 @@ def train(
     InputError
         If the energy has nothing to train, a checkpoint has no identity, cannot
         be written or belongs to another configuration, another identity or an
-        energy of other sizes, or a batch is empty or its loss no scalar.
+        energy of other sizes, or a batch is empty, its loss no scalar or refuses it.
     """
     check_type("generator", generator, torch.Generator)
     path = None if checkpoint is None else own_file(Path(checkpoint))
@@ -234,7 +243,7 @@ def train(
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
     weights = [p.data for p in parameters]
     averaged.requires_grad_(False)
-    optimizer = torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
+    optimizer = config.adam(parameters)
     run = RunState(
         energy,
         averaged,
@@ -258,12 +267,12 @@ def train(
         optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
         x = sample(config.batch_size, generator=generator)
         check_range("points in a batch", len(x), low=1)
-        with autocast_of(config, device):
-            lost: DivergenceError | None = None
-            try:
+        lost: DivergenceError | None = None
+        try:
+            with autocast_of(config, device), postponed_checks() as checks:
                 value = objective(x, generator=generator)
-            except DivergenceError as error:
-                lost = error
+        except DivergenceError as error:
+            lost = error
         # All processes stop at the same step, or none: each waits for the others.
         if worst_of_all(int(lost is not None), device):
             words = lost or "in another process"
@@ -274,7 +283,9 @@ def train(
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         # Read together: a GPU is waited for once a step.
-        found, length = torch.stack([value.detach().to(norm), norm]).tolist()
+        told = (value.detach(), norm, *checks.flags)
+        found, length, *flags = torch.stack([t.to(norm) for t in told]).tolist()
+        checks.tell(flags)
         losses[step] = found
         if not (math.isfinite(found) and math.isfinite(length)):
             raise diverged(label, step, found, length, config)

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.checks import InputError, check_choice
-from ebmtut.data import ImageData, load_cifar10, load_digits, load_faces, load_lsun
+from ebmtut.data import (
+    ImageData,
+    load_celeba,
+    load_cifar10,
+    load_digits,
+    load_faces,
+    load_lsun,
+)
 from ebmtut.metrics import (
     ImageJudge,
     class_score,
@@ -86,6 +93,10 @@ def _cifar10() -> ImageSet:
     return _divided(load_cifar10("train"), load_cifar10("test"))
 
 
+def _celeba() -> ImageSet:
+    return _divided(load_celeba("train"), load_celeba("test"))
+
+
 def _churches(side: int) -> ImageSet:
     held_out = load_lsun("church_outdoor", "validation", side=side)
     return _divided(load_lsun("church_outdoor", side=side), held_out)
@@ -104,7 +115,9 @@ def _divided(data: ImageData, held_out: ImageData) -> ImageSet:
 #: Photographs, which their authors have divided; none of them travels with the book.
 PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
     "CIFAR-10": _cifar10,
+    "CelebA 64x64": _celeba,
     "LSUN churches 64x64": lambda: _churches(64),
+    "LSUN churches 128x128": lambda: _churches(128),
 }
 #: How many images teach a judge which way up they are, where they have no classes.
 _TURNED = 10_000

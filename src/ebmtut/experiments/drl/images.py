@@ -240,12 +240,13 @@ def trained_once(
 
     On a page it is remembered in memory. A job that keeps its state, which
     ``checkpoint`` says, finds what another row has trained in a folder beside those
-    of the rows, under a name that tells the recipe, the seed and the code.
+    of the rows, under a name that tells the recipe, the seed, the code and the data.
     """
     if checkpoint is None:
         return _remembered(recipe, seed, device)
     code = code_digest(train_images, recipe)
-    made = {"recipe": asdict(recipe), "seed": seed, "code": code}
+    source = image_set(recipe.data).source  # of the set, or of what stands in for it
+    made = {"recipe": asdict(recipe), "seed": seed, "code": code, "source": source}
     if device != "cpu":  # which draws other numbers
         made["device"] = device
     name = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
