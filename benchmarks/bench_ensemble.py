@@ -1,6 +1,6 @@
 """One batch of models in one process, beside a process a model and one by one.
 
-    python benchmarks/bench_ensemble.py [--steps 300] [--out ensemble.json]
+    python benchmarks/bench_ensemble.py [--steps 60] [--out ensemble.json]
 
 The variants of the chapter's ablations (ED-Bern, eight values of eps), learned from the
 two spirals with the seeds and the settings of the page's live runs, in three ways:
@@ -9,9 +9,10 @@ two spirals with the seeds and the settings of the page's live runs, in three wa
 - one by one: all in one process, with `fit_density`;
 - one batch: all in one process, with `fit_densities`.
 
-Seconds are those of the processor, of one thread; memory is the peak of a process,
-times the number of processes that would run at once. Each way runs in processes of its
-own; the ways take turns, and medians are shown.
+Seconds are those of the processor, of one thread; memory is the sum over processes of
+their peaks, as if all ran at once: what they share is counted in each. Each way runs in
+processes of its own; the ways take turns, and medians are shown. The page "Sweeps" of
+the book shows `results/ensemble.json`.
 """
 
 import argparse
@@ -82,7 +83,7 @@ def measure(way: str, n_negatives: int, n_steps: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
@@ -91,10 +92,12 @@ def main() -> None:
         way, eps, n_negatives, n_steps = options.work
         work(way, json.loads(eps), int(n_negatives), int(n_steps))
         return
-    from ebmtut.results import collect_provenance
+    from bench_message_passing import processor
+
+    from ebmtut.results import collect_provenance, to_json
     from ebmtut.results.atomic import replace_file
 
-    started, rows = time.time(), []
+    started, load, rows = time.time(), os.getloadavg()[0], []
     for n_negatives in NEGATIVES:
         rounds = [
             {way: measure(way, n_negatives, options.steps) for way in WAYS}
@@ -116,15 +119,15 @@ def main() -> None:
                 for way in WAYS
             }
         rows.append(row)
-        print(json.dumps(row, indent=1))
+        print(json.dumps(row, indent=1), flush=True)
     if options.out:
         report = {
+            "processor": processor(),
+            "rounds": options.rounds,
+            "load average": load,
             "rows": rows,
-            "load average": os.getloadavg()[0],
             "provenance": collect_provenance(seed=0, device="cpu", started=started),
         }
-        from ebmtut.results import to_json
-
         text = json.dumps(to_json(report, "report"), indent=1)
         replace_file(options.out, f"{text}\n".encode())
 

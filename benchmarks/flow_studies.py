@@ -1,16 +1,18 @@
-"""Five studies that are no row of a paper, stored for the pages on flows.
+"""Six studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
     python benchmarks/flow_studies.py grown [--time-limit MINUTES]
+    python benchmarks/flow_studies.py transformer [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
-control: joint training with annealed sweeps in the flow's place, two.
-couplings: those of a magnet by EB-GFN, five.
+transformer: the paper's recipe with leTF at sigma = 0.1, seven.
+control: joint training with annealed sweeps in the flow's place, four.
+couplings: those of a magnet by EB-GFN, eleven.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
@@ -29,12 +31,14 @@ from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
+from ebmtut.experiments.dnfs.transformer import TRANSFORMER
 from ebmtut.experiments.runs import run_experiment
 
 STUDIES = {
     "scaling": SCALING,
     "longer": PROPORTIONAL,
     "grown": GROWN,
+    "transformer": TRANSFORMER,
     "control": CONTROL,
     "couplings": COUPLINGS,
 }

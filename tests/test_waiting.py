@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import FourierEnergy, LatticeIsing, MLPEnergy, lattice_coloring
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
 from ebmtut.losses import Bernoulli, RecoveryLikelihood, energy_discrepancy_loss
@@ -11,8 +12,24 @@ from ebmtut.noise import geometric_noise
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, progressive_samples
+from ebmtut.tensor_checks import check_finite, check_only_bits, postponed_checks
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
+
+
+def discrepancy(energy, x, *, generator):
+    return energy_discrepancy_loss(
+        energy, x, Bernoulli(0.1), n_negatives=2, generator=generator
+    )
+
+
+def of(value):
+    """Data that are this value throughout."""
+
+    def sample(n, *, generator):
+        return torch.full((n, 4), value, device=generator.device)
+
+    return sample
 
 
 def rollout(n_steps, device, sweeps=False):
@@ -56,31 +73,67 @@ def test_no_step_waits(run):
 
 
 def test_a_step_of_training_reads_once_what_became_of_it():
-    """And once whether its data are bits; the samples' number is none of it."""
-
-    def loss(energy, x, *, generator):
-        return energy_discrepancy_loss(
-            energy, x, Bernoulli(0.1), n_negatives=2, generator=generator
-        )
-
-    def zeros(n, *, generator):
-        return torch.zeros(n, 4, device=generator.device)
-
+    """With it, whether its data are bits; the samples' number is none of it."""
     waits = []
     for n_steps in (2, 5):
         with pretended_gpu() as (device, waited):
             generator = make_generator(0, device)
             energy = MLPEnergy(4, 3, 2, generator=generator)
             config = TrainConfig(n_steps, 6, precision="float32")
-            train(energy, loss, zeros, config, generator=generator)
+            train(energy, discrepancy, of(0.0), config, generator=generator)
             waits.append(list(waited))
-    assert len(waits[1]) - len(waits[0]) == 2 * 3
+    assert len(waits[1]) - len(waits[0]) == 3
+
+
+def raising(energy, x, *, generator):
+    value = discrepancy(energy, x, generator=generator)
+    raise DivergenceError(f"lost at {value}", step=-1)
+
+
+@pytest.mark.parametrize("loss", [discrepancy, raising])
+@pytest.mark.parametrize("bad", [0.5, float("nan")])
+def test_data_that_are_no_bits_are_named_before_they_do_harm(loss, bad, tmp_path):
+    """Also where they make a loss that is not finite, or none at all."""
+    with pretended_gpu() as (device, _):
+        energy = MLPEnergy(4, 3, 2, generator=make_generator(0, device))
+        before = [p.detach().clone() for p in energy.parameters()]
+        message = f"x must hold only 0 and 1, got {bad:g}"
+        with pytest.raises(InputError, match=message):
+            train(
+                energy,
+                loss,
+                of(bad),
+                TrainConfig(5, 6, precision="float32"),
+                generator=make_generator(0, device),
+                checkpoint=tmp_path / "state.safetensors",
+                checkpoint_every=1,
+                identity={"data": bad},
+            )
+        after = [p.detach() for p in energy.parameters()]
+        assert all(map(torch.equal, before, after))
+    assert not list(tmp_path.iterdir())
+
+
+def test_checks_wait_for_nothing_until_they_are_read():
+    with pretended_gpu() as (device, waited):
+        x = torch.tensor([[0.0, 1.0], [2.0, 1.0]], device=device)
+        with postponed_checks() as checks:
+            check_finite("first", x)
+            check_only_bits("second", x)
+            check_only_bits("third", 2 * x)
+            assert not waited
+        with pytest.raises(InputError, match="second must hold only 0 and 1, got 2"):
+            checks.read()
+        with pytest.raises(InputError, match="second must"):
+            check_only_bits("second", x)  # outside at once
+    with postponed_checks(), pytest.raises(InputError, match="second must"):
+        check_only_bits("second", x.held)  # and on a processor
 
 
 @pytest.mark.parametrize("patient", [False, True])
 @pytest.mark.parametrize("n_langevin", [1, 4])
 def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
-    """The loop reads what became of it; the rest are checks of what was given."""
+    """The loop reads what became of it, and whether its states are finite."""
 
     def zeros(n, *, generator):
         return torch.zeros(n, 2, device=generator.device)
@@ -101,7 +154,7 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
             train(energy, loss, zeros, config, generator=generator)
             waits.append(list(waited))
             assert patient or float(loss.usual_gap) != 0  # which was watched
-    given = 4 + 3  # states that are finite, levels that there are
+    given = 3  # levels that there are
     alive, gaps, loop = 1, 1, 1
     assert len(waits[1]) - len(waits[0]) == 3 * (given + alive + gaps + loop)
 

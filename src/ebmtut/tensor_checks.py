@@ -1,14 +1,21 @@
-"""Validation of tensors: shape, dtype, finite entries, bits."""
+"""Validation of tensors: shape, dtype, finite entries, bits.
 
-from collections.abc import Sequence
+To look at entries is to wait for the GPU that holds them. A step of training, which
+waits for its loss anyway, looks at both together: `postponed_checks`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type, shown
 
 __all__ = [
+    "PostponedChecks",
     "check_bits",
     "check_clamp_values",
     "check_device",
@@ -19,7 +26,74 @@ __all__ = [
     "check_shape",
     "check_states",
     "check_vectors",
+    "postponed_checks",
 ]
+
+
+class PostponedChecks:
+    """What checks found on a GPU, not yet looked at.
+
+    Attributes
+    ----------
+    flags
+        Whether an entry is bad, of each check in its turn; on the device.
+    """
+
+    def __init__(self) -> None:
+        self.flags: list[Bool[Tensor, ""]] = []
+        self._messages: list[Callable[[], str]] = []
+
+    def add(self, flag: Bool[Tensor, ""], message: Callable[[], str]) -> None:
+        """Keep a flag, and what to say should it be set."""
+        self.flags.append(flag)
+        self._messages.append(message)
+
+    def tell(self, flags: Sequence[float]) -> None:
+        """Raise what the first of the flags that is set has to say.
+
+        Raises
+        ------
+        InputError
+            If one is set.
+        """
+        for flag, message in zip(flags, self._messages, strict=True):
+            if flag:
+                raise InputError(message())
+
+    def read(self) -> None:
+        """Wait for the flags, and tell them; as `tell`."""
+        if self.flags:
+            self.tell(torch.stack(self.flags).tolist())
+
+
+_POSTPONED: ContextVar[PostponedChecks | None] = ContextVar("postponed", default=None)
+
+
+@contextmanager
+def postponed_checks() -> Iterator[PostponedChecks]:
+    """Let no check of entries wait for a GPU: whoever opens this reads what they found.
+
+    On a processor, where looking costs no waiting, a check still raises at once. If
+    what runs inside fails, the flags are read first: bad entries may be the cause.
+    """
+    checks = PostponedChecks()
+    token = _POSTPONED.set(checks)
+    try:
+        yield checks
+    except Exception:
+        checks.read()
+        raise
+    finally:
+        _POSTPONED.reset(token)
+
+
+def _refuse(bad: Bool[Tensor, "..."], message: Callable[[], str]) -> None:
+    """Raise an `InputError` if an entry is bad, now or where flags are read."""
+    checks = _POSTPONED.get()
+    if checks is not None and bad.device.type != "cpu":
+        checks.add(bad.any(), message)
+    elif bad.any():
+        raise InputError(message())
 
 
 def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
@@ -88,11 +162,14 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
     InputError
         If an entry is NaN or infinite; the message counts them.
     """
-    n_bad = int((~torch.isfinite(tensor)).sum())
-    if n_bad:
-        raise InputError(
-            f"{name} must be finite, got {n_bad} NaN or infinite of {tensor.numel()}"
-        )
+    bad = ~torch.isfinite(tensor)
+    _refuse(
+        bad,
+        lambda: (
+            f"{name} must be finite, got {int(bad.sum())} NaN or infinite "
+            f"of {tensor.numel()}"
+        ),
+    )
 
 
 def check_floating(name: str, dtype: torch.dtype) -> None:
@@ -205,9 +282,11 @@ def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
     InputError
         If one is not; the message tells the first.
     """
-    outside = tensor[(tensor != 0) & (tensor != 1)]
-    if outside.numel():
-        raise InputError(f"{name} must hold only 0 and 1, got {outside[0].item():g}")
+    bad = (tensor != 0) & (tensor != 1)
+    _refuse(
+        bad,
+        lambda: f"{name} must hold only 0 and 1, got {tensor[bad][0].item():g}",
+    )
 
 
 def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
@@ -223,11 +302,13 @@ def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
     InputError
         If there is another; the message tells the first.
     """
-    outside = clamp[(clamp != 0) & (clamp != 1) & ~clamp.isnan()]
-    if outside.numel():
-        raise InputError(
-            f"clamp must be 0, 1, or NaN for a free site, got {outside[0].item():g}"
-        )
+    bad = (clamp != 0) & (clamp != 1) & ~clamp.isnan()
+    _refuse(
+        bad,
+        lambda: (
+            f"clamp must be 0, 1, or NaN for a free site, got {clamp[bad][0].item():g}"
+        ),
+    )
 
 
 def check_vectors(name: str, x: object) -> None:

@@ -76,6 +76,20 @@ def test_nothing_beats_the_optimum(result):
     ]
 
 
+def test_an_error_is_as_small_as_the_runs_say(result):
+    _, run = result
+    (score,) = run.scalars["table"][SIZE]["DNFS"]
+    apart = 2e-5 * run.scalars["optimum"][SIZE]
+
+    def printed(scores):
+        table = dict.fromkeys(run.scalars["table"][SIZE], scores)
+        scalars = {**run.scalars, "table": {SIZE: table}}
+        return str(shares_table(replace(run, scalars=scalars)))
+
+    assert "±" not in printed([score, score])
+    assert "± 0.000010" in printed([score, score + apart])
+
+
 def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
     experiment, run = result
     table = {**run.scalars["table"][SIZE]}

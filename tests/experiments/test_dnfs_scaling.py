@@ -1,24 +1,36 @@
-"""The study of size: what it runs, and what the page makes of what is stored."""
+"""Studies beside the row dnfs/ising: what they run, and what the page makes of them."""
 
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
+from ebmtut.energies import LatticeIsing
+from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.grown_lattices import GROWN, grown_job
+from ebmtut.experiments.dnfs.lattice_judge import judged
 from ebmtut.experiments.dnfs.scaling import (
     PROPORTIONAL,
     SCALING,
+    finer_table,
     scaling_table,
     steps_table,
 )
+from ebmtut.experiments.dnfs.transformer import TRANSFORMER, recipe_table
 from ebmtut.experiments.growth import load_report, step_table
+from ebmtut.paths import AnnealingPath
 from ebmtut.results import benchmarks_root
 
 
 @pytest.fixture(scope="module")
 def result():
     return SCALING.run("quick")
+
+
+@pytest.fixture(scope="module")
+def grown():
+    return GROWN.run("quick")
 
 
 def test_every_method_stands_beside_the_exact_answer(result):
@@ -43,7 +55,9 @@ def test_what_the_page_shows_is_stored():
     assert len(scaling_table(stored).rows) == 4 * 5
     assert stored.config["problems"][-1][0] == 32
     longer = PROPORTIONAL.stored(benchmarks_root())
-    assert len(steps_table(stored, longer).rows) == 5
+    grown = GROWN.stored(benchmarks_root())
+    for table in (steps_table, finer_table):
+        assert len(table(stored, longer, grown).rows) == 10
     assert {n / side**2 for side, _, n in longer.config["problems"]} == {2000 / 10**2}
     report = load_report("flow")
     rows = {(row["network"], row["party"]): row for row in report["rows"]}
@@ -61,7 +75,7 @@ def test_steps_are_the_same_at_every_size():
 
 
 def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter(
-    result,
+    result, grown
 ):
     longer = PROPORTIONAL.run("quick")
     ((lattice, cell),) = longer.scalars["table"]["ours"].items()
@@ -69,18 +83,17 @@ def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter
     noise = float(longer.arrays[f"energies/ours/{lattice}"].std()) / 20**0.5
     assert abs(cell["energy finer"][0] - energy) < 5 * noise + 0.1 * abs(energy)
     assert 0 < cell["ESS chain finer"][0] <= cell["ESS finer"][0]
-    table = steps_table(result, longer)
-    shorter, larger = table.rows
-    assert [shorter[1], larger[1]] == ["100", "150"]
-    assert shorter[-2] == "–"
-    assert larger[-2] != "–"
+    shorter, larger, *_ = finer_table(result, longer, grown).rows
+    assert [shorter[2], larger[2]] == ["100", "150"]
+    assert shorter[-1] == "–"
+    assert larger[-1] == f"{cell['ESS chain finer'][0]:.3g}"
+    assert larger[4] == f"{cell['energy finer'][0] / energy:.3g}"
     figure = PROPORTIONAL.figure(longer)
     assert len(figure.axes) == 3
     plt.close(figure)
 
 
-def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result):
-    grown = GROWN.run("quick")
+def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, grown):
     table = grown.scalars["table"]
     small, large = grown.scalars["exact"]
     assert list(table["grown"]) == [small, large]
@@ -115,3 +128,32 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
     assert second.read_bytes() == kept
     for name, value in whole.arrays.items():
         assert (again.arrays[name] == value).all(), name
+
+
+def test_the_papers_network_stands_beside_what_the_row_ran():
+    study = TRANSFORMER.run("quick", n_time_steps=8)
+    (cells,) = study.scalars["table"].values()
+    bare, shorter, longer = cells.values()
+    assert [len(cell["ESS"]) for cell in cells.values()] == [1, 2, 1]
+    assert "train cpu s" not in bare
+    assert shorter["train cpu s"][0] < longer["train cpu s"][0]
+    assert [len(losses) for losses in study.arrays.values()] == [5, 10]
+    for cell in cells.values():
+        assert all(0 <= share <= 1 for share in cell["ESS"] + cell["ESS chain"])
+    row = get_experiment("dnfs/ising").stored()
+    table = recipe_table(row, study)
+    assert [line[1] for line in table.rows] == ["6000"] * 4 + ["0", "5", "5", "10"]
+    assert table.kinds.count("null") == 1
+    assert table.kinds[4] == "null"
+    figure = TRANSFORMER.figure(study)
+    assert [len(ax.lines) for ax in figure.axes] == [3, 4]
+    plt.close(figure)
+
+
+def test_samples_of_no_weight_are_worth_nothing():
+    path = AnnealingPath(LatticeIsing(3, 0.1))
+    x, weights = torch.zeros(4, 9), torch.full((4,), -torch.inf)
+    assert judged(path, 1.0, x, weights, 1.0) == {
+        "ESS": 0.0,
+        "log Z error": -torch.inf,
+    }

@@ -211,15 +211,22 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_workers_end_with_a_killed_parent(tmp_path):
+@pytest.mark.parametrize("when", ["they work", "they have just been started"])
+def test_workers_end_with_a_killed_parent(when, tmp_path):
+    """Those that find nobody when they begin, too: they neither work nor wait."""
+
     def is_running(pid):
         stat = Path(f"/proc/{pid}/stat")
         return stat.exists() and ") Z" not in stat.read_text()
 
+    def is_worker(pid):
+        words = Path(f"/proc/{pid}/cmdline")
+        return words.exists() and b"LokyProcess" in words.read_bytes()
+
     def wait_until(condition):
         deadline = time.monotonic() + 60
         while not condition() and time.monotonic() < deadline:
-            time.sleep(0.1)
+            time.sleep(0.02)
         return condition()
 
     script = tmp_path / "waiting.py"
@@ -227,13 +234,23 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     seen = tmp_path / "seen"
     seen.mkdir()
     parent = subprocess.Popen([sys.executable, script, seen])
+
+    def workers():
+        threads = Path(f"/proc/{parent.pid}/task").glob("*/children")
+        children = [int(pid) for file in threads for pid in file.read_text().split()]
+        return [pid for pid in children if is_worker(pid)]
+
+    begun = (lambda: [*seen.iterdir()]) if when == "they work" else workers
     try:
-        assert wait_until(lambda: len(list(seen.iterdir())) == 2)
+        assert wait_until(lambda: len(begun()) == 2)
+        started = workers()
     finally:
         parent.kill()
         parent.wait()
-    workers = [int(path.name) for path in seen.iterdir()]
-    assert wait_until(lambda: not any(map(is_running, workers)))
+    assert len(started) == 2
+    assert wait_until(lambda: not any(map(is_running, started)))
+    if when != "they work":
+        assert not [*seen.iterdir()]
 
 
 def test_numbers_that_no_run_has_can_be_asked_for():

@@ -209,7 +209,12 @@ def _results(
         n_workers = min(n_asked or joblib.cpu_count(), max(1, n_calls))
     if n_workers == 1:
         return (function(*args) for function, args, _ in calls())
-    ours = {"backend": "loky", "inner_max_num_threads": 1}
+    ours = {
+        "backend": "loky",
+        "inner_max_num_threads": 1,
+        "initializer": _leave_with,
+        "initargs": (os.getpid(),),
+    }
     parallel = joblib.Parallel(
         n_jobs=n_workers,
         return_as="generator_unordered",
@@ -233,7 +238,6 @@ def _call(
     """Compute one job, in this process or a worker."""
     if os.getpid() != parent:
         torch.set_num_threads(1)
-        _leave_with(parent)
     with deadline(stop_at):
         if out_of_time():
             return name, None
@@ -259,18 +263,14 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-_watching = False
-
-
 def _leave_with(parent: int) -> None:
-    """End this worker when the process that started it is gone.
+    """End this worker when the process that started it is gone, or was before it began.
 
-    A killed parent cannot tell its workers; they would compute on for nobody.
+    A killed parent cannot tell its workers: they would compute on for nobody, or wait
+    for five minutes for work that does not come.
     """
-    global _watching
-    if _watching or os.getppid() != parent:  # a cluster looks after its own
-        return
-    _watching = True
+    if os.getppid() != parent:
+        os._exit(1)
 
     def watch() -> None:
         while os.getppid() == parent:

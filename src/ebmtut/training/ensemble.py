@@ -12,7 +12,9 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -35,7 +37,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.tensor_checks import check_shape
+from ebmtut.tensor_checks import check_shape, postponed_checks
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.loop import (
     Loss,
@@ -148,7 +150,7 @@ def train_ensemble(
                 for k in living
             }
             _check_batches(batches)
-            with autocast_of(config, stack.device):
+            with autocast_of(config, stack.device), postponed_checks() as checks:
                 found = turns.values(stack, batches, generators)
             values = {}
             for k, value in found.items():
@@ -159,13 +161,16 @@ def train_ensemble(
                     check_shape("loss(energy, x)", value, ())
                     values[k] = value
             if not values:
+                checks.read()
                 continue
             optimizer.zero_grad(set_to_none=True)
             together = torch.stack(list(values.values()))
             together.sum().backward()
             norms = stack.clip(config.clip_norm)
             # Read together: a GPU is waited for once a step.
-            told = torch.cat([together.detach().to(norms), norms]).tolist()
+            flags = [flag.to(norms)[None] for flag in checks.flags]
+            told = torch.cat([together.detach().to(norms), norms, *flags]).tolist()
+            checks.tell(told[len(values) + len(norms) :])
             for loss, k in zip(told, values, strict=False):
                 norm = told[len(values) + k]
                 history[step, k] = loss
@@ -392,7 +397,9 @@ class _Turns:
         return values
 
     def _task(self, k: int, x: Tensor, generator: torch.Generator) -> Callable[[], Any]:
-        return lambda: self._losses[k](_Asking(self._turns[k]), x, generator=generator)
+        # With the context of who asks, where checks leave what they found.
+        loss, asking = self._losses[k], _Asking(self._turns[k])
+        return partial(copy_context().run, loss, asking, x, generator=generator)
 
     def end(self) -> None:
         """End all threads."""

@@ -34,7 +34,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.tensor_checks import check_shape
+from ebmtut.tensor_checks import check_shape, postponed_checks
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.distributed import (
     joined,
@@ -226,7 +226,7 @@ def train(
     InputError
         If the energy has nothing to train, a checkpoint has no identity, cannot
         be written or belongs to another configuration, another identity or an
-        energy of other sizes, or a batch is empty or its loss no scalar.
+        energy of other sizes, or a batch is empty, its loss no scalar or refuses it.
     """
     check_type("generator", generator, torch.Generator)
     path = None if checkpoint is None else own_file(Path(checkpoint))
@@ -267,12 +267,12 @@ def train(
         optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
         x = sample(config.batch_size, generator=generator)
         check_range("points in a batch", len(x), low=1)
-        with autocast_of(config, device):
-            lost: DivergenceError | None = None
-            try:
+        lost: DivergenceError | None = None
+        try:
+            with autocast_of(config, device), postponed_checks() as checks:
                 value = objective(x, generator=generator)
-            except DivergenceError as error:
-                lost = error
+        except DivergenceError as error:
+            lost = error
         # All processes stop at the same step, or none: each waits for the others.
         if worst_of_all(int(lost is not None), device):
             words = lost or "in another process"
@@ -283,7 +283,9 @@ def train(
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
         # Read together: a GPU is waited for once a step.
-        found, length = torch.stack([value.detach().to(norm), norm]).tolist()
+        told = (value.detach(), norm, *checks.flags)
+        found, length, *flags = torch.stack([t.to(norm) for t in told]).tolist()
+        checks.tell(flags)
         losses[step] = found
         if not (math.isfinite(found) and math.isfinite(length)):
             raise diverged(label, step, found, length, config)

@@ -165,7 +165,7 @@ COUPLINGS = Experiment(
     title="Couplings of a magnet by EB-GFN",
     presets={
         "quick": GFlowNetCouplingsConfig(problems=((4, 0.1),), n_sweeps=500),
-        "full": GFlowNetCouplingsConfig(),
+        "full": GFlowNetCouplingsConfig(n_seeds=2),
     },
     cells=cells,
     job=couplings_job,

@@ -85,7 +85,7 @@ def shares_table(
     return Table(
         columns,
         caption=f"Share of the optimum by number of vertices, {words}; errors over "
-        "runs, where there are several.",
+        "runs, where several differ.",
         kinds=kinds,
     )
 
@@ -201,9 +201,9 @@ def _digits(values: list[float]) -> float:
 
 
 def _spread(values: list[float]) -> Cell:
-    """Mean and its error, or the one value there is."""
+    """Mean and its error, or the one value there is; that of all where runs agree."""
     mean, stderr = mean_and_stderr(values)
-    return round(mean, 3) if stderr is None else (mean, max(stderr, 1e-4))
+    return round(mean, 3) if stderr is None else (mean, stderr)
 
 
 def draw_graph_states(

@@ -319,10 +319,7 @@ def score_table(result: Result, rival: Result | None = None) -> Table:
         same = get_fact("ed/ising-rmse").table("negative log-RMSE")
         columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
     columns["flow ESS"] = [mean_and_stderr(table["DNFS"][c]["ESS"]) for c in lattices]
-    words = "−ln RMSE of the couplings: higher is better."
-    words += means_of(result)
-    if rival is not None and rival.config["n_seeds"] < result.config["n_seeds"]:
-        words += " EB-GFN: one run."
+    words = "−ln RMSE of the couplings: higher is better." + means_of(result)
     return Table(columns, caption=words)
 
 

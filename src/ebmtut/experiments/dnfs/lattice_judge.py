@@ -48,7 +48,14 @@ def judged(
         Samples, and the logarithms of their weights.
     seconds
         That they took together.
+
+    Returns
+    -------
+    scores
+        Where every weight is zero, an ESS of 0 and a log Z of minus infinity alone.
     """
+    if not bool(torch.isfinite(log_weights).any()):
+        return {"ESS": 0.0, "log Z error": -math.inf}
     found = log_partition(log_weights, path.log_partition_start)
     energy = path.target(x)
     return {
@@ -166,11 +173,8 @@ def other_weights(
     found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": bound}
     found["candidates"] = thinned.n_candidates
     for kind, (x, log_weights, spent) in kinds.items():
-        if bool(torch.isfinite(log_weights).any()):
-            scores = judged(flow.path, exact, x, log_weights, spent)
-            found |= {f"{name} {kind}": value for name, value in scores.items()}
-        else:
-            found |= {f"ESS {kind}": 0.0, f"log Z error {kind}": -math.inf}
+        scores = judged(flow.path, exact, x, log_weights, spent)
+        found |= {f"{name} {kind}": value for name, value in scores.items()}
     return found
 
 

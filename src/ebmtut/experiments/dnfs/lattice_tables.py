@@ -28,7 +28,6 @@ __all__ = [
     "payback",
     "payback_table",
     "quality_table",
-    "runs_table",
     "sample_table",
 ]
 
@@ -60,26 +59,6 @@ def quality_table(result: Result, column: str) -> Table:
         "Errors over runs, where there are several.",
         kinds=[*kinds, "exact"],
         digits=4,
-    )
-
-
-def runs_table(result: Result, method: str, column: str) -> Table:
-    """Show the runs of a method one by one: a mean may hide one that went astray.
-
-    Parameters
-    ----------
-    result
-        Of the row dnfs/ising.
-    method, column
-        Of its table.
-    """
-    cell = result.scalars["table"][method][column]
-    heads = ("ESS", "log Z error", "energy")
-    exact = result.scalars["exact"][column]["energy"]
-    return Table(
-        {"run": [str(k) for k in range(len(cell["ESS"]))]}
-        | {head: cell[head] for head in heads},
-        caption=f"The runs of {method}; the exact energy is {exact:.2f}.",
     )
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "PROPORTIONAL",
     "SCALING",
     "draw_scaling",
+    "finer_table",
     "no_claims",
     "scaling_table",
     "steps_table",
@@ -176,8 +177,8 @@ def no_claims(result: Result) -> list[Verdict]:
 FINER = 4
 
 
-def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> Table:
-    """Set ours after as many steps on each lattice beside ours after more on larger.
+def steps_table(fixed: Result, longer: Result, grown: Result) -> Table:
+    """Set ours after as many steps on each lattice beside more, and networks that grew.
 
     Parameters
     ----------
@@ -186,74 +187,94 @@ def steps_table(fixed: Result, longer: Result, grown: Result | None = None) -> T
     longer
         Of `PROPORTIONAL`.
     grown
-        Of `grown_lattices.GROWN`, which begins from smaller lattices; a column says so.
+        Of `grown_lattices.GROWN`, whose networks begin from smaller lattices.
 
     Returns
     -------
     table
-        A row a lattice and number of steps. Energies over the exact one, of
-        simulations in 64 steps, in 256, and exactly. "Chain": ESS of its weights. What
-        a run was not asked stays empty.
+        A row a lattice and number of steps. Energies over the exact one. "CPU s": of
+        all training, on smaller lattices too.
     """
-    columns: dict[str, list[Cell]] = {
-        head: []
-        for head in (
-            "lattice",
-            "begins from",
-            "steps",
-            "ESS",
-            "log Z error",
-            "energy",
-            f"x{FINER} steps",
-            "exactly",
-            "chain",
-            f"chain x{FINER}",
-            "CPU s",
-        )
+    rows = _steps_rows(fixed, longer, grown)
+    keys = {"ESS": "ESS", "energy": "energy", "CPU s": "train cpu s"}
+    columns = _columns(rows, keys)
+    columns["log Z error"] = [
+        (_mean(c["log Z error"]), math.hypot(*c["log Z stderr"]) / len(c["ESS"]))
+        for *_, c, _ in rows
+    ]
+    order = ["lattice", "from", "steps", "ESS", "log Z error", "energy", "CPU s"]
+    return Table(
+        {head: columns[head] for head in order},
+        caption="Ours at criticality, 64 steps of time.",
+    )
+
+
+def finer_table(fixed: Result, longer: Result, grown: Result) -> Table:
+    """Show for the rows of `steps_table` what finer steps of time bring.
+
+    Parameters
+    ----------
+    fixed, longer, grown
+        As for `steps_table`.
+
+    Returns
+    -------
+    table
+        Energies over the exact one, of simulations in 64 steps, in 256, and exactly.
+        "Chain": ESS of its weights. What a run was not asked stays empty.
+    """
+    rows = _steps_rows(fixed, longer, grown)
+    keys = {
+        "energy": "energy",
+        f"x{FINER} steps": "energy finer",
+        "exactly": "energy exact",
+        "chain": "ESS chain",
+        f"chain x{FINER}": "ESS chain finer",
     }
-    exact = fixed.scalars["exact"] | longer.scalars["exact"]
+    return Table(_columns(rows, keys), caption="Ours at criticality, by steps of time.")
+
+
+# Side, side that the network begins from or 0, steps, scores, exact energy.
+_Row = tuple[int, int, int, dict[str, list[float]], float]
+
+
+def _steps_rows(fixed: Result, longer: Result, grown: Result) -> list[_Row]:
+    results = (fixed, longer, grown)
+    exact = {k: v for result in results for k, v in result.scalars["exact"].items()}
     rows = []
     for result in (fixed, longer):
         for side, _, n_steps in result.config["problems"]:
             rows.append((side, 0, n_steps, result.scalars["table"]["ours"]))
-    if grown is not None:
-        exact |= grown.scalars["exact"]
-        before, table = 0, grown.scalars["table"]
-        for side, _, n_steps in grown.config["problems"]:
-            if before:
-                rows.append((side, before, 0, table["as carried"]))
-            if before and n_steps:
-                rows.append((side, before, n_steps, table["grown"]))
-            before = side
+    before, table = 0, grown.scalars["table"]
+    for side, _, n_steps in grown.config["problems"]:
+        if before:
+            rows.append((side, before, 0, table["as carried"]))
+        if before and n_steps:
+            rows.append((side, before, n_steps, table["grown"]))
+        before = side
+    found: list[_Row] = []
     for side, before, n_steps, table in sorted(rows, key=lambda row: row[:3]):
         lattice = next(name for name in table if name.startswith(f"{side}x"))
-        cell, energy = table[lattice], exact[lattice]["energy"]
+        found.append((side, before, n_steps, table[lattice], exact[lattice]["energy"]))
+    return found
 
-        def known(key: str, cell: Any = cell) -> float | None:
-            return _mean(cell[key]) if key in cell else None
 
-        def share(key: str, energy: float = energy, known: Any = known) -> Cell:
-            return None if known(key) is None else known(key) / energy
+def _columns(rows: list[_Row], keys: dict[str, str]) -> dict[str, list[Cell]]:
+    """Return names of the rows, and means of the scores; of energies over the exact."""
 
-        stderr = cell["log Z stderr"]
-        row: list[Cell] = [
-            lattice.partition(",")[0],
-            f"{before}x{before}" if before else "nothing",
-            n_steps,
-            known("ESS"),
-            (_mean(cell["log Z error"]), math.hypot(*stderr) / len(stderr)),
-            share("energy"),
-            share("energy finer"),
-            share("energy exact"),
-            known("ESS chain"),
-            known("ESS chain finer"),
-            known("train cpu s"),
-        ]
-        for head, value in zip(columns, row, strict=True):
-            columns[head].append(value)
-    if grown is None:
-        del columns["begins from"]
-    return Table(columns, caption="Ours at criticality, 64 steps of time.", digits=3)
+    def score(key: str, row: _Row) -> Cell:
+        *_, cell, energy = row
+        unit = energy if key.startswith("energy") else 1.0
+        return _mean(cell[key]) / unit if key in cell else None
+
+    columns: dict[str, list[Cell]] = {
+        "lattice": [f"{side}x{side}" for side, *_ in rows],
+        "from": [f"{before}x{before}" if before else None for _, before, *_ in rows],
+        "steps": [n_steps for _, _, n_steps, *_ in rows],
+    }
+    for head, key in keys.items():
+        columns[head] = [score(key, row) for row in rows]
+    return columns
 
 
 def finer_job(

@@ -1,0 +1,180 @@
+"""The paper's recipe with its own network, leTF, on the lattice of dnfs/ising.
+
+That row runs it with leConv; here leTF has about as many CPU seconds. A question of
+ours and no row of the facts: it is stored beside the benchmarks, and
+`benchmarks/flow_studies.py` runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattice_judge import in_steps
+from ebmtut.experiments.dnfs.lattices import (
+    LatticeConfig,
+    column_name,
+    new_network,
+    train_lattice_flow,
+)
+from ebmtut.experiments.dnfs.scaling import no_claims
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.flows import Flow
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+
+__all__ = ["TRANSFORMER", "recipe_table", "transformer_job"]
+
+RECIPE, RIVAL = "paper, leTF", "paper, leConv"
+
+
+def transformer_job(
+    side: int,
+    sigma: float,
+    n_steps: int,
+    config: LatticeConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Train leTF by the paper's recipe and judge it; without steps, judge it as it is.
+
+    Returns
+    -------
+    outcome
+        Scores by the weights of continuous time and, of fewer samples, by those of the
+        chain; CPU seconds. The losses.
+    """
+    path = AnnealingPath(LatticeIsing(side, sigma))
+    scalars: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    if n_steps:
+        flow, scalars, arrays = train_lattice_flow(
+            RECIPE, path, n_steps, config, seed=seed, checkpoint=checkpoint
+        )
+    else:
+        network = new_network(RECIPE, side, config, seed=seed)
+        flow = Flow(path, network, rates="one_way")
+    exact = torus_log_partition(side, side, 2 * sigma)
+    generator = make_generator(seed + 1_000_000)
+    n, few, many = config.n_time_steps, config.n_chain_samples, config.n_samples
+    scalars |= in_steps(flow, exact, few, n, generator=generator)
+    scalars |= in_steps(flow, exact, many, n, chain=False, generator=generator)
+    return Outcome(scalars, arrays)
+
+
+def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name a cell for every number of steps."""
+    alone = replace(config, problems=(), n_seeds=1)
+    return {
+        (RECIPE, str(n_steps)): {
+            "side": side,
+            "sigma": sigma,
+            "n_steps": n_steps,
+            "config": alone,
+        }
+        for side, sigma, n_steps in config.problems
+    }
+
+
+def seeds_of(config: LatticeConfig, names: Names) -> int:
+    """As many seeds as configured for the shortest training, one for the others."""
+    shortest = min(n_steps for _, _, n_steps in config.problems if n_steps)
+    return config.n_seeds if names[1] == str(shortest) else 1
+
+
+def recipe_table(row: Result, study: Result | None = None) -> Table:
+    """Set the runs of the paper's recipe side by side: leConv, leTF, leTF untrained.
+
+    Parameters
+    ----------
+    row
+        Of dnfs/ising, with leConv.
+    study
+        Of `TRANSFORMER`, on that row's first lattice; without it leConv stands alone.
+
+    Returns
+    -------
+    table
+        A row a run: a mean may hide one that went astray.
+    """
+    side, sigma, n_steps = row.config["problems"][0]
+    lattice = column_name(side, sigma)
+    rival = row.scalars["table"][RIVAL][lattice]
+    cells = [(RIVAL, n_steps * row.config["rival_steps"], rival)]
+    found = {} if study is None else study.scalars["table"][RECIPE]
+    for steps, cell in found.items():
+        cells.append((RECIPE, int(steps), cell))
+    runs = [(*cell, k) for cell in cells for k in range(len(cell[2]["ESS"]))]
+    columns: dict[str, list[Cell]] = {
+        "recipe": [name if steps else f"{name}, untrained" for name, steps, *_ in runs],
+        "steps": [steps for _, steps, *_ in runs],
+    }
+    heads = {"ESS": "ESS", "of the chain": "ESS chain"}
+    heads |= {"log Z error": "log Z error", "energy": "energy", "CPU s": "train cpu s"}
+    for head, key in heads.items():
+        columns[head] = [cell[key][k] if key in cell else None for *_, cell, k in runs]
+    energy = row.scalars["exact"][lattice]["energy"]
+    return Table(
+        columns,
+        caption=f"{lattice}: the runs one by one; the exact energy is {energy:.2f}.",
+        kinds=["" if steps else "null" for _, steps, *_ in runs],
+    )
+
+
+def draw_runs(result: Result) -> Figure:
+    """Draw ESS and the error of log Z of each run over its CPU seconds."""
+    figure, axes = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
+    for steps, cell in result.scalars["table"][RECIPE].items():
+        seconds = cell.get("train cpu s", [0.0])
+        how: dict[str, Any] = {"marker": "o", "ls": "none"}
+        how["color"] = COLORS["DNFS" if int(steps) else "null"]
+        axes[0].plot(seconds, cell["ESS"], **how)
+        axes[1].plot(seconds, cell["log Z error"], **how)
+    axes[0].set(title="ESS, continuous time", xlabel="CPU s", ylim=(0, 1.02))
+    axes[1].axhline(0, color=COLORS["exact"], lw=1, ls=":")
+    axes[1].set(title="error of log Z", xlabel="CPU s")
+    return figure
+
+
+# Warm-up of the rate: the row's 200 steps would outlast the training.
+TRANSFORMER = Experiment(
+    id="dnfs/ising-transformer",
+    title="The paper's recipe with its transformer",
+    presets={
+        "quick": LatticeConfig(
+            problems=((4, 0.1, 0), (4, 0.1, 5), (4, 0.1, 10)),
+            methods=(RECIPE,),
+            n_seeds=2,
+            n_samples=100,
+            n_chain_samples=20,
+            n_warmup=5,
+        ),
+        # At 0.75 CPU seconds a step and 13 a rollout, measured before: as many seconds
+        # as 6000 steps of leConv.
+        "full": LatticeConfig(
+            problems=((10, 0.1, 0), (10, 0.1, 120)),
+            methods=(RECIPE,),
+            n_seeds=2,
+            n_samples=200,
+            n_chain_samples=50,
+            n_warmup=20,
+        ),
+    },
+    cells=cells,
+    job=transformer_job,
+    n_seeds=seeds_of,
+    arrays={"losses": "{name}/{cell}"},
+    figure=draw_runs,
+    check=no_claims,
+)

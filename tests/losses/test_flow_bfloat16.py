@@ -1,0 +1,148 @@
+"""Slopes of a flow's losses in bfloat16 are those of float64, up to its roundings."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from ebmtut.energies import LatticeIsing
+from ebmtut.flows import Flow, OddLatticeNetwork
+from ebmtut.losses import (
+    kolmogorov_residual,
+    kolmogorov_variance_loss,
+    log_partition_slope,
+)
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from tests.losses.test_bfloat16 import UNIT, added_in_bfloat16
+
+SIDE, N_TIMES, N_STATES = 5, 4, 16
+#: Of a rounding, relative, in the mean square: `test_bfloat16.apart` derives it.
+ROUNDING = UNIT * math.sqrt(1 / (8 * math.log(2)))
+PRODUCTS = {functional.linear, torch.Tensor.matmul}
+
+
+def variance(flow, x, t):
+    return kolmogorov_variance_loss(flow, x, t)
+
+
+def residual(flow, x, t):
+    """Mean square with c_t held, estimated without the network."""
+    states, times = x.flatten(0, 1), t.repeat_interleave(x.shape[1])
+    derivative = flow.path.time_derivative(states).unflatten(0, x.shape[:2])
+    slope = log_partition_slope(derivative).repeat_interleave(x.shape[1])
+    return kolmogorov_residual(flow, states, times, slope).square().mean()
+
+
+def slopes(loss, dtype):
+    """All slopes of a loss, as one vector."""
+    network = OddLatticeNetwork(
+        SIDE, width=32, n_hidden=256, generator=make_generator(0)
+    ).to(dtype)
+    flow = Flow(AnnealingPath(LatticeIsing(SIDE, 0.2).to(dtype)), network)
+    generator = make_generator(1)
+    x = torch.randint(2, (N_TIMES, N_STATES, SIDE * SIDE), generator=generator)
+    t = torch.rand(N_TIMES, generator=generator)
+    found = torch.autograd.grad(
+        loss(flow, x.to(dtype), t.to(dtype)), [*network.parameters()]
+    )
+    return torch.cat([slope.double().flatten() for slope in found])
+
+
+class Noise(torch.autograd.Function):
+    """A relative error of a rounding's size there, and another on the way back."""
+
+    @staticmethod
+    def forward(ctx, x, generator):
+        ctx.generator = generator
+        return noisy(x, generator)
+
+    @staticmethod
+    def backward(ctx, slope):
+        return noisy(slope, ctx.generator), None
+
+
+def noisy(x, generator):
+    size = ROUNDING * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+    return x * (1 + size)
+
+
+class Roundings(TorchFunctionMode):
+    """Independent errors wherever autocast rounds: products, and what works on them.
+
+    A product rounds both its factors and itself; on the way back what comes to it was
+    rounded, and the slopes of both factors are. A SiLU rounds itself and its slope, and
+    so does the sum of two products that it is given. What is rounded twice over, such
+    as a SiLU on its way into a product, counts twice: hence a bound.
+    """
+
+    def __init__(self, seed):
+        super().__init__()
+        self.generator = make_generator(seed)
+        self.seen = set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        def rounded(x):
+            return Noise.apply(x, self.generator)
+
+        self.seen.add(function)
+        if function in PRODUCTS:
+            args = [rounded(x) if isinstance(x, torch.Tensor) else x for x in args]
+        elif function is functional.silu:
+            args = [rounded(args[0])]
+        else:
+            return function(*args, **(kwargs or {}))
+        return rounded(function(*args, **(kwargs or {})))
+
+
+def in_bfloat16(loss):
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        return slopes(loss, torch.float32)
+
+
+def bound(loss, truth, n_draws=12):
+    """Distance from the truth of slopes with independent errors of such a size.
+
+    The mean of their lengths, and five of their standard deviations: what is rounded
+    is another draw of such errors, as far as its digits are anyhow.
+    """
+    lengths = []
+    for seed in range(n_draws):
+        with Roundings(seed) as roundings:
+            found = slopes(loss, torch.float64)
+        assert roundings.seen >= PRODUCTS | {functional.silu}
+        lengths.append((found - truth).norm() / truth.norm())
+    lengths = torch.stack(lengths)
+    return float(lengths.mean() + 5 * lengths.std())
+
+
+@pytest.mark.parametrize("loss", [variance, residual])
+def test_slopes_are_right_up_to_roundings_but_not_with_poor_sums(loss, monkeypatch):
+    """With sums that are themselves kept in bfloat16 they would be found out."""
+    truth = slopes(loss, torch.float64)
+    largest = bound(loss, truth)
+
+    def error():
+        return float((in_bfloat16(loss) - truth).norm() / truth.norm())
+
+    assert 0 < error() < largest
+
+    plain, product = functional.linear, torch.Tensor.__matmul__
+    none = torch.zeros(())
+
+    def linear(x, weight, bias=None):
+        if not torch.is_autocast_enabled("cpu"):
+            return plain(x, weight, bias)
+        flat = x.flatten(0, -2)
+        bias = none.expand(len(weight)) if bias is None else bias
+        return added_in_bfloat16(flat, weight, bias).unflatten(0, x.shape[:-1])
+
+    def matmul(x, y):
+        poor = torch.is_autocast_enabled("cpu") and x.dim() == y.dim() == 2
+        return linear(x, y.T) if poor else product(x, y)
+
+    monkeypatch.setattr(functional, "linear", linear)
+    monkeypatch.setattr(torch.Tensor, "__matmul__", matmul)
+    assert error() > largest
