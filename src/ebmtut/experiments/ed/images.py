@@ -177,7 +177,7 @@ EXPERIMENT = Experiment(
     title="Samples of binary image models",
     presets={
         "quick": ImagesConfig(
-            model=ImageModel(hidden=128, n_steps=600, batch_size=64, n_negatives=16),
+            model=ImageModel(hidden=128, n_steps=400, batch_size=64, n_negatives=16),
             annealing=Annealing(64, 300),
         ),
         "full": _FULL,
