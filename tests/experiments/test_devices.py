@@ -11,7 +11,9 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
+from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS
 from ebmtut.experiments.registry import available
+from ebmtut.losses import RBM_METHODS
 from tests.pretended_gpu import pretended_gpu
 
 
@@ -90,6 +92,66 @@ SMALL = {
         "n_samples": 64,
     },
     "drl/likelihood": {"recipe": IMAGES, "n_samples": 64},
+    "pmp/wrong-model": {"n_steps": 2, "n_chains": 5, "n_sweeps": 2, "n_judged": 20},
+    "pmp/log-partition": {
+        "sizes": (3,),
+        "n_models": 1,
+        "n_perturbations": 3,
+        "n_on_lattice": 3,
+        "n_sweeps": 2,
+    },
+    "pmp/zeros-mmd": {
+        "methods": METHODS_OF_ZEROS,
+        "shrink": 4,
+        "n_steps": 2,
+        "n_chains": 3,
+        "n_sweeps": 1,
+        "sweeps": (1, 2),
+        "n_judged": 4,
+    },
+    "pmp/structured": {
+        "side": 3,
+        "n_nodes": 6,
+        "methods": ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset"),
+        "sweeps": (2,),
+        "updates": (2,),
+        "n_data": 20,
+        "n_data_sweeps": 2,
+        "n_steps": 2,
+        "n_chains": 4,
+        "n_judged": 5,
+    },
+    "pmp/rbm": {
+        "methods": RBM_METHODS,
+        "shrink": 7,
+        "n_hidden": 3,
+        "n_steps": 2,
+        "batch_size": 8,
+        "n_chains": 4,
+        "n_sweeps": 2,
+        "sweeps": (2, 3),
+        "n_judged": 5,
+        "lp_steps": 1,
+        "lp_shrink": 14,
+        "lp_hidden": 2,
+        "lp_chains": 2,
+    },
+    "pmp/deconvolution": {
+        "n_images": 2,
+        "grid": 4,
+        "n_sweeps": 2,
+        "protocols": ("one copy", "36 copies", "white border", "Gibbs"),
+    },
+    "pmp/persistent": {
+        "sizes": (4,),
+        "rhos": (0.9,),
+        "sweeps": (1,),
+        "n_steps": 2,
+        "n_chains": 4,
+        "n_data": 20,
+        "n_judged": 8,
+        "judged_sweeps": 2,
+    },
     "dnfs/ising": {
         "problems": ((3, 0.1, 3),),
         "methods": ("ours", "paper, leConv", "LEAPS, leConv", "untrained", "SMC"),

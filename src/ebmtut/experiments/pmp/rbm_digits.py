@@ -216,7 +216,7 @@ def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
 
 
 @one_thread()
-def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
+def rbm_job(method: str, config: RBMConfig, seed: int, device: str = "cpu") -> Outcome:
     """Learn with one method, sample, and compare with the data.
 
     Returns
@@ -225,8 +225,8 @@ def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
         Scalars ``seconds`` of CPU, ``diverged``, and ``sampler/measure@sweeps``
         by `distances`; arrays ``sampler@sweeps``, some visible units.
     """
-    x, _ = rbm_data(config, seed)
-    generator = make_generator(seed + 1)
+    x = rbm_data(config, seed)[0].to(device)
+    generator = make_generator(seed + 1, device)
     start = time.process_time()
     learned = learn_rbm(
         x,
@@ -261,7 +261,7 @@ def rbm_job(method: str, config: RBMConfig, seed: int) -> Outcome:
                     f"{sampler}/{name}@{k}": value
                     for name, value in distances(v, data).items()
                 }
-                shown = v[:N_SHOWN].to(torch.uint8).numpy()
+                shown = v[:N_SHOWN].to(torch.uint8).cpu().numpy()
                 arrays[f"{sampler}@{k}"] = shown
     return Outcome(scalars, arrays)
 
@@ -529,4 +529,5 @@ rbm_row = partial(
     gather=gather,
     extras=references,
     null=independent_pixels,
+    devices=("cpu", "cuda"),
 )
