@@ -8,12 +8,18 @@ import pytest
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs import wide_joint
+from ebmtut.experiments.dnfs.graph_learners import OTHERS
+from ebmtut.experiments.dnfs.plane_samplers import METHODS as PLANE_METHODS
 from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
+from ebmtut.experiments.experiment import told
 from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS
 from ebmtut.experiments.registry import available
 from ebmtut.losses import RBM_METHODS
+from ebmtut.training import EBGFNConfig, TrainConfig
+from ebmtut.training.graph_flow import GraphFlowConfig
 from tests.pretended_gpu import pretended_gpu
 
 
@@ -51,6 +57,26 @@ PLANE = {
 }
 IMAGES = ImageRecipe(n_steps=3, hidden=8, n_layers=2, batch_size=8, n_warmup=2)
 FLOW = {"width": 4, "n_hidden": 4, "n_samples": 8}
+
+PLANES = {
+    "n_energy_steps": 2,
+    "n_steps": 2,
+    "width": 4,
+    "n_layers": 1,
+    "n_time_steps": 2,
+    "n_samples": 8,
+}
+JOINTLY = {
+    "densities": ("8gaussians",),
+    "n_steps": 3,
+    "n_last": 2,
+    "n_time_steps": 2,
+    "n_samples": 8,
+    "n_reused": 1,
+    "width": 4,
+    "gflownet": EBGFNConfig(n_steps=2, n_samples=8, n_last=1),
+}
+GRAPH_STEPS = TrainConfig(n_steps=3, ema_decay=0.9, precision="float32")
 
 #: A few steps of each job that can use a GPU, in the name of one of its rows.
 SMALL = {
@@ -159,6 +185,32 @@ SMALL = {
         "n_time_steps": 3,
         **FLOW,
     },
+    "dnfs/pretrained-ebm": {**PLANES, "methods": PLANE_METHODS, "n_bits": 3},
+    "dnfs/ebm-training": {**JOINTLY, "methods": ("DNFS", "EB-GFN"), "n_bits": 2},
+    "dnfs/ising-learning": {
+        "problems": ((3, 0.1),),
+        "n_data": 20,
+        "n_sweeps": 2,
+        "n_steps": 2,
+        "n_flow_steps": 1,
+        "n_time_steps": 2,
+        "n_samples": 16,
+        "width": 2,
+        "n_hidden": 2,
+    },
+    "dnfs/max-independent-set": {
+        "n_train": 8,
+        "n_test": 2,
+        "n_copies": 2,
+        "n_time_steps": 2,
+        "refinements": (0, 1),
+        "width": 4,
+        "rollout": GraphFlowConfig(
+            n_graphs=2, n_copies=2, n_time_steps=2, inner_steps=2, anneal=0.5
+        ),
+        "train": GRAPH_STEPS,
+        "rivals": OTHERS,
+    },
     "dnfs/networks": {"side": 3, "n_steps": 1, "n_samples": 8, "sizes": FLOW},
     "dnfs/control-variate": {"side": 3, "n_steps": 100, "width": 4},
     "dnfs/ising-mcmc": {
@@ -185,8 +237,43 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id):
     """Nothing that it makes on the processor meets what lies on a GPU."""
     if id.startswith("drl/") and "recipe" in str(SMALL[id]):
         pytest.importorskip("sklearn")
+    keeps_to_its_device(id, SMALL[id])
+
+
+#: Rows whose paper's preset takes another way than their quick one.
+OTHER_WAYS = {
+    "dnfs/trajectory": {
+        **PLANES,
+        "methods": ("DNFS", "LEAPS, leConv", "GFlowNet"),
+        "n_bits": 16,
+    },
+    "dnfs/ebm-training": {**JOINTLY, "methods": ("DNFS",), "n_bits": 16},
+    "dnfs/ising-learning": {
+        **SMALL["dnfs/ising-learning"],
+        "network": "leTF",
+        "width": 4,
+    },
+    "dnfs/max-cut": SMALL["dnfs/max-independent-set"] | {"n_layers": 1, "rivals": ()},
+}
+
+
+@pytest.mark.parametrize("id", OTHER_WAYS)
+def test_the_paper_s_way_keeps_to_the_device(id, monkeypatch):
+    fewer = replace(
+        wide_joint.JUDGED,
+        n_data=50,
+        n_uniform=100,
+        n_proposal=500,
+        n_repeats=1,
+        coarse_bits=4,
+    )
+    monkeypatch.setattr(wide_joint, "JUDGED", fewer)
+    keeps_to_its_device(id, OTHER_WAYS[id])
+
+
+def keeps_to_its_device(id, knobs):
     row = get_experiment(id)
-    config = row.config("quick", **SMALL[id])
+    config = row.config("quick", **knobs)
     if isinstance(getattr(config, "n_seeds", None), int):
         config = replace(config, n_seeds=1)
     row.extras(config, 0)  # on the processor; what it loads is kept
@@ -195,3 +282,5 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id):
         for job in jobs.values():
             for value in row.job(**job).arrays.values():
                 assert isinstance(value, np.ndarray)
+        if asks := told(row.extras, device):
+            row.extras(config, 0, **asks)
