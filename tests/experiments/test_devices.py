@@ -10,7 +10,6 @@ from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import wide_joint
 from ebmtut.experiments.dnfs.graph_learners import OTHERS
-from ebmtut.experiments.dnfs.plane_samplers import METHODS as PLANE_METHODS
 from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
@@ -20,6 +19,7 @@ from ebmtut.experiments.registry import available
 from ebmtut.losses import RBM_METHODS
 from ebmtut.training import EBGFNConfig, TrainConfig
 from ebmtut.training.graph_flow import GraphFlowConfig
+from ebmtut.transport import WNMFConfig
 from tests.pretended_gpu import pretended_gpu
 
 
@@ -178,6 +178,36 @@ SMALL = {
         "n_judged": 8,
         "judged_sweeps": 2,
     },
+    "got/gibbs-bands": {"n_points": 8, "snapshots": (2, 3)},
+    "got/coupling-1d": {
+        "n_points": 8,
+        "budgets": (3,),
+        "epsilons": (2.0,),
+        "temperatures": (2.0,),
+    },
+    "got/coulomb": {"n_points": 16, "budgets": (3,), "epsilons": (0.5,)},
+    "got/temperature-bound": {
+        "n_points": 8,
+        "budgets": (4,),
+        "fractions": (0.5,),
+        "n_iterations": 20,
+        "n_long": 8,
+        "chain_points": 4,
+        "chain_iterations": 3,
+        "n_chains": 20,
+    },
+    "got/wnmf-digits": {
+        "source": "drawn faces",
+        "n_images": 4,
+        "side": 8,
+        "wnmf": WNMFConfig(n_components=2, n_epochs=3, max_passes=2, mixing_window=1),
+        "n_rounds": 1,
+        "n_steps": 2,
+        "n_iterations": 5,
+        "n_exact": 2,
+        "n_bound_passes": 2,
+        "n_looks": 1,
+    },
     "dnfs/ising": {
         "problems": ((3, 0.1, 3),),
         "methods": ("ours", "paper, leConv", "LEAPS, leConv", "untrained", "SMC"),
@@ -185,7 +215,11 @@ SMALL = {
         "n_time_steps": 3,
         **FLOW,
     },
-    "dnfs/pretrained-ebm": {**PLANES, "methods": PLANE_METHODS, "n_bits": 3},
+    "dnfs/pretrained-ebm": {
+        **PLANES,
+        "methods": ("DNFS", "Taylor", "LEAPS, leConv", "GFlowNet"),
+        "n_bits": 3,
+    },
     "dnfs/ebm-training": {**JOINTLY, "methods": ("DNFS", "EB-GFN"), "n_bits": 2},
     "dnfs/ising-learning": {
         "problems": ((3, 0.1),),
