@@ -11,6 +11,7 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import wide_joint
 from ebmtut.experiments.dnfs.graph_learners import OTHERS
 from ebmtut.experiments.drl.images import ImageRecipe
+from ebmtut.experiments.ed.image_models import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
 from ebmtut.experiments.experiment import told
@@ -95,6 +96,11 @@ SMALL = {
         "n_pixels": 8,
     },
     "ed/epsilon": {"variants": (DENSITY,), "evaluation": LOOK, "n_pixels": 8},
+    "ed/images": {
+        "methods": METHODS_OF_IMAGES,
+        "model": {"n_steps": 2, "hidden": 4, "batch_size": 4, "n_negatives": 2},
+        "annealing": {"n_chains": 4, "n_steps": 4},
+    },
     "drl/marginal-vs-recovery": {"densities": ("checkerboard",), "plane": PLANE},
     "drl/fid": {
         "recipe": IMAGES,
@@ -288,6 +294,11 @@ OTHER_WAYS = {
         "width": 4,
     },
     "dnfs/max-cut": SMALL["dnfs/max-independent-set"] | {"n_layers": 1, "rivals": ()},
+    "ed/images": {
+        **SMALL["ed/images"],
+        "methods": ("ED-Bern", "PCD, DULA"),
+        "model": {**SMALL["ed/images"]["model"], "network": "residual"},
+    },
 }
 
 

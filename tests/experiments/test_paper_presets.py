@@ -44,6 +44,13 @@ _BITS = {"n_energy_steps": 1, "n_steps": 1, "n_samples": 10, "n_time_steps": 2}
 #: Rows whose job runs at the paper's shape within seconds, a cell of each, and what is
 #: cut there: steps, samples and data, but neither the network nor the law.
 CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "ed/images": (
+        ("ED-Bern", "MNIST 28x28"),
+        {
+            "model": {"n_steps": 1, "batch_size": 4, "n_negatives": 2},
+            "annealing": {"n_chains": 4, "n_steps": 4},
+        },
+    ),
     "drl/checkerboard": (("recovery",), {"plane": _PLANE}),
     "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {"plane": _PLANE}),
     "pmp/structured": (
