@@ -6,6 +6,7 @@ Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
 from ebmtut.paths import BasePath
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.samplers import (
+    Sampler,
     annealed_importance_sampling,
     dmala,
     dula,
@@ -235,11 +237,12 @@ def _discrepancy_loss(model: ImageModel, side: int) -> Loss:
 
 
 def _persistent_loss(chains: PersistentChains, model: ImageModel) -> Loss:
-    sampler = {
+    samplers: dict[str, Callable[..., Sampler]] = {
         "PCD, Gibbs": gibbs,
         "PCD, GWG": gwg,
         "PCD, DULA": partial(dula, step_size=model.langevin_step),
-    }[model.method]
+    }
+    sampler = samplers[model.method]
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):

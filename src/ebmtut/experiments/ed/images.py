@@ -68,14 +68,14 @@ class ImagesConfig:
 
 def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method and set."""
-    slower = config.model.learning_rate / _SLOWER
+    rate = config.model.learning_rate
     return {
         (method, data): {
             "model": replace(
                 config.model,
                 data=data,
                 method=method,
-                **({"learning_rate": slower} if method in CHAINS else {}),
+                learning_rate=rate / _SLOWER if method in CHAINS else rate,
             ),
             "annealing": config.annealing,
         }

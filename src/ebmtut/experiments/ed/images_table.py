@@ -67,6 +67,8 @@ def how_table(result: Result, name: str) -> Table:
     columns: dict[str, list[Cell]] = {name: [*rows, "independent bits"]}
     for metric, head in heads.items():
         found: list[Cell] = [_mean(row, metric)[0] for row in rows.values()]
+        if metric == "seconds":
+            found = [round(s) if math.isfinite(s) else None for s in found]
         columns[head] = [*found, result.scalars["null"][name].get(metric)]
     return Table(columns, kinds=[""] * len(rows) + ["null"], digits=2)
 
@@ -104,7 +106,7 @@ def draw_table(result: Result) -> Figure:
                 label=method if k == 0 else None,
             )
     ax.set_xticks(range(len(sets)), sets)
-    ax.set(ylabel="NLL of held-out images [nats]", xlim=(-0.6, len(sets) - 0.4))
+    ax.set(ylabel="held-out NLL [nats]", xlim=(-0.6, len(sets) - 0.4))
     figure.legend(ncols=4, loc="outside lower center", fontsize=9)
     return figure
 
