@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
-NEGATIVES = (1, 8)
 WAYS = ("a process a model", "one by one", "one batch")
 
 
@@ -85,6 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--negatives", type=int, nargs="+", default=(1, 8))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -98,7 +98,7 @@ def main() -> None:
     from ebmtut.results.atomic import replace_file
 
     started, load, rows = time.time(), os.getloadavg()[0], []
-    for n_negatives in NEGATIVES:
+    for n_negatives in options.negatives:
         rounds = [
             {way: measure(way, n_negatives, options.steps) for way in WAYS}
             for _ in range(options.rounds)

@@ -109,6 +109,7 @@ from ebmtut.random import (
     bernoulli_indices,
     categorical,
     exponential,
+    generator_on,
     gumbel,
     logistic,
     make_generator,
@@ -265,6 +266,7 @@ CALLS = {
     "denoising_score_matching_loss": lambda g: denoising_score_matching_loss(
         parabola, NOISE, X, LEVEL, generator=g
     ),
+    "generator_on": lambda g: generator_on(g, "cpu"),
     "inpaint": lambda g: inpaint(parabola, NOISE, X, X, CHAIN, generator=g),
     "normal": lambda g: normal(X, generator=g),
     "progressive_samples": lambda g: progressive_samples(

@@ -91,6 +91,9 @@ def test_the_plan_runs_rows_that_say_so(tmp_path):
     runs = [s for s in steps if s.limit]
     assert all("cuda" in s.command for s in runs)
     assert len({s.name for s in steps}) == len(steps)
+    # What can be gone on with in the next slice comes before what cannot.
+    names = [s.name for s in runs]
+    assert names.index("dnfs-max-cut-paper") < names.index("pmp-zeros-mmd-paper")
     batched = [s.name for s in runs if "--batch" in s.command]
     assert batched[:2] == ["ed-densities-paper", "ed-densities-table-paper"]
     assert "ed-ising-rmse-paper" not in batched

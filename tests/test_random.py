@@ -19,11 +19,13 @@ from ebmtut.random import (
     categorical,
     check_seed,
     exponential,
+    generator_on,
     gumbel,
     logistic,
     make_generator,
     spawn_seed,
 )
+from tests.pretended_gpu import pretended_gpu
 
 DRAWS = {
     "bernoulli": lambda g: bernoulli(torch.full((50,), 0.4), generator=g),
@@ -62,6 +64,16 @@ def test_spawned_seeds_fit_63_bits():
     assert all(isinstance(s, int) and 0 <= s < 2**63 for s in seeds)
     # Both halves of the range are used: 2**-200 is the chance of one alone.
     assert min(seeds) < 2**62 < max(seeds)
+
+
+def test_a_generator_goes_on_where_it_lives_and_seeds_one_elsewhere():
+    generator = make_generator(2)
+    assert generator_on(generator, "cpu") is generator
+    seed = spawn_seed(make_generator(2))
+    with pretended_gpu() as (device, _):
+        there = generator_on(make_generator(2), device)
+        assert there.device.type == device
+        assert there.initial_seed() == seed
 
 
 def test_bernoulli_frequencies():

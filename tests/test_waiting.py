@@ -4,14 +4,32 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import FourierEnergy, LatticeIsing, MLPEnergy, lattice_coloring
+from ebmtut.energies import (
+    BoltzmannMachine,
+    FourierEnergy,
+    LatticeIsing,
+    MLPEnergy,
+    lattice_coloring,
+)
 from ebmtut.flows import Flow, OddLatticeNetwork, gibbs_kernel, simulate
-from ebmtut.losses import Bernoulli, RecoveryLikelihood, energy_discrepancy_loss
+from ebmtut.losses import (
+    Bernoulli,
+    RecoveryLikelihood,
+    draw_rbm,
+    energy_discrepancy_loss,
+    random_rbm,
+)
 from ebmtut.losses.perturbations import Negatives
+from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.noise import geometric_noise
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import ConditionalChain, progressive_samples
+from ebmtut.samplers import (
+    ConditionalChain,
+    boltzmann_gibbs,
+    boltzmann_gwg,
+    progressive_samples,
+)
 from ebmtut.tensor_checks import check_finite, check_only_bits, postponed_checks
 from ebmtut.training import TrainConfig, train
 from tests.pretended_gpu import pretended_gpu
@@ -60,8 +78,52 @@ def unadjusted_langevin(n_steps, device):
     langevin(n_steps, device, adjusted=False)
 
 
+def glass(device):
+    generator = make_generator(0)
+    weight = torch.randn(5, 5, generator=generator)
+    return BoltzmannMachine(weight, torch.zeros(5)).to(device)
+
+
+def messages(n_steps, device):
+    generator = make_generator(0, device)
+    perturb_and_max_product(glass(device), 3, n_steps, generator=generator)
+
+
+def visits(n_steps, device):
+    start = torch.zeros(3, 5, device=device)
+    boltzmann_gibbs(glass(device), start, n_steps, generator=make_generator(0, device))
+
+
+def informed_moves(n_steps, device):
+    start = torch.zeros(3, 5, device=device)
+    boltzmann_gwg(glass(device), start, n_steps, generator=make_generator(0, device))
+
+
+def layers(n_steps, device):
+    generator = make_generator(0, device)
+    model = random_rbm(3, 4, generator=generator)
+    draw_rbm("Gibbs-reset", model, 2, (n_steps,), generator=generator)
+
+
+def descent(n_steps, device):
+    generator = make_generator(0, device)
+    model = random_rbm(3, 4, generator=generator)
+    draw_rbm("coordinate descent", model, 2, (n_steps,), generator=generator)
+
+
 @pytest.mark.parametrize(
-    "run", [rollout, rollout_with_sweeps, langevin, unadjusted_langevin]
+    "run",
+    [
+        rollout,
+        rollout_with_sweeps,
+        langevin,
+        unadjusted_langevin,
+        messages,
+        visits,
+        informed_moves,
+        layers,
+        descent,
+    ],
 )
 def test_no_step_waits(run):
     waits = []

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 from tools.paths import ROOT
@@ -46,7 +47,7 @@ NEEDED = (
     "yaml",
 )
 
-# Rows of the papers in order of worth; others that can use a GPU follow.
+# Rows in order of worth; others that can use a GPU follow.
 WORTH = ("ed/densities", "ed/ising-rmse", "ed/densities-table")
 
 
@@ -121,8 +122,10 @@ def plan(out: Path) -> list[Step]:
             "rates", (python, "benchmarks/gpu_rates.py", "--json", f"{out}/rates.json")
         ),
     ]
-    ids = [*WORTH, *(id for id in available() if id not in WORTH)]
-    for experiment in map(get_experiment, ids):
+    # Jobs that keep no state are lost where a slice ends, and come last.
+    rest = [get_experiment(id) for id in available() if id not in WORTH]
+    rest.sort(key=lambda row: "checkpoint" not in signature(row.job).parameters)
+    for experiment in (*map(get_experiment, WORTH), *rest):
         if "cuda" not in experiment.devices:
             continue
         scale = next(s for s in reversed(SCALES) if s in experiment.presets)

@@ -26,6 +26,7 @@ __all__ = [
     "check_generator",
     "check_seed",
     "exponential",
+    "generator_on",
     "gumbel",
     "logistic",
     "make_generator",
@@ -118,6 +119,27 @@ def spawn_seed(generator: torch.Generator) -> int:
     check_type("generator", generator, torch.Generator)
     seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
     return int(seed)
+
+
+def generator_on(
+    generator: torch.Generator, device: str | torch.device
+) -> torch.Generator:
+    """Return the generator itself if it lives there, else one there that it seeds.
+
+    So a problem that is drawn on the CPU is the same on every device, and what goes
+    on from it on the CPU goes on with the same stream.
+
+    Parameters
+    ----------
+    generator
+        Advanced by one draw if it lives elsewhere.
+    device
+        Where the draws will be made; only its type counts.
+    """
+    check_type("generator", generator, torch.Generator)
+    if generator.device.type == torch.device(device).type:
+        return generator
+    return make_generator(spawn_seed(generator), device)
 
 
 def bernoulli(

@@ -9,7 +9,7 @@ import torch
 
 from ebmtut.data import DataUnavailable
 from ebmtut.experiments.dnfs import wide_joint
-from ebmtut.experiments.drl import image_sets
+from ebmtut.experiments.drl import image_sets, long_run
 from ebmtut.experiments.drl.images import draw_images, train_images
 from ebmtut.experiments.drl.paper_images import (
     CELEBA,
@@ -22,6 +22,7 @@ from ebmtut.experiments.drl.paper_images import (
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.registry import available, get_experiment
 from ebmtut.random import make_generator
+from ebmtut.samplers import AdaptedStep
 
 NOTHING_RUN = "the paper runs nothing here"
 WITHOUT = {
@@ -29,7 +30,8 @@ WITHOUT = {
     "got/temperature-bound": NOTHING_RUN,
 }
 
-_PHOTOS = {"n_steps": 1, "batch_size": 2, "hidden": 4}
+_PHOTOS = {"n_steps": 1, "batch_size": 4, "hidden": 4}
+_SHORT = {**_PHOTOS, "batch_size": 64, "n_chain_steps": 1}
 _PLANE = {"n_steps": 1, "n_samples": 100}
 _GRAPHS = {
     "n_train": 2,
@@ -40,9 +42,64 @@ _GRAPHS = {
     "rollout": {"n_graphs": 2, "n_copies": 2, "n_time_steps": 2},
     "train": {"n_steps": 1},
 }
+_PLANE_OF_BITS = {
+    "recipe": {"n_steps": 1},
+    "evaluation": {
+        "n_data": 50,
+        "n_uniform": 50,
+        "n_proposal": 50,
+        "n_repeats": 1,
+        "coarse_bits": 4,
+    },
+    "n_pixels": 4,
+}
+_SPINS = {"n_data": 10, "n_sweeps": 2, "train": {"n_steps": 1}}
+_DIGITS = {
+    "source": "drawn",
+    "n_steps": 1,
+    "n_chains": 4,
+    "n_sweeps": 2,
+    "sweeps": (2,),
+    "n_judged": 20,
+}
+_FACTORS = {
+    "source": "small digits",
+    "side": 8,
+    "n_images": 40,
+    "wnmf": {"n_epochs": 2},
+    "n_exact": 2,
+}
 _BITS = {"n_energy_steps": 1, "n_steps": 1, "n_samples": 10, "n_time_steps": 2}
-#: Rows whose job runs at the paper's shape within seconds, a cell of each, and what is
-#: cut there: steps, samples and data, but neither the network nor the law.
+_JOINT = {
+    "n_steps": 1,
+    "n_flow_steps": 1,
+    "n_last": 1,
+    "n_time_steps": 2,
+    "n_samples": 16,
+}
+
+
+def _one_step(variants):
+    return tuple(replace(recipe, n_steps=1) for recipe in variants)
+
+
+def _short(recipes):
+    return tuple(replace(recipe, **_SHORT) for recipe in recipes)
+
+
+def _few_levels(recipes):
+    return tuple((k, replace(r, **_SHORT, n_levels=6)) for k, r in recipes)
+
+
+_VARIANTS = {
+    "variants": _one_step,
+    "evaluation": _PLANE_OF_BITS["evaluation"],
+    "n_pixels": 4,
+}
+#: A cell of each row, whose job runs at the paper's shape within seconds, and what is
+#: cut there: steps, samples and data, but neither the network nor the law, save for
+#: the channels of photographs and, where all levels are drawn, a thousand levels. A
+#: function cuts what the preset has.
 CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "drl/checkerboard": (("recovery",), {"plane": _PLANE}),
     "drl/marginal-vs-recovery": (("short-run", "checkerboard"), {"plane": _PLANE}),
@@ -56,37 +113,49 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "n_judged": 4,
         },
     ),
-    "pmp/zeros-samples": (
-        ("PMP",),
+    "pmp/zeros-samples": (("PMP",), _DIGITS),
+    "pmp/zeros-mmd": (("GWG-reset",), _DIGITS),
+    "pmp/rbm": (("PMP",), _DIGITS),
+    "pmp/rbm-twos": (("PCD-100",), _DIGITS),
+    "pmp/coordinate-descent": (("coordinate descent",), _DIGITS),
+    "got/wnmf-digits": (("Gibbs-OT",), _FACTORS),
+    "got/wnmf-faces": (("Gibbs-OT",), {**_FACTORS, "source": "drawn faces"}),
+    "got/timing": ((), {"images": _FACTORS, "budgets": (1,), "n_warm": 2}),
+    "ed/ising-heatmaps": (("ED-Pool", "10x10, 0.2"), _SPINS),
+    "ed/ising-rmse": (("ED-Grid", "9x9, -0.1"), _SPINS),
+    "ed/densities": (("ED-Bern", "moons"), _PLANE_OF_BITS),
+    "ed/densities-table": (("PCD", "moons"), _PLANE_OF_BITS),
+    "ed/epsilon": (("ED-Bern-eps0.9-M32-w1",), _VARIANTS),
+    "ed/window": (("ED-Pool-window4-M32-w1",), _VARIANTS),
+    "ed/w-and-m": (("ED-Bern-eps0.1-M4-w0",), _VARIANTS),
+    "drl/samples": (("CIFAR-10",), {"recipes": _short, "n_samples": 64}),
+    "drl/ablation": (
+        ("settings", "T6 K10"),
+        {"recipe": _PHOTOS, "n_samples": 4},
+    ),
+    "drl/interpolation": (
+        ("arcs",),
+        {"recipe": _SHORT, "n_arcs": 4, "n_points": 3},
+    ),
+    "drl/inpainting": (("completions",), {"recipe": _SHORT, "n_images": 16}),
+    "drl/long-run": (
+        ("T1k",),
         {
-            "source": "drawn",
-            "n_steps": 1,
-            "n_chains": 4,
-            "n_sweeps": 2,
-            "sweeps": (2,),
-            "n_judged": 4,
+            "recipes": _few_levels,
+            "factors": (1,),
+            "n_moves": (1,),
+            "n_samples": 64,
         },
     ),
-    "got/wnmf-digits": (
-        ("Gibbs-OT",),
-        {
-            "source": "small digits",
-            "side": 8,
-            "n_images": 40,
-            "wnmf": {"n_epochs": 2},
-            "n_exact": 2,
-        },
+    "drl/likelihood": (
+        ("bits",),
+        {"recipe": {**_SHORT, "n_levels": 6}, "n_samples": 16},
     ),
-    "got/wnmf-faces": (
-        ("Gibbs-OT",),
-        {
-            "source": "drawn faces",
-            "side": 8,
-            "n_images": 40,
-            "wnmf": {"n_epochs": 2},
-            "n_exact": 2,
-        },
+    "drl/langevin-steps": (
+        ("K = 10",),
+        {"recipe": _PHOTOS, "n_sampling": 2, "n_looks": 1, "n_samples": 4},
     ),
+    "drl/architectures": ((), {"channels": 8}),
     "drl/fid": (
         ("recovery likelihood", "CIFAR-10"),
         {"recipe": _PHOTOS, "steps": (("recovery likelihood", 1),), "n_samples": 4},
@@ -109,16 +178,18 @@ CUTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "dnfs/trajectory": (("untrained", "moons"), _BITS),
     "dnfs/max-independent-set": (("16-20",), _GRAPHS),
     "dnfs/max-cut": (("16-20",), _GRAPHS),
-    "dnfs/ebm-training": (
-        ("DNFS", "moons"),
+    "dnfs/ebm-training": (("DNFS", "moons"), _JOINT),
+    "dnfs/ebm-table": (("DNFS", "moons"), _JOINT),
+    "dnfs/ising": (
+        ("paper, leTF", "10x10, 0.1"),
         {
-            "n_steps": 1,
-            "n_flow_steps": 1,
-            "n_last": 1,
+            "problems": lambda problems: tuple((*kind, 1) for *kind, _ in problems),
+            "n_samples": 4,
+            "n_chain_samples": 4,
             "n_time_steps": 2,
-            "n_samples": 16,
         },
     ),
+    "dnfs/ising-mcmc": (("untrained",), {"n_samples": 4, "n_steps": 2}),
 }
 
 
@@ -154,8 +225,14 @@ def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
     look = Evaluation(50, n_uniform=0, n_proposal=1000, n_repeats=1, coarse_bits=5)
     monkeypatch.setattr(wide_joint, "JUDGED", look)
     monkeypatch.setattr(wide_joint, "_BOUNDED", 2)
-    names, cut = CUTS[id]
+    # No search for the step sizes of long chains.
+    monkeypatch.setattr(
+        long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)
+    )
+    names, cuts = CUTS[id]
     row = get_experiment(id)
+    whole = row.presets["paper"]
+    cut = {k: v(getattr(whole, k)) if callable(v) else v for k, v in cuts.items()}
     jobs = row.cells(row.config("paper", **cut))
     alone = {(k,) if isinstance(k, str) else k: job for k, job in jobs.items()}
     outcome = row.job(**alone[names], seed=0)
@@ -216,6 +293,14 @@ FULL_IS_THE_PAPERS = {
     "pmp/log-partition",
     "pmp/deconvolution",
 }
+
+
+def test_every_row_with_the_papers_setting_is_tried():
+    """By a job that is cut, or by its full run, which has the same setting."""
+    # It asks for a hundred steps of the network that dnfs/ising tries.
+    longer = {"dnfs/control-variate"}
+    tried = CUTS.keys() | FULL_IS_THE_PAPERS | longer
+    assert tried | WITHOUT.keys() == set(available())
 
 
 def test_which_full_runs_have_the_papers_setting():

@@ -17,10 +17,9 @@ from ebmtut.experiments.pmp.rbm_digits import (
     distances,
     rbm_data,
     rbm_job,
-    rbm_table,
-    rbm_work_table,
     reference,
 )
+from ebmtut.experiments.pmp.rbm_reports import rbm_table, rbm_work_table
 from ebmtut.experiments.pmp.rbm_starts import learn_from_starts, starts_table
 from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product

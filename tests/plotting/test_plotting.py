@@ -185,6 +185,20 @@ def test_images_lie_in_rows() -> None:
         image_grid(ax, images[0])
 
 
+def test_images_in_colours_keep_them_and_gaps_let_through() -> None:
+    images = torch.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2) / 24
+    _, ax = plt.subplots()
+    sheet = image_grid(ax, images, 2, vmin=0, vmax=1, cmap="gray").get_array()
+    assert sheet.shape == (2, 5, 4)
+    for k, left in enumerate((0, 3)):
+        shown = torch.tensor(sheet[:, left : left + 2, :3]).permute(2, 0, 1)
+        torch.testing.assert_close(shown, images[k].to(shown))
+        assert (sheet[:, left : left + 2, 3] == 1).all()
+    assert (sheet[:, 2, 3] == 0).all()
+    with pytest.raises(InputError, match="images must have shape"):
+        image_grid(ax, images[:, :2])
+
+
 def test_band_is_one_standard_error() -> None:
     _, ax = plt.subplots()
     runs = torch.tensor([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0], [2.0, 2.0]])

@@ -72,12 +72,17 @@ class GraphBatch:
             )
         if bool(adjacency.diagonal(dim1=1, dim2=2).any()):
             raise InputError("adjacency must have a zero diagonal, got a loop")
-        self.adjacency = adjacency
-        self.n_vertices = n_vertices
-        sites = torch.arange(n_sites, device=adjacency.device)
-        self.is_vertex: Bool[Tensor, "n_graphs n_sites"] = sites < n_vertices[:, None]
+        self._hold(adjacency, n_vertices)
         if bool((adjacency.sum(2).bool() & ~self.is_vertex).any()):
             raise InputError("adjacency must join vertices only, got a padded site")
+
+    def _hold(self, adjacency: Tensor, n_vertices: Tensor) -> GraphBatch:
+        """Keep what has been checked."""
+        self.adjacency = adjacency
+        self.n_vertices = n_vertices
+        sites = torch.arange(adjacency.shape[1], device=adjacency.device)
+        self.is_vertex: Bool[Tensor, "n_graphs n_sites"] = sites < n_vertices[:, None]
+        return self
 
     @classmethod
     def from_edges(
@@ -138,7 +143,19 @@ class GraphBatch:
             Numbers of the graphs.
         """
         size = int(self.n_vertices[index].max())
-        return GraphBatch(self.adjacency[index, :size, :size], self.n_vertices[index])
+        part = GraphBatch.__new__(GraphBatch)
+        return part._hold(self.adjacency[index, :size, :size], self.n_vertices[index])
+
+    def to(self, device: str | torch.device) -> GraphBatch:
+        """Return the graphs on a device.
+
+        Parameters
+        ----------
+        device
+            Where they are to lie.
+        """
+        there = GraphBatch.__new__(GraphBatch)
+        return there._hold(self.adjacency.to(device), self.n_vertices.to(device))
 
     def by_graph(
         self, x: Float[Tensor, "batch n_sites"]

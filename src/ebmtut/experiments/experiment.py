@@ -86,7 +86,8 @@ class Experiment(Generic[C]):
         ``gather(config, runs) -> Outcome``, in place of the nested table of lists and
         of `arrays`, where the result has another form.
     extras
-        ``extras(config, seed) -> Outcome``: truth, null and exact rows.
+        ``extras(config, seed) -> Outcome``: truth, null and exact rows. Gets
+        ``device``, too, if it has such a parameter.
     null
         ``null(result) -> Result``: what the same run would have given if nothing
         had been learned (the model untrained, the bits independent, J = 0, one
@@ -251,7 +252,7 @@ class Experiment(Generic[C]):
                 f"{error}; the same command goes on from there"
             ) from None
         runs = {c: [outcomes[name] for name in names] for c, names in places.items()}
-        extras = self.extras(config, seed)
+        extras = self.extras(config, seed, **told(self.extras, device))
         table = self._gathered(config, runs)
         commits = {"commits": commits_of(outcomes)}
         return Result(
@@ -272,8 +273,7 @@ class Experiment(Generic[C]):
         self, config: C, seed: int, device: str
     ) -> tuple[dict[str, dict[str, Any]], dict[Names, list[str]]]:
         """Return the jobs by name, seed by seed, and the names of each cell's."""
-        takes_device = "device" in inspect.signature(self.job).parameters
-        given = {"device": device} if takes_device else {}
+        given = told(self.job, device)
         cells = {
             (cell,) if isinstance(cell, str) else cell: arguments
             for cell, arguments in self.cells(config).items()
@@ -420,6 +420,12 @@ def _by_seed(values: list[Any]) -> Any:
     if not isinstance(values[0], Mapping):
         return values
     return {name: _by_seed([value[name] for value in values]) for name in values[0]}
+
+
+def told(function: Callable[..., Any], device: str) -> dict[str, str]:
+    """Return the device as an argument, if the function asks for one."""
+    asks = "device" in inspect.signature(function).parameters
+    return {"device": device} if asks else {}
 
 
 def resolve_device(name: str) -> str:

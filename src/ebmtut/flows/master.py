@@ -22,6 +22,7 @@ def flow_laws(
     *,
     start: Float[Tensor, " n_all"] | None = None,
     reverse: bool = False,
+    device: str | torch.device = "cpu",
 ) -> Float[Tensor, "n_times n_all"]:
     """Integrate the Kolmogorov equation over all states of a small system.
 
@@ -39,6 +40,8 @@ def flow_laws(
         `enumerate_states`.
     reverse
         Whether to follow the reversed process from t = 1 to 0.
+    device
+        Of the flow, and of the laws.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def flow_laws(
         start = torch.full((len(x),), 1 / len(x))
     check_shape("start", start, (len(x),))
     flipped = torch.arange(len(x))[:, None] ^ states_to_index(torch.eye(n_sites))
-    law = start.double()
+    x, flipped, law = (v.to(device) for v in (x, flipped, start.double()))
     laws = [law]
     times = [k / n_steps for k in range(n_steps + 1)]
     rates = _rates(flow, x, times[-1] if reverse else times[0], reverse)
@@ -84,4 +87,5 @@ def _rates(flow: Flow, x: Tensor, t: float, reverse: bool) -> Tensor:
 def _change(law: Tensor, rates: Tensor, flipped: Tensor) -> Tensor:
     """What flows into each state less what leaves it; rates are out of a state."""
     flow = law[:, None] * rates
-    return flow[flipped, torch.arange(flipped.shape[1])].sum(1) - flow.sum(1)
+    site = torch.arange(flipped.shape[1], device=flipped.device)
+    return flow[flipped, site].sum(1) - flow.sum(1)

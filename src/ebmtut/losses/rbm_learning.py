@@ -21,6 +21,7 @@ from ebmtut.checks import (
     Natural,
     NonNegative,
     check_choice,
+    check_type,
     checked,
 )
 from ebmtut.energies import RBM
@@ -114,7 +115,7 @@ def learn_rbm(
     progress
         Whether to show a progress bar.
     generator
-        Source of the start, the minibatches and the samples.
+        Source of the start, the minibatches and the samples, where ``x`` lies.
 
     Returns
     -------
@@ -129,6 +130,7 @@ def learn_rbm(
     check_bits("x", x)
     check_rbm_method("method", method)
     check_choice("init", init, STARTS)
+    check_generator(generator, x.device)
     if batch_size > len(x):
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
     x = x.float()
@@ -139,7 +141,9 @@ def learn_rbm(
     if method.startswith("PCD-"):
         chains = _coins(n_chains, x.shape[1], generator)
     for step in tqdm(range(n_steps), desc=method, disable=not progress):
-        pick = torch.randint(len(x), (batch_size,), generator=generator)
+        pick = torch.randint(
+            len(x), (batch_size,), generator=generator, device=x.device
+        )
         with torch.no_grad():
             v = x[pick]
             h = torch.sigmoid(model.hidden_logits(v))
@@ -195,7 +199,7 @@ def draw_rbm(
     init
         Where the messages of "PMP" start, as in `learn_rbm`.
     generator
-        Source of noise and starts.
+        Source of noise and starts, on the model's device.
 
     Returns
     -------
@@ -210,7 +214,7 @@ def draw_rbm(
     """
     check_rbm_method("method", method)
     check_choice("init", init, STARTS)
-    check_generator(generator)
+    check_generator(generator, model.weight.device)
     return _draw(method, model, n, sweeps, init, generator)
 
 
@@ -257,12 +261,12 @@ def random_rbm(
     scale
         Standard deviation of the weights.
     generator
-        Source of the normals, on the CPU.
+        Source of the normals; the model lies on its device.
     """
-    check_generator(generator)
+    check_type("generator", generator, torch.Generator)
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator)
+        return torch.randn(*shape, generator=generator, device=generator.device)
 
     weight = scale * normal(n_hidden, n_visible)
     return RBM(weight, normal(n_hidden), normal(n_visible), learnable=True)
@@ -302,4 +306,5 @@ def sweeps_of_chain(method: str) -> int | None:
 
 
 def _coins(n: int, n_sites: int, generator: torch.Generator) -> Tensor:
-    return bernoulli(torch.full((n, n_sites), 0.5), generator=generator)
+    half = torch.full((n, n_sites), 0.5, device=generator.device)
+    return bernoulli(half, generator=generator)

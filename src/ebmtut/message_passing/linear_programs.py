@@ -99,7 +99,7 @@ def _solve(
     """Solve one program a row of the unaries."""
     program = _compact(terms) if form == "compact" else _standard(terms)
     relaxed, bound = [], []
-    for b in unaries.double().numpy(force=True):
+    for b in unaries.double().cpu().numpy():
         p, value = program(b)
         relaxed.append(p)
         bound.append(value)
@@ -121,7 +121,8 @@ def perturb_and_map_lp(
     n_samples
         Number of perturbations; every one costs a linear program.
     generator
-        Source of the logistic noise.
+        Source of the logistic noise, on the device of the model's parameters,
+        where the samples will lie.
 
     Returns
     -------
@@ -135,8 +136,9 @@ def perturb_and_map_lp(
     """
     terms = nonzero_pairs(model)
     shape = (n_samples, len(terms.bias))
-    noise = logistic(shape, generator=generator, dtype=torch.float64)
-    return _solve(terms, (terms.bias + noise).detach(), "compact")
+    device = next(model.parameters()).device
+    noise = logistic(shape, generator=generator, dtype=torch.float64, device=device)
+    return _solve(terms, (terms.bias.to(noise) + noise).detach(), "compact")
 
 
 def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]

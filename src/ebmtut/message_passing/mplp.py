@@ -88,7 +88,7 @@ def mplp(
     terms, unaries = _checked(model, unaries, tolerance, max_sweeps)
     pairs = (terms.first, terms.second, terms.weight.double())
     arrays = [tensor.numpy() for tensor in pairs]
-    beliefs = unaries.double().contiguous().numpy(force=True).copy()
+    beliefs = unaries.double().cpu().contiguous().numpy().copy()
     bound = np.empty(len(beliefs))
     n_sweeps = np.empty(len(beliefs), np.int64)
     converged = np.empty(len(beliefs), np.bool_)

@@ -153,31 +153,38 @@ def heatmap(
 def image_grid(
     ax: Axes, images: ArrayLike | Tensor, n_columns: int | None = None, **kwargs: Any
 ) -> AxesImage:
-    """Show small grey images side by side as one picture.
+    """Show small images side by side as one picture.
 
     Parameters
     ----------
     ax
         Where to draw; its axes are hidden.
     images
-        Shape (n, height, width), ones drawn black.
+        Shape (n, height, width), ones drawn black, or (n, 3, height, width): shares of
+        red, green and blue.
     n_columns
         Images a row; by default about as many as rows.
     **kwargs
         Handed to ``imshow``, such as ``vmin`` and ``vmax``.
     """
     images = _array(images)
-    if images.ndim != 3 or not len(images):
+    in_color = images.ndim == 4 and images.shape[1] == 3
+    if not (images.ndim == 3 or in_color) or not len(images):
         raise InputError(
-            f"images must have shape (n, height, width), got {images.shape}"
+            "images must have shape (n, height, width) or (n, 3, height, width), "
+            f"got {images.shape}"
         )
-    n, height, width = images.shape
+    if in_color:  # and opaque
+        opaque = np.pad(images, ((0, 0), (0, 1), (0, 0), (0, 0)), constant_values=1.0)
+        images = np.moveaxis(opaque, 1, -1)
+    n, height, width = images.shape[:3]
     columns = n_columns or int(np.ceil(np.sqrt(n)))
     check_counts(n_columns=columns)
     columns = min(columns, n)
     rows = -(-n // columns)
-    # Gaps and missing images are not a number: they stay transparent.
-    sheet = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    # Gaps and missing images are not a number, or have no opacity: both let through.
+    shape = (rows * (height + 1) - 1, columns * (width + 1) - 1, *images.shape[3:])
+    sheet = np.full(shape, 0.0 if in_color else np.nan)
     for k, image in enumerate(images):
         top, left = (k // columns) * (height + 1), (k % columns) * (width + 1)
         sheet[top : top + height, left : left + width] = image

@@ -153,7 +153,7 @@ def greedy_independent_set(
     n_copies
         Sets a graph.
     generator
-        Source of the orders, one a set.
+        Source of the orders, one a set, where the graphs lie.
 
     Returns
     -------
@@ -165,10 +165,11 @@ def greedy_independent_set(
     InputError
         If `n_copies` is below 1.
     """
-    check_generator(generator)
     adjacency = graphs.adjacency
+    check_generator(generator, adjacency.device)
     chosen = adjacency.new_zeros(len(graphs), n_copies, graphs.n_sites)
-    order = torch.rand(chosen.shape, generator=generator).argsort(2).to(chosen.device)
+    chance = torch.rand(chosen.shape, generator=generator, device=chosen.device)
+    order = chance.argsort(2)
     inside = graphs.is_vertex[:, None].to(chosen)
     free = inside.expand_as(chosen).clone()
     graph = torch.arange(len(graphs), device=chosen.device)[:, None]

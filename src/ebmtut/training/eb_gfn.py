@@ -113,7 +113,7 @@ def train_eb_gfn(
     config
         How they learn.
     generator
-        Source of all randomness.
+        Source of all randomness, on the device of both.
     penalty
         ``penalty(energy) -> scalar``, added to the energy's loss.
 
@@ -128,7 +128,8 @@ def train_eb_gfn(
     InputError
         If more sites are to be blanked than there are.
     """
-    check_generator(generator)
+    device = policy.log_z.device
+    check_generator(generator, device)
     if config.n_back is not None:
         n_sites = policy.n_sites
         check_range("n_back", config.n_back, low=1, high=n_sites, integer=True)
@@ -156,7 +157,7 @@ def train_eb_gfn(
         loss.backward()
         policy_adam.step()
 
-    accepted = torch.zeros(config.n_steps)
+    accepted = torch.zeros(config.n_steps, device=device)
     for step in range(config.n_steps):
         for _ in range(config.n_policy_steps):
             follow(energy, step)
@@ -180,4 +181,4 @@ def train_eb_gfn(
     for step in range(config.n_steps, config.n_steps + config.n_last):
         follow(averaged, step)
         last.step()
-    return EBGFNTraining(averaged, accepted)
+    return EBGFNTraining(averaged, accepted.cpu())

@@ -95,11 +95,12 @@ class FlowFollower:
                     generator=generator,
                 )
                 self._states = cast(Tensor, drawn.states)
-            k = torch.randint(
-                self.n_time_steps + 1, (self.n_times,), generator=generator
-            )
-            rows = torch.randint(
-                self.n_trajectories, (self.n_rows,), generator=generator
+            k, rows = (
+                torch.randint(high, (n,), generator=generator, device=generator.device)
+                for high, n in (
+                    (self.n_time_steps + 1, self.n_times),
+                    (self.n_trajectories, self.n_rows),
+                )
             )
             x, t = self._states[k][:, rows], k / self.n_time_steps
             loss = kolmogorov_variance_loss(self.flow, x, t)

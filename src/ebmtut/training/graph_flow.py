@@ -29,7 +29,8 @@ from ebmtut.flows import Flow, Kernel, simulate
 from ebmtut.flows.graphs import GraphWeights
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
-from ebmtut.samplers import run_chain, vertex_gibbs
+from ebmtut.random import check_generator
+from ebmtut.samplers import ColorGibbsState, vertex_gibbs
 from ebmtut.training.clock import CpuClock
 from ebmtut.training.flow import CountedFlow
 from ebmtut.training.loop import TrainConfig, train
@@ -133,7 +134,7 @@ def train_graph_flow(
     weights
         Trained in place.
     problem
-        Energy at t = 1 on all training graphs.
+        Energy at t = 1 on all training graphs, which lie where the weights do.
     config
         Rollouts; they set the size of a batch.
     optimizer
@@ -155,14 +156,18 @@ def train_graph_flow(
         If the loss is not finite; names the step and the largest ratio.
     """
     graphs = problem.graphs
+    device = graphs.adjacency.device
+    check_generator(generator, device)
     check_range("n_graphs", config.n_graphs, low=1, high=len(graphs), integer=True)
     n_states = config.n_graphs * config.n_copies
     shape = config.n_rollouts, config.n_time_steps + 1, n_states, graphs.n_sites
     buffers = {
-        "states": torch.zeros(shape, dtype=torch.uint8),
-        "graphs": torch.zeros(config.n_rollouts, config.n_graphs, dtype=torch.long),
+        "states": torch.zeros(shape, dtype=torch.uint8, device=device),
+        "graphs": torch.zeros(
+            config.n_rollouts, config.n_graphs, dtype=torch.long, device=device
+        ),
         "step": torch.zeros((), dtype=torch.long),
-        "max_log_ratio": torch.tensor(-torch.inf),
+        "max_log_ratio": torch.tensor(-torch.inf, device=device),
     }
     clock = CpuClock()
 
@@ -178,7 +183,8 @@ def train_graph_flow(
         return problem.of(graphs.select(chosen)).at(beta)
 
     def refill(place: int) -> None:
-        chosen = torch.randperm(len(graphs), generator=generator)[: config.n_graphs]
+        order = torch.randperm(len(graphs), generator=generator, device=device)
+        chosen = order[: config.n_graphs]
         part = problem_now(chosen)
         drawn = simulate(
             flow_on(weights, part),
@@ -198,9 +204,9 @@ def train_graph_flow(
         if inner == 0:
             refill(count % config.n_rollouts)
         held = min(count + 1, config.n_rollouts)
-        place = torch.randint(held, (1,), generator=generator)
-        n_times = config.n_time_steps + 1
-        time = torch.randint(n_times, (config.n_graphs,), generator=generator)
+        place = torch.randint(held, (1,), generator=generator, device=device)
+        n_times, shape = config.n_time_steps + 1, (config.n_graphs,)
+        time = torch.randint(n_times, shape, generator=generator, device=device)
         return torch.cat([place, time])
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
@@ -208,7 +214,8 @@ def train_graph_flow(
         place, time = int(x[0]), x[1:]
         part = problem_now(buffers["graphs"][place])
         states = buffers["states"][place].unflatten(1, (config.n_graphs, -1))
-        states = states[time, torch.arange(config.n_graphs), :, : part.n_sites]
+        graph = torch.arange(config.n_graphs, device=device)
+        states = states[time, graph, :, : part.n_sites]
         t = time / config.n_time_steps
         flow = CountedFlow(flow_on(energy, part), seen)
         return kolmogorov_variance_loss(flow, states.float(), t)
@@ -248,6 +255,9 @@ def sweep_kernel(problem: GraphEnergy, n_steps: int = 1) -> Kernel:
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         sampler = vertex_gibbs(problem.at(t * problem.inverse_temperature))
-        return run_chain(sampler, x, n_steps, generator=generator).x_final
+        state = ColorGibbsState(x)  # of a rollout: bits, which nobody need look at
+        for _ in range(n_steps):
+            state, _ = sampler.step(state, generator=generator)
+        return state.x
 
     return kernel

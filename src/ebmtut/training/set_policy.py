@@ -98,7 +98,9 @@ def train_set_policy(
     of_run = {"n_graphs": n_graphs, "n_copies": n_copies, "explore": explore}
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return torch.randperm(len(graphs), generator=generator)[:n_graphs]
+        device = graphs.adjacency.device
+        order = torch.randperm(len(graphs), generator=generator, device=device)
+        return order[:n_graphs]
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         part = graphs.select(x)

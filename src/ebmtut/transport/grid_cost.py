@@ -67,7 +67,11 @@ class GridCost(NamedTuple):
 
 @checked
 def grid_cost(
-    height: Count, width: Count | None = None, *, dtype: torch.dtype = torch.float32
+    height: Count,
+    width: Count | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device = "cpu",
 ) -> GridCost:
     """Squared Euclidean distances of pixels; the longer side has length 1.
 
@@ -75,14 +79,14 @@ def grid_cost(
     ----------
     height, width
         Pixels; a square by default.
-    dtype
+    dtype, device
         Of the costs.
     """
     width = height if width is None else width
 
     def squared(n: int) -> Tensor:
         x = torch.arange(n, dtype=dtype) / max(height, width)
-        return (x[:, None] - x[None, :]) ** 2
+        return ((x[:, None] - x[None, :]) ** 2).to(device)
 
     return GridCost(squared(height), squared(width))
 

@@ -31,7 +31,9 @@ __all__ = ["EXPERIMENT", "learning_job", "score_table"]
 GAP = 0.05
 
 
-def learning_job(method: str, density: str, config: JointConfig, seed: int) -> Outcome:
+def learning_job(
+    method: str, density: str, config: JointConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Learn an energy by one of the methods: `joint_job` or `gflownet_job`.
 
     One of 16 bits a coordinate is learned by `wide_joint.wide_joint`.
@@ -49,9 +51,10 @@ def learning_job(method: str, density: str, config: JointConfig, seed: int) -> O
             learning_rate=config.learning_rate,
             energy_learning_rate=config.energy_learning_rate,
             seed=seed,
+            device=device,
         )
     job = gflownet_job if method == "EB-GFN" else joint_job
-    return job(density, config, seed)
+    return job(density, config, seed, device)
 
 
 def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -176,6 +179,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=learning_job,
+    devices=("cpu", "cuda"),
     arrays={"*": "{name}/{cell}"},
     null=no_coupling,
     figure=draw_laws,

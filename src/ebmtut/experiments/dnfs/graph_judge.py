@@ -43,7 +43,7 @@ class Judge:
     step_size
         DMALA's.
     generator
-        Source of all randomness.
+        Source of all randomness, where the graphs lie.
 
     Attributes
     ----------
@@ -80,6 +80,12 @@ class Judge:
         self.scalars[name] = float(score.mean())
         self.scalars[f"{name}: best"] = float(score.amax(1).mean())
         self.scalars[f"{name}: CPU seconds"] = seconds
+
+    def coins(self) -> Tensor:
+        """Toss coins for all states."""
+        shape = self.n_states, self.graphs.n_sites
+        device = self.generator.device
+        return torch.randint(2, shape, generator=self.generator, device=device).float()
 
     @property
     def n_states(self) -> int:
@@ -119,12 +125,14 @@ class Judge:
             return vertex_gibbs(energy)
 
         def draw() -> Tensor:
-            shape = self.n_states, self.graphs.n_sites
-            x = torch.randint(2, shape, generator=self.generator).float()
             top = self.problem.inverse_temperature
             betas = [top * (k + 1) / n_times for k in range(n_times)]
             return anneal(
-                kernel, x, betas, generator=self.generator, n_steps=n_refine + 1
+                kernel,
+                self.coins(),
+                betas,
+                generator=self.generator,
+                n_steps=n_refine + 1,
             )
 
         self.record(name, draw)
@@ -146,9 +154,9 @@ class Judge:
             n = self.n_copies
             if isinstance(self.problem, MaxIndependentSet):
                 return greedy_independent_set(self.graphs, n, generator=self.generator)
-            shape = self.n_states, self.graphs.n_sites
-            x = torch.randint(2, shape, generator=self.generator).float()
             frozen = vertex_gibbs(self.problem.at(1e6))
-            return anneal(lambda _: frozen, x, [0.0], generator=self.generator)
+            return anneal(
+                lambda _: frozen, self.coins(), [0.0], generator=self.generator
+            )
 
         self.record("greedy", draw)

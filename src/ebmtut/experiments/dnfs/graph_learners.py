@@ -16,7 +16,7 @@ from ebmtut.flows import (
     HollowGraphTransformer,
     SetPolicy,
 )
-from ebmtut.random import make_generator
+from ebmtut.random import generator_on, make_generator
 from ebmtut.training import TrainConfig, train_set_policy
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 
@@ -80,7 +80,7 @@ def learn(
     name
         "" for our network, or one of `OTHERS`, which learns for about as long.
     problem
-        On the training graphs.
+        On the training graphs; learning is where they lie.
     size
         Theirs.
     width
@@ -97,6 +97,7 @@ def learn(
         As for `fresh_network`, where ``name`` is "".
     """
     generator = make_generator(seed)
+    device = problem.graphs.adjacency.device
     if name:
         n_steps = max(1, round(optimizer.n_steps / PACE[name][size]))
         n_warmup = min(optimizer.n_warmup, n_steps // 5)
@@ -110,12 +111,13 @@ def learn(
         "identity": {**identity, "learner": name},
     }
     if name == "GFlowNet":
+        policy = SetPolicy(width=width, generator=generator)
         found = train_set_policy(
-            SetPolicy(width=width, generator=generator),
+            policy.to(device),
             problem.graphs,
             problem.inverse_temperature,
             optimizer,
-            generator=generator,
+            generator=generator_on(generator, device),
             **kept,
         )
         return Learned(found.policy, found.losses, found.cpu_seconds)
@@ -127,6 +129,11 @@ def learn(
     else:
         weights = fresh_network(width, n_layers, seed)
     trained = train_graph_flow(
-        weights, problem, rollout, optimizer, generator=generator, **kept
+        weights.to(device),
+        problem,
+        rollout,
+        optimizer,
+        generator=generator_on(generator, device),
+        **kept,
     )
     return Learned(trained.weights, trained.losses, trained.cpu_seconds)

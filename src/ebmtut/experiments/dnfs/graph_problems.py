@@ -165,11 +165,19 @@ def graphs_of(config: GraphProblemConfig, size: str, n: int, seed: int) -> Graph
 
 
 def graph_job(
-    size: str, config: GraphProblemConfig, seed: int, checkpoint: Path | None = None
+    size: str,
+    config: GraphProblemConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Train on graphs of one size, and judge every method on others."""
-    problem = problem_on(
-        config, graphs_of(config, size, config.n_train, 1_000_000 + seed)
+    problem, judged_on = (
+        problem_on(config, graphs_of(config, size, n, of).to(device))
+        for n, of in (
+            (config.n_train, 1_000_000 + seed),
+            (config.n_test, _TEST_SEED),
+        )
     )
     how: dict[str, Any] = {
         "size": size,
@@ -187,17 +195,17 @@ def graph_job(
             "seed": seed,
         },
     }
-    untrained = fresh_network(config.width, config.n_layers, seed)
+    untrained = fresh_network(config.width, config.n_layers, seed).to(device)
     ours = learn("", problem, n_layers=config.n_layers, **how)
     assert isinstance(ours.weights, GraphWeights)
     rivals = config.rivals if size in config.rival_sizes else ()
     learned = {name: learn(name, problem, **how) for name in rivals}
     judged = Judge(
-        problem_on(config, graphs_of(config, size, config.n_test, _TEST_SEED)),
+        judged_on,
         n_copies=config.n_copies,
         n_time_steps=config.n_time_steps,
         step_size=config.step_size,
-        generator=make_generator(seed + 1),
+        generator=make_generator(seed + 1, device),
     )
     most = max(config.refinements)
     judged.scalars["training: CPU seconds"] = ours.cpu_seconds
@@ -312,6 +320,7 @@ def graph_row(
         n_seeds=n_seeds,
         arrays={"losses": "losses/{cell}"},
         stack=True,
+        devices=("cpu", "cuda"),
         extras=optima,
         figure=draw_shares,
         check=partial(check_shares, prefix=prefix, table=table),

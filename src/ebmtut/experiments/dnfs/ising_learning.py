@@ -145,7 +145,7 @@ def learn_couplings(
     Parameters
     ----------
     x
-        The data.
+        The data; couplings and sampler are learned where they lie.
     side
         Sites a side of the lattice.
     method, config
@@ -158,14 +158,15 @@ def learn_couplings(
     DivergenceError
         If couplings are not finite; names the step.
     """
-    generator = make_generator(seed)
-    energy = Ising(torch.zeros(side**2, side**2), learnable=True)
+    generator = make_generator(seed, x.device)
+    start = torch.zeros(side**2, side**2, device=x.device)
+    energy = Ising(start, learnable=True)
     path = AnnealingPath(energy)
     kernel = dmala_kernel(path, config.step_size)
     sizes = config.n_samples, config.n_time_steps
     follower = None
     if method == "DNFS":
-        follower = _follower(path, kernel, side, config, seed)
+        follower = _follower(path, kernel, side, config, seed, x.device)
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     averaged = torch.zeros_like(energy.coupling)
@@ -197,7 +198,12 @@ def learn_couplings(
 
 
 def _follower(
-    path: AnnealingPath, kernel: Kernel, side: int, config: LearningConfig, seed: int
+    path: AnnealingPath,
+    kernel: Kernel,
+    side: int,
+    config: LearningConfig,
+    seed: int,
+    device: torch.device,
 ) -> FlowFollower:
     """Begin with a flow that has learned nothing."""
     refine: Kernel | None = kernel
@@ -205,13 +211,11 @@ def _follower(
         network = HollowTransformer(
             side**2, width=config.width, generator=make_generator(seed)
         )
-        flow = Flow(path, network, rates="one_way", max_log_ratio=5.0)
+        flow = Flow(path, network.to(device), rates="one_way", max_log_ratio=5.0)
         refine = None
     else:
-        flow = Flow(
-            path,
-            OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden),
-        )
+        odd = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
+        flow = Flow(path, odd.to(device))
     return FlowFollower(
         flow,
         refine,
@@ -222,7 +226,12 @@ def _follower(
 
 
 def learning_job(
-    side: int, sigma: float, method: str, config: LearningConfig, seed: int
+    side: int,
+    sigma: float,
+    method: str,
+    config: LearningConfig,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Draw data of one lattice and learn its couplings.
 
@@ -233,14 +242,15 @@ def learning_job(
     """
     x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
     began = time.process_time()
-    learned = learn_couplings(x, side, method, config, seed=seed)
+    learned = learn_couplings(x.to(device), side, method, config, seed=seed)
+    coupling = learned.coupling.cpu()
     return Outcome(
         {
-            **coupling_scores(learned.coupling, truth),
+            **coupling_scores(coupling, truth),
             "ESS": float(learned.shares[-len(learned.shares) // 10 :].mean()),
             "cpu s": time.process_time() - began,
         },
-        {"coupling": learned.coupling.numpy()},
+        {"coupling": coupling.numpy()},
     )
 
 
@@ -374,6 +384,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=learning_job,
+    devices=("cpu", "cuda"),
     arrays={"coupling": "{name}/{cell}"},
     null=no_coupling,
     figure=draw_couplings,

@@ -23,7 +23,9 @@ from ebmtut.training import train_eb_gfn
 __all__ = ["gflownet_job"]
 
 
-def gflownet_job(density: str, config: JointConfig, seed: int) -> Outcome:
+def gflownet_job(
+    density: str, config: JointConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Learn an energy with a GFlowNet that proposes its negative samples.
 
     Returns
@@ -34,21 +36,21 @@ def gflownet_job(density: str, config: JointConfig, seed: int) -> Outcome:
     """
     data = plane_law(density, config.n_bits)
     n_sites = 2 * config.n_bits
-    x_all = enumerate_states(n_sites).float()
-    energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed))
-    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed))
+    x_all, law_there = enumerate_states(n_sites).float().to(device), data.to(device)
+    energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed)).to(device)
+    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed)).to(device)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return x_all[torch.multinomial(data, n, True, generator=generator)]
+        return x_all[torch.multinomial(law_there, n, True, generator=generator)]
 
     began = time.process_time()
     found = train_eb_gfn(
-        energy, policy, sample, config.gflownet, generator=make_generator(seed)
+        energy, policy, sample, config.gflownet, generator=make_generator(seed, device)
     )
     seconds = time.process_time() - began
     with torch.no_grad():
-        law = (-found.energy(x_all).double()).softmax(0)
-    drawn = terminal_law(policy).double().exp()
+        law = (-found.energy(x_all).double()).softmax(0).cpu()
+    drawn = terminal_law(policy.cpu()).double().exp()
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
     scalars = {"entropy": entropy(data), "accepted": float(late.mean())}
     null = independent_bits(data)

@@ -34,7 +34,14 @@ from ebmtut.experiments.dnfs.planes import (
 )
 from ebmtut.experiments.dnfs.wide_planes import BITS, LISTED
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.flows import Flow, flow_laws, gibbs_kernel, reverse_elbo, simulate
+from ebmtut.flows import (
+    Flow,
+    Kernel,
+    flow_laws,
+    gibbs_kernel,
+    reverse_elbo,
+    simulate,
+)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling
@@ -151,7 +158,7 @@ class _Sweeps:
 
     def __init__(self, energy: TableEnergy, config: JointConfig, seed: int) -> None:
         self.path = AnnealingPath(energy)
-        self.sweep = gibbs_kernel(self.path, torch.arange(energy.n_sites))
+        self.sweep = _sweep(self.path, energy)
         self.config = config
 
     def follow(self, *, generator: torch.Generator) -> None:
@@ -180,8 +187,9 @@ def _learned(
 
     The sampler looks at that very table.
     """
-    x_all = enumerate_states(2 * config.n_bits).float()
+    x_all = enumerate_states(2 * config.n_bits).float().to(data.device)
     energy = MLPEnergy(2 * config.n_bits, 128, 3, generator=make_generator(seed))
+    energy = energy.to(data.device)
     averaged = copy.deepcopy(energy)
     adam = torch.optim.Adam(energy.parameters(), config.energy_learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
@@ -214,16 +222,31 @@ def _learned(
 def _follower(energy: TableEnergy, config: JointConfig, seed: int) -> FlowFollower:
     """Begin with a flow that has learned nothing."""
     path = AnnealingPath(energy)
+    flow = new_flow(
+        "DNFS",
+        path,
+        width=config.width,
+        n_layers=config.n_layers,
+        seed=seed,
+        device=energy.table.device,
+    )
     return FlowFollower(
-        new_flow("DNFS", path, width=config.width, n_layers=config.n_layers, seed=seed),
-        gibbs_kernel(path, torch.arange(energy.n_sites)),
+        flow,
+        _sweep(path, energy),
         n_trajectories=128,
         n_time_steps=config.n_time_steps,
         learning_rate=config.learning_rate,
     )
 
 
-def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
+def _sweep(path: AnnealingPath, energy: TableEnergy) -> Kernel:
+    """A Gibbs sweep, site by site."""
+    return gibbs_kernel(path, torch.arange(path.n_sites, device=energy.table.device))
+
+
+def joint_job(
+    density: str, config: JointConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Learn an energy by maximum likelihood with a flow's weighted samples.
 
     A Gibbs sweep follows each step of the flow where it draws for the energy, so
@@ -239,22 +262,23 @@ def joint_job(density: str, config: JointConfig, seed: int) -> Outcome:
         three laws as pictures.
     """
     data = plane_law(density, config.n_bits)
-    generator = make_generator(seed)
+    there = data.to(device)
+    generator = make_generator(seed, device)
     began = time.process_time()
-    known, sampler = _learned(data, config, seed, _FlowSampler, generator=generator)
+    known, sampler = _learned(there, config, seed, _FlowSampler, generator=generator)
     follower = sampler.follower
     follower.fit(config.n_last, generator=generator, decay=True)
     seconds = time.process_time() - began
-    law = (-known.table.double()).softmax(0)
-    flowed = flow_laws(follower.flow, 128)[-1]
-    x_all = enumerate_states(2 * config.n_bits).float()
-    held_out = torch.multinomial(data, 200, True, generator=generator)
+    law = (-known.table.double()).softmax(0).cpu()
+    flowed = flow_laws(follower.flow, 128, device=device)[-1].cpu()
+    x_all = enumerate_states(2 * config.n_bits).float().to(device)
+    held_out = torch.multinomial(there, 200, True, generator=generator)
     bound = _largest_rate(follower.flow, x_all)
     elbo = reverse_elbo(
         follower.flow, x_all[held_out], bound=2 * bound, generator=generator
     )
     # What the bound loses at each point: which points were drawn hardly matters.
-    lost = flowed[held_out].log() - elbo
+    lost = flowed[held_out.cpu()].log() - elbo.cpu()
     null = independent_bits(data)
     scalars = {
         "entropy": entropy(data),

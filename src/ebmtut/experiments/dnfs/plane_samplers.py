@@ -6,6 +6,7 @@ With few bits a law is a sum over all states; with the paper's 32 it is an estim
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -126,8 +127,12 @@ class PlaneConfig:
 N_TIMES = 32
 
 
-def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outcome:
+def plane_job(
+    method: str, density: str, config: PlaneConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Let one sampler learn one pre-trained energy, and judge its exact law.
+
+    The energy itself, of few bits, is learned on the CPU: the same on all devices.
 
     Returns
     -------
@@ -138,19 +143,20 @@ def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
         at five times, there and, reversed, back. Of 16 bits see `judge_flow`.
     """
     if config.n_bits == BITS:
-        return _wide_job(method, density, config, seed)
+        return _wide_job(method, density, config, seed, device)
     energy, table = pretrained_energy(
         density, config.n_bits, config.n_energy_steps, seed
     )
     target = (-table.double()).softmax(0)
     if method == "GFlowNet":
-        return _gflownet(table, target, config, seed)
+        return _gflownet(table, target, config, seed, device)
     n_sites = _sites_of(method, config)
-    path = AnnealingPath(TableEnergy(table, n_sites))
+    path = AnnealingPath(TableEnergy(table.to(device), n_sites))
     if method == "Taylor":
-        path = AnnealingPath(energy, ratios="taylor")
-    flow, scalars = _learned_flow(method, path, config, seed)
-    generator = make_generator(seed + 1_000_000)
+        # The one that is kept for other jobs stays where it is.
+        path = AnnealingPath(copy.deepcopy(energy).to(device), ratios="taylor")
+    flow, scalars = _learned_flow(method, path, config, seed, device)
+    generator = make_generator(seed + 1_000_000, device)
     drawn = simulate(flow, config.n_samples, 64, generator=generator)
     log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
         math.log(2)
@@ -160,14 +166,16 @@ def plane_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
         "ESS": effective_sample_size(drawn.log_weights),
         "log Z error": estimate - log_z,
     }
-    laws = flow_laws(flow, N_TIMES).unflatten(1, (len(table), -1)).sum(2)
+    laws = flow_laws(flow, N_TIMES, device=device).cpu()
+    laws = laws.unflatten(1, (len(table), -1)).sum(2)
     times = torch.linspace(0, 1, N_TIMES + 1, dtype=torch.float64)[:, None]
     wanted = (-times * table.double()).softmax(1)
     kept = {"law": laws[-1], "path": laws[:: N_TIMES // 4]}
     scalars["TV"] = float(distance(laws[-1], target))
     if method in ("DNFS", "untrained"):
         # The same way back: from the energy's law to coins, by the reversed rates.
-        back = flow_laws(flow, N_TIMES, start=target, reverse=True).flip(0)
+        back = flow_laws(flow, N_TIMES, start=target, reverse=True, device=device)
+        back = back.cpu().flip(0)
         kept |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
         scalars["worst TV"] = float(distance(laws, wanted).max())
         scalars["worst TV back"] = float(distance(back, wanted).max())
@@ -182,11 +190,16 @@ def _sites_of(method: str, config: PlaneConfig) -> int:
 
 
 def _learned_flow(
-    method: str, path: AnnealingPath, config: PlaneConfig, seed: int
+    method: str, path: AnnealingPath, config: PlaneConfig, seed: int, device: str
 ) -> tuple[Flow, dict[str, Any]]:
     """Train one flow; return it without a cut of its ratios, and what it took."""
     flow = new_flow(
-        method, path, width=config.width, n_layers=config.n_layers, seed=seed
+        method,
+        path,
+        width=config.width,
+        n_layers=config.n_layers,
+        seed=seed,
+        device=device,
     )
     if method == "untrained":
         return flow, {}
@@ -201,19 +214,23 @@ def _learned_flow(
             clip_norm=1.0,
             precision="float32",
         ),
-        generator=make_generator(seed),
-        refine=gibbs_kernel(path, torch.arange(path.n_sites)) if ours else None,
+        generator=make_generator(seed, device),
+        refine=gibbs_kernel(path, torch.arange(path.n_sites, device=device))
+        if ours
+        else None,
     )
     scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
     return Flow(path, found.flow.network, rates=flow.rates), scalars
 
 
-def _wide_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outcome:
+def _wide_job(
+    method: str, density: str, config: PlaneConfig, seed: int, device: str
+) -> Outcome:
     """The same with the paper's 32 bits: what was a sum is an estimate."""
-    target = wide_energy(density, config.n_energy_steps, config.n_samples, seed)
-    generator = make_generator(seed + 1_000_000)
+    target = wide_energy(density, config.n_energy_steps, config.n_samples, seed, device)
+    generator = make_generator(seed + 1_000_000, device)
     if method == "GFlowNet":
-        policy, seconds = _learned_policy(target.energy, config, seed)
+        policy, seconds = _learned_policy(target.energy, config, seed, device)
 
         def draw(n: int) -> Tensor:
             with torch.no_grad():
@@ -230,7 +247,7 @@ def _wide_job(method: str, density: str, config: PlaneConfig, seed: int) -> Outc
     path = AnnealingPath(target.energy if n_sites == 2 * BITS else padded)
     if method == "Taylor":
         path = AnnealingPath(target.energy, ratios="taylor")
-    flow, scalars = _learned_flow(method, path, config, seed)
+    flow, scalars = _learned_flow(method, path, config, seed, device)
     judged, laws = judge_flow(
         flow,
         target,
@@ -253,11 +270,13 @@ def _pictures(
     return shaped.astype("float32")
 
 
-def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> Outcome:
+def _gflownet(
+    table: Tensor, target: Tensor, config: PlaneConfig, seed: int, device: str
+) -> Outcome:
     """Train a GFlowNet and sum its exact law."""
-    energy = TableEnergy(table, 2 * config.n_bits)
-    policy, seconds = _learned_policy(energy, config, seed)
-    law = terminal_law(policy).double().exp()
+    energy = TableEnergy(table.to(device), 2 * config.n_bits)
+    policy, seconds = _learned_policy(energy, config, seed, device)
+    law = terminal_law(policy.cpu()).double().exp()
     return Outcome(
         {
             "TV": float(distance(law, target)),
@@ -270,14 +289,15 @@ def _gflownet(table: Tensor, target: Tensor, config: PlaneConfig, seed: int) -> 
 
 
 def _learned_policy(
-    energy: Energy, config: PlaneConfig, seed: int
+    energy: Energy, config: PlaneConfig, seed: int, device: str
 ) -> tuple[BitsGFlowNet, float]:
     """Train by trajectory balance; log Z learns ten times as fast.
 
     Returns the policy and the CPU seconds.
     """
     policy = BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
-    generator = make_generator(seed)
+    policy = policy.to(device)
+    generator = make_generator(seed, device)
     began = time.process_time()
     adam = torch.optim.Adam(
         [
@@ -307,12 +327,14 @@ def cells(config: PlaneConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-def exact_laws(config: PlaneConfig, seed: int) -> Outcome:
+def exact_laws(config: PlaneConfig, seed: int, device: str = "cpu") -> Outcome:
     """Return the law of each energy as a picture, and its distance from the data's."""
     arrays, away = {}, {}
     for density in config.densities:
         if config.n_bits == BITS:
-            wide = wide_energy(density, config.n_energy_steps, config.n_samples, seed)
+            wide = wide_energy(
+                density, config.n_energy_steps, config.n_samples, seed, device
+            )
             n = 5 * config.n_samples
             data = data_law(density, n, generator=make_generator(seed))
             arrays[f"exact/{density}"] = _pictures(wide.law, coarse_picture)

@@ -52,7 +52,7 @@ class TableEnergy(Energy):
         check_range("n_sites", n_sites, low=self.n_seen, integer=True)
         self.table = table
         self.n_sites = n_sites
-        self.bits = 2 ** torch.arange(self.n_seen - 1, -1, -1)
+        self.bits = 2 ** torch.arange(self.n_seen - 1, -1, -1, device=table.device)
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Look energies up."""
@@ -166,6 +166,7 @@ def new_flow(
     width: int = 32,
     n_layers: int = 2,
     seed: int,
+    device: str | torch.device = "cpu",
 ) -> Flow:
     """Make an untrained flow.
 
@@ -181,6 +182,8 @@ def new_flow(
         Of leTF; leConv has twice the width.
     seed
         Of the weights.
+    device
+        Of the path's energy, and of the network then.
     """
     generator = make_generator(seed)
     network: nn.Module
@@ -197,7 +200,7 @@ def new_flow(
     ours = method in ("DNFS", "Taylor", "untrained")
     return Flow(
         path,
-        network,
+        network.to(device),
         rates="reversible" if ours else "one_way",
         max_log_ratio=None if ours else 5.0,
     )

@@ -150,6 +150,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=plane_job,
+    devices=("cpu", "cuda"),
     arrays={"*": "{name}/{cell}"},
     extras=exact_laws,
     null=nothing_learned,

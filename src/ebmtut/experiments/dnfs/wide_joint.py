@@ -55,6 +55,7 @@ def wide_joint(
     learning_rate: float,
     energy_learning_rate: float,
     seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn an energy and a flow by the paper's recipe, in turns.
 
@@ -66,6 +67,8 @@ def wide_joint(
         As for `ebm_training.JointConfig`.
     learning_rate, energy_learning_rate, seed
         As well; the energy's rate stays as it is.
+    device
+        Where both learn and are judged.
 
     Returns
     -------
@@ -83,12 +86,14 @@ def wide_joint(
         If the energies are not finite; names the step.
     """
     data = DensityData(density)
-    generator = make_generator(seed)
-    energy = MLPEnergy(data.n_sites, generator=make_generator(seed))
+    generator = make_generator(seed, device)
+    energy = MLPEnergy(data.n_sites, generator=make_generator(seed)).to(device)
     averaged = copy.deepcopy(energy).requires_grad_(False)
     path = AnnealingPath(energy)
     follower = FlowFollower(
-        new_flow("paper", path, width=width, n_layers=n_layers, seed=seed),
+        new_flow(
+            "paper", path, width=width, n_layers=n_layers, seed=seed, device=device
+        ),
         None,
         n_trajectories=n_samples,
         n_time_steps=n_time_steps,
@@ -114,18 +119,23 @@ def wide_joint(
     follower.fit(n_last, generator=generator, decay=True)
     seconds = time.process_time() - began
     flow = Flow(path, follower.flow.network, rates="one_way")
-    judged = _judged(energy, flow, density, n_time_steps, seed + 1_000_000)
+    judged = _judged(energy, flow, density, n_time_steps, seed + 1_000_000, device)
     return Outcome({**judged.scalars, "cpu s": seconds}, judged.arrays)
 
 
 @torch.no_grad()
 def _judged(
-    energy: Energy, flow: Flow, density: str, n_time_steps: int, seed: int
+    energy: Energy,
+    flow: Flow,
+    density: str,
+    n_time_steps: int,
+    seed: int,
+    device: str,
 ) -> Outcome:
     """Hold the energy's law, the flow's samples and independent bits against data."""
-    data, generator = DensityData(density), make_generator(seed)
+    data, generator = DensityData(density), make_generator(seed, device)
     n = JUDGED.n_data
-    found = evaluate_density(energy, density, JUDGED, seed=seed)
+    found = evaluate_density(energy, density, JUDGED, seed=seed, device=device)
     x = data.sample_bits(n, generator=generator)
     samples = {
         "": exact_draws(energy, n, generator=generator)[0],

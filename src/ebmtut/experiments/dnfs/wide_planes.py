@@ -80,7 +80,7 @@ class WideEnergy(NamedTuple):
     log_partition
         log Z, estimated.
     law
-        Of the leading bits of exact draws, as of `coarse_law`.
+        Of the leading bits of exact draws, as of `coarse_law`; on the CPU.
     """
 
     energy: Energy
@@ -100,10 +100,10 @@ def coarse_law(x: Float[Tensor, "n n_sites"]) -> Float[Tensor, " n_cells"]:
     -------
     law
         Float64, of 1024 cells: sign and four bits of either coordinate, read as a
-        binary number.
+        binary number; on the CPU.
     """
     leading = torch.cat([x[:, :COARSE], x[:, BITS : BITS + COARSE]], 1)
-    index = states_to_index(leading)
+    index = states_to_index(leading).cpu()
     return torch.bincount(index, minlength=4**COARSE).double() / len(x)
 
 
@@ -140,7 +140,9 @@ def exact_draws(
 
 
 @cache
-def wide_energy(density: str, n_steps: int, n_samples: int, seed: int) -> WideEnergy:
+def wide_energy(
+    density: str, n_steps: int, n_samples: int, seed: int, device: str = "cpu"
+) -> WideEnergy:
     """Learn an energy of 32 bits by energy discrepancy, as that chapter's paper does.
 
     Parameters
@@ -151,13 +153,17 @@ def wide_energy(density: str, n_steps: int, n_samples: int, seed: int) -> WideEn
         Of the training.
     n_samples
         Of a sampler that is to be judged; exact draws are five times as many.
+    device
+        Where it is learned and drawn from.
     """
     recipe = {**vars(PAPER.recipe), "n_steps": n_steps}
-    energy = fit_density(density, type(PAPER.recipe)(**recipe), seed=seed).energy
+    energy = fit_density(
+        density, type(PAPER.recipe)(**recipe), seed=seed, device=device
+    ).energy
     assert isinstance(energy, Energy)
     energy.requires_grad_(False)
     drawn, log_z = exact_draws(
-        energy, _DRAWS * n_samples, generator=make_generator(seed + 2_000_000)
+        energy, _DRAWS * n_samples, generator=make_generator(seed + 2_000_000, device)
     )
     return WideEnergy(energy, log_z, coarse_law(drawn))
 
@@ -255,7 +261,7 @@ def _reversed_states(
     states = [x]
     for k in range(n_steps, 0, -1):
         rates = flow.terms(x, k / n_steps).inward
-        flips = torch.rand(rates.shape, generator=generator)
+        flips = torch.rand(rates.shape, generator=generator, device=x.device)
         x = torch.where(flips < -torch.expm1(-rates / n_steps), 1 - x, x)
         states.append(x)
     return torch.stack(states[::-1])

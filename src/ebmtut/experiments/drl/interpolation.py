@@ -74,8 +74,8 @@ def interpolation_job(
         generators=(make_generator(seed + 2), make_generator(seed + 3)),
     )
     arcs = torch.stack([denoised(trained.energy, noise, x).clamp(-1, 1) for x in arcs])
-    share = torch.linspace(0, 1, config.n_points)[:, None, None, None]
-    blends = (1 - share) * arcs[0] + share * arcs[-1]
+    shares = torch.linspace(0, 1, config.n_points)
+    blends = [(1 - share) * arcs[0] + share * arcs[-1] for share in shares]
     rows = {
         name: [measure(images, recipe.data) for images in both]
         for name, both in (("arc", arcs), ("blend", blends))

@@ -86,9 +86,16 @@ def cells(config: CoulombConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def coulomb_job(
-    method: str, parameter: float, budget: int, n_points: int, seed: int
+    method: str,
+    parameter: float,
+    budget: int,
+    n_points: int,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Couple two uniform laws that repel, by one method in one budget.
+
+    The device is that of Gibbs-OT; its rivals stay on the CPU.
 
     Returns
     -------
@@ -102,7 +109,7 @@ def coulomb_job(
     numbers: dict[str, float] = {}
     if method == "Gibbs-OT":
         exact = exact_ot(problem.p, problem.q, problem.cost)
-        coupling, found = anneal(problem, exact, budget, parameter, seed)
+        coupling, found = anneal(problem, exact, budget, parameter, seed, device)
         numbers = {key: found[key] for key in ("dual", "V", "range")}
     elif method == "B-ADMM":
         coupling = bregman_admm(*problem[1:], budget, tau=parameter)
@@ -237,6 +244,7 @@ EXPERIMENT = Experiment(
     # The rivals draw nothing.
     n_seeds=lambda config, cell: config.n_seeds if cell[0] == "Gibbs-OT" else 1,
     job=coulomb_job,
+    devices=("cpu", "cuda"),
     arrays={"coupling": "{cell}"},
     extras=exact_coupling,
     null=one_iteration,

@@ -110,9 +110,16 @@ def cells(config: CouplingConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def coupling_job(
-    method: str, parameter: float, budget: int, n_points: int, seed: int
+    method: str,
+    parameter: float,
+    budget: int,
+    n_points: int,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Couple two laws of two modes, by one method in one budget.
+
+    The device is that of Gibbs-OT; its rivals stay on the CPU.
 
     Returns
     -------
@@ -127,8 +134,9 @@ def coupling_job(
     _, p, q, cost = problem
     exact = exact_ot(p, q, cost)
     if method == "Gibbs-OT":
-        anneal(problem, exact, 1, parameter, seed)  # untimed: the first call compiles
-        coupling, found = anneal(problem, exact, budget, parameter, seed)
+        # Untimed: the first call compiles.
+        anneal(problem, exact, 1, parameter, seed, device)
+        coupling, found = anneal(problem, exact, budget, parameter, seed, device)
         numbers = judge(coupling, problem, exact) | found
     else:
         epsilon = parameter / n_points
@@ -179,24 +187,29 @@ def entropic_dual(problem: LineProblem, epsilon: float, n_iterations: int) -> fl
 
 
 def anneal(
-    problem: LineProblem, exact: ExactOT, budget: int, power: float, seed: int
+    problem: LineProblem,
+    exact: ExactOT,
+    budget: int,
+    power: float,
+    seed: int,
+    device: str,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Cool one chain and recover its coupling."""
+    """Cool one chain on a device and recover its coupling, on the CPU."""
     _, p, q, cost = problem
     schedule = paper_cooling(budget, len(p), power=power)
+    there, generator = problem.to(device), make_generator(seed, device)
     started = time.perf_counter()
-    result = gibbs_ot(p, q, cost, schedule, generator=make_generator(seed))
+    result = gibbs_ot(*there[1:], schedule, generator=generator)
+    U, L = result.U.cpu(), result.L.cpu()  # waits until they are there
     seconds = time.perf_counter() - started
-    sparse = transport_plan(p, q, cost, result.U, result.L).coupling
-    spread = transport_plan(
-        p, q, cost, result.U, result.L, temperature=float(schedule[-1])
-    )
-    V = float(chain_value(p, q, result.U, result.L))
+    sparse = transport_plan(p, q, cost, U, L).coupling
+    spread = transport_plan(p, q, cost, U, L, temperature=float(schedule[-1]))
+    V = float(chain_value(p, q, U, L))
     return spread.coupling, {
         "l1_sparse": distance(sparse, exact.plan),
-        "dual": 1 - float(dual_value(p, q, cost, g=result.U)) / exact.value,
+        "dual": 1 - float(dual_value(p, q, cost, g=U)) / exact.value,
         "V": V / exact.value - 1,
-        "range": float(torch.cat([result.U, result.L]).abs().max()),
+        "range": float(torch.cat([U, L]).abs().max()),
         "seconds": seconds,
     }
 
@@ -362,6 +375,7 @@ EXPERIMENT = Experiment(
     # The rivals draw nothing.
     n_seeds=lambda config, c: config.n_seeds if c[0].startswith("Gibbs-OT") else 1,
     job=coupling_job,
+    devices=("cpu", "cuda"),
     arrays={"coupling": "{cell}"},
     extras=the_optimum,
     null=one_iteration,

@@ -56,7 +56,7 @@ class BandsConfig:
     n_seeds: int = 1
 
 
-def chain_job(config: BandsConfig, seed: int) -> Outcome:
+def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
     """Cool one chain of a Coulomb problem and keep it along the way.
 
     Returns
@@ -64,10 +64,11 @@ def chain_job(config: BandsConfig, seed: int) -> Outcome:
     outcome
         By snapshot, what `look_at` sees; arrays ``n/g``, ``n/h``, ``n/U``, ``n/L``.
     """
-    _, p, q, cost = two_modes(config.n_points, "coulomb")
-    exact = exact_ot(p, q, cost)
+    problem = two_modes(config.n_points, "coulomb")
+    exact = exact_ot(*problem[1:])
+    _, p, q, cost = problem.to(device)
     schedule = paper_cooling(config.snapshots[-1], config.n_points, power=config.power)
-    generator = make_generator(seed)
+    generator = make_generator(seed, device)
     seen, state, done = Outcome(), None, 0
     for n in config.snapshots:
         part = schedule[2 * done : 2 * n]
@@ -75,7 +76,7 @@ def chain_job(config: BandsConfig, seed: int) -> Outcome:
         state, done = result.state, n
         seen.scalars[str(n)] = look_at(result, p, q, cost, exact, float(part[-1]))
         parts = {"g": state.g, "h": state.h, "U": result.U, "L": result.L}
-        seen.arrays |= {f"{n}/{name}": z.numpy() for name, z in parts.items()}
+        seen.arrays |= {f"{n}/{name}": z.cpu().numpy() for name, z in parts.items()}
     return seen
 
 
@@ -223,6 +224,7 @@ EXPERIMENT = Experiment(
     # A job is a chain; the table has a row for each look at it.
     cells=lambda config: {"chain": {"config": replace(config, n_seeds=1)}},
     job=chain_job,
+    devices=("cpu", "cuda"),
     gather=by_snapshot,
     extras=the_problem,
     null=before_cooling,

@@ -36,6 +36,10 @@ class LineProblem(NamedTuple):
     q: Tensor
     cost: Tensor
 
+    def to(self, device: str) -> LineProblem:
+        """Return the problem on a device."""
+        return LineProblem(*(part.to(device) for part in self))
+
 
 @checked
 def points(n: Annotated[int, Range(low=2)]) -> Tensor:

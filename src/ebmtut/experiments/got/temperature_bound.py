@@ -103,18 +103,23 @@ def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def bound_job(
-    fraction: float | None, budget: int, config: TemperatureBoundConfig, seed: int
+    fraction: float | None,
+    budget: int,
+    config: TemperatureBoundConfig,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Return what the dual value lacks after a run that follows its bound, or cools."""
     problem = two_modes(config.n_points)
-    _, p, q, cost = problem
+    exact = exact_ot(*problem[1:])
+    problem = problem.to(device)
     if fraction is None:
-        schedule, generator = cooling(budget, config), make_generator(seed)
-        result = gibbs_ot(p, q, cost, schedule, generator=generator)
+        schedule, generator = cooling(budget, config), make_generator(seed, device)
+        result = gibbs_ot(*problem[1:], schedule, generator=generator)
     else:
         result = follow(problem, config, budget, fraction, seed).result
-    value = float(dual_value(p, q, cost, g=result.U))
-    return Outcome({"dual": 1 - value / exact_ot(p, q, cost).value})
+    value = float(dual_value(*problem[1:], g=result.U))
+    return Outcome({"dual": 1 - value / exact.value})
 
 
 def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
@@ -216,14 +221,14 @@ def follow(
     fraction: float,
     seed: int,
 ) -> BoundedRun:
-    """Let the temperature follow the bound for n iterations."""
+    """Let the temperature follow the bound for n iterations, where the problem is."""
     return bounded_gibbs_ot(
         *problem[1:],
         n,
         start=config.start / config.n_points,
         fraction=fraction,
         every=config.every,
-        generator=make_generator(seed),
+        generator=make_generator(seed, problem.p.device),
     )
 
 
@@ -457,6 +462,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=bound_job,
+    devices=("cpu", "cuda"),
     extras=bounds_and_tails,
     figure=draw_temperature_bound,
     check=check_temperature_bound,

@@ -64,9 +64,15 @@ def cells(config: ImagesConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def wnmf_job(
-    method: str, config: ImagesConfig, seed: int, checkpoint: Path | None = None
+    method: str,
+    config: ImagesConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Factorise the images by one method and judge the result.
+
+    Plain NMF and exact costs stay on the CPU.
 
     Returns
     -------
@@ -77,11 +83,11 @@ def wnmf_job(
         Arrays: components as bytes, each scaled to its own largest value;
         for Gibbs-OT the looks at the learning, see `learn_by_gibbs_ot`.
     """
-    data = load_measures(config)
-    cost = grid_cost(config.side)
+    data = load_measures(config).to(device)
+    cost = grid_cost(config.side, device=device)
     start = time.process_time()
     if method == "NMF":
-        dictionary, mixtures = _learn_by_nmf(data, config, seed)
+        dictionary, mixtures = _learn_by_nmf(data.cpu(), config, seed)
         extra = Outcome({"seconds": time.process_time() - start})
     elif method == "smoothed W-NMF":
         learned = _learn_smoothed(data, config, seed, checkpoint)
@@ -94,7 +100,7 @@ def wnmf_job(
     scalars: dict[str, Any] = {
         "cost": float(costs.mean()),
         "stderr": float(costs.std(ddof=1)) / len(costs) ** 0.5,
-        **sharpness(dictionary),
+        **sharpness(dictionary.cpu()),
     }
     if config.n_bound_passes:
         bounds = dual_bounds(
@@ -102,13 +108,13 @@ def wnmf_job(
             data,
             cost,
             config.n_bound_passes,
-            generator=make_generator(seed),
+            generator=make_generator(seed, device),
         )
         scalars["bound"] = float(bounds.mean())
         part = bounds[which.start :: which.step][: len(which)]
         scalars["bound_error"] = 1 - float(part.mean()) / scalars["cost"]
     scaled = dictionary / dictionary.amax((1, 2), keepdim=True)
-    arrays = {"components": (255 * scaled).round().byte().numpy()}
+    arrays = {"components": (255 * scaled).round().byte().cpu().numpy()}
     return Outcome(scalars | extra.scalars, arrays | extra.arrays)
 
 
@@ -142,13 +148,14 @@ def _learn_smoothed(
 ) -> tuple[Tensor, Tensor, Outcome]:
     """Learn round by round, stopping for checkpoints."""
     data = data.double().contiguous()
-    start = wnmf_start(data, config.wnmf, generator=make_generator(seed))
+    start = wnmf_start(data, config.wnmf, generator=make_generator(seed, data.device))
     learned: SmoothedWNMF | None = None
     seconds = 0.0
     if path is not None and path.is_file():
         tensors, meta = load_checkpoint(path)
         if meta["config"] == repr((config, seed)):
-            learned, seconds = SmoothedWNMF(**tensors), meta["seconds"]
+            there = {name: part.to(data.device) for name, part in tensors.items()}
+            learned, seconds = SmoothedWNMF(**there), meta["seconds"]
     while learned is None or len(learned.objectives) < config.n_rounds:
         before = time.process_time()
         learned = smoothed_rounds(data, start, config, 1, learned)
@@ -204,7 +211,7 @@ def learn_by_gibbs_ot(
         cost of up to 20 images, the error of their feasible duals, iterations
         of the epoch, seconds of exact solutions a problem.
     """
-    generator = make_generator(seed)
+    generator = make_generator(seed, data.device)
     state = wnmf_start(data, config.wnmf, generator=generator)
     seconds: list[float] = []
     looks: list[list[float]] = []
@@ -212,7 +219,8 @@ def learn_by_gibbs_ot(
         tensors, meta = load_checkpoint(path)
         if meta["config"] == repr((config, seed)):
             generator.set_state(tensors["generator"])
-            state = WNMFState.from_tensors(tensors)
+            there = {name: part.to(data.device) for name, part in tensors.items()}
+            state = WNMFState.from_tensors(there)
             seconds, looks = meta["seconds"], meta["looks"]
     every = max(1, config.wnmf.n_epochs // config.n_looks)
     n_looked = min(MOST_LOOKED, config.n_exact)
@@ -256,7 +264,7 @@ def _look(
     before = time.process_time()
     exact = solved(problems).mean()
     seconds = (time.process_time() - before) / len(which)
-    duals = grid_dual_value(state.U, p, data, cost)[list(which)]
+    duals = grid_dual_value(state.U, p, data, cost).cpu()[list(which)]
     return float(exact), 1 - float(duals.mean()) / float(exact), seconds
 
 

@@ -49,6 +49,7 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=wnmf_job,
+    devices=("cpu", "cuda"),
     gather=by_method,
     null=all_alike,
     figure=draw_factors,

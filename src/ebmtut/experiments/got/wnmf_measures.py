@@ -136,10 +136,10 @@ def exact_problems(
 
     Pixels with less than 1e-9 of the mass are left out, the rest normalised.
     """
-    matrix = cost.dense().double().numpy()
+    matrix = cost.dense().double().cpu().numpy()
     problems = []
     for i in which:
-        a, b = (x[i].flatten().double().numpy() for x in (p, q))
+        a, b = (x[i].flatten().double().cpu().numpy() for x in (p, q))
         keep_a, keep_b = a > 1e-9, b > 1e-9
         a, b = a[keep_a] / a[keep_a].sum(), b[keep_b] / b[keep_b].sum()
         problems.append((a, b, np.ascontiguousarray(matrix[np.ix_(keep_a, keep_b)])))

@@ -82,7 +82,8 @@ def equal_sweeps(n_updates: int, n_sites: int) -> int:
 
 def start_bits(n: int, n_sites: int, *, generator: torch.Generator) -> Tensor:
     """Toss a coin for every bit, (n, n_sites)."""
-    return bernoulli(torch.full((n, n_sites), 0.5), generator=generator)
+    half = torch.full((n, n_sites), 0.5, device=generator.device)
+    return bernoulli(half, generator=generator)
 
 
 def advance(
@@ -165,7 +166,7 @@ def start_samples(
     """Place chains that go on by coins; what is drawn afresh has no start."""
     if method in CHAINS:
         return Chains(start_bits(n_chains, n_sites, generator=generator))
-    return Chains(torch.zeros(n_chains, n_sites))
+    return Chains(torch.zeros(n_chains, n_sites, device=generator.device))
 
 
 def sweep_samples(

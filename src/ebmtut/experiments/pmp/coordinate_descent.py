@@ -8,11 +8,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp.leads import lead
-from ebmtut.experiments.pmp.rbm_digits import (
-    PAPER,
-    QUICK,
-    RBMConfig,
-    rbm_row,
+from ebmtut.experiments.pmp.rbm_digits import PAPER, QUICK, RBMConfig, rbm_row
+from ebmtut.experiments.pmp.rbm_reports import (
     score,
     scores,
     sees_pairs,

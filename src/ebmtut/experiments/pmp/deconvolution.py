@@ -134,7 +134,7 @@ class DeconvolutionConfig:
 
 
 def deconvolution_job(
-    protocol: Protocol, config: DeconvolutionConfig, seed: int
+    protocol: Protocol, config: DeconvolutionConfig, seed: int, device: str = "cpu"
 ) -> Outcome:
     """Draw one posterior sample and set it beside the truth.
 
@@ -147,8 +147,10 @@ def deconvolution_job(
         ``features``, ``images``.
     """
     data = config.data()
-    images = pad(data.images, [protocol.border] * 4)
-    generator = make_generator(seed)
+    # A chain of single bits is compiled for the CPU alone.
+    device = device if protocol.sampler == "PMP" else "cpu"
+    images = pad(data.images, [protocol.border] * 4).to(device)
+    generator = make_generator(seed, device)
     start = time.process_time()
     side = config.feature_side
     change = float("nan")
@@ -165,7 +167,7 @@ def deconvolution_job(
             n_starts=protocol.n_starts,
             generator=generator,
         )
-        s, w = sample.locations, sample.features
+        s, w = sample.locations.cpu(), sample.features.cpu()
         change = float(sample.changes[-1])
     else:
         n = images.shape[-1] - side + 1
@@ -433,6 +435,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=deconvolution_job,
     n_seeds=n_seeds,
+    devices=("cpu", "cuda"),
     arrays={"*": "{cell}/{name}"},
     stack=True,
     extras=truth,

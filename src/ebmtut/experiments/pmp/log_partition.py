@@ -172,9 +172,15 @@ class LogPartitionConfig:
 
 
 def log_partition_job(
-    ensemble: Ensemble, size: int, config: LogPartitionConfig, seed: int
+    ensemble: Ensemble,
+    size: int,
+    config: LogPartitionConfig,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Compare all methods on the models of one ensemble and size.
+
+    Models and noise are drawn on the CPU, where MPLP and linear programs stay.
 
     Returns
     -------
@@ -188,7 +194,7 @@ def log_partition_job(
     seconds: dict[str, float] = {}
     n_sweeps = []
     is_lattice = ensemble.kind == "lattice"
-    _warm_up(ensemble, config)
+    _warm_up(ensemble, config, device)
     for _ in range(1 if is_lattice else config.n_models):
         if is_lattice:
             model, log_z = lattice_model(size, ensemble.coupling)
@@ -199,7 +205,8 @@ def log_partition_job(
             (n, model.n_sites),
             generator=generator,
             dtype=torch.float64,
-        )
+        ).to(device)
+        model = model.to(device)
         found, bound, sweeps = _maximise(model, noise, ensemble, config, seconds)
         n_sweeps.append(sweeps)
         with torch.no_grad():
@@ -215,16 +222,16 @@ def log_partition_job(
             )
     scalars = {f"seconds/{name}": value for name, value in seconds.items()}
     scalars["sweeps/MPLP"] = float(np.mean(n_sweeps))
-    arrays = {name: torch.cat(parts).numpy() for name, parts in errors.items()}
+    arrays = {name: torch.cat(parts).cpu().numpy() for name, parts in errors.items()}
     return Outcome(scalars, arrays)
 
 
-def _warm_up(ensemble: Ensemble, config: LogPartitionConfig) -> None:
+def _warm_up(ensemble: Ensemble, config: LogPartitionConfig, device: str) -> None:
     """Load what is compiled on its first call, which is no part of a method's time."""
     generator = make_generator(0)
     model, _ = dense_model(3, 1, generator=generator)
     noise = logistic((1, 3), generator=generator, dtype=torch.float64)
-    _maximise(model, noise, ensemble, config, {})
+    _maximise(model.to(device), noise.to(device), ensemble, config, {})
 
 
 def _maximise(
@@ -449,6 +456,7 @@ EXPERIMENT = Experiment(
     job=log_partition_job,
     gather=summarise,
     null=no_method_differs,
+    devices=("cpu", "cuda"),
     figure=draw_log_partition,
     check=check_log_partition,
 )

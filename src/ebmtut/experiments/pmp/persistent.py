@@ -42,7 +42,7 @@ from ebmtut.message_passing import (
 )
 from ebmtut.metrics import mmd
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
-from ebmtut.random import make_generator
+from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.samplers import boltzmann_gibbs
@@ -163,7 +163,7 @@ def start_noise(
     if rho is None:
         return start_samples("PMP", n_chains, n_sites, generator=generator)
     free = BoltzmannMachine(torch.zeros(n_sites, n_sites), torch.zeros(n_sites))
-    return start_persistent(free, n_chains, generator=generator)
+    return start_persistent(free.to(generator.device), n_chains, generator=generator)
 
 
 def keep_noise(
@@ -186,7 +186,12 @@ def keep_noise(
 
 
 def persistent_job(
-    n_sites: int, rho: float | None, n_sweeps: int, config: PersistentConfig, seed: int
+    n_sites: int,
+    rho: float | None,
+    n_sweeps: int,
+    config: PersistentConfig,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn a glass in one way, and judge what was learned.
 
@@ -200,7 +205,11 @@ def persistent_job(
     # All ways of learning meet the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
-    x, moments = sample_truth(truth, config.n_data, generator=generator)
+    x, moments = (
+        drawn.to(device)
+        for drawn in sample_truth(truth, config.n_data, generator=generator)
+    )
+    generator = generator_on(generator, device)
     advance = partial(keep_noise, rho=rho, n_sweeps=n_sweeps, generator=generator)
     start = time.perf_counter()
     model, state = persistent_match_moments(
@@ -401,6 +410,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=persistent_job,
     null=independent_bits,
+    devices=("cpu", "cuda"),
     figure=draw_persistent,
     check=check_persistent,
     parallel=False,  # chains are spread over threads

@@ -7,13 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp.leads import lead
-from ebmtut.experiments.pmp.rbm_digits import (
-    PAPER,
-    QUICK,
-    RBMConfig,
+from ebmtut.experiments.pmp.rbm_digits import PAPER, QUICK, RBMConfig, rbm_row
+from ebmtut.experiments.pmp.rbm_reports import (
     judged_at,
     pmp_is_lowest,
-    rbm_row,
     score,
     scores,
     sees_pairs,

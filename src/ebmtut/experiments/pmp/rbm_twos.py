@@ -9,12 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.facts import get_fact
-from ebmtut.experiments.pmp.rbm_digits import (
-    QUICK,
-    RBMConfig,
+from ebmtut.experiments.pmp.rbm_digits import QUICK, RBMConfig, rbm_row
+from ebmtut.experiments.pmp.rbm_reports import (
     judged_at,
     pmp_is_lowest,
-    rbm_row,
     score,
     scores,
     sees_pairs,

@@ -155,7 +155,13 @@ def log_mmd2(samples: Tensor, x: Tensor) -> float:
 
 
 def structured_job(
-    graph: str, mode: str, method: str, amount: int, config: StructuredConfig, seed: int
+    graph: str,
+    mode: str,
+    method: str,
+    amount: int,
+    config: StructuredConfig,
+    seed: int,
+    device: str = "cpu",
 ) -> Outcome:
     """Relearn one graph in one way.
 
@@ -169,10 +175,12 @@ def structured_job(
         of PMP as take no longer than GWG's; 50 sweeps in sampling.
     config, seed
         How, and the seed of everything.
+    device
+        Where it learns and samples; the data are drawn on the CPU.
     """
     truth = true_model(graph, config, seed)
-    x = true_data(graph, config, seed)
-    generator = make_generator(seed + 2)
+    x = true_data(graph, config, seed).to(device)
+    generator = make_generator(seed + 2, device)
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":
@@ -197,7 +205,8 @@ def structured_job(
     seconds = time.process_time() - began
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
-    null = (torch.rand(drawn.shape, generator=generator) < x.mean(0)).to(x)
+    coins = torch.rand(drawn.shape, generator=generator, device=device)
+    null = (coins < x.mean(0)).to(x)
     return Outcome(
         {
             "log_mmd2": log_mmd2(drawn, x),
@@ -475,6 +484,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=structured_job,
     null=independent_bits,
+    devices=("cpu", "cuda"),
     figure=draw_structured,
     check=check_structured,
 )

@@ -87,12 +87,13 @@ def sample_toy(
     solver: str, theta: float, n: int, n_sweeps: int, *, generator: torch.Generator
 ) -> Tensor:
     """Perturb and solve four spins ``n`` times; bits, shape (n, 4)."""
-    model = four_spins(theta)
+    device = generator.device
+    model = four_spins(theta).to(device)
     if solver != "exact MAP":
         return perturb_and_max_product(
             model, n, n_sweeps, init=solver, generator=generator
         )
-    noise = logistic((n, 4), generator=generator, dtype=torch.float64)
+    noise = logistic((n, 4), generator=generator, dtype=torch.float64, device=device)
     return exact_perturb_and_map(model, 4, noise)
 
 
@@ -102,9 +103,9 @@ def mean_product(x: Tensor) -> Tensor:
     return (s[:, _PAIRS[0]] * s[:, _PAIRS[1]]).mean()
 
 
-def toy_job(solver: str, config: ToyConfig, seed: int) -> Outcome:
+def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> Outcome:
     """Learn theta with one solver, and judge it as a model and as a sampler."""
-    generator = make_generator(seed)
+    generator = make_generator(seed, device)
     states = enumerate_states(4, dtype=torch.float64)
     data = exact_probabilities(four_spins(config.theta), 4).exp()
     spins = bits_to_spins(states)
@@ -117,13 +118,13 @@ def toy_job(solver: str, config: ToyConfig, seed: int) -> Outcome:
         x = sample_toy(
             solver, theta.item(), config.n_chains, config.n_sweeps, generator=generator
         )
-        theta.grad = mean_product(x) - target
+        theta.grad = mean_product(x).cpu() - target
         optimizer.step()
         path[step] = theta.item()
     learned = theta.item()
     x = sample_toy(
         solver, learned, config.n_judged, config.n_sweeps, generator=generator
-    )
+    ).cpu()
     counts = torch.bincount(states_to_index(x), minlength=16).double()
     gibbs = exact_probabilities(four_spins(learned), 4).exp()
     return Outcome(
@@ -343,6 +344,7 @@ EXPERIMENT = Experiment(
     stack=True,
     extras=law_of_the_data,
     null=untrained,
+    devices=("cpu", "cuda"),
     figure=draw_toy,
     check=check_toy,
     parallel=False,  # seconds of work: starting processes would cost more

@@ -101,7 +101,9 @@ def zeros_data(config: ZerosConfig, seed: int) -> tuple[Tensor, str]:
     return contours(of_digit.float(), shrink=config.shrink).flatten(1), data.source
 
 
-def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
+def zeros_job(
+    method: str, config: ZerosConfig, seed: int, device: str = "cpu"
+) -> Outcome:
     """Learn with one method, sample with it, and compare with the data.
 
     Returns
@@ -110,8 +112,8 @@ def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
         CPU seconds and the counts of `work` in learning, ``log_mmd2@k`` after k
         sweeps; some samples after 25 (or the fewest) sweeps.
     """
-    x, _ = zeros_data(config, seed)
-    generator = make_generator(seed)
+    x = zeros_data(config, seed)[0].to(device)
+    generator = make_generator(seed, device)
     n_chains = config.n_chains_of.get(method, config.n_chains)
     start = time.process_time()
     model, _ = persistent_match_moments(
@@ -148,7 +150,8 @@ def zeros_job(method: str, config: ZerosConfig, seed: int) -> Outcome:
     )
     squared = mmd(gibbs[config.n_sweeps], x, kernel="average_hamming", statistic="v")
     scalars["log_mmd2 of Gibbs on these weights"] = math.log(squared)
-    return Outcome(scalars, {"samples": samples[shown][:20].to(torch.uint8).numpy()})
+    pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
+    return Outcome(scalars, {"samples": pictures})
 
 
 def zeros_cells(config: ZerosConfig) -> dict[str, Mapping[str, Any]]:

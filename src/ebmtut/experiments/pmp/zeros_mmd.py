@@ -78,6 +78,7 @@ EXPERIMENT = Experiment(
     arrays={"samples": "samples/{cell}"},
     extras=zeros_references,
     null=independent_pixels,
+    devices=("cpu", "cuda"),
     figure=draw_mmd,
     check=check_mmd,
 )

@@ -184,6 +184,7 @@ EXPERIMENT = Experiment(
     gather=gather,
     extras=references,
     null=nothing_learned,
+    devices=("cpu", "cuda"),
     figure=draw_samples,
     check=check_samples,
 )

@@ -133,7 +133,7 @@ def smoothed_wnmf(
         check_range(name, value, low=1, integer=True)
     check_shape("data", data, (None, None, None))
     n, height, width = data.shape
-    cost = cost or grid_cost(height, width, dtype=data.dtype)
+    cost = cost or grid_cost(height, width, dtype=data.dtype, device=data.device)
     check_measures("data", data, cost)
     check_measures("dictionary", dictionary, cost)
     if start is None:

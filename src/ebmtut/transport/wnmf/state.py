@@ -225,7 +225,8 @@ def wnmf_start(
     check_type("generator", generator, torch.Generator)
     n, height, width = data.shape
     check_range("n_components", config.n_components, high=n)
-    pick = torch.randperm(n, generator=generator)[: config.n_components]
+    order = torch.randperm(n, generator=generator, device=data.device)
+    pick = order[: config.n_components]
     dictionary = 0.5 * data[pick].contiguous() + 0.5 / (height * width)
     beta = data.new_full((n, config.n_components), 1 / config.n_components)
     return WNMFState(dictionary, accelerated_start(beta), torch.zeros_like(data))

@@ -257,7 +257,7 @@ def wasserstein_nmf(
     progress
         Whether to show a progress bar.
     generator
-        Source of randomness.
+        Source of randomness, where the images lie.
 
     Raises
     ------
@@ -274,7 +274,9 @@ def wasserstein_nmf(
     """
     config = config or WNMFConfig()
     data = as_measures(images)
-    cost = cost or grid_cost(*images.shape[1:], dtype=images.dtype)
+    cost = cost or grid_cost(
+        *images.shape[1:], dtype=images.dtype, device=images.device
+    )
     check_images("images", data, cost)
     if state is None:
         state = wnmf_start(data, config, generator=generator)
