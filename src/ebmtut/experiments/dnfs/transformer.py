@@ -93,7 +93,7 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
     return config.n_seeds if names[1] == str(shortest) else 1
 
 
-def recipe_table(row: Result, study: Result | None = None) -> Table:
+def recipe_table(row: Result, study: Result) -> Table:
     """Set the runs of the paper's recipe side by side: leConv, leTF, leTF untrained.
 
     Parameters
@@ -101,7 +101,7 @@ def recipe_table(row: Result, study: Result | None = None) -> Table:
     row
         Of dnfs/ising, with leConv.
     study
-        Of `TRANSFORMER`, on that row's first lattice; without it leConv stands alone.
+        Of `TRANSFORMER`, on that row's first lattice.
 
     Returns
     -------
@@ -112,8 +112,7 @@ def recipe_table(row: Result, study: Result | None = None) -> Table:
     lattice = column_name(side, sigma)
     rival = row.scalars["table"][RIVAL][lattice]
     cells = [(RIVAL, n_steps * row.config["rival_steps"], rival)]
-    found = {} if study is None else study.scalars["table"][RECIPE]
-    for steps, cell in found.items():
+    for steps, cell in study.scalars["table"][RECIPE].items():
         cells.append((RECIPE, int(steps), cell))
     runs = [(*cell, k) for cell in cells for k in range(len(cell[2]["ESS"]))]
     columns: dict[str, list[Cell]] = {

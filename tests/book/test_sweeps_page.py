@@ -1,0 +1,34 @@
+"""What the page of sweeps says of many models in one process was measured."""
+
+from ebmtut.experiments.growth import load_report
+from tools.paths import BOOK
+
+PAGE = " ".join((BOOK / "sweeps.md").read_text("utf-8").split())
+WAYS = {
+    "a process a model": "with a process a model",
+    "one by one": "one after the other in one process",
+    "one batch": "as one batch",
+}
+
+
+def test_the_page_says_what_was_stored():
+    report = load_report("ensemble")
+    for row in report["rows"]:
+        assert row["models"] == 8
+        parts = [
+            f"{row['all'][way]:.1f} CPU seconds and {row['MiB'][way] / 1024:.2f} GiB "
+            f"{words}"
+            for way, words in WAYS.items()
+        ]
+        assert f"{parts[0]}, {parts[1]}, {parts[2]}" in PAGE
+        assert row["M"] == 1 and "one negative a data point" in PAGE
+        assert f"{row['steps']} steps each" in PAGE
+    assert report["rounds"] == 1 and "measured once" in PAGE
+
+
+def test_the_batch_spares_processes_and_little_else():
+    for row in load_report("ensemble")["rows"]:
+        apart, alone, batch = (row["all"][way] for way in WAYS)
+        assert apart > 3 * alone
+        assert batch > 0.8 * alone
+        assert row["losses apart in 20 steps"] < 1e-6
