@@ -272,8 +272,8 @@ def anneal(
 
     Returns
     -------
-    x, log_weights
-        Last states, (n_chains, n_sites), and log-weights whose mean weight is Z, both
+    walked
+        Last states, (n_chains, n_sites), and log-weights whose mean weight is Z,
         (n_chains,).
     """
     assert energy.base_logits is not None
