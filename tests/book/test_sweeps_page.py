@@ -23,12 +23,12 @@ def test_the_page_says_what_was_stored():
         assert f"{parts[0]}, {parts[1]}, {parts[2]}" in PAGE
         assert row["M"] == 1 and "one negative a data point" in PAGE
         assert f"{row['steps']} steps each" in PAGE
-    assert report["rounds"] == 1 and "measured once" in PAGE
+    assert report["rounds"] == 3 and "medians of three rounds" in PAGE
 
 
-def test_the_batch_spares_processes_and_little_else():
+def test_the_batch_spares_processes_and_nothing_else():
     for row in load_report("ensemble")["rows"]:
         apart, alone, batch = (row["all"][way] for way in WAYS)
         assert apart > 3 * alone
-        assert batch > 0.8 * alone
+        assert batch > 0.9 * alone
         assert row["losses apart in 20 steps"] < 1e-6
