@@ -39,6 +39,7 @@ from ebmtut.energies import (
     MaxCut,
     MLPEnergy,
     PerceptronEnergy,
+    ResNetEnergy,
     WideResNetConfig,
     WideResNetEnergy,
     lattice_coloring,
@@ -103,7 +104,7 @@ from ebmtut.metrics import (
     train_image_judge,
 )
 from ebmtut.noise import NoiseLevels
-from ebmtut.paths import AnnealingPath
+from ebmtut.paths import AnnealingPath, BasePath
 from ebmtut.random import (
     bernoulli,
     bernoulli_indices,
@@ -282,6 +283,7 @@ CALLS = {
     "HollowMLP": lambda g: HollowMLP(3, width=2, generator=g),
     "HollowTransformer": lambda g: HollowTransformer(3, width=4, generator=g),
     "MLPEnergy": lambda g: MLPEnergy(3, generator=g),
+    "ResNetEnergy": lambda g: ResNetEnergy(2, 2, 1, generator=g),
     "OddLatticeNetwork": lambda g: OddLatticeNetwork(3, width=2, generator=g),
     "PerceptronEnergy": lambda g: PerceptronEnergy((2,), (1.0,), 2, generator=g),
     "SetPolicy": lambda g: SetPolicy(width=2, generator=g),
@@ -420,6 +422,9 @@ CALLS = {
         learning_rate=1e-3,
     ).fit(1, generator=g),
     "AnnealingPath.sample_start": lambda g: FLOW.path.sample_start(2, generator=g),
+    "BasePath.sample_start": lambda g: BasePath(
+        MLPEnergy(3), torch.zeros(3)
+    ).sample_start(2, generator=g),
     "annealed_importance_sampling": lambda g: annealed_importance_sampling(
         FLOW.path, SWEEP, 4, 2, generator=g
     ),
@@ -473,6 +478,7 @@ OPTIONAL = {
     "MLPEnergy",
     "OddLatticeNetwork",
     "PerceptronEnergy",
+    "ResNetEnergy",
     "SetPolicy",
     "TimeFeatures",
     "WideResNetEnergy",

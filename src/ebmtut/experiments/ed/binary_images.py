@@ -39,7 +39,7 @@ class BinaryImages(NamedTuple):
 
     side: int
     pixels: Float[Tensor, "n_images n_sites"]
-    held_out: Float[Tensor, "n_held_out n_sites"]
+    held_out: Float[Tensor, "n_samples n_sites"]
     source: str
 
     @property
@@ -157,7 +157,7 @@ def mixture_nll(
 
 
 def _bernoulli_log_prob(
-    x: Float[Tensor, "n n_sites"], means: Float[Tensor, "n_laws n_sites"]
-) -> Float[Tensor, "n n_laws"]:
+    x: Float[Tensor, "n n_sites"], means: Float[Tensor, "n_components n_sites"]
+) -> Float[Tensor, "n n_components"]:
     """Log-probability of each state under each law of independent bits."""
     return x @ torch.logit(means).T + torch.log1p(-means).sum(1)

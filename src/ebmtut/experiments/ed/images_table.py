@@ -66,9 +66,10 @@ def how_table(result: Result, name: str) -> Table:
     }
     columns: dict[str, list[Cell]] = {name: [*rows, "independent bits"]}
     for metric, head in heads.items():
-        found: list[Cell] = [_mean(row, metric)[0] for row in rows.values()]
+        means = [_mean(row, metric)[0] for row in rows.values()]
+        found: list[Cell] = [*means]
         if metric == "seconds":
-            found = [round(s) if math.isfinite(s) else None for s in found]
+            found = [round(s) if math.isfinite(s) else None for s in means]
         columns[head] = [*found, result.scalars["null"][name].get(metric)]
     return Table(columns, kinds=[""] * len(rows) + ["null"], digits=2)
 
