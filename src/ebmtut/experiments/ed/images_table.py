@@ -59,9 +59,9 @@ def how_table(result: Result, name: str) -> Table:
     """
     rows = {method: row[name] for method, row in result.scalars["table"].items()}
     heads = {
-        "settled": "log Z, last three quarters [nats]",
-        "ess": "effective chains",
-        "variety": "variety",
+        "settled": "log Z minus a short walk's [nats]",
+        "ess": "effective share",
+        "variety": "variety / data's",
         "seconds": "training [CPU s]",
     }
     columns: dict[str, list[Cell]] = {name: [*rows, "independent bits"]}
