@@ -274,7 +274,6 @@ def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, "run", "ed/ising-heatmap")
     assert "ed/ising-heatmaps, ed/ising-rmse" in line
     assert "did you mean 'ed/ising-heatmaps'?" in line
-    assert "no experiment yet" in refused(capsys, "run", "ed/images")
     assert "all, ed, drl" in refused(capsys, "list", "--paper", "xyz")
 
 

@@ -306,7 +306,12 @@ def test_every_row_with_the_papers_setting_is_tried():
     """By a job that is cut, or by its full run, which has the same setting."""
     # It asks for a hundred steps of the network that dnfs/ising tries.
     longer = {"dnfs/control-variate"}
-    tried = CUTS.keys() | FULL_IS_THE_PAPERS | longer
+    # The same preset as of ed/images.
+    alike = {"ed/images-table"}
+    assert get_experiment("ed/images-table").config("paper") == get_experiment(
+        "ed/images"
+    ).config("paper")
+    tried = CUTS.keys() | FULL_IS_THE_PAPERS | longer | alike
     assert tried | WITHOUT.keys() == set(available())
 
 

@@ -103,6 +103,13 @@ def test_every_row_has_an_experiment() -> None:
     assert available() == list(facts())
 
 
+def test_a_row_without_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a fact is that was written down before its experiment."""
+    monkeypatch.setattr("ebmtut.experiments.registry.available", lambda: ["ed/window"])
+    with pytest.raises(InputError, match="no experiment yet; those that run: ed/win"):
+        get_experiment("ed/images")
+
+
 def test_every_row_has_its_section_on_one_page() -> None:
     """The label of the row, once: the ledger links to it."""
     for id in available():

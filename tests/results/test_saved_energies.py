@@ -21,8 +21,10 @@ from ebmtut.energies import (
     MLPEnergy,
     PairwiseGraph,
     PerceptronEnergy,
+    ResNetEnergy,
     WideResNetConfig,
     WideResNetEnergy,
+    dtype_of_states,
 )
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
@@ -49,6 +51,10 @@ ENERGIES = {
         4, 8, 2, torch.tensor([0.5, 1e-9, 0.3, 1 - 1e-7]), generator=make_generator(1)
     ),
     "double mlp": lambda: MLPEnergy(4, 8, 2, generator=make_generator(1)).double(),
+    "residual": lambda: ResNetEnergy(2, 3, 2, 1, generator=make_generator(1)),
+    "residual with a base": lambda: ResNetEnergy(
+        2, 3, 2, base_probs=torch.full((4,), 0.3), generator=make_generator(1)
+    ),
     "one layer": lambda: MLPEnergy(4, 8, 1, generator=make_generator(1)),
     "cut": lambda: MaxCut(GRAPHS, inverse_temperature=2.5),
     "independent set": lambda: MaxIndependentSet(
@@ -86,10 +92,7 @@ def test_comes_back_bit_for_bit(name: str, tmp_path: Path) -> None:
     for key, value in state.items():
         assert loaded[key].dtype == value.dtype
         assert torch.equal(loaded[key], value)
-    dtype = torch.float32 if "mlp" in name or "layer" in name else torch.float64
-    x = enumerate_states(energy.n_sites, dtype=dtype)
-    if name == "double mlp":
-        x = x.double()
+    x = enumerate_states(energy.n_sites, dtype=dtype_of_states(energy))
     assert torch.equal(back(x), energy(x))
     asks = [p.requires_grad for p in energy.parameters()]
     assert [p.requires_grad for p in back.parameters()] == asks
