@@ -8,7 +8,9 @@ papermill has already executed.
 Training amplifies the last digit of a matrix product, which differs between kinds of
 processors. A cell whose numbers come from training says so in its metadata,
 ``{"ebmtut": {"tolerance": 0.1}}``: its decimal numbers may then differ by that much,
-its words and whole numbers may not.
+its words and whole numbers may not. One whose numbers are large says
+``{"ebmtut": {"tolerance": 0.5, "share": 0.1}}``: numbers with and without a point may
+also differ by that share of themselves.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ LEFT_OUT = {
 
 # Digits behind a point: what a tolerance applies to.
 DECIMAL = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
+# What a share applies to; a sign that is a letter of its own is a word.
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 MOST_LINES = 30  # of a difference; the first ones tell enough
 
@@ -62,8 +66,9 @@ def _is_ignored(cell: NotebookNode) -> bool:
     return dict(find_metadata_tags(cell.metadata)).get("check") is False
 
 
-def _tolerance(cell: NotebookNode) -> float:
-    return float(cell.metadata.get("ebmtut", {}).get("tolerance", 0.0))
+def _tolerance(cell: NotebookNode) -> tuple[float, float]:
+    told = cell.metadata.get("ebmtut", {})
+    return float(told.get("tolerance", 0.0)), float(told.get("share", 0.0))
 
 
 def _texts(cell: NotebookNode, patterns: Mapping[str, str]) -> dict[str, list[str]]:
@@ -80,7 +85,7 @@ def _texts(cell: NotebookNode, patterns: Mapping[str, str]) -> dict[str, list[st
     return texts
 
 
-def settle(new: str, stored: str, tolerance: float) -> str:
+def settle(new: str, stored: str, tolerance: float, share: float = 0.0) -> str:
     """Write the stored number over every new decimal number that is close to it.
 
     Parameters
@@ -89,27 +94,35 @@ def settle(new: str, stored: str, tolerance: float) -> str:
         Two texts.
     tolerance
         Largest absolute difference that counts as close.
+    share
+        Of the stored number, likewise, where that is more; numbers without a point
+        then count, too.
 
     Returns
     -------
     str
         ``new``, unchanged if the texts have different numbers of numbers.
     """
-    old = DECIMAL.findall(stored)
-    if len(DECIMAL.findall(new)) != len(old):
+    pattern = NUMBER if share else DECIMAL
+    old = pattern.findall(stored)
+    if len(pattern.findall(new)) != len(old):
         return new
     numbers = iter(old)
 
     def choose(match: re.Match[str]) -> str:
         number = next(numbers)
-        close = abs(float(match[0]) - float(number)) <= tolerance
+        near = max(tolerance, share * abs(float(number)))
+        close = abs(float(match[0]) - float(number)) <= near
         return number if close else match[0]
 
-    return DECIMAL.sub(choose, new)
+    return pattern.sub(choose, new)
 
 
 def _differences(
-    old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]], tolerance: float
+    old: Mapping[str, Sequence[str]],
+    new: Mapping[str, Sequence[str]],
+    tolerance: float,
+    share: float,
 ) -> Iterator[str]:
     """Yield, kind by kind, another number of texts, or the lines that differ."""
     for kind in sorted({*old, *new}):
@@ -118,7 +131,11 @@ def _differences(
             yield f"{kind}: {len(before)} outputs stored, {len(now)} now"
             continue
         for left, right in zip(before, now, strict=True):
-            settled = settle(right, left, tolerance) if tolerance else right
+            settled = right
+            if tolerance or share:
+                # Numbers of other lengths move the columns beside them.
+                left, right = (re.sub(" +", " ", text) for text in (left, right))
+                settled = settle(right, left, tolerance, share)
             if settled != left:
                 lines = difflib.unified_diff(
                     _lines(left), _lines(settled), "stored", "now", n=0, lineterm=""
@@ -174,7 +191,7 @@ def compare_notebooks(
         if _is_ignored(old):
             continue
         before, now = _texts(old, patterns), _texts(new, patterns)
-        if found := list(_differences(before, now, _tolerance(old))):
+        if found := list(_differences(before, now, *_tolerance(old))):
             head = old.source.strip().split("\n")[0]
             details = "\n    ".join(found)
             differences.append(f"code cell {number} ({head}):\n    {details}")

@@ -85,7 +85,7 @@ class ImageModel:
         "perceptron", with ``hidden`` units in two hidden layers, or "residual", with
         ``hidden`` channels in eight blocks, the paper's.
     n_steps, batch_size, learning_rate, decay
-        As for `TrainConfig`; averaged weights with decay 0.999.
+        As for `TrainConfig`; in single precision, averaged weights with decay 0.999.
     n_negatives, stabilizer, n_backward
         As for `energy_discrepancy_loss`.
     n_flips
@@ -120,6 +120,7 @@ class ImageModel:
             learning_rate=self.learning_rate,
             decay=self.decay,
             ema_decay=0.999,
+            precision="float32",
         )
 
     def energy(self, data: BinaryImages, seed: int) -> MLPEnergy | ResNetEnergy:
