@@ -97,7 +97,11 @@ STAGES = (
     Stage(
         "read",
         "links; the pages in Chromium with the network cut",
-        ((*PYTEST, *SHARED, "tests/book", "-m", "rendered or browser"),),
+        (
+            # Before two processes of tests would install one at the same time.
+            (PYTHON, "-m", "tools.chromium"),
+            (*PYTEST, *SHARED, "tests/book", "-m", "rendered or browser"),
+        ),
         needs=("render",),
     ),
 )
