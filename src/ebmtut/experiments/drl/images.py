@@ -179,28 +179,33 @@ LIVE = ImageRecipe(n_steps=4000, batch_size=64, learning_rate=3e-3, averaged=Tru
 FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
 #: What larger images share: averaged noise, without which the samples are noisier than
 #: the data, and the energies grow steep until the chains overshoot.
-_LARGE = ImageRecipe(averaged=True, batch_size=64)
+_LARGE = ImageRecipe(averaged=True)
 _MNIST14 = replace(
     _LARGE,
     data="MNIST 14x14",
-    hidden=256,
+    hidden=384,
     n_levels=8,
     last_ratio=20.0,
     n_steps=36_000,
-    learning_rate=1e-3,
+    learning_rate=6e-4,
 )
-_FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0, learning_rate=6e-4)
+_FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0)
 #: Larger images, which `ebmtut.experiments.drl.samples` learns at full scale. Their
 #: mean is longer, and only more noise than in 8 x 8 pixels leaves nothing of it; a
 #: level's noise is less than twice that of the one below. Score matching has as many
 #: steps as take the same seconds.
 LARGER = (
     _MNIST14,
-    replace(_MNIST14, objective="score", n_steps=96_000),
+    replace(_MNIST14, objective="score", n_steps=108_000),
+    replace(_FORTY, data="MNIST 28x28", hidden=512, n_steps=30_000, learning_rate=3e-4),
     replace(
-        _FORTY, data="MNIST 28x28", hidden=384, n_steps=36_000, learning_rate=2.5e-4
+        _FORTY,
+        data="faces 32x32",
+        hidden=256,
+        n_steps=3000,
+        batch_size=64,
+        learning_rate=6e-4,
     ),
-    replace(_FORTY, data="faces 32x32", hidden=256, n_steps=3000),
 )
 
 
