@@ -109,15 +109,9 @@ class MLPEnergy(Energy):
         """
         check_states("x", x, self.n_sites)
         check_weights_dtype(x, self.weights_dtype)
-        hidden = self.net[:-1](x)
         last = self.net[-1]
-        # Under autocast the last layer keeps full precision: bfloat16 has
-        # eight bits, which would round energies of order ten to 0.06.
-        with torch.autocast(x.device.type, enabled=False):
-            energy: Tensor = last(hidden.to(last.weight.dtype)).squeeze(-1)
-            if self.base_logits is not None:
-                energy = energy - x @ self.base_logits
-        return energy
+        assert isinstance(last, nn.Linear)
+        return energy_over_base(last, self.net[:-1](x), x, self.base_logits)
 
 
 def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
@@ -129,6 +123,34 @@ def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
         low, high = float(base_probs.min()), float(base_probs.max())
         raise InputError(f"base_probs must lie in (0, 1), got [{low:g}, {high:g}]")
     return torch.logit(base_probs.detach()).to(torch.get_default_dtype())
+
+
+def energy_over_base(
+    last: nn.Linear, features: Tensor, x: Tensor, base_logits: Tensor | None
+) -> Tensor:
+    """Return the energies of the last layer over a base, in the weights' dtype.
+
+    Also under autocast: bfloat16 has eight bits, which would round energies of order
+    ten to 0.06.
+
+    Parameters
+    ----------
+    last
+        One output.
+    features
+        What it reads, (batch, n_features), or (batch, n_features, height, width),
+        of which it reads the mean over the pixels.
+    x
+        The states, (batch, n_sites).
+    base_logits
+        Of the base, (n_sites,), if there is one.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        features = features.to(last.weight.dtype)
+        if features.ndim == 4:
+            features = features.mean((2, 3))
+        energy: Tensor = last(features).squeeze(-1)
+        return energy if base_logits is None else energy - x @ base_logits
 
 
 def check_weights_dtype(x: Tensor, dtype: torch.dtype) -> None:

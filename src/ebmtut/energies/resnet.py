@@ -9,7 +9,11 @@ from torch import Tensor, nn
 from ebmtut._layers import conv, linear, source_of_weights
 from ebmtut.checks import Count, Natural, Range, checked
 from ebmtut.energies.base import Energy
-from ebmtut.energies.mlp import check_weights_dtype, logits_of_base
+from ebmtut.energies.mlp import (
+    check_weights_dtype,
+    energy_over_base,
+    logits_of_base,
+)
 from ebmtut.tensor_checks import check_states
 
 __all__ = ["ResNetEnergy"]
@@ -107,13 +111,7 @@ class ResNetEnergy(Energy):
         h = self.first(image.contiguous(memory_format=torch.channels_last))
         for block in self.blocks:
             h = block(h)
-        # As of `MLPEnergy`: under autocast the sums at the end keep full precision.
-        with torch.autocast(x.device.type, enabled=False):
-            mean = h.to(self.last.weight.dtype).mean((2, 3))
-            energy: Tensor = self.last(mean).squeeze(-1)
-            if self.base_logits is not None:
-                energy = energy - x @ self.base_logits
-        return energy
+        return energy_over_base(self.last, h, x, self.base_logits)
 
 
 class _Block(nn.Module):

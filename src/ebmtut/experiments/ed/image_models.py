@@ -6,9 +6,7 @@ Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +25,7 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.binary_images import IMAGE_SETS, BinaryImages, binary_images
+from ebmtut.experiments.ed.objectives import discrepancy, persistent
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import (
     Bernoulli,
@@ -34,8 +33,6 @@ from ebmtut.losses import (
     PersistentChains,
     Perturbation,
     Pool,
-    contrastive_divergence_loss,
-    energy_discrepancy_loss,
 )
 from ebmtut.metrics.nll import effective_sample_size, estimate_log_mean_exp
 from ebmtut.paths import BasePath
@@ -49,7 +46,7 @@ from ebmtut.samplers import (
     gwg,
     run_chain,
 )
-from ebmtut.training import Loss, TrainConfig, TrainResult, train
+from ebmtut.training import TrainConfig, TrainResult, train
 
 __all__ = [
     "CHAINS",
@@ -141,6 +138,12 @@ class ImageModel:
             return Grid()
         return Pool((self.window, self.window), (side, side))
 
+    def sampler(self, energy: nn.Module) -> Sampler:
+        """Return how the persistent chains of the likelihood move."""
+        if self.method == "PCD, DULA":
+            return dula(energy, self.langevin_step)
+        return gibbs(energy) if self.method == "PCD, Gibbs" else gwg(energy)
+
 
 @checked
 @dataclass(frozen=True)
@@ -204,9 +207,9 @@ def fit_images(
         start = sample(model.batch_size, generator=generator)
         chains = PersistentChains(start, n_steps=CHAINS[model.method])
         buffers["chains"] = chains.x
-        loss = _persistent_loss(chains, model)
+        loss = persistent(chains, model.sampler)
     else:
-        loss = _discrepancy_loss(model, data.side)
+        loss = discrepancy(model.perturbation(data.side), model)
     return train(
         model.energy(data, seed).to(device),
         loss,
@@ -218,39 +221,6 @@ def fit_images(
         identity={"model": asdict(model), "seed": seed, "source": data.source},
         label=f"{model.method} {model.data}",
     )
-
-
-def _discrepancy_loss(model: ImageModel, side: int) -> Loss:
-    perturbation = model.perturbation(side)
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        return energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=model.n_negatives,
-            stabilizer=model.stabilizer,
-            n_backward=model.n_backward,
-            generator=generator,
-        )
-
-    return loss
-
-
-def _persistent_loss(chains: PersistentChains, model: ImageModel) -> Loss:
-    samplers: dict[str, Callable[..., Sampler]] = {
-        "PCD, Gibbs": gibbs,
-        "PCD, GWG": gwg,
-        "PCD, DULA": partial(dula, step_size=model.langevin_step),
-    }
-    sampler = samplers[model.method]
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            x_model = chains.advance(sampler(energy), x, generator=generator)
-        return contrastive_divergence_loss(energy, x, x_model)
-
-    return loss
 
 
 def anneal(

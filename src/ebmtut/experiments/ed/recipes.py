@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
+from ebmtut.experiments.ed.objectives import discrepancy, persistent
 from ebmtut.losses import (
     Bernoulli,
     Grid,
@@ -25,8 +26,6 @@ from ebmtut.losses import (
     PersistentChains,
     Perturbation,
     Pool,
-    contrastive_divergence_loss,
-    energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg
@@ -151,9 +150,9 @@ def fit_density(
             start[: recipe.batch_size], n_steps=recipe.n_chain_steps
         )
         buffers["chains"] = chains.x
-        loss = _persistent_loss(chains)
+        loss = persistent(chains, gwg)
     else:
-        loss = _discrepancy_loss(recipe)
+        loss = discrepancy(perturbation_of(recipe), recipe)
     return train(
         energy,
         loss,
@@ -218,7 +217,7 @@ def fit_densities(
     starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(
         [energy for energy, _, _ in starts],
-        [_discrepancy_loss(recipe) for recipe in recipes],
+        [discrepancy(perturbation_of(recipe), recipe) for recipe in recipes],
         [d.sample_bits for d in data],
         configs[0],
         generators=[generator for _, _, generator in starts],
@@ -243,29 +242,3 @@ def _start(
     weights = make_generator(seed)
     energy = MLPEnergy(data.n_sites, base_probs=base.cpu(), generator=weights)
     return energy.to(device), start, generator
-
-
-def _discrepancy_loss(recipe: Recipe) -> Loss:
-    perturbation = perturbation_of(recipe)
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        return energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=recipe.n_negatives,
-            stabilizer=recipe.stabilizer,
-            n_backward=recipe.n_backward,
-            generator=generator,
-        )
-
-    return loss
-
-
-def _persistent_loss(chains: PersistentChains) -> Loss:
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):
-            x_model = chains.advance(gwg(energy), x, generator=generator)
-        return contrastive_divergence_loss(energy, x, x_model)
-
-    return loss

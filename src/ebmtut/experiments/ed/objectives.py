@@ -1,0 +1,77 @@
+"""The two losses of the chapter's trainings, as `ebmtut.training.train` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from ebmtut.losses import (
+    PersistentChains,
+    Perturbation,
+    contrastive_divergence_loss,
+    energy_discrepancy_loss,
+)
+from ebmtut.samplers import Sampler
+from ebmtut.training import Loss
+
+__all__ = ["discrepancy", "persistent"]
+
+
+@runtime_checkable
+class _Settings(Protocol):
+    """What a recipe says of the discrepancy: M, w, and how many negatives learn."""
+
+    @property
+    def n_negatives(self) -> int: ...
+    @property
+    def stabilizer(self) -> float: ...
+    @property
+    def n_backward(self) -> int | None: ...
+
+
+def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
+    """Return the energy discrepancy of a perturbation.
+
+    Parameters
+    ----------
+    perturbation
+        What is done to the data.
+    settings
+        A recipe, of which ``n_negatives``, ``stabilizer`` and ``n_backward`` are as for
+        `ebmtut.losses.energy_discrepancy_loss`.
+    """
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return energy_discrepancy_loss(
+            energy,
+            x,
+            perturbation,
+            n_negatives=settings.n_negatives,
+            stabilizer=settings.stabilizer,
+            n_backward=settings.n_backward,
+            generator=generator,
+        )
+
+    return loss
+
+
+def persistent(chains: PersistentChains, sampler: Callable[..., Sampler]) -> Loss:
+    """Return contrastive divergence with persistent chains.
+
+    Parameters
+    ----------
+    chains
+        That go on from step to step.
+    sampler
+        ``sampler(energy)``: how they move.
+    """
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            x_model = chains.advance(sampler(energy), x, generator=generator)
+        return contrastive_divergence_loss(energy, x, x_model)
+
+    return loss
