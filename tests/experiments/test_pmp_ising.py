@@ -27,9 +27,11 @@ from ebmtut.experiments.pmp.speeds import speeds_table
 from ebmtut.experiments.pmp.structured import (
     StructuredConfig,
     learned_error,
+    true_model,
+)
+from ebmtut.experiments.pmp.structured_reports import (
     structured_table,
     structured_work_table,
-    true_model,
 )
 from ebmtut.experiments.pmp.wrong_model import (
     SOLVERS,
