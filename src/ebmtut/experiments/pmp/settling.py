@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ebmtut.checks import Count, checked
 from ebmtut.energies import BoltzmannMachine
-from ebmtut.experiments.pmp.log_partition import dense_model
+from ebmtut.experiments.pmp.ensembles import dense_model
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.plotting import panel_size
 from ebmtut.random import logistic
