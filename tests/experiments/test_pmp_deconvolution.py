@@ -15,9 +15,8 @@ from ebmtut.experiments.pmp.deconvolution import (
     Protocol,
     deconvolution_job,
     deconvolution_table,
-    feature_distances,
-    out_of_reach,
 )
+from ebmtut.experiments.pmp.deconvolution_judge import feature_distances, out_of_reach
 
 ROW = get_experiment("pmp/deconvolution")
 TINY = DeconvolutionConfig(n_images=6, n_sweeps=3, n_seeds=2, n_shown=2)
