@@ -10,8 +10,9 @@ from ebmtut.experiments.got.barycentre import barycentre_table, quantile_barycen
 from ebmtut.experiments.got.coupling_1d import budgets_table, stops_table
 from ebmtut.experiments.got.gibbs_bands import bands_table
 from ebmtut.experiments.got.lines import bumps, points, two_modes
+from ebmtut.experiments.got.martingale_tails import tails_table
 from ebmtut.experiments.got.stopping import levels_table
-from ebmtut.experiments.got.temperature_bound import looks_table, tails_table
+from ebmtut.experiments.got.temperature_bound import looks_table
 from ebmtut.experiments.got.three_heaps import schedules_table, shares_table
 from ebmtut.experiments.got.timing import timing_table
 from ebmtut.experiments.got.wnmf_measures import ImagesConfig, load_measures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
+from ebmtut.experiments.got.martingale_tails import check_tails, draw_tails, simulate
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
@@ -23,14 +23,12 @@ from ebmtut.results import Result, Table
 from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     BoundedRun,
-    Martingale,
     bounded_gibbs_ot,
     constant_temperatures,
     dual_value,
     exact_ot,
     gibbs_ot,
     paper_cooling,
-    simulate_martingale,
     temperature_bound,
 )
 
@@ -40,11 +38,7 @@ __all__ = [
     "bound_job",
     "bounds_along",
     "looks_table",
-    "tails",
-    "tails_table",
 ]
-
-K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
 
 
 @dataclass(frozen=True)
@@ -128,10 +122,8 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     Returns
     -------
     outcome
-        ``equilibrium``, the mean bound over T in long runs at constant T; ``drift``,
-        the mean of r^n - r^1 in standard errors, the largest over n; ``spread``, the
-        deviation of r^2N - r^1 over the scale of its bound. Temperatures and bounds
-        of the runs, forty paths ``r``, and what `tails` returns.
+        ``equilibrium``, the mean bound over T in long runs at constant T; temperatures
+        and bounds of the runs; what `simulate` returns.
     """
     problem = two_modes(config.n_points)
     hot = config.start / config.n_points
@@ -153,15 +145,16 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     followed = follow(problem, config, n, config.fractions[0], seed)
     arrays["followed/bound"] = followed.bounds.numpy()[None]
     arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
-    moves, simulated = simulate(config, seed)
-    arrays |= simulated
-    error = moves.std(0) / config.n_chains**0.5
-    scalars = {
-        "equilibrium": equilibrium(problem, hot, config, seed),
-        "drift": float((moves.mean(0) / error).abs().max()),
-        "spread": float(moves[:, -1].std()) / float(arrays["K"][-1] / K_LARGEST),
-    }
-    return Outcome(scalars, arrays)
+    strayed, simulated = simulate(
+        config.chain_points,
+        config.chain_iterations,
+        config.n_chains,
+        start=config.start,
+        epsilon=config.epsilon,
+        seed=seed,
+    )
+    settled = {"equilibrium": equilibrium(problem, hot, config, seed)}
+    return Outcome(settled | strayed, arrays | simulated)
 
 
 def bounds_along(
@@ -232,70 +225,6 @@ def follow(
     )
 
 
-def simulate(
-    config: TemperatureBoundConfig, seed: int
-) -> tuple[Tensor, dict[str, np.ndarray]]:
-    """Simulate the martingale: r^n - r^1, and its tails with some of its paths."""
-    small = two_modes(config.chain_points)
-    schedule = paper_cooling(
-        config.chain_iterations, config.chain_points, start=config.start, power=1.0
-    )
-    martingale = simulate_martingale(
-        *small[1:],
-        schedule,
-        n_chains=config.n_chains,
-        generator=make_generator(seed),
-    )
-    arrays = tails(martingale, schedule, config.chain_points, config.epsilon)
-    arrays["r"] = martingale.r[:40].numpy().astype(np.float32)
-    return martingale.r[:, 1:] - martingale.r[:, :1], arrays
-
-
-def tails(
-    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
-) -> dict[str, np.ndarray]:
-    """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
-
-    The theorem takes its a_n as fixed beforehand. Ours are the largest
-    C^n T^(n) of all simulated chains, the smallest that (25) allows.
-
-    Parameters
-    ----------
-    martingale
-        Simulated chains.
-    schedule
-        Their temperatures.
-    n_largest
-        max(m1, m2).
-    epsilon
-        Of Eq. 26.
-
-    Returns
-    -------
-    table
-        ``K``; ``below`` and ``below_bound``, Pr(r^2N < r^1 - K) and its
-        bound; ``above`` and ``above_bound``, Pr(r^2N > r^1 + gamma K) and its
-        bound; ``gamma``.
-    """
-    steps = schedule[:-1]
-    a = (martingale.c[:, :-1] * steps).amax(0)
-    log_term = math.log(len(schedule) * n_largest / epsilon)
-    gamma = float(((log_term * steps + martingale.d[:, :-1]).amax(0) / a).max())
-    move = martingale.r[:, -1] - martingale.r[:, 0]
-    scale = float(a.square().sum().sqrt())
-    K = torch.linspace(0, K_LARGEST, 61, dtype=a.dtype) * scale
-    bound = torch.exp(-((K / scale) ** 2) / 2)
-    return {
-        "K": K.numpy(),
-        "below": (move < -K[:, None]).double().mean(1).numpy(),
-        "below_bound": bound.numpy(),
-        "above": (move > gamma * K[:, None]).double().mean(1).numpy(),
-        "above_bound": (bound + epsilon).numpy(),
-        "gamma": np.array(gamma),
-    }
-
-
-_SIDES = {"below": "Eq. 25", "above": "Eq. 26"}
 _TITLES = {
     "constant": "constant T",
     "geometric": "geometric cooling",
@@ -323,48 +252,9 @@ def draw_temperature_bound(result: Result) -> Figure:
         else:
             ax.set_ylabel("temperature")
             ax.legend(markerscale=3, loc="lower left")
-    paths = figure.add_subplot(grid[1, :3])
-    r = z["r"] - z["r"][:, :1]
-    paths.plot(np.arange(1, r.shape[1] + 1), r.T, color=COLORS["Gibbs-OT"], lw=0.5)
-    paths.axhline(0, color=COLORS["exact"], lw=1)
-    paths.set(xlabel="half step n", ylabel="$r^n - r^1$", title="forty martingales")
-    ax = figure.add_subplot(grid[1, 3:])
-    for side, color in (("below", "Gibbs-OT"), ("above", "Sinkhorn")):
-        label = _SIDES[side]
-        chance = np.where(z[side] > 0, z[side], np.nan)
-        ax.plot(z["K"], chance, color=COLORS[color], label=f"{label}, simulated")
-        bound = z[f"{side}_bound"]
-        ax.plot(z["K"], bound, "--", color=COLORS[color], label=f"{label}, bound")
-    ax.set(yscale="log", xlabel="K", ylabel="probability", title="tails")
-    ax.legend()
+    below = (figure.add_subplot(grid[1, :3]), figure.add_subplot(grid[1, 3:]))
+    draw_tails(result, *below)
     return figure
-
-
-def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> Table:
-    """Write both tails beside their bounds.
-
-    Parameters
-    ----------
-    result
-        A run.
-    at
-        K, in units of the root of the sum of a_n^2, the scale of the bounds.
-    """
-    z, n = result.arrays, result.config["n_chains"]
-    steps = (len(z["K"]) - 1) / K_LARGEST
-    rows = [round(k * steps) for k in at]
-    columns: dict[str, list[Cell]] = {"K / a": [f"{k:.2f}" for k in at]}
-    for side, head in (
-        ("below", "falls by K"),
-        ("above", f"rises by {z['gamma']:.1f} K"),
-    ):
-        shares = [float(z[side][k]) for k in rows]
-        errors = [(p * (1 - p) / n) ** 0.5 for p in shares]
-        columns[head] = list(zip(shares, errors, strict=True))
-        columns[f"{_SIDES[side]}: ≤"] = [float(z[f"{side}_bound"][k]) for k in rows]
-    scale = float(z["K"][-1]) / K_LARGEST
-    caption = f"How often the martingale ends so far off, {n} chains; a = {scale:.2f}"
-    return Table(columns, caption=caption)
 
 
 def looks_table(
@@ -423,10 +313,8 @@ def looks_table(
 
 def check_temperature_bound(result: Result) -> list[Verdict]:
     """At equilibrium the bound is T; r is a martingale; tails lie below bounds."""
-    z, scalars = result.arrays, result.scalars
-    n_chains = result.config["n_chains"]
-    equilibrium = scalars["equilibrium"]
-    verdicts = [
+    equilibrium = result.scalars["equilibrium"]
+    return [
         claim(
             "bound over T at constant T, off one",
             abs(float(np.mean(equilibrium)) - 1),
@@ -435,22 +323,8 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
             n_seeds=len(equilibrium),
             sanity=True,  # an identity, which a chain that cools slowly keeps, too
         ),
-        claim(
-            "mean of r^n - r^1, in standard errors, the largest over n",
-            scalars["drift"],
-            "at most",
-            5,
-            n_seeds=n_chains,
-            sanity=True,  # what is proved of r
-        ),
+        *check_tails(result),
     ]
-    for side, equation in _SIDES.items():
-        # At K = 0 every tail is about a half and its bound one.
-        ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
-        name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
-        # Far from sharp: a process that hardly moves keeps it, too.
-        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
-    return verdicts
 
 
 EXPERIMENT = Experiment(
