@@ -45,7 +45,7 @@ GROUP = 8  # tiles, one below the other, that are judged together
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _HEIGHT, _WIDTH, _GROUP = np.uint64(HEIGHT), np.uint64(WIDTH), np.uint64(GROUP)
 
-_SMALLEST = 2**16  # pairs for which slacks are worth their keep
+_SMALLEST = 2**14  # pairs for which slacks are worth their keep
 _LONGEST = 64.0  # iterations over the whole cost
 _SPARING = 0.4  # of the tiles: where more are left, walking through all is faster
 _RENEWAL = 0.5  # what new slacks cost, in looks at all tiles
