@@ -1,14 +1,32 @@
 """What the page of sweeps says of many models in one process was measured."""
 
-from ebmtut.experiments.growth import load_report
-from tools.paths import BOOK
+import re
 
-PAGE = " ".join((BOOK / "sweeps.md").read_text("utf-8").split())
+import pytest
+
+from ebmtut.cli import main
+from ebmtut.experiments.growth import load_report
+from tools.paths import BOOK, ROOT
+
+TEXT = (BOOK / "sweeps.md").read_text("utf-8")
+PAGE = " ".join(TEXT.split())
+SLIPS = re.findall(r"^\$ ebmtut (sweep .+)\n(ebmtut: .+)$", TEXT, re.MULTILINE)
 WAYS = {
     "a process a model": "with a process a model",
     "one by one": "one after the other in one process",
     "one batch": "as one batch",
 }
+
+
+@pytest.mark.parametrize(("command", "answer"), SLIPS)
+def test_a_slip_is_answered_as_the_page_says(command, answer, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err.strip() == answer
+
+
+def test_the_page_shows_slips():
+    assert len(SLIPS) == 2
 
 
 def test_the_page_says_what_was_stored():

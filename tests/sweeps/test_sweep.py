@@ -84,6 +84,12 @@ def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
     assert table(out) == rows
 
 
+def test_a_failure_says_why_where_it_is_named(page, capsys):
+    assert sweep(page, "eps=0.5") == {"failed": 1}
+    (said,) = (k for k in capsys.readouterr().err.splitlines() if "failed: " in k)
+    assert said.endswith("eps is too dear")
+
+
 def test_failures_are_recorded_and_stop_nothing(page):
     words = "eps=0.1,0.5,0.6,0.7"  # the last three raise, kill their kernel, hang
     counts = sweep(page, words, timeout=0.25)

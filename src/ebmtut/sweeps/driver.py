@@ -147,7 +147,7 @@ def run_sweep(
         with bar:
             for name, status in _ended(specifications, limit, n_jobs, scheduler):
                 if status != "done":
-                    tqdm.write(f"{status}: {name}", file=sys.stderr)
+                    tqdm.write(f"{status}: {name}{_why(runs / name)}", file=sys.stderr)
                 bar.update()
     found = load_runs(folder)
     counts: dict[str, int] = {}
@@ -182,6 +182,16 @@ def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
                 f"{path} is damaged ({error}): delete its folder to run it again"
             ) from error
     return found
+
+
+def _why(run: Path) -> str:
+    """Return the last line of a run's error after a colon, or nothing."""
+    try:
+        error = json.loads((run / RECORD).read_text("utf-8"))["error"] or ""
+    except (OSError, ValueError, KeyError):
+        return ""
+    lines = error.split("\n")
+    return next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
 
 
 def _waiting(
