@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.plotting import OKABE_ITO, figure_size
+from ebmtut.plotting import OKABE_ITO, figure_size, part_rows
 from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Table
 
@@ -159,8 +159,11 @@ def draw_growth(report: dict[str, Any]) -> Figure:
             )
         ax.set(xscale="log", yscale="log", title=operation)
         ax.set_xlabel(found["size is"])
-        ax.set_ylabel("CPU time [us]")
+        ax.set_ylabel("CPU time [µs]")
         ax.set_xticks(sizes, [str(size) for size in sizes])
         ax.minorticks_off()
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, 6 * high)  # room for the legend
         ax.legend(title="exponent")
+    part_rows(figure)
     return figure

@@ -16,7 +16,13 @@ from ebmtut.plotting.pictures import (
     mean_band,
     state_cube,
 )
-from ebmtut.plotting.style import TEXT_WIDTH, figure_size, panel_size, use_style
+from ebmtut.plotting.style import (
+    TEXT_WIDTH,
+    figure_size,
+    panel_size,
+    part_rows,
+    use_style,
+)
 
 __all__ = [
     "COLORS",
@@ -33,6 +39,7 @@ __all__ = [
     "landscape",
     "mean_band",
     "panel_size",
+    "part_rows",
     "state_cube",
     "use_style",
 ]

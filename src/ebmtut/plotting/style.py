@@ -5,11 +5,12 @@ from typing import Annotated
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib import font_manager
+from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Positive, checked
 from ebmtut.plotting.colors import DENSITY_CMAP, OKABE_ITO
 
-__all__ = ["TEXT_WIDTH", "figure_size", "panel_size", "use_style"]
+__all__ = ["TEXT_WIDTH", "figure_size", "panel_size", "part_rows", "use_style"]
 
 #: Inches.  The page's column is about 700 pixels wide, so that a figure of
 #: this width shows 10-point text at the size of the page's own.
@@ -105,3 +106,16 @@ def panel_size(
     """
     panel = TEXT_WIDTH / n_columns
     return TEXT_WIDTH, n_rows * (panel * aspect + title)
+
+
+def part_rows(figure: Figure) -> None:
+    """Set a row's axis labels apart from the titles of the row below.
+
+    Parameters
+    ----------
+    figure
+        Of several rows of panels, laid out by `use_style`'s constrained layout.
+    """
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.set(h_pad=0.1)  # type: ignore[call-arg]

@@ -15,7 +15,7 @@ from ebmtut.checks import Count, check_range, checked
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.message_passing import exact_perturb_and_map, max_product
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS, TEXT_WIDTH, part_rows
 from ebmtut.random import logistic
 from ebmtut.states import states_to_index
 from ebmtut.widgets.message_explorer import SMALL_GRAPHS, SmallGraph
@@ -67,7 +67,11 @@ def message_picture(
             label = f"{n_sweeps} sweeps, {init} start"
             ax.plot(_law(x), ".", color=COLORS[name], label=label)
         ax.set_title(graph.name)
-    axes[0, 0].legend(fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("probability")
+    part_rows(figure)
     return figure
 
 

@@ -32,7 +32,7 @@ from ebmtut.message_passing import (
     mplp,
     relax,
 )
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS, TEXT_WIDTH, part_rows
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -269,6 +269,7 @@ def draw_log_partition(result: Result) -> Figure:
     # One legend for all panels; every method is in the dense one.
     handles, labels = axes.flat[min(1, len(table) - 1)].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    part_rows(figure)
     return figure
 
 

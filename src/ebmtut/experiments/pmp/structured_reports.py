@@ -19,7 +19,7 @@ from ebmtut.experiments.pmp.chains import (
 )
 from ebmtut.experiments.pmp.leads import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS, panel_size, part_rows
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -50,14 +50,15 @@ def draw_structured(result: Result) -> Figure:
             _panel(ax, table[graph][mode], metric)
             ax.set(title=f"{graph}, {mode}", ylabel=_LABELS[metric])
             ax.set_xlabel(_AMOUNTS[mode])
-    # Chains that start anew and those that go on have names of their own.
+    # A colour is a method, whether its chains start anew or go on: a title says which.
     named: dict[str, Artist] = {}
     for ax in axes[:2, 0]:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
-            named.setdefault(name, line)
+            named.setdefault(name.removesuffix("-reset"), line)
     figure.legend(
-        list(named.values()), list(named), loc="outside lower center", ncols=4
+        list(named.values()), list(named), loc="outside lower center", ncols=3
     )
+    part_rows(figure)
     return figure
 
 
@@ -75,7 +76,10 @@ def _panel(ax: Axes, rows: dict[str, dict], metric: str) -> None:
         )
     cell = next(iter(next(iter(rows.values())).values()))
     ax.axhline(
-        np.mean(cell[f"null_{metric}"]), color=COLORS["null"], lw=1, label="null"
+        np.mean(cell[f"null_{metric}"]),
+        color=COLORS["null"],
+        lw=1,
+        label="nothing learned",
     )
     if metric == "log_mmd2":
         level = np.mean(cell["data_log_mmd2"])

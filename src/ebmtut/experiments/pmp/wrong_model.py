@@ -156,7 +156,7 @@ def law_of_the_data(config: ToyConfig, seed: int) -> Outcome:
 _STYLE = {
     "zero": ("PMP", "o", "PMP, the paper's start"),
     "symmetric": ("PMP symmetric", "s", "PMP, symmetric start"),
-    "exact MAP": ("LP", "^", "exact perturb-and-MAP"),
+    "exact MAP": ("exact", "^", "exact perturb-and-MAP"),
 }
 
 
@@ -169,19 +169,21 @@ def draw_toy(result: Result) -> Figure:
     def by_ones(law: np.ndarray) -> np.ndarray:
         return np.bincount(ones, weights=law, minlength=5)
 
-    right.plot(range(5), by_ones(result.arrays["data"]), "k_", ms=22, label="data")
+    right.bar(range(5), by_ones(result.arrays["data"]), color="#DDDDDD", label="data")
     for place, solver in enumerate(result.scalars["table"]):
         color, marker, label = _STYLE[solver]
         paths = result.arrays[f"path/{solver}"]
         for path in paths:
-            left.plot(path, color=COLORS[color], lw=0.7, alpha=0.7)
+            left.plot(path, color=COLORS[color], lw=0.7, alpha=0.7, zorder=3 - place)
         law = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
         at = np.arange(5) + 0.12 * (place - 1)
         right.plot(at, law, marker, color=COLORS[color], ms=4, label=label)
-    left.axhline(result.config["theta"], color="black", lw=1, ls="--")
+    left.axhline(result.config["theta"], color="0.6", lw=1, ls="--")
     left.set(xlabel="step", ylabel="θ (dashed: that of the data)")
     right.set(xlabel="number of ones", ylabel="probability", ylim=(0, None))
-    right.legend()
+    figure.legend(
+        *right.get_legend_handles_labels(), loc="outside lower center", ncols=2
+    )
     return figure
 
 
