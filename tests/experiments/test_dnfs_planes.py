@@ -158,8 +158,9 @@ def test_the_control_of_joint_training_has_all_but_the_flow():
     assert cell["KL"][0] < cell["null KL"][0] / 2
     flow = {"table": {"DNFS": {"moons": {"KL": [0.1], "cpu s": [2.0]}}}}
     trained = replace(control, scalars=flow)
-    (row,) = control_table(trained, control).rows
+    row, seconds = control_table(trained, control).rows
     assert row[:2] == ("moons", "0.1")
+    assert seconds[1] == "2"
     CONTROL.figure(control)
     with_flow = ebm_training.EXPERIMENT.config("full")
     assert CONTROL.config("full") == with_flow

@@ -23,6 +23,7 @@ from ebmtut.plotting import (
     landscape,
     mean_band,
     panel_size,
+    plain_log,
     state_cube,
     use_style,
 )
@@ -221,3 +222,15 @@ def test_grid_points_are_cell_centres_rows_of_y() -> None:
     assert points.dtype == torch.float64
     with pytest.raises(InputError, match="extent must be a number > 0"):
         grid_points(0.0)
+
+
+def test_a_short_logarithmic_axis_has_plain_numbers():
+    figure, ax = plt.subplots()
+    ax.plot([18, 130], [0, 1])
+    plain_log(ax.xaxis)
+    figure.canvas.draw()
+    low, high = ax.get_xlim()
+    ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+    seen = [label.get_text() for at, label in ticks if low <= at <= high]
+    assert seen == ["20", "50", "100"]
+    assert not any(label.get_text() for label in ax.get_xticklabels(minor=True))

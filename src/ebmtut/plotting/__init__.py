@@ -21,6 +21,7 @@ from ebmtut.plotting.style import (
     figure_size,
     panel_size,
     part_rows,
+    plain_log,
     use_style,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "mean_band",
     "panel_size",
     "part_rows",
+    "plain_log",
     "state_cube",
     "use_style",
 ]

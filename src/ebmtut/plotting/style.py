@@ -5,12 +5,21 @@ from typing import Annotated
 import matplotlib as mpl
 from cycler import cycler
 from matplotlib import font_manager
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from ebmtut.checks import Count, OneOf, Positive, checked
 from ebmtut.plotting.colors import DENSITY_CMAP, OKABE_ITO
 
-__all__ = ["TEXT_WIDTH", "figure_size", "panel_size", "part_rows", "use_style"]
+__all__ = [
+    "TEXT_WIDTH",
+    "figure_size",
+    "panel_size",
+    "part_rows",
+    "plain_log",
+    "use_style",
+]
 
 #: Inches.  The page's column is about 700 pixels wide, so that a figure of
 #: this width shows 10-point text at the size of the page's own.
@@ -119,3 +128,17 @@ def part_rows(figure: Figure) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.set(h_pad=0.1)  # type: ignore[call-arg]
+
+
+def plain_log(axis: XAxis | YAxis) -> None:
+    """Label a logarithmic axis of a decade or two with 10, 20, 50 and not with powers.
+
+    Parameters
+    ----------
+    axis
+        ``ax.xaxis`` or ``ax.yaxis``; its scale becomes logarithmic.
+    """
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -19,7 +19,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS, panel_size, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
@@ -136,7 +136,8 @@ def draw_spread(result: Result) -> Figure:
             block = losses[: len(losses) // 50 * 50].reshape(-1, 50).mean(1)
             at = 50 * np.arange(len(block)) + 25
             right.plot(at, block, color=colors[estimator])
-    left.set(xlabel="step", ylabel="standard deviation", yscale="log")
+    left.set(xlabel="step", ylabel="standard deviation")
+    plain_log(left.yaxis)
     right.set(xlabel="step", ylabel="loss, each by its own c", yscale="log")
     left.legend(fontsize=8)
     return figure

@@ -68,20 +68,18 @@ def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def draw_laws(result: Result) -> Figure:
-    """Draw data, energy and flow, a row a density."""
+    """Draw data, energy and flow, a column a density."""
     densities = list(result.scalars["table"]["DNFS"])
     names = ("data", "energy", "flow")
-    n_rows = len(densities)
-    figure, axes = plt.subplots(
-        n_rows, 3, figsize=panel_size(n_rows, 3, title=0.1), squeeze=False
-    )
-    for density, line in zip(densities, axes, strict=True):
-        line[0].set_ylabel(density)
-        for name, ax in zip(names, line, strict=True):
+    size = panel_size(3, max(3, len(densities)), title=0.15)
+    figure, axes = plt.subplots(3, len(densities), figsize=size, squeeze=False)
+    for density, column in zip(densities, axes.T, strict=True):
+        column[0].set_title(density, fontsize=8)
+        for name, ax in zip(names, column, strict=True):
             ax.imshow(result.arrays[f"{name}/DNFS/{density}"], origin="lower")
             ax.set(xticks=[], yticks=[])
             if density == densities[0]:
-                ax.set_title(name)
+                ax.set_ylabel(name)
     return figure
 
 

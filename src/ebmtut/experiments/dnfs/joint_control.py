@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -43,28 +44,22 @@ def control_table(trained: Result, control: Result) -> Table:
     """
     rival = "EB-GFN" in trained.scalars["table"]
 
-    def column(result: Result, method: str, key: str) -> list[Cell]:
+    def column(result: Result, method: str) -> list[Cell]:
         cells = result.scalars["table"][method].values()
-        return [mean_and_stderr(cell[key]) for cell in cells]
-
-    def seconds(result: Result, method: str) -> list[Cell]:
-        cells = result.scalars["table"][method].values()
-        return [mean_and_stderr(cell["cpu s"])[0] for cell in cells]
+        found: list[Cell] = [mean_and_stderr(cell["KL"]) for cell in cells]
+        return [*found, fmean(mean_and_stderr(cell["cpu s"])[0] for cell in cells)]
 
     columns = {
-        "density": list(control.scalars["table"]["sweeps"]),
-        "flow and sweeps": column(trained, "DNFS", "KL"),
-        "sweeps alone": column(control, "sweeps", "KL"),
+        "density": [*control.scalars["table"]["sweeps"], "CPU s of a training"],
+        "flow and sweeps": column(trained, "DNFS"),
+        "sweeps alone": column(control, "sweeps"),
     }
     if rival:
-        columns["EB-GFN"] = column(trained, "EB-GFN", "KL")
-    columns |= {
-        "independent bits": column(control, "sweeps", "null KL"),
-        "flow, CPU s": seconds(trained, "DNFS"),
-        "sweeps, CPU s": seconds(control, "sweeps"),
-    }
-    if rival:
-        columns["EB-GFN, CPU s"] = seconds(trained, "EB-GFN")
+        columns["EB-GFN"] = column(trained, "EB-GFN")
+    nulls = control.scalars["table"]["sweeps"].values()
+    columns["independent bits"] = [mean_and_stderr(c["null KL"]) for c in nulls] + [
+        None
+    ]
     words = "Nats of the energy above the entropy of the data." + means_of(trained)
     return Table(columns, caption=words, digits=3)
 

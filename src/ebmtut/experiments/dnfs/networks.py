@@ -27,7 +27,7 @@ from ebmtut.flows import (
     weighted_mean,
 )
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -39,11 +39,11 @@ __all__ = ["EXPERIMENT", "NetworkConfig", "network_job", "network_table"]
 #: at 16 sites and width 32; the table shows the seconds.
 PACE = {"leTF": 1, "leAttn": 9, "leMLP": 10, "leConv": 20, "odd lattice": 20}
 _COLORS = {
-    "leTF": COLORS["DNFS"],
+    "leTF": OKABE_ITO["vermillion"],
     "leConv": COLORS["LEAPS"],
     "leMLP": COLORS["Gibbs"],
     "leAttn": COLORS["DMALA"],
-    "odd lattice": COLORS["exact"],
+    "odd lattice": COLORS["DNFS"],
 }
 
 

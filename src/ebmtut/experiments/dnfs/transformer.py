@@ -123,10 +123,10 @@ def recipe_table(row: Result, study: Result) -> Table:
     heads |= {"log Z error": "log Z error", "energy": "energy", "CPU s": "train cpu s"}
     for head, key in heads.items():
         columns[head] = [cell[key][k] if key in cell else None for *_, cell, k in runs]
-    energy = row.scalars["exact"][lattice]["energy"]
+    energy = f"{row.scalars['exact'][lattice]['energy']:.2f}".replace("-", "\u2212")
     return Table(
         columns,
-        caption=f"{lattice}: the runs one by one; the exact energy is {energy:.2f}.",
+        caption=f"{lattice}: the runs one by one; the exact energy is {energy}.",
         kinds=["" if steps else "null" for _, steps, *_ in runs],
     )
 

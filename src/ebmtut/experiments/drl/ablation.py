@@ -17,7 +17,7 @@ from ebmtut.experiments.drl.images import QUICK, ImageRecipe
 from ebmtut.experiments.drl.paper_images import CIFAR10
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
+from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -149,7 +149,7 @@ def draw_ablation(result: Result) -> Figure:
                 ax.plot(value, k, "o" if alive else "x", color=color, ms=5)
         ax.set_yticks(range(len(names)), names)
         ax.set_ylim(-0.6, len(names) - 0.4)
-        ax.set_xscale("log")
+        plain_log(ax.xaxis)
         ax.grid(axis="x")
         ax.set_xlabel(
             "distance of the samples from the data"

@@ -71,7 +71,7 @@ def draw_architectures(result: Result) -> Figure:
         ax.text(millions[k], k, text, va="center", fontsize=8)
     ax.set_yticks(range(len(names)), names)
     ax.set_xlim(0, 1.25 * max(millions))
-    ax.set_xlabel("trainable numbers, in millions")
+    ax.set_xlabel("trainable parameters, in millions")
     return figure
 
 

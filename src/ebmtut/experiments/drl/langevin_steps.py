@@ -18,7 +18,7 @@ from ebmtut.experiments.drl.paper_images import CIFAR10
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import OKABE_ITO, figure_size, mean_band
+from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
@@ -100,7 +100,8 @@ def draw_steps(result: Result) -> Figure:
         looks = result.arrays[f"looks/{name}"][0]
         runs = result.arrays[f"distances/{name}"]
         mean_band(ax, looks, runs, color=color, marker="o", label=name)
-    ax.set(xlabel="training steps", ylabel="distance from data", yscale="log")
+    ax.set(xlabel="training steps", ylabel="distance from data")
+    plain_log(ax.yaxis)
     ax.legend()
     return figure
 

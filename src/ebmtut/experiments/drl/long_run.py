@@ -41,7 +41,7 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import RecoveryLikelihood
-from ebmtut.plotting import OKABE_ITO, mean_band, panel_size
+from ebmtut.plotting import OKABE_ITO, mean_band, panel_size, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
@@ -269,7 +269,8 @@ def draw_long_run(result: Result) -> Figure:
         for row, style in (("held-out data", "-"), ("Gaussian fit", ":")):
             value = result.scalars[row]
             ax.axhline(value, color="black", lw=1, ls=style, label=row)
-        ax.set(xscale="log", yscale="log")
+        ax.set_xscale("log")
+        plain_log(ax.yaxis)
     left.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.72))
     # Colours are those on the left; what is told here is where a walk began.
     begun = [
@@ -281,7 +282,7 @@ def draw_long_run(result: Result) -> Figure:
     right.set(xlabel="1 + moves in the law of level 0")
     steps = np.arange(len(result.arrays["collapse"]))
     for k, (ax, what) in enumerate(
-        zip(axes[1], ("gap of the energies", "distance, in noises"), strict=True)
+        zip(axes[1], ("gap of the energies", "distance over noise"), strict=True)
     ):
         median, largest = result.arrays["collapse"][:, 2 * k : 2 * k + 2].T
         ax.plot(steps, median, color=OKABE_ITO["blue"], label="median of the batch")
