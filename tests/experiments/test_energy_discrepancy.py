@@ -22,7 +22,7 @@ from ebmtut.data import (
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed import densities, judging
+from ebmtut.experiments.ed import density_jobs, judging
 from ebmtut.experiments.ed.couplings import (
     PROBLEMS,
     IsingConfig,
@@ -31,7 +31,7 @@ from ebmtut.experiments.ed.couplings import (
     fit_coupling,
     ising_job,
 )
-from ebmtut.experiments.ed.densities import DensityConfig, density_job, draw_fit
+from ebmtut.experiments.ed.densities import DensityConfig, draw_fit
 from ebmtut.experiments.ed.densities_table import (
     gap_table as density_gaps,
 )
@@ -43,6 +43,7 @@ from ebmtut.experiments.ed.densities_table import (
     published_table,
     quick_table,
 )
+from ebmtut.experiments.ed.density_jobs import density_job
 from ebmtut.experiments.ed.ising_heatmaps import edges_table
 from ebmtut.experiments.ed.ising_rmse import score_table, strength_table
 from ebmtut.experiments.ed.judging import (
@@ -447,7 +448,7 @@ def test_variants_in_one_batch_have_the_numbers_of_single_runs(monkeypatch):
     config = AblationConfig(recipes, "moons", n_pixels=16, evaluation=QUICK_LOOK)
     row = get_experiment("ed/w-and-m")
     alone = row.run(config)
-    monkeypatch.setattr(densities, "fit_density", None)  # it must do without
+    monkeypatch.setattr(density_jobs, "fit_density", None)  # it must do without
     batch = row.run(config, in_one_batch=True)
     assert batch.arrays.keys() == alone.arrays.keys()
     for recipe in recipes:
@@ -483,7 +484,7 @@ def quick_table_row(monkeypatch, judged=()):
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 
-    monkeypatch.setattr(densities, "_judged", judge)
+    monkeypatch.setattr(density_jobs, "_judged", judge)
     row = get_experiment("ed/densities-table")
     return replace(row, extras=lambda config, seed: Outcome())
 
@@ -501,13 +502,13 @@ def test_a_table_of_all_densities_is_one_batch(monkeypatch):
     row = quick_table_row(monkeypatch)
     with parallel_config(n_jobs=1):
         alone = row.run(TABLE).scalars["table"]
-    learn, sizes = densities.fit_densities, []
+    learn, sizes = density_jobs.fit_densities, []
 
     def counted(names, *words, **options):
         sizes.append(len(names))
         return learn(names, *words, **options)
 
-    monkeypatch.setattr(densities, "fit_densities", counted)
+    monkeypatch.setattr(density_jobs, "fit_densities", counted)
     batch = row.run(TABLE, in_one_batch=True).scalars["table"]
     assert sizes == [21]
     for method, line in alone.items():
@@ -549,13 +550,13 @@ def test_a_batch_that_was_cut_off_goes_on(monkeypatch, tmp_path):
 
 
 def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):
-    learn = densities.fit_densities
+    learn = density_jobs.fit_densities
 
     def one_diverges(*words, **options):
         found = learn(*words, **options)
         return [DivergenceError("too steep", 2), *found[1:]] if found[1:] else found
 
-    monkeypatch.setattr(densities, "fit_densities", one_diverges)
+    monkeypatch.setattr(density_jobs, "fit_densities", one_diverges)
     recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
     config = AblationConfig(recipes, "moons", n_pixels=16)
     result = get_experiment("ed/epsilon").run(config, in_one_batch=True)

@@ -1,4 +1,4 @@
-"""Row ed/densities (Figures 3 and 4), and how an energy is learned and judged.
+"""Row ed/densities (Figures 3 and 4): landscapes of densities, true and learned.
 
 A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
 """
@@ -6,29 +6,25 @@ A seed that diverged has no numbers: NaN in a fresh result, None in a stored one
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from torch import nn
 
-from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
+from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
 from ebmtut.energies import EnergyFunction
+from ebmtut.experiments.ed.density_jobs import density_job, density_jobs
 from ebmtut.experiments.ed.judging import (
     QUICK_LOOK,
     Evaluation,
-    coverage,
-    evaluate_density,
     judge_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
+from ebmtut.experiments.ed.recipes import METHODS, Recipe
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -36,14 +32,11 @@ from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.training import TrainResult
 
 __all__ = [
     "ED_METHODS",
     "EXPERIMENT",
     "DensityConfig",
-    "density_job",
-    "density_jobs",
     "draw_fit",
     "seeds_of",
 ]
@@ -89,142 +82,6 @@ def recipe_of(method: str, recipe: Recipe) -> Recipe:
     if method == "PCD":
         recipe = replace(recipe, learning_rate=recipe.learning_rate / 5)
     return recipe
-
-
-def density_job(
-    density: str,
-    recipe: Recipe,
-    evaluation: Evaluation | None,
-    seed: int,
-    n_pixels: int,
-    device: str = "cpu",
-    checkpoint: Path | None = None,
-    on_step: Callable[[int, nn.Module], None] | None = None,
-) -> Outcome:
-    """Learn and judge one energy.
-
-    Returns
-    -------
-    outcome
-        Scalars of `evaluate_density` with the coverage and the seconds of
-        training; the landscape (float16) and the losses, averaged over
-        50 equal parts of the run. Only ``diverged_at`` if it diverged.
-    """
-    start = time.perf_counter()
-    try:
-        result = fit_density(
-            density,
-            recipe,
-            seed=seed,
-            device=device,
-            checkpoint=checkpoint,
-            on_step=on_step,
-        )
-    except DivergenceError as error:
-        return Outcome({"diverged_at": error.step})
-    seconds = time.perf_counter() - start
-    return _judged(result, seconds, density, evaluation, seed, n_pixels, device)
-
-
-def density_jobs(
-    jobs: Mapping[str, Mapping[str, Any]],
-    *,
-    without: Collection[str] = (),
-    checkpoint: Path | None = None,
-    progress: bool = False,
-) -> Iterator[tuple[str, Outcome]]:
-    """Make the jobs of `density_job` in one process, those that train alike as one.
-
-    PCD, whose chains ask the energies for slopes, is no part of a batch: its jobs are
-    made one after the other.
-
-    Parameters
-    ----------
-    jobs
-        Its arguments by name, without checkpoints.
-    without
-        Names of those that are not wanted any more. They count in the batch all the
-        same, so that it goes on from its checkpoint.
-    checkpoint
-        Where states are kept: each batch's in a file of its own beside this one.
-    progress
-        Whether to show a bar of steps for each batch.
-
-    Yields
-    ------
-    outcome
-        With its name, as `density_job` gives it; the seconds of a batch are shared
-        out evenly.
-    """
-    alike: dict[Any, list[str]] = {}
-    for name, job in jobs.items():
-        recipe = job["recipe"]
-        # Batches of the same length, too: the shorter ones would be padded.
-        key = (job["device"], recipe.train_config(), recipe.n_negatives)
-        alone = name if recipe.method == "PCD" else ""
-        alike.setdefault((*key, alone), []).append(name)
-    for k, ((device, *_, alone), names) in enumerate(alike.items()):
-        wanted = [name for name in names if name not in without]
-        file = checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}")
-        start = time.perf_counter()
-        if not wanted:
-            continue
-        if alone:
-            outcome = density_job(**jobs[alone], checkpoint=file)
-            outcome.seconds = time.perf_counter() - start
-            yield alone, outcome
-            continue
-        results = fit_densities(
-            [jobs[name]["density"] for name in names],
-            [jobs[name]["recipe"] for name in names],
-            seeds=[jobs[name]["seed"] for name in names],
-            device=device,
-            checkpoint=file,
-            progress=progress,
-        )
-        seconds = (time.perf_counter() - start) / len(names)
-        for name in wanted:
-            result, job = results[names.index(name)], jobs[name]
-            start = time.perf_counter()
-            if isinstance(result, DivergenceError):
-                outcome = Outcome({"diverged_at": result.step})
-            else:
-                outcome = _judged(
-                    result,
-                    seconds,
-                    job["density"],
-                    job["evaluation"],
-                    job["seed"],
-                    job["n_pixels"],
-                    device,
-                )
-            outcome.seconds = seconds + time.perf_counter() - start
-            yield name, outcome
-
-
-def _judged(
-    result: TrainResult,
-    seconds: float,
-    density: str,
-    evaluation: Evaluation | None,
-    seed: int,
-    n_pixels: int,
-    device: str,
-) -> Outcome:
-    """Judge one energy, as `density_job` tells it."""
-    picture = landscape(result.energy, density, n_pixels=n_pixels)
-    held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
-    inside, area = coverage(picture, held_out.numpy(), density_extent(density))
-    scalars = {"seconds": seconds, "inside": inside, "area": area}
-    if evaluation is not None:
-        scalars |= evaluate_density(
-            result.energy, density, evaluation, seed=seed + 10**6, device=device
-        )
-    parts = np.array_split(result.losses, 50)
-    losses = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)
-    # Half precision is fine near zero, where the mass is, and ends at 65504.
-    picture = (picture - picture.max()).clip(-6e4).astype(np.float16)
-    return Outcome(scalars, {"landscape": picture, "losses": losses})
 
 
 def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
+from ebmtut.experiments.ed.densities import ED_METHODS, PAPER
+from ebmtut.experiments.ed.density_jobs import density_job
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     BY_THE_GAP,
