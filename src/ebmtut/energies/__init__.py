@@ -6,7 +6,8 @@ from ebmtut.energies.base import (
     dtype_of_states,
     energies_of,
 )
-from ebmtut.energies.graphs import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
+from ebmtut.energies.graph_batch import GraphBatch
+from ebmtut.energies.graphs import GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.energies.images import ConvEnergy, PerceptronEnergy
 from ebmtut.energies.ising import Ising
 from ebmtut.energies.lattice import LatticeIsing, lattice_adjacency, lattice_coloring
