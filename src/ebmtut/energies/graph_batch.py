@@ -12,10 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    check_counts,
-)
+from ebmtut.checks import InputError, check_counts
 from ebmtut.tensor_checks import check_only_bits, check_shape, check_states
 
 __all__ = ["GraphBatch"]

@@ -2,30 +2,21 @@
 
 Their weights are stacked, so that one call evaluates all of them, one step of Adam
 moves them and one average follows. The losses are those that each would have alone:
-every loss stops where it asks for energies, and when all have asked, all are answered
-at once.
+they take turns.
 """
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import copy_context
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
-from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from ebmtut.checks import (
@@ -38,6 +29,8 @@ from ebmtut.checks import (
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.tensor_checks import check_shape, postponed_checks
+from ebmtut.training._stack import Generators, NamedTensors, Stack
+from ebmtut.training._turns import Turns
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.loop import (
     Loss,
@@ -115,16 +108,16 @@ def train_ensemble(
     for generator in generators:
         check_type("generator", generator, torch.Generator)
     path = state_file(checkpoint, identity)
-    stack = _Stack(energies)
+    stack = Stack(energies)
     optimizer = config.adam(stack.trained)
     averaged = [weight.detach().clone() for weight in stack.trained]
     history = np.full((config.n_steps, len(energies)), np.nan, dtype=np.float32)
     lost: dict[int, DivergenceError] = {}
     run = RunState(
         stack,
-        _Named({str(i): weight for i, weight in enumerate(averaged)}),
+        NamedTensors({str(i): weight for i, weight in enumerate(averaged)}),
         optimizer,
-        _Generators(generators),
+        Generators(generators),
         {},
         asdict(config),
         dict(identity or {}),
@@ -132,7 +125,7 @@ def train_ensemble(
     start = 0 if path is None else run.restore(path, history)
     for number, (at, words) in run.notes.items():
         lost[int(number)] = DivergenceError(words, at)
-    with _taking_turns(losses) as turns:
+    with closing(Turns(losses)) as turns:
         steps = tqdm(
             range(start, config.n_steps),
             desc=label,
@@ -204,231 +197,3 @@ def _check_batches(batches: Mapping[int, Tensor]) -> None:
             "samples must be states of one shape for all energies, got "
             f"{', '.join(map(str, sorted(shapes)))}"
         )
-
-
-class _Stack:
-    """Weights and buffers of several modules, stacked, and one call for all."""
-
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
-        kinds = {_sizes(module) for module in modules}
-        if len(kinds) > 1:
-            raise InputError(
-                "energies must be of one class and size, got "
-                f"{', '.join(sorted(kind[0] for kind in kinds))} of different ones"
-            )
-        trained = [n for n, p in modules[0].named_parameters() if p.requires_grad]
-        if not trained:
-            raise InputError(
-                "energies must have parameters to train, got none that asks for a "
-                f"gradient in {type(modules[0]).__name__}"
-            )
-        self.weights, self.buffers = stack_module_state(list(modules))
-        self.trained = [self.weights[name] for name in trained]
-        self.device = self.trained[0].device
-        self._shape = copy.deepcopy(modules[0]).to("meta")
-
-    def __call__(self, x: Float[Tensor, "n_models batch *shape"]) -> Tensor:
-        """Energies of every model at states of its own."""
-
-        def energies(weights: Any, buffers: Any, x: Tensor) -> Any:
-            return functional_call(self._shape, (weights, buffers), (x,))
-
-        return vmap(energies)(self.weights, self.buffers, x)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return weights and buffers of all by name."""
-        return {**self.weights, **self.buffers}
-
-    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> None:
-        """Take others in their place."""
-        _Named(self.state_dict()).load_state_dict(state_dict)
-
-    def clip(self, largest: float) -> Float[Tensor, " n_models"]:
-        """Shorten each model's gradient as `clip_grad_norm_` does; return norms."""
-        slopes = [w.grad.flatten(1) for w in self.trained if w.grad is not None]
-        each = torch.stack([torch.linalg.vector_norm(g, dim=1) for g in slopes])
-        norms = torch.linalg.vector_norm(each, dim=0)
-        factor = (largest / (norms + 1e-6)).clamp(max=1.0)
-        for slope in slopes:
-            slope *= factor[:, None]
-        return norms
-
-    def still(self, k: int) -> None:
-        """Let a model's gradient vanish."""
-        for weight in self.trained:
-            if weight.grad is not None:
-                weight.grad[k] = 0
-
-    def write_to(self, modules: Sequence[nn.Module]) -> None:
-        """Give the modules their weights."""
-        for k, module in enumerate(modules):
-            module.load_state_dict({n: w[k] for n, w in self.state_dict().items()})
-
-    def copies(
-        self, modules: Sequence[nn.Module], trained: Sequence[Tensor]
-    ) -> list[nn.Module]:
-        """Return frozen copies with other weights in the place of the trained ones."""
-        fresh = [copy.deepcopy(module).requires_grad_(False) for module in modules]
-        names = [n for n, p in modules[0].named_parameters() if p.requires_grad]
-        for k, module in enumerate(fresh):
-            values = {n: w[k] for n, w in zip(names, trained, strict=True)}
-            module.load_state_dict(values, strict=False)
-        return fresh
-
-
-class _Named:
-    """Tensors by name, changed in place."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = dict(tensors)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return them."""
-        return self._tensors
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> None:
-        """Give them other values."""
-        for name, tensor in self._tensors.items():
-            tensor.copy_(state_dict[name])
-
-
-class _Generators:
-    """Generators of random numbers, as one."""
-
-    def __init__(self, generators: Sequence[torch.Generator]) -> None:
-        self._generators = generators
-
-    def get_state(self) -> Tensor:
-        """Return where each of them stands."""
-        return torch.stack([g.get_state() for g in self._generators])
-
-    def set_state(self, new_state: Tensor) -> None:
-        """Let each go to where it stood."""
-        for generator, state in zip(self._generators, new_state, strict=True):
-            generator.set_state(state.clone())  # torch wants it at a storage's start
-
-
-def _sizes(module: nn.Module) -> tuple[Any, ...]:
-    state = module.state_dict().items()
-    return (type(module).__name__, *((n, tuple(t.shape)) for n, t in state))
-
-
-class _Ended(Exception):
-    """The loss is not wanted any more."""
-
-
-class _Turn:
-    """A loss in a thread of its own, which runs only while it is waited for."""
-
-    def __init__(self) -> None:
-        self._told: SimpleQueue[Any] = SimpleQueue()
-        self._said: SimpleQueue[Any] = SimpleQueue()
-        Thread(target=self._serve, daemon=True).start()
-
-    def goes_on(self, message: Any) -> Any:
-        """Tell it a task, or an answer; hear what it says next."""
-        self._told.put(message)
-        return self._said.get()
-
-    def ends(self) -> None:
-        """End its thread."""
-        self._told.put(None)
-
-    def _serve(self) -> None:
-        while (task := self._told.get()) is not None:
-            try:
-                self._said.put(task())
-            except _Ended:
-                return
-            except Exception as error:
-                self._said.put(error)
-
-    def ask(self, x: Tensor) -> Tensor:
-        """Ask for energies, and wait for the answer."""
-        self._said.put((x, torch.is_grad_enabled()))
-        answer: Tensor | None = self._told.get()
-        if answer is None:
-            raise _Ended
-        return answer
-
-
-class _Asking(nn.Module):
-    """Stands for an energy: asks for its values."""
-
-    def __init__(self, turn: _Turn) -> None:
-        super().__init__()
-        self._turn = turn
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Wait for the energies of states."""
-        return self._turn.ask(x)
-
-
-class _Turns:
-    """All losses, each of which goes on until it asks for energies."""
-
-    def __init__(self, losses: Sequence[Loss]) -> None:
-        self._losses = losses
-        self._turns = [_Turn() for _ in losses]
-
-    def values(
-        self,
-        stack: _Stack,
-        batches: Mapping[int, Tensor],
-        generators: Sequence[torch.Generator],
-    ) -> dict[int, Tensor | DivergenceError]:
-        """Return the losses of the batches, by the number of their model."""
-        said = {
-            k: self._turns[k].goes_on(self._task(k, x, generators[k]))
-            for k, x in batches.items()
-        }
-        values: dict[int, Any] = {}
-        while said:
-            asked = {k: word for k, word in said.items() if isinstance(word, tuple)}
-            values |= {k: word for k, word in said.items() if k not in asked}
-            said = {
-                k: self._turns[k].goes_on(answer)
-                for k, answer in _answers(stack, asked).items()
-            }
-        for value in values.values():
-            if isinstance(value, Exception) and not isinstance(value, DivergenceError):
-                raise value
-        return values
-
-    def _task(self, k: int, x: Tensor, generator: torch.Generator) -> Callable[[], Any]:
-        # With the context of who asks, where checks leave what they found.
-        loss, asking = self._losses[k], _Asking(self._turns[k])
-        return partial(copy_context().run, loss, asking, x, generator=generator)
-
-    def end(self) -> None:
-        """End all threads."""
-        for turn in self._turns:
-            turn.ends()
-
-
-@contextmanager
-def _taking_turns(losses: Sequence[Loss]) -> Iterator[_Turns]:
-    turns = _Turns(losses)
-    try:
-        yield turns
-    finally:
-        turns.end()
-
-
-def _answers(
-    stack: _Stack, asked: Mapping[int, tuple[Tensor, bool]]
-) -> dict[int, Tensor]:
-    """Evaluate the states of all who asked, padded to the longest batch."""
-    answers: dict[int, Tensor] = {}
-    for with_gradient in (False, True):
-        some = {k: x for k, (x, flag) in asked.items() if flag == with_gradient}
-        if not some:
-            continue
-        empty = next(iter(some.values()))[:0]
-        n_models = len(stack.trained[0])
-        states = [some.get(k, empty) for k in range(n_models)]
-        with torch.set_grad_enabled(with_gradient):
-            found = stack(pad_sequence(states, batch_first=True))
-        answers |= {k: found[k, : len(x)] for k, x in some.items()}
-    return answers
