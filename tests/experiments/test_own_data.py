@@ -13,18 +13,20 @@ from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.own_data import (
     autoencoder,
-    chances,
     energy_table,
     likelihood_table,
     partition_table,
-    pull_errors,
     ruler_table,
     show_histograms,
-    show_leanings,
-    show_pull_errors,
     show_refusals,
     show_rows,
     write_digits,
+)
+from ebmtut.experiments.own_graphs import (
+    chances,
+    pull_errors,
+    show_leanings,
+    show_pull_errors,
 )
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions
 from ebmtut.random import make_generator

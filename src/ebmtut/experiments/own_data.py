@@ -1,10 +1,10 @@
-"""Tables, pictures and the little model of the pages on one's own data."""
+"""Tables, pictures and the little model of the pages on rows of one's own."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, InputError, checked
-from ebmtut.data import pairwise_graph
-from ebmtut.energies import Energy, EnergyFunction, PairwiseGraph
+from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
-from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
-from ebmtut.plotting import COLORS, DIVERGING_CMAP, image_grid
-from ebmtut.random import make_generator
+from ebmtut.plotting import image_grid
 from ebmtut.results.tables import Table
-from ebmtut.samplers import draw_samples
 
 __all__ = [
     "autoencoder",
-    "chances",
     "energy_table",
     "likelihood_table",
     "mean_and_error",
     "partition_table",
-    "pull_errors",
     "ruler_table",
     "show_histograms",
-    "show_leanings",
-    "show_pull_errors",
     "show_refusals",
     "show_rows",
     "write_digits",
@@ -297,120 +289,3 @@ def show_histograms(
         n,
         (height, width),
     )
-
-
-def chances(
-    x: Float[Tensor, "n_samples n_sites"],
-) -> list[tuple[float, float]]:
-    """How often each bit is one, with the standard error of a count."""
-    p = x.double().mean(0)
-    error = (p * (1 - p) / len(x)).sqrt()
-    return list(zip(p.tolist(), error.tolist(), strict=True))
-
-
-def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) -> None:
-    """Draw a graph, its vertices coloured by their chance of a yes.
-
-    Parameters
-    ----------
-    graph
-        Of NetworkX.
-    lean
-        Vertex to chance.
-    held
-        Vertices that are drawn larger.
-    """
-    import networkx as nx
-
-    fig, ax = plt.subplots(figsize=(6.5, 4.2))
-    place = nx.kamada_kawai_layout(graph)
-    above = {name: (x, y + 0.1) for name, (x, y) in place.items()}
-    nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
-    dots = nx.draw_networkx_nodes(
-        graph,
-        place,
-        ax=ax,
-        node_color=[lean[name] for name in graph.nodes],
-        node_size=[380 if name in held else 180 for name in graph.nodes],
-        cmap=DIVERGING_CMAP,
-        vmin=0,
-        vmax=1,
-        edgecolors="black",
-    )
-    nx.draw_networkx_labels(graph, above, ax=ax, font_size=9)
-    fig.colorbar(dots, label="P(yes)", shrink=0.7)
-    ax.set_axis_off()
-    ax.margins(0.12)
-    plt.show()
-
-
-def pull_errors(
-    graph: Any,
-    clamp: Float[Tensor, " n_sites"],
-    pulls: Sequence[float],
-    *,
-    n_samples: int,
-    n_sweeps: int,
-    seed: int,
-) -> dict[str, list[float]]:
-    """Errors of the chances of a yes over the strength of the pull.
-
-    Parameters
-    ----------
-    graph
-        Of NetworkX with edge weights, few enough vertices free to list all states.
-    clamp
-        0, 1, or NaN for a free vertex.
-    pulls
-        Strengths of an edge of weight 1, in spins.
-    n_samples, n_sweeps
-        Of every sampler.
-    seed
-        Of all draws.
-
-    Returns
-    -------
-    errors
-        Name of the curve to root mean squares over the free vertices.
-    """
-    names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "one half", "noise")
-    curves: dict[str, list[float]] = {name: [] for name in names}
-    unit = pairwise_graph(graph, weight="weight", variables="spins")
-    edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()
-    for strength in pulls:
-        model = PairwiseGraph(edges, strength * weight, strength * bias)
-        part, generator = model.given(clamp), make_generator(seed)
-        truth = exact_mean(part, lambda x: x).detach()
-        found = [
-            draw_samples(part, n_samples, n_sweeps=k, generator=generator).mean(0)
-            for k in (5, n_sweeps)
-        ]
-        by_pmp = perturb_and_max_product(
-            model,
-            n_samples,
-            n_sweeps,
-            clamp=clamp,
-            init="symmetric",
-            generator=generator,
-        )
-        found += [by_pmp[:, clamp.isnan()].mean(0), torch.full_like(truth, 0.5)]
-        squares = [(estimate - truth).square() for estimate in found]
-        squares.append(truth * (1 - truth) / n_samples)
-        for curve, square in zip(curves.values(), squares, strict=True):
-            curve.append(float(square.mean().sqrt()))
-    return curves
-
-
-def show_pull_errors(
-    pulls: Sequence[float], curves: Mapping[str, Sequence[float]]
-) -> None:
-    """Draw what :func:`pull_errors` returns."""
-    looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("null", "-")
-    _, ax = plt.subplots(figsize=(6.5, 3.2))
-    for (name, curve), (method, style) in zip(
-        curves.items(), (*looks, ("exact", ":")), strict=True
-    ):
-        ax.semilogy(pulls, curve, style, color=COLORS[method], label=name)
-    ax.set(xlabel="pull along an edge, J", ylabel="error of P(yes)")
-    ax.legend()
-    plt.show()
