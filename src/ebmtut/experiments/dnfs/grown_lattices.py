@@ -16,7 +16,7 @@ from typing import Any
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import in_steps
+from ebmtut.experiments.dnfs.lattice_judge import few_and_many, in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LatticeConfig,
@@ -116,8 +116,7 @@ def _scores(flow: Flow, config: LatticeConfig, seed: int) -> dict[str, float]:
     many, few = config.n_samples, config.n_chain_samples
     n, finer = config.n_time_steps, FINER * config.n_time_steps
     return {
-        **in_steps(flow, exact, few, n, generator=generator),
-        **in_steps(flow, exact, many, n, chain=False, generator=generator),
+        **few_and_many(flow, exact, few, many, n, generator=generator),
         **in_steps(flow, exact, few, finer, suffix=" finer", generator=generator),
     }
 

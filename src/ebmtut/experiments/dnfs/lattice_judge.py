@@ -26,7 +26,14 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 
-__all__ = ["energy_bins", "in_steps", "judged", "kept", "other_weights"]
+__all__ = [
+    "energy_bins",
+    "few_and_many",
+    "in_steps",
+    "judged",
+    "kept",
+    "other_weights",
+]
 
 
 def judged(
@@ -105,6 +112,36 @@ def in_steps(
             flow.path, exact, drawn.x, log_weights, seconds
         ).items()
     }
+
+
+def few_and_many(
+    flow: Flow,
+    exact: float,
+    few: int,
+    many: int,
+    n_steps: int,
+    *,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Judge by many samples, and by a few by the weights of the chain, which cost more.
+
+    Parameters
+    ----------
+    flow, exact, n_steps
+        As for `other_weights`.
+    few, many
+        Samples with the weights of the chain, and without.
+    generator
+        Source of all randomness.
+
+    Returns
+    -------
+    scores
+        Of `in_steps`: those "chain" of the few samples, all others of the many.
+    """
+    by_chain = in_steps(flow, exact, few, n_steps, generator=generator)
+    by_time = in_steps(flow, exact, many, n_steps, chain=False, generator=generator)
+    return by_chain | by_time
 
 
 def kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import in_steps
+from ebmtut.experiments.dnfs.lattice_judge import few_and_many
 from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
     column_name,
@@ -67,10 +67,11 @@ def transformer_job(
         flow = Flow(path, network, rates="one_way")
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = make_generator(seed + 1_000_000)
-    n, few, many = config.n_time_steps, config.n_chain_samples, config.n_samples
-    scalars |= in_steps(flow, exact, few, n, generator=generator)
-    scalars |= in_steps(flow, exact, many, n, chain=False, generator=generator)
-    return Outcome(scalars, arrays)
+    few, many = config.n_chain_samples, config.n_samples
+    scores = few_and_many(
+        flow, exact, few, many, config.n_time_steps, generator=generator
+    )
+    return Outcome(scalars | scores, arrays)
 
 
 def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
