@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from ebmtut._layers import conv, linear, source_of_weights
 from ebmtut.checks import Count, Natural, Range, checked
-from ebmtut.energies.base import Energy
-from ebmtut.energies.mlp import (
+from ebmtut.energies._over_base import (
     check_weights_dtype,
     energy_over_base,
     logits_of_base,
 )
+from ebmtut.energies.base import Energy
 from ebmtut.tensor_checks import check_states
 
 __all__ = ["ResNetEnergy"]
