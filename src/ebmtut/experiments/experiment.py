@@ -381,22 +381,20 @@ class Experiment(Generic[C]):
             print(f"claims that do not hold:{listing}")
 
 
-def nested(runs: Runs, metrics: Iterable[str] = ()) -> dict[str, Any]:
+def nested(runs: Runs) -> dict[str, Any]:
     """Return a table of tables: ``[name][name]...[metric]`` lists the seeds.
 
     Parameters
     ----------
     runs
         Cells whose names are equally many.
-    metrics
-        As for `scalars_of`.
     """
     table: dict[str, Any] = {}
     for cell, found in runs.items():
         row = table
         for name in cell[:-1]:
             row = row.setdefault(name, {})
-        row[cell[-1]] = scalars_of(found, metrics)
+        row[cell[-1]] = scalars_of(found)
     return table
 
 

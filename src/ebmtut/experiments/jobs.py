@@ -280,20 +280,15 @@ def _leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def scalars_of(
-    runs: Sequence[Outcome], metrics: Iterable[str] = ()
-) -> dict[str, list[float]]:
+def scalars_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:
     """List each number over the runs of one cell, NaN where a run lacks it.
 
     Parameters
     ----------
     runs
         Of one cell.
-    metrics
-        Numbers that are listed even if none of these runs has them.
     """
-    found = dict.fromkeys(metric for run in runs for metric in run.scalars)
-    names = found | dict.fromkeys(metrics)
+    names = dict.fromkeys(metric for run in runs for metric in run.scalars)
     return {m: [run.scalars.get(m, math.nan) for run in runs] for m in names}
 
 

@@ -271,7 +271,6 @@ def show_histograms(
     rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
     height: int,
     width: int,
-    n: int = 12,
 ) -> None:
     """Draw the first histograms of each kind as little pictures, each to its largest.
 
@@ -281,11 +280,9 @@ def show_histograms(
         Name to histograms.
     height, width
         Of a picture.
-    n
-        Pictures a kind.
     """
     show_rows(
         {name: x / x.amax(1, keepdim=True) for name, x in rows.items()},
-        n,
+        12,
         (height, width),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -170,18 +169,17 @@ def check_tails(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def tails_table(result: Result, at: Sequence[float] = (0.05, 0.25, 0.5)) -> Table:
+def tails_table(result: Result) -> Table:
     """Write both tails beside their bounds.
 
     Parameters
     ----------
     result
         A run.
-    at
-        K, in units of the root of the sum of a_n^2, the scale of the bounds.
     """
     z, n = result.arrays, result.config["n_chains"]
     steps = (len(z["K"]) - 1) / K_LARGEST
+    at = (0.05, 0.25, 0.5)  # K, in units of the scale of the bounds
     rows = [round(k * steps) for k in at]
     columns: dict[str, list[Cell]] = {"K / a": [f"{k:.2f}" for k in at]}
     for side, head in (
