@@ -7,7 +7,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from ebmtut.experiments.growth import draw_growth, growth_table, load_growth
+from ebmtut.experiments.growth import (
+    draw_growth,
+    growth_table,
+    load_growth,
+    load_report,
+)
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +20,9 @@ def report():
     return load_growth()
 
 
-def test_the_stored_measurement_is_whole(report):
-    for found in report["operations"].values():
+@pytest.mark.parametrize("name", ["growth", "growth_xeon"])
+def test_the_stored_measurement_is_whole(name):
+    for found in load_report(name)["operations"].values():
         assert found["provenance"]["commit"] != "unknown"
         assert len(found["rows"]) >= 4
         for row in found["rows"]:
@@ -39,6 +45,7 @@ def test_table_and_picture_show_what_is_stored(report, tmp_path):
     text = str(growth_table(load_growth(tmp_path), "Gibbs-OT")).splitlines()
     line = next(t for t in text if t.strip().startswith("128"))
     assert line.split()[1:3] == ["2", "9"] and "4.5" in line
+    assert changed["operations"]["Gibbs-OT"]["provenance"]["device"] in text[0]
     figure = draw_growth(changed)
     first = figure.axes[0].lines[0].get_ydata()
     assert first[0] == pytest.approx(2.0)

@@ -123,7 +123,7 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
     return Table(
         columns,
         caption=f"{operation}. Size: {found['size is']}. Floor: {found['floor is']}. "
-        "MiB: grown by at most.",
+        f"MiB: grown by at most. Measured on {found['provenance']['device']}.",
     )
 
 
