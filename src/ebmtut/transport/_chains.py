@@ -195,7 +195,7 @@ def fill_maxima(g, cost_t, L):  # type: ignore[no-untyped-def]
                 L[b, j] = largest
 
 
-def _transposed(x: Float[Tensor, "m n"]) -> Float[Tensor, "n m"]:
+def _transposed(x: Float[Tensor, "m1 m2"]) -> Float[Tensor, "m2 m1"]:
     # numpy asks for large pages of memory, torch for small ones, which cost a third
     # of the time of a large copy.
     return torch.from_numpy(np.empty_like(x.T.numpy(), order="C")).copy_(x.T)
