@@ -7,9 +7,12 @@ waits for its loss anyway, looks at both together: `postponed_checks`.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Num
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut.checks import InputError, check_range, check_type, shown
@@ -66,6 +69,8 @@ class PostponedChecks:
             self.tell(torch.stack(self.flags).tolist())
 
 
+_PIECE = 2**16  # entries that numpy looks at before the next
+
 _POSTPONED: ContextVar[PostponedChecks | None] = ContextVar("postponed", default=None)
 
 
@@ -94,6 +99,24 @@ def _refuse(bad: Bool[Tensor, "..."], message: Callable[[], str]) -> None:
         checks.add(bad.any(), message)
     elif bad.any():
         raise InputError(message())
+
+
+def _all_entries(
+    tensor: Num[Tensor, "..."], good: Callable[[NDArray[Any]], NDArray[np.bool_]]
+) -> bool:
+    """Say whether all entries are good, as far as numpy can look at them.
+
+    On a CPU it does so several times as fast as torch, in pieces that stay in the
+    cache.
+    """
+    if tensor.device.type != "cpu":
+        return False
+    try:
+        entries = tensor.detach().numpy().reshape(-1)
+    except (RuntimeError, TypeError):  # a tensor within torch.func, or in bfloat16
+        return False
+    begins = range(0, entries.size, _PIECE)
+    return all(good(entries[k : k + _PIECE]).all() for k in begins)
 
 
 def check_shape(name: str, tensor: object, shape: Sequence[int | None]) -> None:
@@ -162,6 +185,8 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
     InputError
         If an entry is NaN or infinite; the message counts them.
     """
+    if _all_entries(tensor, np.isfinite):
+        return
     bad = ~torch.isfinite(tensor)
     _refuse(
         bad,
@@ -282,6 +307,8 @@ def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
     InputError
         If one is not; the message tells the first.
     """
+    if _all_entries(tensor, lambda entries: (entries == 0) | (entries == 1)):
+        return
     bad = (tensor != 0) & (tensor != 1)
     _refuse(
         bad,
