@@ -26,6 +26,7 @@ from ebmtut.tensor_checks import (
     check_finite,
     check_floating,
     check_floats,
+    check_only_bits,
     check_shape,
     check_states,
 )
@@ -115,6 +116,29 @@ def test_type():
     check_type("n", 1.0, int, float)
     with pytest.raises(InputError, match=r"^n must be int or float, got None$"):
         check_type("n", None, int, float)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_entries_are_looked_at_to_the_end(dtype):
+    x = torch.zeros(2, 2**16 + 3, dtype=dtype).T  # not contiguous, in two pieces
+    check_finite("x", x)
+    check_only_bits("x", x)
+    x[-1, -1] = 0.5
+    with pytest.raises(InputError, match=r"x must hold only 0 and 1, got 0.5"):
+        check_only_bits("x", x)
+    x[-1, -1] = math.inf
+    with pytest.raises(InputError, match=r"got 1 NaN or infinite of"):
+        check_finite("x", x)
+
+
+def test_entries_are_looked_at_within_a_gradient():
+    def total(x):
+        check_finite("x", x)
+        return x.sum()
+
+    assert (torch.func.grad(total)(torch.zeros(3)) == 1).all()
+    with pytest.raises(InputError, match="x must be finite, got 1"):
+        torch.func.grad(total)(torch.tensor([0.0, math.nan]))
 
 
 def test_bits():

@@ -300,7 +300,8 @@ def _sweep_edges(
         # Filled up to whole lines, for what is left of a vector goes chain by chain.
         n = len(given[part])
         width = _filled_up(n)
-        u, *room = _zeros_on_lines((3, given.shape[1], width), number)
+        sites = _zeros_on_lines((3, given.shape[1], width), number)
+        u = sites[0]
         u[:, :n] = given[part].T
         ways = _zeros_on_lines((2, len(half), width), number)
         if known is not None:
@@ -313,7 +314,7 @@ def _sweep_edges(
             second,
             half[:, 0],
             u,
-            *room,
+            *sites[1:],
             out,
             back,
             n_sweeps,
@@ -332,7 +333,7 @@ def _sweep_edges(
 def _zeros_on_lines(shape: tuple[int, ...], number: type) -> NDArray[Any]:
     """Zeros that start where a line of the cache does, as numpy's own do not."""
     size, line = math.prod(shape), _LANES * np.dtype(number).itemsize
-    room = np.zeros(size + _LANES, number)
+    room: NDArray[Any] = np.zeros(size + _LANES, number)
     skipped = -room.ctypes.data % line // room.itemsize
     return room[skipped : skipped + size].reshape(shape)
 
