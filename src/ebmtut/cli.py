@@ -258,7 +258,7 @@ def _run(options: argparse.Namespace) -> None:
 
     scheduler: AbstractContextManager[Any] = nullcontext()
     if options.scheduler is not None:
-        from ebmtut.sweeps.driver import on_cluster
+        from ebmtut.sweeps.cluster import on_cluster
 
         scheduler = on_cluster(options.scheduler)
 

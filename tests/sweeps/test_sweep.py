@@ -17,7 +17,7 @@ from ebmtut import cli
 from ebmtut.checks import InputError
 from ebmtut.cli import main
 from ebmtut.results import load_result
-from ebmtut.sweeps import driver, gather, make_plan, run_sweep
+from ebmtut.sweeps import gather, make_plan, run_sweep, supervision
 from ebmtut.sweeps.driver import load_runs
 from ebmtut.sweeps.identity import run_identity
 from ebmtut.sweeps.one_run import execute
@@ -263,7 +263,7 @@ record |= run["about"] | {"started": "", "seconds": 0, "error": None, "numbers":
 
 def test_the_drivers_memory_is_flat_over_two_hundred_runs(page, monkeypatch):
     """A record is a kilobyte; a leak of a kernel or a notebook would be megabytes."""
-    monkeypatch.setattr(driver, "_CHILD", TRIVIAL)
+    monkeypatch.setattr(supervision, "_CHILD", TRIVIAL)
     memory = psutil.Process().memory_info
     seeds = ",".join(map(str, range(20)))
     assert sweep(page, f"seed={seeds}", n_jobs=2) == {"done": 20}
@@ -286,7 +286,7 @@ def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
         "about": {},
         "driver": "earlier",
     }
-    assert driver.supervise(specification, 60) == ("one", "killed")
+    assert supervision.supervise(specification, 60) == ("one", "killed")
     assert not (tmp_path / "runs" / "one").exists()
 
 

@@ -4,18 +4,14 @@ other's way."""
 from __future__ import annotations
 
 import json
-import os
 import queue
 import shutil
-import subprocess
 import sys
-import tempfile
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,32 +21,18 @@ from tqdm import tqdm
 
 from ebmtut.checks import Count, InputError, Positive, checked
 from ebmtut.results import check_writable, git_commit
-from ebmtut.results.atomic import replace_file, replace_folder
+from ebmtut.results.atomic import replace_file
 from ebmtut.results.provenance import versions
+from ebmtut.sweeps.cluster import ended_on_cluster
 from ebmtut.sweeps.identity import run_identity
-from ebmtut.sweeps.one_run import RECORD, end_with_children, write_record
+from ebmtut.sweeps.one_run import RECORD
 from ebmtut.sweeps.plan import Plan
+from ebmtut.sweeps.supervision import DRIVER, supervise
 
-__all__ = ["load_runs", "on_cluster", "run_sweep"]
+__all__ = ["load_runs", "run_sweep"]
 
 #: A run that ended like this is not run again, unless it is asked for.
 ENDED = ("done", "failed", "timeout")
-
-# Tells which call of the sweep is at work: runs of an earlier one that was killed
-# while a cluster went on with them end when they see another.
-_DRIVER = ".driver"
-
-# A run has one thread, and one process besides its kernel.
-_ALONE = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "LOKY_MAX_CPU_COUNT",
-    ),
-    "1",
-)
 
 
 @checked
@@ -113,7 +95,7 @@ def run_sweep(
             raise InputError(f"another sweep is at work in {folder}") from None
         # First of all: what a cluster goes on with must not come in between.
         driver = uuid.uuid4().hex
-        replace_file(folder / _DRIVER, driver.encode())
+        replace_file(folder / DRIVER, driver.encode())
         for left in runs.glob(".tmp-*"):  # of runs that were killed
             shutil.rmtree(left, ignore_errors=True)
         identity = run_identity(plan.notebook)
@@ -255,7 +237,7 @@ def _ended(
     if not specifications:
         return
     if scheduler is not None:
-        yield from _ended_on_cluster(specifications, limit, scheduler)
+        yield from ended_on_cluster(specifications, limit, scheduler)
         return
     gpus = _gpus(specifications)
     places: queue.Queue[str | None] = queue.Queue()
@@ -281,82 +263,6 @@ def _ended(
         pool.shutdown(cancel_futures=True)
 
 
-def _ended_on_cluster(
-    specifications: list[dict[str, Any]], limit: float | None, scheduler: str
-) -> Iterator[tuple[str, str]]:
-    from distributed import as_completed
-
-    with on_cluster(scheduler) as client:
-        # All at once: workers may come later, and a cluster that grows by need
-        # counts what waits.
-        names = [s["name"] for s in specifications]
-        keys = [f"{s['driver']}-{s['name']}" for s in specifications]
-        futures = client.map(
-            supervise, specifications, limit=limit, pure=False, key=keys
-        )
-        names_of = dict(zip(futures, names, strict=True))
-        for future in as_completed(futures):
-            if future.status == "error":  # its workers died, time after time
-                complaint = " ".join(str(future.exception()).split())
-                print(f"{names_of[future]}: {complaint}", file=sys.stderr)
-                yield names_of[future], "killed"
-            elif future.status == "finished":
-                yield future.result()
-            else:
-                raise InputError(
-                    f"the scheduler at {scheduler} is gone: start it again, and the "
-                    "same command goes on"
-                )
-
-
-#: Seconds that `ebmtut run` waits for a cluster's first worker: a week in a queue.
-_PATIENCE = 7 * 24 * 3600
-
-
-@contextmanager
-def on_cluster(scheduler: str) -> Iterator[Any]:
-    """Let joblib use the workers of a Dask scheduler.
-
-    Parameters
-    ----------
-    scheduler
-        Its address, such as ``tcp://host:8786``. Workers may come later.
-
-    Yields
-    ------
-    client
-        Of that scheduler.
-
-    Raises
-    ------
-    InputError
-        If Dask is missing, or nobody answers there.
-    """
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise InputError(
-            "a scheduler needs Dask: pip install 'ebmtut[cluster]' "
-            "(in a checkout: pip install -e '.[cluster]')"
-        ) from error
-    try:
-        client = Client(scheduler, timeout=10)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"scheduler must be the address of one that answers, got {scheduler!r} "
-            f"({' '.join(str(error).split())})"
-        ) from error
-    with (
-        client,
-        joblib.parallel_config(
-            "dask", client=client, wait_for_workers_timeout=_PATIENCE
-        ),
-    ):
-        if not client.ncores():
-            print(f"waiting for a worker of {scheduler}", file=sys.stderr)
-        yield client
-
-
 def _gpus(specifications: list[dict[str, Any]]) -> list[str]:
     """List the GPUs, if a run would take one."""
     devices = {s["parameters"].get("device", "cpu") for s in specifications}
@@ -365,90 +271,3 @@ def _gpus(specifications: list[dict[str, Any]]) -> list[str]:
     import torch
 
     return [str(k) for k in range(torch.cuda.device_count())]
-
-
-_CHILD = "from ebmtut.sweeps.one_run import main; main()"
-
-
-def supervise(
-    specification: dict[str, Any],
-    limit: float | None,
-    *,
-    stop: threading.Event | None = None,
-    gpu: str | None = None,
-) -> tuple[str, str]:
-    """Start a run in a process of its own and see to its end.
-
-    Parameters
-    ----------
-    specification
-        Arguments of `ebmtut.sweeps.one_run.execute`, and the driver's token.
-    limit
-        Seconds that it may take.
-    stop
-        Set when all runs have to end.
-    gpu
-        The one that it may use.
-
-    Returns
-    -------
-    ended
-        The run's name, and "done", "failed", "killed" or "timeout".
-    """
-    specification = dict(specification)
-    driver = specification.pop("driver")
-    name, runs = specification["name"], Path(specification["folder"])
-    started = looked = time.time()
-    environment = {**os.environ, **_ALONE}
-    if gpu is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = gpu
-    words = json.dumps({**specification, "parent": os.getpid()})
-    late = orphaned = False
-
-    def is_orphan() -> bool:
-        return (runs.parent / _DRIVER).read_text("utf-8") != driver
-
-    with tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, words],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=complaints,
-        )
-        while process.poll() is None:
-            late = limit is not None and time.time() - started > limit
-            if time.time() - looked > 1:
-                looked = time.time()
-                orphaned = is_orphan()
-            if late or orphaned or (stop is not None and stop.is_set()):
-                end_with_children(process.pid)
-                process.wait()
-                break
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.2)
-        complaints.seek(0)
-        told = complaints.read().decode(errors="replace")[-4000:]
-    if process.returncode == 0 and not late:
-        record = json.loads((runs / name / RECORD).read_text("utf-8"))
-        return name, record["status"]
-    if orphaned or is_orphan() or (stop is not None and stop.is_set()):
-        return name, "killed"
-    status = "timeout" if late else "killed"
-    end = f"ended after {limit:g} s" if late else f"exit code {process.returncode}"
-    error = f"{end}\n{told}".strip()
-    with replace_folder(runs / name) as fresh:
-        for left in runs.glob(f".tmp-{name}-*/notebook.ipynb"):
-            if left.parent != fresh:
-                shutil.copy(left, fresh / "notebook.ipynb")
-                shutil.rmtree(left.parent, ignore_errors=True)
-        write_record(
-            fresh,
-            name,
-            status,
-            specification["parameters"],
-            specification["about"],
-            started=started,
-            error=error,
-        )
-    return name, status
