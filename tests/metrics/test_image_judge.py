@@ -31,8 +31,13 @@ def test_it_tells_held_out_digits_apart_and_repeats_itself() -> None:
     assert (told.argmax(1) == truth).double().mean() > 0.9
     assert torch.equal(told, judges[1].probabilities(held_out))
     assert judges[0].features(held_out).shape == (300, 64)
-    assert torch.equal(
-        judges[0].features(held_out, block=7), judges[0].features(held_out)
+    # Some processors add in another order where a batch is small: sums of 288 products
+    # of order one differ by at most 288 roundings.
+    assert torch.allclose(
+        judges[0].features(held_out, block=7),
+        judges[0].features(held_out),
+        rtol=0,
+        atol=288 * 10 * torch.finfo(torch.float32).eps,
     )
 
 
