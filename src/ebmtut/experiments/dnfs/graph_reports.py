@@ -149,8 +149,8 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
     best = "cut" if is_cut else "independent set"
     return Table(
         columns,
-        caption=f"Share of the largest {best}, graphs of {size} vertices; learners of "
-        "about equal time.",
+        caption=f"Share of the largest {best}, graphs of {size} vertices; learners "
+        "that were planned for equal time.",
         kinds=kinds,
     )
 
