@@ -7,8 +7,14 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.data import random_graphs
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
-from ebmtut.flows import GraphFlowNetwork, HollowGraphTransformer, hop_distances
+from ebmtut.flows import (
+    Flow,
+    GraphFlowNetwork,
+    HollowGraphTransformer,
+    hop_distances,
+)
 from ebmtut.flows import graph_transformer as transformer
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 
 GRAPHS = random_graphs(
@@ -178,3 +184,15 @@ def test_problems_on_other_graphs(problem):
     assert type(energy.of(few)) is problem
     assert energy.of(few).inverse_temperature == 3
     assert energy.of(few).graphs is few
+
+
+def test_a_network_on_other_graphs_is_refused(weights) -> None:
+    path = AnnealingPath(MaxCut(GRAPHS))
+    Flow(path, weights.on(GRAPHS))
+    same = GraphBatch(GRAPHS.adjacency.clone(), GRAPHS.n_vertices.clone())
+    Flow(path, weights.on(same))
+    # Fewer of them, and the same ones in another order: as wide as they.
+    for order in ([0, 1], [1, 0, 2]):
+        others = weights.on(GRAPHS.select(torch.tensor(order)))
+        with pytest.raises(InputError, match="must be on the target's 3 graphs"):
+            Flow(path, others)

@@ -95,6 +95,19 @@ def reversible_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, T
 _RATES = {"one_way": one_way_rates, "reversible": reversible_rates}
 
 
+def _check_graphs(network: nn.Module, path: AnnealingPath) -> None:
+    """Require a network of graphs to be on those of the path's target."""
+    theirs = getattr(network, "graphs", None)
+    ours = getattr(path.target, "graphs", None)
+    if theirs is None or ours is None or theirs is ours:
+        return
+    if not torch.equal(theirs.adjacency, ours.adjacency):
+        raise InputError(
+            f"network must be on the target's {len(ours)} graphs, got one on "
+            f"{len(theirs)} others"
+        )
+
+
 class Flow:
     """A continuous-time Markov chain of single-site jumps along a path.
 
@@ -116,7 +129,7 @@ class Flow:
     Raises
     ------
     InputError
-        If the network is one of other sites or states, there are no such
+        If the network is one of other sites, states or graphs, there are no such
         rates, or the bound is no positive number.
     """
 
@@ -133,6 +146,7 @@ class Flow:
             theirs, ours = getattr(network, name, None), getattr(path, name)
             if theirs is not None and theirs != ours:
                 raise InputError(f"network must have {name}={ours}, got {theirs}")
+        _check_graphs(network, path)
         self.path = path
         self.network = network
         self.rates = rates
