@@ -95,7 +95,7 @@ def flow() -> bool:
         ess > 0.99
         and off < 0.005
         and {round(share, 1) for share in adds} <= {0.3, 0.4}
-        and {round(share, 2) for share in alone} == {0.04}
+        and {round(share, 2) for share in alone} == {0.04, 0.05}
         and 0 < min(refined) < max(refined) < 0.0035
         and all(gibbs)
     )
