@@ -18,7 +18,7 @@ from filelock import FileLock
 from matplotlib.figure import Figure
 
 from ebmtut import cli
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import RemoteFile
 from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.facts import facts
@@ -268,6 +268,23 @@ def test_a_failing_figure_does_not_lose_the_result(
     with pytest.raises(ZeroDivisionError):
         cli.main(["run", "ed/window", "--results", str(tmp_path)])
     assert load_result("ed/window", "quick", tmp_path).scalars["mean"] > 0
+
+
+def test_a_training_that_diverged_is_one_line(
+    work: Work,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def diverges(config: Config, seed: int, device: str, checkpoint: Path) -> Outcome:
+        raise DivergenceError("the loss is nan at step 7", step=7)
+
+    monkeypatch.setattr(work, "job", diverges)
+    words = ["run", "ed/window", "--results", str(tmp_path), "--quiet"]
+    assert cli.main(words) == cli.DIVERGED
+    line = capsys.readouterr().err
+    assert line.startswith("ebmtut: ") and line.count("\n") == 1
+    assert line.endswith(": the loss is nan at step 7\n")
 
 
 def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,10 @@ class DivergenceError(RuntimeError):
         super().__init__(message)
         self.step = step
 
+    def __reduce__(self) -> tuple[type["DivergenceError"], tuple[str, int]]:
+        """Keep both arguments on the way from a worker process."""
+        return type(self), (str(self), self.step)
+
 
 def check_range(
     name: str,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ebmtut import __version__
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.registry import SCALES, get_experiment
 from ebmtut.ledger.listing import rows, text_table
@@ -29,6 +29,7 @@ __all__ = ["main"]
 BAD_INPUT = 2
 INTERRUPTED = 130
 FAILED_RUNS = 1
+DIVERGED = 3
 # As `timeout` ends a command: the work is not done, and nothing is wrong.
 OUT_OF_TIME = 124
 
@@ -45,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     status
         0; 1 if runs of a sweep are not done; 2 after one line on stderr if a value
-        cannot be worked with; 124 if a time limit ended it before the work; 130 if
-        interrupted from the keyboard.
+        cannot be worked with; 3 after one line if what was learned diverged; 124 if a
+        time limit ended it before the work; 130 if interrupted from the keyboard.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"ebmtut: {error}", file=sys.stderr)
         return BAD_INPUT
+    except DivergenceError as error:
+        print(f"ebmtut: {error}", file=sys.stderr)
+        return DIVERGED
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "ebmtut":
             raise  # a fault of ours

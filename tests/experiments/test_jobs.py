@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.jobs import (
     Outcome,
@@ -54,6 +54,10 @@ def serial_failure(seed):
     if seed == 1:
         raise RuntimeError("seed 1 is bad")
     return draw(seed)
+
+
+def diverges(seed):
+    raise DivergenceError(f"the loss is nan at step {seed}", seed)
 
 
 def not_a_number():
@@ -183,6 +187,16 @@ def test_a_job_that_fails_in_parallel_leaves_the_others(tmp_path):
             draw_or_fail, jobs(0, 1, folder=str(tmp_path)), folder=folder, n_workers=2
         )
     assert [path.name for path in folder.iterdir()] == ["seed-0.safetensors"]
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_a_job_that_diverged_is_named_with_its_step(n_workers, tmp_path):
+    both = {name: {"seed": 3} for name in ("one", "two")}
+    with pytest.raises(
+        DivergenceError, match=r"^(one|two): the loss .* step 3"
+    ) as caught:
+        run_jobs(diverges, both, folder=tmp_path, n_workers=n_workers)
+    assert caught.value.step == 3
 
 
 def test_an_outcome_keeps_the_commit_that_computed_it(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ import torch
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
-from ebmtut.checks import Count, InputError, checked
+from ebmtut.checks import Count, DivergenceError, InputError, checked
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
 from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
@@ -171,6 +171,8 @@ def run_jobs(
                     _remove(states[name])
                 outcomes[name] = back
                 bar.update()
+            elif isinstance(back, DivergenceError):
+                failures.append(DivergenceError(f"{name}: {back}", back.step))
             elif back is not None:
                 failures.append(back)
     if failures:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import Count, Positive, check_type, checked
+from ebmtut.checks import Count, DivergenceError, Positive, check_type, checked
 from ebmtut.transport._problem import check_masses
 from ebmtut.transport.grid import check_sides, gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
@@ -170,7 +170,7 @@ def wnmf_epoch(
     ------
     InputError
         If the data are no measures of the cost's size, or there is no generator.
-    FloatingPointError
+    DivergenceError
         If V is not finite, or below zero by more than 2 T m, the scale of its
         fluctuations: V exceeds the transport cost in expectation, so then the
         potentials have lost track of the model.
@@ -222,10 +222,11 @@ def wnmf_epoch(
     if (n_averaged := state.epoch - config.n_epochs + config.n_average) > 0:
         _average(state, n_averaged - 1, config.average_every)
     if not state.value > -2 * temperature * data[0].numel():
-        raise FloatingPointError(
+        raise DivergenceError(
             f"Wasserstein NMF diverged in epoch {state.epoch}: V is {state.value}; "
             f"try a smaller step_size ({config.step_size}) or a higher temperature "
-            f"({config.temperature})"
+            f"({config.temperature})",
+            step=state.epoch,
         )
 
 
@@ -264,7 +265,7 @@ def wasserstein_nmf(
     InputError
         If images are negative or empty, fewer than K, or do not fit the cost,
         or the state is of other images or another K.
-    FloatingPointError
+    DivergenceError
         If the learning diverges; names the epoch.
 
     References
