@@ -10,34 +10,17 @@ from torch import nn
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import PerceptronEnergy, conditional_energy
 from ebmtut.losses import (
-    DenoisingScoreMatching,
     RecoveryLikelihood,
-    denoising_score_matching_loss,
     recovery_likelihood_loss,
     saturated_gap,
 )
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain
+from ebmtut.samplers.conditional import draw_conditional
 from ebmtut.samplers.langevin import langevin_move, normals, vector_state
-from ebmtut.samplers.progressive import draw_conditional
 from ebmtut.training import TrainConfig, train
-
-# E(x) = theta x^2 / 2 on data N(0, V), one level of noise sigma.
-V, SIGMA = 0.7, 0.6
-A = math.sqrt(1 - SIGMA**2)
-NOISE = NoiseLevels((SIGMA,))
-
-
-class Parabola(nn.Module):
-    """One precision a level."""
-
-    def __init__(self, *theta):
-        super().__init__()
-        self.theta = nn.Parameter(torch.tensor(theta, dtype=torch.float64))
-
-    def forward(self, x, level):
-        return self.theta[level] * (x**2).flatten(1).sum(1) / 2
+from tests.losses.gaussian_family import NOISE, SIGMA, A, Parabola, V, pairs
 
 
 def posterior(theta):
@@ -50,13 +33,6 @@ def exact_gradient(theta):
     """Derivative of the negative recovery log-likelihood, in expectation."""
     precision, slope = posterior(theta)
     return (V - slope**2 * (A**2 * V + SIGMA**2) - 1 / precision) / 2
-
-
-def pairs(n, seed=0):
-    generator = make_generator(seed)
-    x = math.sqrt(V) * torch.randn(n, 1, dtype=torch.float64, generator=generator)
-    level = torch.zeros(n, dtype=torch.long)
-    return x, NOISE.step(x, level, generator=generator), level
 
 
 def exact_samples(theta, above, seed=1):
@@ -203,38 +179,6 @@ def test_training_finds_every_level_of_a_gaussian():
     assert fitted.theta.tolist() == pytest.approx(truth, rel=error)
 
 
-def test_denoising_score_matching_at_the_truth():
-    """The least loss, 1 - std^2 / variance a coordinate, and no gradient there."""
-    n = 50_000
-    noise = NoiseLevels((0.5, 0.8, 0.9))
-    x, _, _ = pairs(n)
-    level = 1 + torch.arange(n) % 2
-    variances = [noise.signals[t] ** 2 * V + noise.noises[t] ** 2 for t in range(3)]
-    energy = Parabola(*(1 / v for v in variances))
-    loss = denoising_score_matching_loss(
-        energy, noise, x, level, generator=make_generator(1)
-    )
-    least = [1 - noise.noises[t] ** 2 / variances[t] for t in (1, 2)]
-    # The residual is Gaussian: its square has a variance of twice the mean's.
-    error = 5 * math.sqrt(2 * sum(v**2 for v in least) / 2 / n)
-    assert abs(loss.item() - sum(least) / 2) < error
-    (slopes,) = torch.autograd.grad(loss, energy.theta)
-    # 2 std r x a row, residual r and x independent, half the rows a level.
-    for t in (1, 2):
-        per_row = 2 * noise.noises[t] * math.sqrt(least[t - 1] * variances[t])
-        assert abs(float(slopes[t])) < 5 * per_row * math.sqrt(0.5 / n)
-    assert slopes[0] == 0
-
-
-@pytest.mark.parametrize(("data_sigma", "lowest"), [(0.0, 1), (0.1, 0)])
-def test_score_matching_leaves_levels_without_noise_out(data_sigma, lowest):
-    energy = Parabola(1.0, 2.0, 3.0)
-    loss = DenoisingScoreMatching(NoiseLevels((0.3, 0.5, 0.8), data_sigma))
-    value = loss(energy, pairs(200)[0], generator=make_generator(0))
-    (slopes,) = torch.autograd.grad(value, energy.theta)
-    assert (slopes != 0).tolist() == [lowest == 0, True, True]
-
-
 def test_weights_are_those_of_the_papers_code():
     noise = NoiseLevels((0.2, 0.4))
     x = pairs(40)[0]
@@ -319,16 +263,6 @@ REFUSALS = {
             Parabola(1.0), X * torch.nan, generator=make_generator(0)
         ),
         "x must be finite, got 4",
-    ),
-    "no noise": (
-        lambda: DenoisingScoreMatching(NOISE),
-        "noise must have a noisy level",
-    ),
-    "level outside": (
-        lambda: denoising_score_matching_loss(
-            Parabola(1.0), NOISE, X, LEVEL + 1, generator=make_generator(0)
-        ),
-        r"level must lie in \[0, 0\], got 1",
     ),
 }
 

@@ -6,40 +6,18 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.noise import NoiseLevels, ddpm_noise
-from ebmtut.random import make_generator, normal
-from ebmtut.samplers import (
-    ConditionalChain,
-    denoised,
-    inpaint,
-    interpolate,
-    paper_step_sizes,
-    progressive_samples,
+from ebmtut.noise import NoiseLevels
+from ebmtut.random import make_generator
+from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
+from tests.samplers.gaussian_chain import (
+    CHAIN,
+    MEAN,
+    NOISE,
+    VARIANCE,
+    energy,
+    law,
+    white,
 )
-from ebmtut.samplers.langevin import normals
-from ebmtut.samplers.progressive import _kept_start, draw_conditional
-
-# Data N(1, 0.09) in the first coordinate, N(-0.5, 1.44) in the second.
-MEAN = torch.tensor([1.0, -0.5], dtype=torch.float64)
-VARIANCE = torch.tensor([0.09, 1.44], dtype=torch.float64)
-NOISE = NoiseLevels((0.3, 0.6, 1.0))
-CHAIN = ConditionalChain(40, 0.7)
-SHORT = ConditionalChain(3, 0.4, adjusted=False)
-
-
-def law(t):
-    signal, std = NOISE.signals[t], NOISE.noises[t]
-    return signal * MEAN, signal**2 * VARIANCE + std**2
-
-
-def energy(x, level):
-    means, variances = (torch.stack(part) for part in zip(*map(law, range(3))))  # noqa: B905
-    return ((x - means[level]) ** 2 / (2 * variances[level])).sum(1)
-
-
-def white(n, seed=0):
-    like = torch.empty(n, 2, dtype=torch.float64)
-    return normal(like, generator=make_generator(seed))
 
 
 def test_every_level_has_its_law():
@@ -55,146 +33,6 @@ def test_every_level_has_its_law():
         assert (samples[t].var(0) / variance - 1).abs().max() < error * math.sqrt(2)
 
 
-def test_averaged_noise_takes_the_bias_of_long_steps_away():
-    """Every law of the chain is Gaussian: averaged steps have its own variance."""
-    n, t = 40_000, 1
-    level = torch.full((n,), t)
-    above = NOISE.signals[t + 1] * MEAN.expand(n, 2)
-    shrinkage, sigma = NOISE.shrinkages[t], NOISE.sigmas[t]
-    precision = 1 / law(t)[1] + shrinkage**2 / sigma**2
-    delta = 0.8 * float(precision.max()) ** -0.5 * math.sqrt(2)
-    ratios = {}
-    for averaged in (False, True):
-        chain = ConditionalChain(
-            30, (1.0, delta, 1.0), adjusted=False, averaged=averaged
-        )
-        draw = normals(make_generator(0))
-        state, _ = draw_conditional(energy, NOISE, above, level, chain, draw)
-        ratios[averaged] = state.x.var(0) * precision
-    error = 5 * math.sqrt(2 / n)
-    assert float((ratios[True] - 1).abs().max()) < error
-    # As `langevin` says: more than half as much again along the stiffer axis.
-    biased = 1 / (1 - delta**2 * precision / 4)
-    assert float((ratios[False] / biased - 1).abs().max()) < error
-    assert float(biased.max()) > 1.4
-
-
-def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
-    """Two modes that no step of the chain joins: the starts divide the mass.
-
-    The share of the far mode is that of importance resampling with M starts, whose
-    bias falls as 1 / M; with 200 starts it is below 1 / 100 (checked by a single
-    one: the share that the start alone has is off by more than 0.2).
-    """
-    noise = NoiseLevels((0.95,))
-    shift = torch.tensor([[2.0]], dtype=torch.float64)
-
-    def two(x, level):  # weights 0.8 and 0.2, variances 0.02
-        near = -((x - shift / 2) ** 2).sum(1) / 0.04 + math.log(0.8)
-        far = -((x + shift / 2) ** 2).sum(1) / 0.04 + math.log(0.2)
-        return -torch.logaddexp(near, far)
-
-    n, above = 4000, 0.0
-    seen = torch.full((n, 1), above, dtype=torch.float64)
-    level = torch.zeros(n, dtype=torch.long)
-    shares = {}
-    for n_starts in (1, 200):
-        chain = ConditionalChain(3, (0.02,), n_starts=n_starts)
-        draw = normals(make_generator(0))
-        state, _ = draw_conditional(two, noise, seen, level, chain, draw)
-        shares[n_starts] = float((state.x > 0).double().mean())
-    # Seen from 0 both modes are equally far: the law's share is the weight, 0.8.
-    assert shares[200] == pytest.approx(0.8, abs=0.01 + 5 * 0.4 / math.sqrt(n))
-    assert abs(shares[1] - 0.8) > 0.2
-
-
-def test_kept_starts_have_exactly_their_probabilities():
-    n = 40_000
-    starts = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)[:, None, None]
-    starts = starts.expand(3, n, 1).contiguous()
-    level = torch.zeros(n, dtype=torch.long)
-    kept = _kept_start(
-        lambda x, t: x[:, 0].abs(), starts, level, normals(make_generator(1))
-    )
-    weights = (0.5 * starts[:, 0, 0] ** 2 - starts[:, 0, 0].abs()).exp()
-    for value, p in zip(starts[:, 0, 0], weights / weights.sum(), strict=True):
-        share = float((kept == value).double().mean())
-        assert share == pytest.approx(float(p), abs=5 * math.sqrt(p * (1 - p) / n))
-
-
-def test_the_normal_approximation_has_the_law_of_equation_12():
-    """From a fixed state above: mean x/a - (sigma/a)^2 grad E(x/a), width sigma/a."""
-    n, noise = 20_000, NoiseLevels((0.3,))
-    above = torch.tensor([0.4, 0.7], dtype=torch.float64).expand(n, 2)
-    x = progressive_samples(
-        energy, noise, above, ConditionalChain(0), generator=make_generator(2)
-    )[0]
-    a = math.sqrt(1 - 0.3**2)
-    width = 0.3 / a
-    center = above[0] / a
-    mean = center - width**2 * (center - MEAN) / VARIANCE
-    error = 5 / math.sqrt(n)
-    assert ((x.mean(0) - mean) / width).abs().max() < error
-    assert (x.var(0) / width**2 - 1).abs().max() < error * math.sqrt(2)
-
-
-@pytest.mark.parametrize("chain", [SHORT, CHAIN, ConditionalChain(4, start="noisy")])
-def test_the_ends_of_an_interpolation_are_the_samples(chain):
-    noise = NoiseLevels((0.3, 0.6, 0.9))
-    like = torch.empty(5, 2, dtype=torch.float64)
-    path = interpolate(
-        energy,
-        noise,
-        like,
-        chain,
-        4,
-        generators=(make_generator(3), make_generator(4)),
-    )
-    assert path.shape == (4, 5, 2)
-    for end, seed in ((0, 3), (-1, 4)):
-        generator = make_generator(seed)
-        start = normal(like, generator=generator)
-        samples = progressive_samples(energy, noise, start, chain, generator=generator)
-        assert torch.equal(path[end], samples[0])
-    assert not torch.equal(path[1], path[0])
-
-
-def test_between_two_runs_lie_draws_of_the_same_law():
-    """The noise on an arc is white noise; so the middle has the law of samples."""
-    n = 20_000
-    like = torch.empty(n, 2, dtype=torch.float64)
-    generators = (make_generator(5), make_generator(6))
-    middle = interpolate(energy, NOISE, like, CHAIN, 3, generators=generators)[1]
-    mean, variance = law(0)
-    error = 5 / math.sqrt(n)
-    assert ((middle.mean(0) - mean) / variance.sqrt()).abs().max() < error
-    assert (middle.var(0) / variance - 1).abs().max() < error * math.sqrt(2)
-
-
-def test_inpainting_keeps_what_is_known_and_draws_the_rest():
-    """Independent coordinates: the free one has its own law, whatever is known."""
-    n = 20_000
-    data = torch.full((n, 2), 0.123456789, dtype=torch.float64)
-    free = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(n, 2)
-    x = inpaint(energy, NOISE, data, free, CHAIN, generator=make_generator(7))
-    assert torch.equal(x[:, 0], data[:, 0])
-    mean, variance = law(0)
-    error = 5 / math.sqrt(n)
-    assert abs(float((x[:, 1].mean() - mean[1]) / variance[1].sqrt())) < error
-    assert abs(float(x[:, 1].var() / variance[1] - 1)) < error * math.sqrt(2)
-
-
-def test_step_sizes_of_the_paper():
-    """c_t b sigma in y, so c_t b sigma / a in x; 1 where the last law is marginal."""
-    noise = ddpm_noise(6)
-    sizes = paper_step_sizes(noise, math.sqrt(2e-4))
-    for t in range(5):
-        factor = math.sqrt(noise.noises[t] / 0.01)
-        size = factor * math.sqrt(2e-4) * noise.sigmas[t] / noise.shrinkages[t]
-        assert sizes[t] == pytest.approx(size)
-    assert sizes[5] == pytest.approx(math.sqrt(2e-4 * noise.noises[5] / 0.01))
-
-
 def test_divergence_names_the_level_and_the_largest_energy():
     wild = ConditionalChain(60, (0.1, 9.0, 0.1), adjusted=False)
     match = r"^chains diverged at level 1: \d+ of 50 energies .* largest"
@@ -206,64 +44,6 @@ def test_divergence_names_the_level_and_the_largest_energy():
             wild,
             generator=make_generator(0),
         )
-
-
-MASK = torch.zeros(3, 2)
-REFUSALS = {
-    "steps": (lambda: ConditionalChain(-1), "n_steps .*>= 0, got -1"),
-    "size": (lambda: ConditionalChain(1, 0.0), "step_size .*> 0, got 0"),
-    "sizes": (lambda: ConditionalChain(1, (0.1, -1.0)), "step_size .*got -1"),
-    "start": (lambda: ConditionalChain(start="cold"), "start .*gaussian, noisy"),
-    "no starts": (lambda: ConditionalChain(n_starts=0), "n_starts .*>= 1, got 0"),
-    "noisy starts": (
-        lambda: ConditionalChain(start="noisy", n_starts=2),
-        "n_starts must be 1 with start='noisy', got 2",
-    ),
-    "tested averages": (
-        lambda: ConditionalChain(averaged=True),
-        "averaged must be False with adjusted=True, got True",
-    ),
-    "levels": (
-        lambda: ConditionalChain(1, (0.1,)).step_sizes(NOISE),
-        "step_size must have one for each of the 3 levels, got 1",
-    ),
-    "no step at a last sigma of 1": (
-        lambda: progressive_samples(
-            energy, NOISE, white(3), ConditionalChain(0), generator=make_generator(0)
-        ),
-        "n_steps must be >= 1",
-    ),
-    "mask": (
-        lambda: inpaint(
-            energy, NOISE, white(3), MASK[:2], CHAIN, generator=make_generator(0)
-        ),
-        r"free must have shape \(3, 2\), got \(2, 2\)",
-    ),
-    "mask values": (
-        lambda: inpaint(
-            energy, NOISE, white(3), MASK + 0.5, CHAIN, generator=make_generator(0)
-        ),
-        "free must hold only 0 and 1, got 0.5",
-    ),
-    "points": (
-        lambda: interpolate(
-            energy,
-            NOISE,
-            white(3),
-            CHAIN,
-            1,
-            generators=(make_generator(0), make_generator(1)),
-        ),
-        "n_points .*>= 2, got 1",
-    ),
-    "b": (lambda: paper_step_sizes(NOISE, 0.0), "b must .*> 0, got 0"),
-}
-
-
-@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
-def test_refusals(call, words):
-    with pytest.raises(InputError, match=f"^{words}"):
-        call()
 
 
 def test_the_denoised_state_is_the_mean_of_the_data_given_it():
@@ -280,3 +60,10 @@ def test_the_denoised_state_is_the_mean_of_the_data_given_it():
     want = MEAN + gain * (x - signal * MEAN)
     assert torch.allclose(denoised(of_level_0, noise, x), want)
     assert torch.allclose(denoised(energy, NOISE, x), x)
+
+
+def test_a_last_law_that_sees_nothing_needs_a_step():
+    with pytest.raises(InputError, match=r"^n_steps must be >= 1"):
+        progressive_samples(
+            energy, NOISE, white(3), ConditionalChain(0), generator=make_generator(0)
+        )

@@ -41,11 +41,13 @@ from ebmtut.losses.rbm_learning import (
 )
 from ebmtut.losses.recovery_likelihood import (
     Chains,
-    DenoisingScoreMatching,
     RecoveryLikelihood,
-    denoising_score_matching_loss,
     recovery_likelihood_loss,
     saturated_gap,
+)
+from ebmtut.losses.score_matching import (
+    DenoisingScoreMatching,
+    denoising_score_matching_loss,
 )
 
 __all__ = [

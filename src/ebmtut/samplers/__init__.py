@@ -4,6 +4,7 @@ from ebmtut.samplers.ais import AnnealedSamples, annealed_importance_sampling
 from ebmtut.samplers.block_gibbs import block_gibbs
 from ebmtut.samplers.boltzmann import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.samplers.chain import ChainResult, Sampler, Step, StepInfo, run_chain
+from ebmtut.samplers.conditional import ConditionalChain, paper_step_sizes
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
 from ebmtut.samplers.discrete_langevin import (
     DulaState,
@@ -28,17 +29,12 @@ from ebmtut.samplers.graphs import (
 )
 from ebmtut.samplers.hmc import AdaptedStep, adapt_step_size, hmc
 from ebmtut.samplers.informed import balancing_function, gwg, gwg_log_proposal
+from ebmtut.samplers.inpainting import inpaint
+from ebmtut.samplers.interpolation import interpolate
 from ebmtut.samplers.ising import ising_gibbs, ising_gibbs_reference
 from ebmtut.samplers.langevin import MoveInfo, VectorState, langevin, mala
 from ebmtut.samplers.metropolis import InformedState, metropolis_log_acceptance
-from ebmtut.samplers.progressive import (
-    ConditionalChain,
-    denoised,
-    inpaint,
-    interpolate,
-    paper_step_sizes,
-    progressive_samples,
-)
+from ebmtut.samplers.progressive import denoised, progressive_samples
 
 __all__ = [
     "AdaptedStep",

@@ -1,0 +1,237 @@
+r"""A short chain of one conditional law, of :math:`x_t` given :math:`x_{t+1}`.
+
+Training on recovery likelihood runs one a datum, sampling one a level (Gao et al.,
+2021, Algorithms 1 and 2).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    InputError,
+    Natural,
+    Positive,
+    checked,
+)
+from ebmtut.energies import LevelEnergy, conditional_energy
+from ebmtut.noise import NoiseLevels
+from ebmtut.samplers.langevin import Draw, VectorState, langevin_move, vector_state
+
+__all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
+
+
+@checked
+@dataclass(frozen=True)
+class ConditionalChain:
+    r"""How to draw from the law of :math:`x_t` given :math:`x_{t+1}`.
+
+    Parameters
+    ----------
+    n_steps
+        K, Langevin steps. 0 draws from the normal law that has the energy's
+        gradient at :math:`x_{t+1} / a` (Gao et al., Equations 11 and 12).
+    step_size
+        In units of :math:`\sigma_{t+1}`, which is the width of the conditional law
+        where the marginal one is a standard Gaussian; or a tuple with the step
+        size of every level itself, such as `paper_step_sizes` gives.
+    adjusted
+        Whether a Metropolis test corrects the steps (MALA).
+    start
+        "gaussian" draws the start as if level t were standard Gaussian, from
+        :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes :math:`x_{t+1} / a`, as
+        the paper does.
+    n_starts
+        M, Gaussian starts of which one is kept, with a probability proportional to
+        its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
+        between modes, many starts divide its mass among them; in high dimensions
+        one weight outdoes all others, and nothing is gained.
+    averaged
+        Whether each step takes the mean of two normals in a row, each of which serves
+        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian law then
+        has its own variance, which unadjusted steps exceed. Not with an acceptance
+        test, which needs fresh noise.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range, the start unknown, or averaged noise is to be
+        tested.
+    """
+
+    n_steps: Natural = 30
+    step_size: Positive | tuple[Positive, ...] = 0.5
+    adjusted: bool = True
+    start: Literal["gaussian", "noisy"] = "gaussian"
+    n_starts: Count = 1
+    averaged: bool = False
+
+    def __post_init__(self) -> None:
+        if self.averaged and self.adjusted:
+            raise InputError("averaged must be False with adjusted=True, got True")
+        if self.n_starts > 1 and self.start != "gaussian":
+            raise InputError(
+                f"n_starts must be 1 with start='noisy', got {self.n_starts}"
+            )
+
+    def step_sizes(self, noise: NoiseLevels) -> tuple[float, ...]:
+        """Return the step size of every level.
+
+        Raises
+        ------
+        InputError
+            If there are not as many as levels.
+        """
+        if not isinstance(self.step_size, tuple):
+            return tuple(self.step_size * sigma for sigma in noise.sigmas)
+        if len(self.step_size) != noise.n_levels:
+            raise InputError(
+                f"step_size must have one for each of the {noise.n_levels} levels, "
+                f"got {len(self.step_size)}"
+            )
+        return self.step_size
+
+
+@checked
+def paper_step_sizes(noise: NoiseLevels, b: Positive) -> tuple[float, ...]:
+    r"""Step sizes of the paper's form, :math:`c_t\, b\, \sigma_{t+1}`.
+
+    The paper steps in :math:`y_t = a\, x_t`, so that in :math:`x_t` the size is
+    divided by a, where that is not 0. The factor :math:`c_t` is that of the paper's
+    code, :math:`c_t^2 = \bar\sigma_t / \bar\sigma_0`; without noise on the data it
+    is left out.
+
+    Parameters
+    ----------
+    noise
+        The forward chain.
+    b
+        Positive; the paper's code has :math:`b^2 = 2 \cdot 10^{-4}`.
+
+    Raises
+    ------
+    InputError
+        If ``b`` is not positive.
+    """
+    first = noise.noises[0]
+    sizes = []
+    for t, (sigma, a) in enumerate(zip(noise.sigmas, noise.shrinkages, strict=True)):
+        factor = (noise.noises[t] / first) ** 0.5 if first else 1.0
+        sizes.append(factor * b * sigma / (a or 1.0))
+    return tuple(sizes)
+
+
+def draw_conditional(
+    energy: LevelEnergy,
+    noise: NoiseLevels,
+    above: Float[Tensor, "batch ..."],
+    level: Int[Tensor, " batch"],
+    chain: ConditionalChain,
+    draw: Draw,
+    *,
+    known: Tensor | None = None,
+    free: Tensor | None = None,
+) -> tuple[VectorState, Tensor]:
+    """Run a short chain of the law of x_t given x_{t+1}; each row has its level.
+
+    Returns the state and each row's acceptance rate, 1 without a test. Where
+    ``free`` is 0, x_t stays what ``known`` says.
+    """
+    sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype)
+    delta = sizes.to(above.device)[level]
+    conditional = conditional_energy(energy, noise, above, level)
+    shape = (-1, *[1] * (above.dim() - 1))
+    sigma = above.new_tensor(noise.sigmas)[level].reshape(shape)
+    shrinkage = above.new_tensor(noise.shrinkages)[level].reshape(shape)
+    if chain.n_steps == 0:
+        x = _normal_approximation(energy, above, level, sigma, shrinkage, draw)
+    elif chain.start == "gaussian":
+        x = shrinkage * above + sigma * draw(above)
+        if chain.n_starts > 1:
+            starts = [
+                shrinkage * above + sigma * draw(above)
+                for _ in range(chain.n_starts - 1)
+            ]
+            x = _kept_start(energy, torch.stack([x, *starts]), level, draw)
+    else:
+        x = above / torch.where(shrinkage > 0, shrinkage, 1.0)
+    if known is not None and free is not None:
+        x = torch.where(free > 0, x, known)
+    state = vector_state(conditional, x)
+    if chain.averaged:
+        draw = averaged_normals(draw)
+    accepted = torch.zeros_like(state.energy)
+    for _ in range(chain.n_steps):
+        state, info = langevin_move(
+            conditional, state, delta, draw, adjusted=chain.adjusted, free=free
+        )
+        accepted += info.acceptance
+    _check_alive(state, level)
+    return state, accepted / max(chain.n_steps, 1)
+
+
+def averaged_normals(draw: Draw) -> Draw:
+    """Means of two standard normals in a row: variance 1/2, neighbours' covariance 1/4.
+
+    Of these every step of a chain of Leimkuhler and Matthews takes one.
+    """
+    last: Tensor | None = None
+
+    def mean_of_two(like: Tensor) -> Tensor:
+        nonlocal last
+        before = draw(like) if last is None else last
+        last = draw(like)
+        return (before + last) / 2
+
+    return mean_of_two
+
+
+def _normal_approximation(
+    energy: LevelEnergy,
+    above: Tensor,
+    level: Tensor,
+    sigma: Tensor,
+    shrinkage: Tensor,
+    draw: Draw,
+) -> Tensor:
+    if not bool((shrinkage > 0).all()):
+        raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
+    center, width = above / shrinkage, sigma / shrinkage
+    gradient = vector_state(lambda x: energy(x, level), center).gradient
+    return center - width**2 * gradient + width * draw(above)
+
+
+def _kept_start(
+    energy: LevelEnergy, starts: Tensor, level: Tensor, draw: Draw
+) -> Tensor:
+    """Keep one Gaussian start of each row, by the weights of the conditional law.
+
+    The parabola of x_{t+1} less that of the Gaussian is -|x|^2 / 2 and a constant.
+    """
+    with torch.no_grad():
+        flat = starts.flatten(0, 1)
+        weights = 0.5 * (flat**2).flatten(1).sum(1)
+        weights = weights - energy(flat, level.repeat(len(starts)))
+        weights = weights.reshape(len(starts), -1)
+        # The largest of weights and Gumbel noise, made of standard normals.
+        gumbel = -torch.log(-torch.special.log_ndtr(draw(weights)))
+        place = (weights + gumbel).argmax(0)
+    return starts[place, torch.arange(len(place), device=place.device)]
+
+
+def _check_alive(state: VectorState, level: Tensor) -> None:
+    bad = ~torch.isfinite(state.energy)
+    if bool(bad.any()):
+        finite = state.energy[~bad].abs()
+        largest = f"{float(finite.max()):.3g}" if len(finite) else "none finite"
+        raise DivergenceError(
+            f"chains diverged at level {int(level[bad][0])}: {int(bad.sum())} of "
+            f"{len(bad)} energies are not finite, the largest other is {largest}; "
+            "try a smaller step_size or adjusted=True",
+            step=-1,
+        )

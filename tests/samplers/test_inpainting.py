@@ -1,0 +1,47 @@
+"""Completions of Gaussian states: what is free has its own law."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.samplers import inpaint
+from tests.samplers.gaussian_chain import CHAIN, NOISE, energy, law, white
+
+
+def test_inpainting_keeps_what_is_known_and_draws_the_rest():
+    """Independent coordinates: the free one has its own law, whatever is known."""
+    n = 20_000
+    data = torch.full((n, 2), 0.123456789, dtype=torch.float64)
+    free = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(n, 2)
+    x = inpaint(energy, NOISE, data, free, CHAIN, generator=make_generator(7))
+    assert torch.equal(x[:, 0], data[:, 0])
+    mean, variance = law(0)
+    error = 5 / math.sqrt(n)
+    assert abs(float((x[:, 1].mean() - mean[1]) / variance[1].sqrt())) < error
+    assert abs(float(x[:, 1].var() / variance[1] - 1)) < error * math.sqrt(2)
+
+
+MASK = torch.zeros(3, 2)
+REFUSALS = {
+    "mask": (
+        lambda: inpaint(
+            energy, NOISE, white(3), MASK[:2], CHAIN, generator=make_generator(0)
+        ),
+        r"free must have shape \(3, 2\), got \(2, 2\)",
+    ),
+    "mask values": (
+        lambda: inpaint(
+            energy, NOISE, white(3), MASK + 0.5, CHAIN, generator=make_generator(0)
+        ),
+        "free must hold only 0 and 1, got 0.5",
+    ),
+}
+
+
+@pytest.mark.parametrize("call, words", REFUSALS.values(), ids=REFUSALS)
+def test_refusals(call, words):
+    with pytest.raises(InputError, match=f"^{words}"):
+        call()

@@ -1,0 +1,51 @@
+"""States between two runs, where the law of all of them is Gaussian."""
+
+import math
+
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.noise import NoiseLevels
+from ebmtut.random import make_generator, normal
+from ebmtut.samplers import ConditionalChain, interpolate, progressive_samples
+from tests.samplers.gaussian_chain import CHAIN, NOISE, SHORT, energy, law, white
+
+
+@pytest.mark.parametrize("chain", [SHORT, CHAIN, ConditionalChain(4, start="noisy")])
+def test_the_ends_of_an_interpolation_are_the_samples(chain):
+    noise = NoiseLevels((0.3, 0.6, 0.9))
+    like = torch.empty(5, 2, dtype=torch.float64)
+    path = interpolate(
+        energy,
+        noise,
+        like,
+        chain,
+        4,
+        generators=(make_generator(3), make_generator(4)),
+    )
+    assert path.shape == (4, 5, 2)
+    for end, seed in ((0, 3), (-1, 4)):
+        generator = make_generator(seed)
+        start = normal(like, generator=generator)
+        samples = progressive_samples(energy, noise, start, chain, generator=generator)
+        assert torch.equal(path[end], samples[0])
+    assert not torch.equal(path[1], path[0])
+
+
+def test_between_two_runs_lie_draws_of_the_same_law():
+    """The noise on an arc is white noise; so the middle has the law of samples."""
+    n = 20_000
+    like = torch.empty(n, 2, dtype=torch.float64)
+    generators = (make_generator(5), make_generator(6))
+    middle = interpolate(energy, NOISE, like, CHAIN, 3, generators=generators)[1]
+    mean, variance = law(0)
+    error = 5 / math.sqrt(n)
+    assert ((middle.mean(0) - mean) / variance.sqrt()).abs().max() < error
+    assert (middle.var(0) / variance - 1).abs().max() < error * math.sqrt(2)
+
+
+def test_an_arc_has_two_ends():
+    generators = (make_generator(0), make_generator(1))
+    with pytest.raises(InputError, match=r"^n_points .*>= 2, got 1"):
+        interpolate(energy, NOISE, white(3), CHAIN, 1, generators=generators)
