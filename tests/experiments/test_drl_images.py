@@ -135,6 +135,10 @@ def test_a_table_of_samples_has_what_nobody_learned_beside_them() -> None:
     names = [row[0] for row in table.rows]
     assert names[:2] == ["recovery likelihood", "held-out data"]
     assert result.scalars["judge's accuracy"]["digits 8x8"] >= 0.98
+    assert table.caption.endswith("Data: scikit-learn's digits.")
+    result.scalars["sources"]["digits 8x8"] = "mnist/test"
+    caption = samples_table(result, "digits 8x8").caption
+    assert caption.endswith("Data: MNIST's test images.")
 
 
 def test_score_matching_stands_beside_samples_and_claims_nothing() -> None:

@@ -166,6 +166,14 @@ def draw_samples(result: Result) -> Figure:
     return figure
 
 
+# Where images come from, in words; other sources are words already.
+_SOURCES = {
+    "mnist/train": "MNIST's training images",
+    "mnist/test": "MNIST's test images",
+    "olivetti": "the Olivetti faces",
+}
+
+
 def samples_table(result: Result, name: str) -> Table:
     """Samples of a set, beside score matching's and what no model has learned.
 
@@ -194,12 +202,12 @@ def samples_table(result: Result, name: str) -> Table:
     seconds = [mean_and_stderr(row["seconds"])[0] for row in learned.values()]
     columns["CPU s"] = [*map(round, seconds), *[None] * len(nulls)]
     n_seeds = len(table[name]["steps"])
-    sources = result.scalars.get("sources", {})
+    source = result.scalars.get("sources", {}).get(name)
     return Table(
         columns,
         caption=f"{name}: {result.config['n_samples']} images a row; "
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
-        + (f" Data: {sources[name]}." if name in sources else ""),
+        + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
         kinds=[""] * len(learned)
         + ["exact" if n == NULLS[0] else "null" for n in nulls],
     )
