@@ -11,7 +11,7 @@ from ebmtut.experiments.got.coupling_1d import budgets_table, stops_table
 from ebmtut.experiments.got.gibbs_bands import bands_table
 from ebmtut.experiments.got.lines import bumps, points, two_modes
 from ebmtut.experiments.got.martingale_tails import tails_table
-from ebmtut.experiments.got.stopping import levels_table
+from ebmtut.experiments.got.stopping import levels_table, plans_table
 from ebmtut.experiments.got.temperature_bound import looks_table
 from ebmtut.experiments.got.three_heaps import schedules_table, shares_table
 from ebmtut.experiments.got.timing import timing_table
@@ -19,7 +19,7 @@ from ebmtut.experiments.got.wnmf_measures import ImagesConfig, load_measures
 from ebmtut.experiments.got.wnmf_reports import epochs_table, factors_table
 from ebmtut.experiments.got.wnmf_trials import memberships_table, rounds_table
 from ebmtut.results import Result, load_result
-from ebmtut.transport import GibbsOTTrace, WNMFConfig
+from ebmtut.transport import GibbsOTTrace, Plan, WNMFConfig
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -138,6 +138,14 @@ def test_levels_are_those_of_the_second_half() -> None:
     trace = GibbsOTTrace(torch.arange(4), V, dual)
     table = levels_table({"0.1/N": trace}, 2.0)
     assert [*table.rows] == [("0.1/N", "100", "\N{MINUS SIGN}50")]
+
+
+def test_plans_stand_beside_their_distances() -> None:
+    exact = torch.eye(2).double() / 2
+    plans = {"exact": Plan(exact, 0.0), "even": Plan(torch.full_like(exact, 0.25), 0.1)}
+    table = plans_table(plans, exact, 0.01234)
+    assert table.rows == (("exact", "0", "0"), ("even", "1", "0.1"))
+    assert table.caption.endswith("lack 1.234 %")
 
 
 def test_stops_are_listed_by_temperature() -> None:

@@ -36,10 +36,8 @@ from ebmtut.experiments.pmp.structured_reports import (
 from ebmtut.experiments.pmp.wrong_model import (
     SOLVERS,
     ToyConfig,
-    draw_perturbed,
     four_spins,
     mean_product,
-    outcomes_table,
     sample_toy,
     toy_job,
 )
@@ -90,31 +88,6 @@ def test_the_row_counts_seeds_and_resumes(tmp_path):
     # Three steps from zero do not get to 0.31: the check can fail.
     assert any(v.verdict == "miss" for v in verdicts)
     plt.close(experiment.figure(result))
-
-
-def test_outcomes_are_those_of_the_last_sweeps():
-    rows = {
-        "optimum": [(1.0, 0.0, 0.25)],
-        "zero": [(0.0, 1.0, 2.0), (0.5, 0.5, 0.75)],
-        "symmetric": [(0.0, 1.0, 2.0), (1.0, 0.0, 0.25)],
-    }
-    table = outcomes_table(rows)
-    assert table.rows == (
-        ("exact optimum", "1", "0", "0.25"),
-        ("from N = 0", "0.5", "0.5", "0.75"),
-        ("from N = W/2", "1", "0", "0.25"),
-    )
-
-
-def test_perturbed_laws_stand_over_one_law():
-    law = torch.full((16,), 1 / 16)
-    figure = draw_perturbed(law, {0.5: law, 0.3: law.cumsum(0)})
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == ["perturb-and-MAP, θ = 0.5", "perturb-and-MAP, θ = 0.3"]
-    for ax, marks in zip(figure.axes, (law, law.cumsum(0)), strict=True):
-        assert [bar.get_height() for bar in ax.patches] == law.tolist()
-        assert ax.lines[0].get_ydata().tolist() == marks.tolist()
-    plt.close(figure)
 
 
 def test_the_same_seed_learns_the_same_theta():

@@ -1,4 +1,4 @@
-"""The pictures of energy discrepancy's first page show what they are given."""
+"""Pictures and tables of energy discrepancy's first page show what they are given."""
 
 import matplotlib as mpl
 import numpy as np
@@ -7,9 +7,11 @@ from matplotlib.colors import same_color
 
 from ebmtut import exact
 from ebmtut.experiments.ed.three_bits import (
+    classes_table,
     draw_classes,
     draw_contraction,
     draw_forces,
+    slopes_table,
 )
 
 mpl.use("Agg")
@@ -40,3 +42,14 @@ def test_the_gap_is_drawn_between_before_and_after():
     before, after = (line.get_data() for line in ax.lines)
     assert set(before[1]) == {0.5}
     assert np.allclose(after[1], (1 - 2 * np.array(after[0])) ** 2)
+
+
+def test_states_of_one_class_stand_in_one_row():
+    table = classes_table(torch.tensor([0, 1, 1, 2]))
+    assert table.rows == (("1", "00"), ("2", "01 10"), ("3", "11"))
+
+
+def test_slopes_stand_beside_their_states():
+    table = slopes_table({"one": torch.tensor([0.12344, -0.5]), "other": torch.ones(2)})
+    assert table.heads == ("gradient in U of", "one", "other")
+    assert table.rows == (("0", "0.123", "1"), ("1", "\u22120.5", "1"))

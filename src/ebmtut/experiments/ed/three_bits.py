@@ -1,8 +1,8 @@
-"""Pictures of the chapter's first page: three bits, and what noise takes from them."""
+"""Pictures and tables of the chapter's first page: a few bits, and what noise takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import matplotlib.pyplot as plt
 import torch
@@ -11,8 +11,56 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.plotting import figure_size, state_cube
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["draw_classes", "draw_contraction", "draw_forces"]
+__all__ = [
+    "classes_table",
+    "draw_classes",
+    "draw_contraction",
+    "draw_forces",
+    "slopes_table",
+]
+
+
+def _named(states: Iterable[int], n_states: int) -> list[str]:
+    """Write states as their bits."""
+    width = n_states.bit_length() - 1
+    return [f"{state:0{width}b}" for state in states]
+
+
+def classes_table(classes: Int[Tensor, " n_states"]) -> Table:
+    """Tabulate the states that a channel weighs against each other, a class a row.
+
+    Parameters
+    ----------
+    classes
+        Number of each state's class, from 0 (`ebmtut.exact.channel_classes`).
+    """
+    n_classes = int(classes.max()) + 1
+    members = [(classes == k).nonzero().flatten().tolist() for k in range(n_classes)]
+    return Table(
+        {
+            "class": [str(k + 1) for k in range(n_classes)],
+            "states": [" ".join(_named(states, len(classes))) for states in members],
+        }
+    )
+
+
+def slopes_table(slopes: Mapping[str, Float[Tensor, " n_states"]]) -> Table:
+    """Tabulate gradients in the states' energies, to four decimals.
+
+    Parameters
+    ----------
+    slopes
+        By the way that they were computed.
+    """
+    n_states = len(next(iter(slopes.values())))
+    columns: dict[str, list[Cell]] = {
+        "gradient in U of": [*_named(range(n_states), n_states)]
+    }
+    for name, slope in slopes.items():
+        columns[name] = [round(value, 4) for value in slope.tolist()]
+    return Table(columns)
 
 
 def draw_forces(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,12 +19,44 @@ from ebmtut.experiments.pmp.ensembles import dense_model
 from ebmtut.message_passing import exact_perturb_and_map, max_product
 from ebmtut.plotting import panel_size
 from ebmtut.random import logistic
+from ebmtut.results.tables import Table
+from ebmtut.widgets import SMALL_GRAPHS
 
-__all__ = ["Settled", "draw_messages", "settled", "share_of_ties"]
+__all__ = [
+    "Settled",
+    "draw_messages",
+    "message_paths",
+    "settled",
+    "settled_table",
+    "share_of_ties",
+    "small_graphs",
+]
 
 N_SWEEPS = 200
 #: Two beliefs or messages that differ by less are the same, up to rounding.
 NEAR = 1e-6
+# One perturbation of up to six bits, of which the picture of messages is drawn.
+_NOISE = torch.tensor([[-0.6, 0.5, -0.1, -0.2, 0.9, -1.2]]).double()
+
+
+def small_graphs(
+    loop: Sequence[float] = (1, 1, 1, -1),
+) -> dict[str, tuple[BoltzmannMachine, float]]:
+    """Return a chain of six spins and a loop of four, each with a damping.
+
+    Parameters
+    ----------
+    loop
+        Couplings of the loop's four edges.
+    """
+    six, four = SMALL_GRAPHS[1:3]
+    four = replace(four, couplings=tuple(loop))
+    chain, ring = (BoltzmannMachine(*graph.to_bits()) for graph in (six, four))
+    return {
+        "chain, undamped": (chain, 0.0),
+        "loop, undamped": (ring, 0.0),
+        "loop, damped": (ring, 0.5),
+    }
 
 
 class Settled(NamedTuple):
@@ -99,6 +132,52 @@ def share_of_ties(
         beliefs = max_product(model, unaries, N_SWEEPS, init="symmetric").beliefs
         ties.append((beliefs.abs().amin(1) < NEAR).double().mean())
     return float(torch.stack(ties).mean())
+
+
+def settled_table(shares: Mapping[str, Settled]) -> Table:
+    """Tabulate shares of perturbed problems, a graph a row."""
+    columns = zip(*shares.values(), strict=True)
+    heads = ("at rest", "no zero belief", "optimal")
+    return Table(
+        {"graph": [*shares]}
+        | {head: [*column] for head, column in zip(heads, columns, strict=True)},
+        digits=2,
+    )
+
+
+def message_paths(
+    solve: Callable[..., tuple[Tensor, Tensor]],
+    cases: Mapping[str, tuple[BoltzmannMachine, float]],
+    n_sweeps: int,
+) -> dict[str, list[Tensor]]:
+    """Return the messages of one perturbed problem after 0, 1, ... sweeps.
+
+    Parameters
+    ----------
+    solve
+        Takes a model, unary terms, a number of sweeps, a damping and a start; returns
+        beliefs and messages.
+    cases
+        Models of up to six bits with their damping, by name.
+    n_sweeps
+        The last number of sweeps.
+
+    Returns
+    -------
+    dict
+        By name: the messages on all edges, from -1 ("be off") to 1 ("be on").
+    """
+    paths = {}
+    for name, (model, damping) in cases.items():
+        weight, unaries = model.weight.detach(), model.bias.detach()
+        unaries = unaries + _NOISE[:, : model.n_sites]
+        edges = weight != 0
+        runs = (
+            solve(model, unaries, t, damping, "symmetric")[1][0]
+            for t in range(n_sweeps + 1)
+        )
+        paths[name] = [(2 * n - weight)[edges] / weight[edges].abs() for n in runs]
+    return paths
 
 
 def draw_messages(paths: Mapping[str, Sequence[Tensor]]) -> Figure:

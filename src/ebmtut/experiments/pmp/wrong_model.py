@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -26,15 +26,12 @@ from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
-from ebmtut.widgets import draw_laws
 
 __all__ = [
     "EXPERIMENT",
+    "STYLE",
     "ToyConfig",
-    "draw_perturbed",
-    "draw_starts",
     "four_spins",
-    "outcomes_table",
     "sample_toy",
     "toy_job",
     "toy_table",
@@ -153,7 +150,8 @@ def law_of_the_data(config: ToyConfig, seed: int) -> Outcome:
     return Outcome(arrays={"data": law.numpy()})
 
 
-_STYLE = {
+#: Color, marker and name of what each solver came to.
+STYLE = {
     "zero": ("PMP", "o", "PMP, the paper's start"),
     "symmetric": ("PMP symmetric", "s", "PMP, symmetric start"),
     "exact MAP": ("exact", "^", "exact perturb-and-MAP"),
@@ -171,7 +169,7 @@ def draw_toy(result: Result) -> Figure:
 
     right.bar(range(5), by_ones(result.arrays["data"]), color="#DDDDDD", label="data")
     for place, solver in enumerate(result.scalars["table"]):
-        color, marker, label = _STYLE[solver]
+        color, marker, label = STYLE[solver]
         paths = result.arrays[f"path/{solver}"]
         for path in paths:
             left.plot(path, color=COLORS[color], lw=0.7, alpha=0.7, zorder=3 - place)
@@ -236,82 +234,12 @@ def untrained(result: Result) -> Result:
     return with_table(result, table)
 
 
-def draw_starts(
-    n_sweeps: Sequence[int],
-    zero: Sequence[Sequence[float]],
-    symmetric: Sequence[Sequence[float]],
-) -> Figure:
-    """Draw what messages from two starts come to, over the number of sweeps.
-
-    Parameters
-    ----------
-    n_sweeps
-        The numbers, evenly spaced on the axis.
-    zero, symmetric
-        For each number the share of optima found, and the magnetisation.
-    """
-    figure, axes = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
-    for solver, rows in (("zero", zero), ("symmetric", symmetric)):
-        color, marker, _ = _STYLE[solver]
-        for ax, line in zip(axes, (*zip(*rows, strict=True),)[:2], strict=True):
-            ax.plot(line, f"{marker}-", color=COLORS[color], label=solver)
-            ax.set(xlabel="sweeps", xticks=range(len(n_sweeps)), xticklabels=n_sweeps)
-    axes[0].set_title("share of optima found")
-    axes[1].set_title("magnetisation (exact: 0)")
-    axes[0].legend(title="start")
-    return figure
-
-
-def outcomes_table(rows: Mapping[str, Sequence[Sequence[float]]]) -> Table:
-    """Tabulate what the last number of sweeps comes to.
-
-    Parameters
-    ----------
-    rows
-        ``"optimum"`` and, by their start, the runs of max-product; for each number of
-        sweeps the share of optima found, the magnetisation, and the divergence from
-        the law of the data.
-    """
-    heads = ("best state found", "magnetisation", "KL from θ = 0.5")
-    last = zip(*(row[-1] for row in rows.values()), strict=True)
-    return Table(
-        {"method": ["exact optimum", "from N = 0", "from N = W/2"]}
-        | {
-            head: [*map(float, values)]
-            for head, values in zip(heads, last, strict=True)
-        },
-        caption="After 100 sweeps.",
-        kinds=["exact", "", ""],
-        digits=2,
-    )
-
-
-def draw_perturbed(boltzmann: Tensor, perturbed: Mapping[float, Tensor]) -> Figure:
-    """Draw laws of perturb-and-MAP over one Boltzmann law, a panel each.
-
-    Parameters
-    ----------
-    boltzmann
-        Probabilities of the states.
-    perturbed
-        Such probabilities, by the theta of the perturbed model.
-    """
-    n_panels = len(perturbed)
-    figure, axes = plt.subplots(
-        1, n_panels, figsize=(6.4, 2.7), sharey=True, squeeze=False
-    )
-    for ax, (theta, law) in zip(axes[0], perturbed.items(), strict=True):
-        draw_laws(ax, boltzmann, law)
-        ax.set_title(f"perturb-and-MAP, θ = {theta}")
-    return figure
-
-
 def toy_table(result: Result) -> Table:
     """Tabulate what each solver learned, with the paper's numbers."""
     table = result.scalars["table"]
     printed = get_fact("pmp/wrong-model").table("four variables")
     columns: dict[str, list[Any]] = {
-        "solver": [_STYLE[solver][2] for solver in table] + ["the paper", "four coins"]
+        "solver": [STYLE[solver][2] for solver in table] + ["the paper", "four coins"]
     }
     coins = untrained(result).scalars["table"]["zero"]
     for metric, head in (
