@@ -1,5 +1,7 @@
 """Flows over graphs: locally equivariant, and fit for all graphs of a batch."""
 
+import copy
+
 import networkx as nx
 import pytest
 import torch
@@ -196,3 +198,14 @@ def test_a_network_on_other_graphs_is_refused(weights) -> None:
         others = weights.on(GRAPHS.select(torch.tensor(order)))
         with pytest.raises(InputError, match="must be on the target's 3 graphs"):
             Flow(path, others)
+
+
+def test_a_network_on_no_graphs_or_on_another_device_is_refused(weights) -> None:
+    with pytest.raises(InputError, match=r"^graphs must be GraphBatch, got None$"):
+        weights.on(None)
+    network = weights.on(GRAPHS)
+    network.graphs = copy.copy(GRAPHS)
+    network.graphs.adjacency = GRAPHS.adjacency.to("meta")
+    line = "^network must be on the device of its target's graphs, cpu, .* on meta$"
+    with pytest.raises(InputError, match=line):
+        Flow(AnnealingPath(MaxCut(GRAPHS)), network)

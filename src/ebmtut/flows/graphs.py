@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from ebmtut._layers import linear, source_of_weights
-from ebmtut.checks import Count, Natural, checked
+from ebmtut.checks import Count, Natural, check_type, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.networks import TimeFeatures
 from ebmtut.tensor_checks import check_shape
@@ -37,6 +37,11 @@ class GraphWeights(nn.Module, ABC):
         ----------
         graphs
             They must hold the states' order (`GraphBatch.by_graph`).
+
+        Raises
+        ------
+        InputError
+            If they are no `GraphBatch`.
         """
 
 
@@ -53,6 +58,7 @@ class NetworkOnGraphs(nn.Module, ABC):
 
     def __init__(self, weights: GraphWeights, graphs: GraphBatch) -> None:
         super().__init__()
+        check_type("graphs", graphs, GraphBatch)
         self.weights = weights
         self.graphs = graphs
         self.n_sites = graphs.n_sites

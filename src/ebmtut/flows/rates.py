@@ -101,6 +101,12 @@ def _check_graphs(network: nn.Module, path: AnnealingPath) -> None:
     ours = getattr(path.target, "graphs", None)
     if theirs is None or ours is None or theirs is ours:
         return
+    there, here = theirs.adjacency.device, ours.adjacency.device
+    if there != here:
+        raise InputError(
+            f"network must be on the device of its target's graphs, {here}, got one "
+            f"with graphs on {there}"
+        )
     if not torch.equal(theirs.adjacency, ours.adjacency):
         raise InputError(
             f"network must be on the target's {len(ours)} graphs, got one on "
@@ -129,8 +135,8 @@ class Flow:
     Raises
     ------
     InputError
-        If the network is one of other sites, states or graphs, there are no such
-        rates, or the bound is no positive number.
+        If the network is one of other sites, states or graphs, or of graphs on another
+        device, there are no such rates, or the bound is no positive number.
     """
 
     @checked
