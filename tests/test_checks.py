@@ -80,6 +80,13 @@ def test_choice_lists_and_suggests():
         check_choice("name", "xyz", iter(["moons", "circles"]))
 
 
+def test_choice_of_many_names_the_nearest():
+    names = [f"moons-{k}" for k in range(99)] + ["circles"]
+    line = "^name must be one of 100, such as circles(, moons-[0-9]+){3}; got 'circle'"
+    with pytest.raises(InputError, match=line + r".*did you mean 'circles'\?\)$"):
+        check_choice("name", "circle", names)
+
+
 def test_shape():
     check_shape("x", torch.zeros(2, 3), (None, 3))
     with pytest.raises(InputError, match=r"x must have shape \(any, 4\), got \(2, 3\)"):

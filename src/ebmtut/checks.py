@@ -184,16 +184,23 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        If `value` is not among `choices`; the message lists them and
-        suggests the closest.
+        If `value` is not among `choices`; the message lists them, of many the
+        nearest, and suggests the closest.
     """
     known = list(choices)
     if value in known:
         return
     close = difflib.get_close_matches(str(value), known, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    listing = ", ".join(map(str, known)) or "nothing"
+    words = list(map(str, known))
+    listing = ", ".join(words) or "nothing"
+    if len(words) > _MANY:
+        near = difflib.get_close_matches(str(value), words, n=_NEAREST, cutoff=0)
+        listing = f"{len(words)}, such as {', '.join(near)}"
     raise InputError(f"{name} must be one of {listing}; got {shown(value)}{hint}")
+
+
+_MANY, _NEAREST = 30, 4
 
 
 def check_type(name: str, value: object, *types: type) -> None:
