@@ -345,6 +345,19 @@ def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
     assert "paper: it runs nothing here" in states["got/temperature-bound"]
 
 
+def test_list_and_page_say_the_same_of_the_papers_own_scale(tmp_path: Path) -> None:
+    store(tmp_path, "got/coulomb", "full", [])
+    ledger = rows(tmp_path, paper="got")
+    states = {row.fact.id: row.scales["paper"].state for row in ledger}
+    # Of a row whose full run is not stored there is no such run, either.
+    assert {id for id, state in states.items() if state == "same run"} == {
+        "got/coulomb"
+    }
+    assert paper_html(ledger, no_references).count("paper: the same run") == 1
+    assert text_table(ledger).count("same run") == 2  # its legend is one
+    assert ledger[0].best().state != "same run"
+
+
 def test_page_unfolds_a_claim_that_failed(tmp_path: Path) -> None:
     claims = [claim("a", 0.4, "at most", 0.5), claim("b", 0.6, "at most", 0.5)]
     store(tmp_path, "ed/epsilon", "full", claims)

@@ -20,7 +20,7 @@ from ebmtut.experiments.drl.paper_images import (
     flipped,
 )
 from ebmtut.experiments.ed.judging import Evaluation
-from ebmtut.experiments.registry import available, get_experiment
+from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
 from ebmtut.samplers import AdaptedStep
 
@@ -292,16 +292,6 @@ def test_photographs_that_are_not_there_are_asked_for(monkeypatch, tmp_path):
         image_sets.image_set("CIFAR-10")
 
 
-FULL_IS_THE_PAPERS = {
-    "got/gibbs-bands",
-    "got/coupling-1d",
-    "got/coulomb",
-    "pmp/wrong-model",
-    "pmp/log-partition",
-    "pmp/deconvolution",
-}
-
-
 def test_every_row_with_the_papers_setting_is_tried():
     """By a job that is cut, or by its full run, which has the same setting."""
     # It asks for a hundred steps of the network that dnfs/ising tries.
@@ -311,13 +301,13 @@ def test_every_row_with_the_papers_setting_is_tried():
     assert get_experiment("ed/images-table").config("paper") == get_experiment(
         "ed/images"
     ).config("paper")
-    tried = CUTS.keys() | FULL_IS_THE_PAPERS | longer | alike
+    tried = CUTS.keys() | PAPERS_IN_FULL | longer | alike
     assert tried | WITHOUT.keys() == set(available())
 
 
 def test_which_full_runs_have_the_papers_setting():
     found = {id for id in available() if get_experiment(id).has_papers_setting("full")}
-    assert found == FULL_IS_THE_PAPERS
+    assert found == PAPERS_IN_FULL
 
 
 def test_fewer_seeds_or_another_value_are_not_the_papers_setting():

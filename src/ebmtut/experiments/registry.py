@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ebmtut.experiments.experiment import Experiment
 
 __all__ = [
+    "PAPERS_IN_FULL",
     "SCALES",
     "Scale",
     "available",
@@ -28,6 +29,19 @@ __all__ = [
 
 Scale = Literal["quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
+
+#: Rows whose full run has the paper's own setting, so that there is no other: where
+#: `Experiment.has_papers_setting` says so, known without importing what computes.
+PAPERS_IN_FULL = frozenset(
+    {
+        "got/gibbs-bands",
+        "got/coupling-1d",
+        "got/coulomb",
+        "pmp/wrong-model",
+        "pmp/log-partition",
+        "pmp/deconvolution",
+    }
+)
 
 BOOK = Path(__file__).resolve().parents[3] / "book"
 

@@ -1,6 +1,7 @@
 """The state of every figure and table, from the facts and the stored results.
 
-A row is `stored` where a result lies in the results folder, `live` where a
+A row is `stored` where a result lies in the results folder, `same run` at paper scale
+where the stored full run has the paper's own setting, `live` where a
 notebook computes it at quick scale, `can run` where no notebook is at hand, as outside
 a checkout, but the experiment is; else `not run`. Verdicts are judged here,
 from the evidence in the stored result; a word that the result holds itself is
@@ -15,13 +16,19 @@ from typing import Any, Literal
 
 from ebmtut.checks import InputError
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
-from ebmtut.experiments.registry import SCALES, Scale, available, page_of
+from ebmtut.experiments.registry import (
+    PAPERS_IN_FULL,
+    SCALES,
+    Scale,
+    available,
+    page_of,
+)
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
 from ebmtut.results import Provenance, Result, ResultNotFound, load_result
 
 __all__ = ["Row", "ScaleState", "State", "counts", "rows", "text_table"]
 
-State = Literal["stored", "live", "can run", "not run", "damaged"]
+State = Literal["stored", "same run", "live", "can run", "not run", "damaged"]
 
 MARKS: Mapping[Word, str] = {
     "match": "=",
@@ -39,8 +46,8 @@ class ScaleState:
     Attributes
     ----------
     state
-        Where its numbers are: "stored", "live", "can run", "not run", or "damaged"
-        where what is stored cannot be read.
+        Where its numbers are: "stored", "same run" as at full scale, "live",
+        "can run", "not run", or "damaged" where what is stored cannot be read.
     verdicts
         Of the stored result; empty if none is stored.
     protocol
@@ -108,10 +115,23 @@ def rows(
     if paper != "all":
         lookup("paper", paper, {"all": None, **papers()})
     return [
-        Row(fact, {scale: _state(fact, scale, root, scales) for scale in SCALES})
+        Row(fact, _states(fact, root, scales))
         for fact in facts().values()
         if paper in ("all", fact.paper)
     ]
+
+
+def _states(
+    fact: Fact, root: Path | None, read: Sequence[Scale]
+) -> dict[Scale, ScaleState]:
+    found = {scale: _state(fact, scale, root, read) for scale in SCALES}
+    if (
+        fact.id in PAPERS_IN_FULL
+        and found["full"].state == "stored"
+        and found["paper"].state == "not run"
+    ):
+        found["paper"] = ScaleState("same run")
+    return found
 
 
 def _state(
@@ -209,6 +229,8 @@ def text_table(ledger: Sequence[Row]) -> str:
         lines.append(f"{row.fact.id:{wide}}{states}{marks:14} {row.fact.title}")
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
     lines += ["", f"of the largest stored scale: {legend}"]
+    if any(row.scales["paper"].state == "same run" for row in ledger):
+        lines.append("same run: the full run has the paper's own setting")
     if any(row.scales["quick"].state == "can run" for row in ledger):
         lines.append("can run: by `ebmtut run ID`")
     return "\n".join(lines)

@@ -5,7 +5,13 @@ from html import escape
 from importlib.resources import files
 
 from ebmtut.experiments.facts import PublishedTable
-from ebmtut.experiments.registry import available, get_experiment, label_of, page_of
+from ebmtut.experiments.registry import (
+    PAPERS_IN_FULL,
+    available,
+    get_experiment,
+    label_of,
+    page_of,
+)
 from ebmtut.experiments.verdicts import RULES, Verdict
 from ebmtut.ledger.listing import MARKS, Row, counts
 from ebmtut.ledger.reference import Reference
@@ -191,18 +197,13 @@ def _states(row: Row) -> str:
     if row.scales["quick"].state == "live":
         place = f"../{page_of(row.fact.id)}.html#{label_of(row.fact.id)}"
         shown[0] = f'quick: <a href="{place}">live</a>'
-    if row.fact.id in available():
-        experiment = get_experiment(row.fact.id)
-        same = "full" in experiment.presets and experiment.has_papers_setting("full")
-        if same:
-            shown[1] += ", the paper's setting"
-        if row.scales["paper"].state == "not run":
-            if same and row.scales["full"].state == "stored":
-                shown[2] = "paper: the same run"
-            elif "paper" in experiment.presets:
-                shown[2] = "paper: ready, not run"
-            else:
-                shown[2] = "paper: it runs nothing here"
+    if row.fact.id in PAPERS_IN_FULL:
+        shown[1] += ", the paper's setting"
+    if row.scales["paper"].state == "same run":
+        shown[2] = "paper: the same run"
+    elif row.scales["paper"].state == "not run" and row.fact.id in available():
+        ready = "paper" in get_experiment(row.fact.id).presets
+        shown[2] = f"paper: {'ready, not run' if ready else 'it runs nothing here'}"
     return " &middot; ".join(shown)
 
 
