@@ -22,6 +22,7 @@ from ebmtut.exact.lattice import (
 )
 from ebmtut.exact.maximum_cut import maximum_cuts
 from ebmtut.exact.optimum import Optima, OptimumUnproved, maximum_independent_sets
+from ebmtut.exact.torus import torus_correlations, torus_energy_law
 
 __all__ = [
     "Optima",
@@ -40,6 +41,8 @@ __all__ = [
     "maximum_independent_sets",
     "onsager_free_energy",
     "pooling_channel",
+    "torus_correlations",
+    "torus_energy_law",
     "torus_log_partition",
     "transfer_log_partition",
 ]
