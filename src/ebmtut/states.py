@@ -8,7 +8,13 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Positive, Range, check_counts, checked
-from ebmtut.tensor_checks import check_bits, check_finite, check_floating, check_shape
+from ebmtut.tensor_checks import (
+    check_bits,
+    check_finite,
+    check_floating,
+    check_shape,
+    refuse,
+)
 
 __all__ = [
     "GRAY_MAGNITUDE_BITS",
@@ -224,14 +230,15 @@ def gray_encode(
     check_shape("points", points, (None, 2))
     check_finite("points", points)
     scaled = points.double() * scale
+    limit = 2**GRAY_MAGNITUDE_BITS / scale
     # Compared as floats: what is too large for an integer wraps around.
-    if bool((scaled.abs() >= 2**GRAY_MAGNITUDE_BITS).any()):
-        limit = 2**GRAY_MAGNITUDE_BITS / scale
-        worst = float(points.abs().max())
-        raise InputError(
+    refuse(
+        scaled.abs() >= 2**GRAY_MAGNITUDE_BITS,
+        lambda: (
             f"points must lie within +-{limit:.6g} at scale {scale:.6g}, "
-            f"got a coordinate of size {worst:.6g}"
-        )
+            f"got a coordinate of size {float(points.abs().max()):.6g}"
+        ),
+    )
     magnitude = scaled.abs().long()
     gray = magnitude ^ (magnitude >> 1)
     bits = (gray[..., None] // _place_values(GRAY_MAGNITUDE_BITS, 2, points.device)) % 2

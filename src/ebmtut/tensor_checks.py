@@ -30,6 +30,7 @@ __all__ = [
     "check_states",
     "check_vectors",
     "postponed_checks",
+    "refuse",
 ]
 
 
@@ -92,8 +93,21 @@ def postponed_checks() -> Iterator[PostponedChecks]:
         _POSTPONED.reset(token)
 
 
-def _refuse(bad: Bool[Tensor, "..."], message: Callable[[], str]) -> None:
-    """Raise an `InputError` if an entry is bad, now or where flags are read."""
+def refuse(bad: Bool[Tensor, "..."], message: Callable[[], str]) -> None:
+    """Raise an error if an entry is bad, now or where flags are read.
+
+    Parameters
+    ----------
+    bad
+        Which entries are.
+    message
+        What to say of them.
+
+    Raises
+    ------
+    InputError
+        If one is, and no flags are kept for later.
+    """
     checks = _POSTPONED.get()
     if checks is not None and bad.device.type != "cpu":
         checks.add(bad.any(), message)
@@ -188,7 +202,7 @@ def check_finite(name: str, tensor: Num[Tensor, "..."]) -> None:
     if _all_entries(tensor, np.isfinite):
         return
     bad = ~torch.isfinite(tensor)
-    _refuse(
+    refuse(
         bad,
         lambda: (
             f"{name} must be finite, got {int(bad.sum())} NaN or infinite "
@@ -310,7 +324,7 @@ def check_only_bits(name: str, tensor: Num[Tensor, "..."]) -> None:
     if _all_entries(tensor, lambda entries: (entries == 0) | (entries == 1)):
         return
     bad = (tensor != 0) & (tensor != 1)
-    _refuse(
+    refuse(
         bad,
         lambda: f"{name} must hold only 0 and 1, got {tensor[bad][0].item():g}",
     )
@@ -330,7 +344,7 @@ def check_clamp_values(clamp: Float[Tensor, "..."]) -> None:
         If there is another; the message tells the first.
     """
     bad = (clamp != 0) & (clamp != 1) & ~clamp.isnan()
-    _refuse(
+    refuse(
         bad,
         lambda: (
             f"clamp must be 0, 1, or NaN for a free site, got {clamp[bad][0].item():g}"

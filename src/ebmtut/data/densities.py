@@ -258,10 +258,11 @@ def _circles(n: int, draws: _Draws) -> Tensor:
 
 def _moons(n: int, draws: _Draws) -> Tensor:
     upper = _polar(math.pi * draws.uniform(n))
-    lower = upper.new_tensor([1.0, 0.5]) - upper
+    lower = torch.stack([1.0 - upper[:, 0], 0.5 - upper[:, 1]], dim=1)
     choice = draws.integers(2, n).bool()[:, None]
     moon = torch.where(choice, upper, lower) + 0.1 * draws.normal(n, 2)
-    return 2.0 * moon + moon.new_tensor([-1.0, -0.2])
+    x, y = (2.0 * moon).unbind(1)
+    return torch.stack([x - 1.0, y - 0.2], dim=1)
 
 
 def _pinwheel(n: int, draws: _Draws) -> Tensor:

@@ -41,7 +41,7 @@ def stabilized_log_mean_exp(
     log_sum = difference.logsumexp(-1) - math.log(difference.shape[-1])
     if ratio == 0:
         return log_sum
-    return torch.logaddexp(log_sum, log_sum.new_tensor(math.log(ratio)))
+    return torch.logaddexp(log_sum, log_sum.new_full((), math.log(ratio)))
 
 
 @checked

@@ -103,10 +103,13 @@ _RARE = 0.02
 def _flip_each(
     x: Float[Tensor, "*shape"], eps: float, generator: torch.Generator
 ) -> Float[Tensor, "*shape"]:
-    """Flip every bit of ``x`` with probability ``eps``."""
-    if _RARE < eps < 1 - _RARE:
+    """Flip every bit of ``x`` with probability ``eps``.
+
+    A GPU always draws every bit: it would wait for the number of flips.
+    """
+    if _RARE < eps < 1 - _RARE or x.device.type != "cpu":
         return (
-            x - bernoulli(x.new_tensor(eps).expand(x.shape), generator=generator)
+            x - bernoulli(x.new_full((), eps).expand(x.shape), generator=generator)
         ).abs()
     if eps > 0.5:
         x, eps = 1 - x, 1 - eps
@@ -222,8 +225,10 @@ class Pool:
         if math.prod(window) < 2:
             raise InputError(f"window must hold two sites or more, got {self.window}")
 
-    def blocks(self, n_sites: int) -> Int[Tensor, "n_windows window_size"]:
-        """Site indices of each window.
+    def blocks(
+        self, n_sites: int, device: str | torch.device = "cpu"
+    ) -> Int[Tensor, "n_windows window_size"]:
+        """Site indices of each window, on a device.
 
         Raises
         ------
@@ -242,7 +247,9 @@ class Pool:
                     f"window={self.window} does not divide image_shape="
                     f"{self.image_shape}: use sides that divide its sides"
                 )
-            index = torch.arange(n_sites).view(height // h, h, width // w, w)
+            index = torch.arange(n_sites, device=device).view(
+                height // h, h, width // w, w
+            )
             return index.transpose(1, 2).reshape(-1, h * w)
         assert isinstance(self.window, int)
         if n_sites % self.window:
@@ -250,7 +257,7 @@ class Pool:
                 f"window={self.window} does not divide the {n_sites} sites: "
                 f"use a divisor of {n_sites}"
             )
-        return torch.arange(n_sites).view(-1, self.window)
+        return torch.arange(n_sites, device=device).view(-1, self.window)
 
     def negatives(
         self,
@@ -262,7 +269,7 @@ class Pool:
         """Permute the bits within each window; see `Perturbation`."""
         check_draw(x, n_negatives, generator)
         batch, n_sites = x.shape
-        blocks = self.blocks(n_sites).to(x.device)
+        blocks = self.blocks(n_sites, x.device)
         shape = (batch, n_negatives, *blocks.shape)
         windows = x[:, blocks].unsqueeze(1).expand(shape)
         shuffled = _shuffle_bits(windows, generator=generator)
