@@ -32,6 +32,9 @@ INDEXED = {
 }
 
 
+# Told of each operation on the GPU's numbers; see `pretended_graphs`.
+watch = None
+
 # Operations whose result the processor, or the size of a tensor, depends on.
 WAITS = {
     "aten::_local_scalar_dense",
@@ -107,9 +110,9 @@ class Rules(TorchDispatchMode):
         Names of those for which a program would have to wait for its GPU.
     """
 
-    def __init__(self):
+    def __init__(self, waits=None):
         super().__init__()
-        self.waits = []
+        self.waits = [] if waits is None else waits
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -119,6 +122,8 @@ class Rules(TorchDispatchMode):
         masked = name in INDEXED and any(x.dtype == torch.bool for x in there)
         if there and (name in WAITS or reads or masked):
             self.waits.append(name)
+            if watch is not None:
+                watch.waits(name)
         return computed(function, args, kwargs)
 
 
@@ -149,9 +154,15 @@ def computed(function, args, kwargs):
     )
     if asked is not None:
         kwargs["device"] = "cpu"
-    found = function(*args, **kwargs)
     if not on_gpu:
-        return found
+        return function(*args, **kwargs)
+    if watch is not None:
+        if name in MOVES and here:
+            watch.waits(f"{name} from the processor")
+        watch.begins(function, args, kwargs)
+    found = function(*args, **kwargs)
+    if watch is not None:
+        watch.ended(function, args, kwargs, found)
     known = {id(x.held): x for x in there}  # what was changed in place is itself
 
     def put(x):

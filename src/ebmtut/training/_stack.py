@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -35,6 +35,7 @@ class Stack:
         self.weights, self.buffers = stack_module_state(list(modules))
         self.trained = [self.weights[name] for name in trained]
         self.device = self.trained[0].device
+        self.n_models = len(modules)
         self._shape = copy.deepcopy(modules[0]).to("meta")
 
     def __call__(self, x: Float[Tensor, "n_models batch *shape"]) -> Tensor:
@@ -63,11 +64,11 @@ class Stack:
             slope *= factor[:, None]
         return norms
 
-    def still(self, k: int) -> None:
-        """Let a model's gradient vanish."""
+    def still(self, rows: Bool[Tensor, " n_models"]) -> None:
+        """Let the gradients of some models vanish."""
         for weight in self.trained:
             if weight.grad is not None:
-                weight.grad[k] = 0
+                weight.grad.masked_fill_(rows.view(-1, *(1,) * (weight.ndim - 1)), 0)
 
     def write_to(self, modules: Sequence[nn.Module]) -> None:
         """Give the modules their weights."""

@@ -77,10 +77,21 @@ class _Asking(nn.Module):
 
 
 class Turns:
-    """All losses, each of which goes on until it asks for energies."""
+    """All losses, each of which goes on until it asks for energies.
 
-    def __init__(self, losses: Sequence[Loss]) -> None:
-        self._losses = losses
+    Parameters
+    ----------
+    losses
+        One for each model.
+    stream
+        Of a GPU, that all of them go through; None for the default one. A thread does
+        not know that of the thread that started it.
+    """
+
+    def __init__(
+        self, losses: Sequence[Loss], stream: torch.cuda.Stream | None = None
+    ) -> None:
+        self._losses, self._stream = losses, stream
         self._turns = [_Turn() for _ in losses]
 
     def values(
@@ -108,9 +119,13 @@ class Turns:
         return values
 
     def _task(self, k: int, x: Tensor, generator: torch.Generator) -> Callable[[], Any]:
+        def loss() -> Any:
+            with torch.cuda.stream(self._stream):
+                asking = _Asking(self._turns[k])
+                return self._losses[k](asking, x, generator=generator)
+
         # With the context of who asks, where checks leave what they found.
-        loss, asking = self._losses[k], _Asking(self._turns[k])
-        return partial(copy_context().run, loss, asking, x, generator=generator)
+        return partial(copy_context().run, loss)
 
     def close(self) -> None:
         """End all threads."""
@@ -128,8 +143,7 @@ def _answers(
         if not some:
             continue
         empty = next(iter(some.values()))[:0]
-        n_models = len(stack.trained[0])
-        states = [some.get(k, empty) for k in range(n_models)]
+        states = [some.get(k, empty) for k in range(stack.n_models)]
         with torch.set_grad_enabled(with_gradient):
             found = stack(pad_sequence(states, batch_first=True))
         answers |= {k: found[k, : len(x)] for k, x in some.items()}

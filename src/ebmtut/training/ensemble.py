@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.tensor_checks import check_shape, postponed_checks
+from ebmtut.training._cuda_graph import CapturedStep, check_capturable, own_stream
+from ebmtut.training._ensemble_step import EnsembleStep, Told
 from ebmtut.training._stack import Generators, NamedTensors, Stack
 from ebmtut.training._turns import Turns
 from ebmtut.training.averaging import average_weights
@@ -36,8 +37,8 @@ from ebmtut.training.loop import (
     Loss,
     TrainConfig,
     TrainResult,
-    autocast_of,
     diverged,
+    set_learning_rate,
 )
 from ebmtut.training.state import RunState, state_file
 
@@ -55,6 +56,7 @@ def train_ensemble(
     checkpoint: str | Path | None = None,
     checkpoint_every: Count = 1000,
     identity: Mapping[str, Any] | None = None,
+    cuda_graph: bool = False,
     progress: bool = False,
     label: str = "training",
 ) -> list[TrainResult | DivergenceError]:
@@ -81,6 +83,10 @@ def train_ensemble(
         As for `ebmtut.training.train`.
     checkpoint, checkpoint_every, identity
         As for `ebmtut.training.train`; one file holds the state of all.
+    cuda_graph
+        Whether a GPU records a step and replays it, which is to spare a small network
+        the start of each of its kernels. The losses and samples may then not wait for
+        the GPU, nor copy to it. Never run on one: tested on a pretended GPU only.
 
     Returns
     -------
@@ -95,8 +101,8 @@ def train_ensemble(
     InputError
         If there are not as many losses, samples and generators as energies, at least
         one, the energies are of different sizes or have nothing to train, batches are
-        of states of different shapes, or for a checkpoint as in
-        `ebmtut.training.train`.
+        of states of different shapes, ``cuda_graph`` is asked for where there is no GPU
+        or by what waits for it, or for a checkpoint as in `ebmtut.training.train`.
     """
     check_range("number of energies", len(energies), low=1, integer=True)
     each = {"losses": losses, "samples": samples, "generators": generators}
@@ -109,6 +115,8 @@ def train_ensemble(
         check_type("generator", generator, torch.Generator)
     path = state_file(checkpoint, identity)
     stack = Stack(energies)
+    if cuda_graph:
+        check_capturable(stack.device)
     optimizer = config.adam(stack.trained)
     averaged = [weight.detach().clone() for weight in stack.trained]
     history = np.full((config.n_steps, len(energies)), np.nan, dtype=np.float32)
@@ -125,7 +133,12 @@ def train_ensemble(
     start = 0 if path is None else run.restore(path, history)
     for number, (at, words) in run.notes.items():
         lost[int(number)] = DivergenceError(words, at)
-    with closing(Turns(losses)) as turns:
+    own = own_stream(stack.device) if cuda_graph else nullcontext()
+    with own as stream, closing(Turns(losses, stream)) as turns:
+        plain = EnsembleStep(stack, turns, samples, generators, optimizer, config)
+        advance: Callable[[tuple[int, ...]], Told] = plain
+        if stream is not None:
+            advance = CapturedStep(plain, generators, optimizer, stream)
         steps = tqdm(
             range(start, config.n_steps),
             desc=label,
@@ -134,43 +147,22 @@ def train_ensemble(
             total=config.n_steps,
         )
         for step in steps:
-            living = [k for k in range(len(energies)) if k not in lost]
+            living = tuple(k for k in range(len(energies)) if k not in lost)
             if not living:
                 break
-            optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
-            batches = {
-                k: samples[k](config.batch_size, generator=generators[k])
-                for k in living
-            }
-            _check_batches(batches)
-            with autocast_of(config, stack.device), postponed_checks() as checks:
-                found = turns.values(stack, batches, generators)
-            values = {}
-            for k, value in found.items():
-                if isinstance(value, DivergenceError):
-                    message = f"{label} stopped at step {step}: {value}"
-                    lost[k] = DivergenceError(message, step)
-                else:
-                    check_shape("loss(energy, x)", value, ())
-                    values[k] = value
-            if not values:
-                checks.read()
+            set_learning_rate(optimizer, config.learning_rate_at(step))
+            told = advance(living)
+            found = told.read()
+            for k, error in told.ended.items():
+                message = f"{label} stopped at step {step}: {error}"
+                lost[k] = DivergenceError(message, step)
+            if not told.moved:
                 continue
-            optimizer.zero_grad(set_to_none=True)
-            together = torch.stack(list(values.values()))
-            together.sum().backward()
-            norms = stack.clip(config.clip_norm)
-            # Read together: a GPU is waited for once a step.
-            flags = [flag.to(norms)[None] for flag in checks.flags]
-            told = torch.cat([together.detach().to(norms), norms, *flags]).tolist()
-            checks.tell(told[len(values) + len(norms) :])
-            for loss, k in zip(told, values, strict=False):
-                norm = told[len(values) + k]
+            for k in told.moved:
+                loss, norm = found[k]
                 history[step, k] = loss
-                if not math.isfinite(loss + norm):
+                if not (math.isfinite(loss) and math.isfinite(norm)):
                     lost[k] = diverged(label, step, loss, norm, config)
-                    stack.still(k)
-            optimizer.step()
             average_weights(averaged, stack.trained, step, config.ema_decay)
             ends = step + 1 == config.n_steps
             stops = path is not None and out_of_time()
@@ -185,15 +177,3 @@ def train_ensemble(
         lost[k] if k in lost else TrainResult(means[k], history[:, k].copy())
         for k in range(len(energies))
     ]
-
-
-def _check_batches(batches: Mapping[int, Tensor]) -> None:
-    """Require points, and the same form of them for all who are evaluated at once."""
-    for x in batches.values():
-        check_range("points in a batch", len(x), low=1)
-    shapes = {tuple(x.shape[1:]) for x in batches.values()}
-    if len(shapes) > 1:
-        raise InputError(
-            "samples must be states of one shape for all energies, got "
-            f"{', '.join(map(str, sorted(shapes)))}"
-        )

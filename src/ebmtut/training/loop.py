@@ -50,6 +50,7 @@ __all__ = [
     "autocast_of",
     "bfloat16_is_fast",
     "diverged",
+    "set_learning_rate",
     "train",
 ]
 
@@ -158,6 +159,15 @@ def autocast_of(config: TrainConfig, device: torch.device) -> torch.autocast:
     )
 
 
+def set_learning_rate(optimizer: torch.optim.Adam, rate: float) -> None:
+    """Let the next step have this learning rate, also where a GPU has recorded it."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
 def diverged(
     label: str, step: int, loss: float, norm: float, config: TrainConfig
 ) -> DivergenceError:
@@ -264,7 +274,7 @@ def train(
         total=config.n_steps,
     )
     for step in steps:
-        optimizer.param_groups[0]["lr"] = config.learning_rate_at(step)
+        set_learning_rate(optimizer, config.learning_rate_at(step))
         x = sample(config.batch_size, generator=generator)
         check_range("points in a batch", len(x), low=1)
         lost: DivergenceError | None = None

@@ -175,6 +175,7 @@ def fit_densities(
     seeds: Sequence[int],
     device: str = "cpu",
     checkpoint: Path | None = None,
+    cuda_graph: bool = False,
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
     """Learn the energies of several densities, or of one in several ways, as one batch.
@@ -189,6 +190,8 @@ def fit_densities(
         One for each.
     device, checkpoint, progress
         As for `fit_density`.
+    cuda_graph
+        As for `ebmtut.training.train_ensemble`; never run on a GPU.
 
     Returns
     -------
@@ -227,6 +230,7 @@ def fit_densities(
             "recipes": [asdict(recipe) for recipe in recipes],
             "seeds": list(seeds),
         },
+        cuda_graph=cuda_graph,
         progress=progress,
         label=f"{len(recipes)} energies",
     )
