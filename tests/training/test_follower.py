@@ -36,7 +36,8 @@ def test_it_learns_and_keeps_up_when_the_energy_changes() -> None:
     with torch.no_grad():
         energy.coupling.neg_()
     changed = share(followed.flow)
-    followed.fit(300, generator=generator, decay=True)
+    followed.fit(150, generator=generator)
+    followed.fit(150, generator=generator, share=0.3)
     assert share(followed.flow) > 0.8 > changed
 
 

@@ -20,6 +20,7 @@ from ebmtut.training.loop import (
     bfloat16_is_fast,
     train,
 )
+from ebmtut.training.resumable import ResumableLoop
 from ebmtut.training.set_policy import SetPolicyTraining, train_set_policy
 from ebmtut.training.state import RunState
 
@@ -34,6 +35,7 @@ __all__ = [
     "GraphFlowTraining",
     "Loss",
     "Process",
+    "ResumableLoop",
     "RunState",
     "SetPolicyTraining",
     "TrainConfig",

@@ -9,9 +9,10 @@ data point the GFlowNet proposes another state, and a Metropolis-Hastings step d
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -34,6 +35,7 @@ from ebmtut.flows import (
 )
 from ebmtut.random import check_generator
 from ebmtut.training.averaging import average_weights
+from ebmtut.training.resumable import ResumableLoop
 
 __all__ = ["EBGFNConfig", "EBGFNTraining", "train_eb_gfn"]
 
@@ -87,10 +89,13 @@ class EBGFNTraining(NamedTuple):
         A copy of the energy with averaged weights.
     accepted
         Share of the proposals that were taken, at every step of the energy.
+    cpu_seconds
+        Of all goes.
     """
 
     energy: nn.Module
     accepted: Float[Tensor, " n_steps"]
+    cpu_seconds: float
 
 
 def train_eb_gfn(
@@ -101,6 +106,8 @@ def train_eb_gfn(
     *,
     generator: torch.Generator,
     penalty: Callable[[nn.Module], Tensor] | None = None,
+    checkpoint: str | Path | None = None,
+    identity: Mapping[str, Any] | None = None,
 ) -> EBGFNTraining:
     """Let an energy and a GFlowNet learn from data.
 
@@ -116,6 +123,8 @@ def train_eb_gfn(
         Source of all randomness, on the device of both.
     penalty
         ``penalty(energy) -> scalar``, added to the energy's loss.
+    checkpoint, identity
+        As of `ebmtut.training.ResumableLoop`; the configuration is told apart, too.
 
     Returns
     -------
@@ -126,7 +135,9 @@ def train_eb_gfn(
     DivergenceError
         If a loss is not finite; names the step.
     InputError
-        If more sites are to be blanked than there are.
+        If more sites are to be blanked than there are, or as in `ResumableLoop`.
+    OutOfTime
+        As in `ResumableLoop`.
     """
     device = policy.log_z.device
     check_generator(generator, device)
@@ -157,14 +168,31 @@ def train_eb_gfn(
         loss.backward()
         policy_adam.step()
 
-    accepted = torch.zeros(config.n_steps, device=device)
-    for step in range(config.n_steps):
+    last = torch.optim.lr_scheduler.CosineAnnealingLR(policy_adam, config.n_last)
+    held = {"accepted": torch.zeros(config.n_steps, device=device)}
+    parts: dict[str, Any] = {
+        "energy": energy,
+        "averaged": averaged,
+        "adam": adam,
+        "rate": rate,
+        "policy": policy,
+        "policy adam": policy_adam,
+        "last": last,
+    }
+    loop = ResumableLoop(
+        checkpoint,
+        None if identity is None else {**identity, **asdict(config)},
+        parts,
+        generator=generator,
+        held=held,
+    )
+    for step in loop.steps(config.n_steps):
         for _ in range(config.n_policy_steps):
             follow(energy, step)
         x = sample(config.n_samples, generator=generator)
         k = config.n_back or -(-policy.n_sites * (step + 1) // config.n_steps)
         y, taken = back_and_forth(policy, energy, x, k, generator=generator)
-        accepted[step] = taken.float().mean()
+        held["accepted"][step] = taken.float().mean()
         loss = energy(x).mean() - energy(y).mean()
         if penalty is not None:
             loss = loss + penalty(energy)
@@ -177,8 +205,7 @@ def train_eb_gfn(
         average_weights(
             [*averaged.parameters()], [*energy.parameters()], step, _AVERAGING
         )
-    last = torch.optim.lr_scheduler.CosineAnnealingLR(policy_adam, config.n_last)
-    for step in range(config.n_steps, config.n_steps + config.n_last):
-        follow(averaged, step)
+    for step in loop.steps(config.n_last):
+        follow(averaged, config.n_steps + step)
         last.step()
-    return EBGFNTraining(averaged, accepted.cpu())
+    return EBGFNTraining(averaged, held["accepted"].cpu(), loop.seconds)

@@ -7,8 +7,7 @@ that nothing has to be told when it changes.
 
 from __future__ import annotations
 
-import math
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -67,7 +66,7 @@ class FlowFollower:
         self._n_taken = 0
 
     def fit(
-        self, n_steps: int, *, generator: torch.Generator, decay: bool = False
+        self, n_steps: int, *, generator: torch.Generator, share: float = 1.0
     ) -> None:
         """Take optimiser steps.
 
@@ -77,14 +76,11 @@ class FlowFollower:
             How many; of all calls together every ``inner_steps``-th draws anew.
         generator
             Source of all randomness.
-        decay
-            Whether the learning rate falls to zero within this call, by a cosine:
-            for the last one, when the energy stands still.
+        share
+            Of the learning rate: less towards the end, when the energy stands still.
         """
-        for step in range(n_steps):
-            if decay:
-                share = (1 + math.cos(math.pi * step / n_steps)) / 2
-                self._adam.param_groups[0]["lr"] = share * self.learning_rate
+        self._adam.param_groups[0]["lr"] = share * self.learning_rate
+        for _ in range(n_steps):
             if self._n_taken % self.inner_steps == 0:
                 drawn = simulate(
                     self.flow,
@@ -108,3 +104,20 @@ class FlowFollower:
             loss.backward()
             self._adam.step()
             self._n_taken += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the next step begins from, the network with it."""
+        return {
+            "network": self.flow.network.state_dict(),
+            "adam": self._adam.state_dict(),
+            "states": self._states,
+            "n_taken": self._n_taken,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go to where `state_dict` was asked for."""
+        self.flow.network.load_state_dict(state_dict["network"])
+        self._adam.load_state_dict(state_dict["adam"])
+        device = next(self.flow.network.parameters()).device
+        self._states = state_dict["states"].to(device)
+        self._n_taken = state_dict["n_taken"]

@@ -8,9 +8,9 @@ runs it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -83,7 +83,11 @@ class GFlowNetCouplingsConfig:
 
 
 def couplings_job(
-    side: int, sigma: float, config: GFlowNetCouplingsConfig, seed: int
+    side: int,
+    sigma: float,
+    config: GFlowNetCouplingsConfig,
+    seed: int,
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Draw data of one lattice and learn its couplings with a GFlowNet.
 
@@ -104,7 +108,6 @@ def couplings_job(
         assert isinstance(energy, Ising)
         return config.penalty * energy.coupling.abs().sum()
 
-    began = time.process_time()
     found = train_eb_gfn(
         energy,
         policy,
@@ -112,8 +115,9 @@ def couplings_job(
         config.training,
         generator=make_generator(seed),
         penalty=penalty,
+        checkpoint=checkpoint,
+        identity={"side": side, "sigma": sigma, "seed": seed},
     )
-    seconds = time.process_time() - began
     assert isinstance(found.energy, Ising)
     learned = found.energy.symmetric_coupling.detach()
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
@@ -121,7 +125,7 @@ def couplings_job(
         {
             **coupling_scores(learned, truth),
             "accepted": float(late.mean()),
-            "cpu s": seconds,
+            "cpu s": found.cpu_seconds,
         },
         {"coupling": learned.numpy()},
     )

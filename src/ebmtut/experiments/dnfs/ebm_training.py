@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,12 @@ GAP = 0.05
 
 
 def learning_job(
-    method: str, density: str, config: JointConfig, seed: int, device: str = "cpu"
+    method: str,
+    density: str,
+    config: JointConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn an energy by one of the methods: `joint_job` or `gflownet_job`.
 
@@ -51,10 +57,11 @@ def learning_job(
             learning_rate=config.learning_rate,
             energy_learning_rate=config.energy_learning_rate,
             seed=seed,
+            checkpoint=checkpoint,
             device=device,
         )
     job = gflownet_job if method == "EB-GFN" else joint_job
-    return job(density, config, seed, device)
+    return job(density, config, seed, checkpoint, device)
 
 
 def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:

@@ -6,9 +6,9 @@ the row ed/ising-rmse: the same lattices, samples and score.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -42,7 +42,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import annealed_importance_sampling
-from ebmtut.training import FlowFollower, average_weights
+from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
 __all__ = [
     "EXPERIMENT",
@@ -122,10 +122,13 @@ class LearnedCouplings(NamedTuple):
         Average of the last couplings, symmetric with a zero diagonal.
     shares
         ESS of the samples' weights at every step.
+    cpu_seconds
+        Of all goes.
     """
 
     coupling: Float[Tensor, "n_sites n_sites"]
     shares: Float[Tensor, " n_steps"]
+    cpu_seconds: float
 
 
 def learn_couplings(
@@ -135,6 +138,7 @@ def learn_couplings(
     config: LearningConfig,
     *,
     seed: int,
+    checkpoint: Path | None = None,
 ) -> LearnedCouplings:
     """Learn the couplings of bits on a lattice by maximum likelihood.
 
@@ -152,11 +156,15 @@ def learn_couplings(
         See `LearningConfig`.
     seed
         Of all chains.
+    checkpoint
+        File for the state, which `ebmtut.training.ResumableLoop` keeps; None for none.
 
     Raises
     ------
     DivergenceError
         If couplings are not finite; names the step.
+    OutOfTime, InputError
+        As in `ebmtut.training.ResumableLoop`.
     """
     generator = make_generator(seed, x.device)
     start = torch.zeros(side**2, side**2, device=x.device)
@@ -169,11 +177,23 @@ def learn_couplings(
         follower = _follower(path, kernel, side, config, seed, x.device)
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
-    averaged = torch.zeros_like(energy.coupling)
-    shares = torch.zeros(config.n_steps)
+    held = {
+        "averaged": torch.zeros_like(energy.coupling),
+        "shares": torch.zeros(config.n_steps, device=x.device),
+    }
+    parts: dict[str, Any] = {"energy": energy, "adam": adam, "rate": rate}
+    if follower is not None:
+        parts["follower"] = follower
+    loop = ResumableLoop(
+        checkpoint,
+        {"side": side, "method": method, "seed": seed, **asdict(config)},
+        parts,
+        generator=generator,
+        held=held,
+    )
     spins = 2 * x - 1
     wanted = spins.T @ spins / len(spins)
-    for step in range(config.n_steps):
+    for step in loop.steps(config.n_steps):
         if follower is None:
             annealed = annealed_importance_sampling(
                 path, kernel, *sizes, generator=generator
@@ -192,9 +212,10 @@ def learn_couplings(
         rate.step()
         if not bool(energy.coupling.isfinite().all()):
             raise DivergenceError(f"the couplings diverged at step {step}", step)
-        shares[step] = effective_sample_size(log_weights)
-        average_weights([averaged], [energy.coupling], step, 0.98)
-    return LearnedCouplings((averaged + averaged.T) / 2, shares)
+        held["shares"][step] = effective_sample_size(log_weights)
+        average_weights([held["averaged"]], [energy.coupling], step, 0.98)
+    learned = (held["averaged"] + held["averaged"].T) / 2
+    return LearnedCouplings(learned, held["shares"].cpu(), loop.seconds)
 
 
 def _follower(
@@ -231,6 +252,7 @@ def learning_job(
     method: str,
     config: LearningConfig,
     seed: int,
+    checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
     """Draw data of one lattice and learn its couplings.
@@ -241,14 +263,15 @@ def learning_job(
         As of `coupling_scores`; the last tenth's mean ESS; CPU seconds. The couplings.
     """
     x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
-    began = time.process_time()
-    learned = learn_couplings(x.to(device), side, method, config, seed=seed)
+    learned = learn_couplings(
+        x.to(device), side, method, config, seed=seed, checkpoint=checkpoint
+    )
     coupling = learned.coupling.cpu()
     return Outcome(
         {
             **coupling_scores(coupling, truth),
             "ESS": float(learned.shares[-len(learned.shares) // 10 :].mean()),
-            "cpu s": time.process_time() - began,
+            "cpu s": learned.cpu_seconds,
         },
         {"coupling": coupling.numpy()},
     )

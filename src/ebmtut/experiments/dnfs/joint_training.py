@@ -7,10 +7,16 @@ energy and flow, and every distance between laws, are sums over 256 states.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Annotated, Protocol, TypeVar, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Protocol,
+    TypeVar,
+    runtime_checkable,
+)
 
 import torch
 from torch import Tensor
@@ -45,8 +51,14 @@ from ebmtut.flows import (
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling
+from ebmtut.schedules import cosine
 from ebmtut.states import enumerate_states
-from ebmtut.training import EBGFNConfig, FlowFollower, average_weights
+from ebmtut.training import (
+    EBGFNConfig,
+    FlowFollower,
+    ResumableLoop,
+    average_weights,
+)
 
 __all__ = ["JointConfig", "joint_job", "sweeps_job"]
 
@@ -122,11 +134,18 @@ class JointConfig:
 class _Sampler(Protocol):
     """Where the energy's negative samples come from."""
 
-    def follow(self, *, generator: torch.Generator) -> None:
-        """Learn a little, before each step of the energy."""
+    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
+        """Take some steps at a share of the learning rate."""
 
     def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return states and log-weights for the energy as it is."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what has been learned."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take it back."""
 
 
 S = TypeVar("S", bound=_Sampler)
@@ -139,8 +158,8 @@ class _FlowSampler:
         self.follower = _follower(energy, config, seed)
         self.config = config
 
-    def follow(self, *, generator: torch.Generator) -> None:
-        self.follower.fit(self.config.n_flow_steps, generator=generator)
+    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
+        self.follower.fit(n_steps, share=share, generator=generator)
 
     def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         drawn = simulate(
@@ -152,6 +171,12 @@ class _FlowSampler:
         )
         return drawn.x, drawn.log_weights
 
+    def state_dict(self) -> dict[str, Any]:
+        return self.follower.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.follower.load_state_dict(state_dict)
+
 
 class _Sweeps:
     """The same sweeps without a flow: annealed importance sampling."""
@@ -161,7 +186,7 @@ class _Sweeps:
         self.sweep = _sweep(self.path, energy)
         self.config = config
 
-    def follow(self, *, generator: torch.Generator) -> None:
+    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
         """Learn nothing."""
 
     def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -174,18 +199,26 @@ class _Sweeps:
         )
         return found.x, found.log_weights.float()
 
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Have nothing to take back."""
+
 
 def _learned(
     data: Tensor,
     config: JointConfig,
     seed: int,
     make: Callable[[TableEnergy, JointConfig, int], S],
+    checkpoint: Path | None,
     *,
     generator: torch.Generator,
-) -> tuple[TableEnergy, S]:
-    """Learn an energy by maximum likelihood; return its averaged table, the sampler.
+) -> tuple[TableEnergy, S, float]:
+    """Learn an energy by maximum likelihood, and at last its sampler alone.
 
-    The sampler looks at that very table.
+    Returns its averaged table, the sampler, which looks at that very table, and CPU
+    seconds.
     """
     x_all = enumerate_states(2 * config.n_bits).float().to(data.device)
     energy = MLPEnergy(2 * config.n_bits, 128, 3, generator=make_generator(seed))
@@ -197,13 +230,31 @@ def _learned(
     with torch.no_grad():
         known = TableEnergy(energy(x_all), 2 * config.n_bits)
     sampler = make(known, config, seed)
-    for step in range(config.n_steps):
-        sampler.follow(generator=generator)
+    held: dict[str, Tensor] = {}
+    parts: dict[str, Any] = {
+        "energy": energy,
+        "averaged": averaged,
+        "adam": adam,
+        "rate": rate,
+        "sampler": sampler,
+    }
+    loop = ResumableLoop(
+        checkpoint,
+        {"sampler": make.__name__, "seed": seed, **asdict(config)},
+        parts,
+        generator=generator,
+        held=held,
+    )
+    for step in loop.steps(config.n_steps):
+        with torch.no_grad():
+            known.table = energy(x_all)
+        sampler.learn(config.n_flow_steps, 1.0, generator=generator)
         if step % config.n_reused == 0:
             drawn, log_weights = sampler.draw(generator=generator)
-            log_weights = log_weights + known(drawn)
+            held |= {"drawn": drawn, "weights": log_weights + known(drawn)}
+        drawn = held["drawn"]
         x = x_all[torch.multinomial(data, n, True, generator=generator)]
-        share = (log_weights - known(drawn)).softmax(0)
+        share = (held["weights"] - known(drawn)).softmax(0)
         loss = energy(x).mean() - share @ energy(drawn)
         if not bool(loss.isfinite()):
             raise DivergenceError(f"the energy diverged at step {step}", step)
@@ -212,11 +263,12 @@ def _learned(
         adam.step()
         rate.step()
         average_weights([*averaged.parameters()], [*energy.parameters()], step, 0.99)
-        with torch.no_grad():
-            known.table = energy(x_all)
     with torch.no_grad():
         known.table = averaged(x_all)
-    return known, sampler
+    falling = cosine(1.0, 0.0, config.n_last + 1)
+    for step in loop.steps(config.n_last):
+        sampler.learn(1, falling(step), generator=generator)
+    return known, sampler, loop.seconds
 
 
 def _follower(energy: TableEnergy, config: JointConfig, seed: int) -> FlowFollower:
@@ -245,7 +297,11 @@ def _sweep(path: AnnealingPath, energy: TableEnergy) -> Kernel:
 
 
 def joint_job(
-    density: str, config: JointConfig, seed: int, device: str = "cpu"
+    density: str,
+    config: JointConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Learn an energy by maximum likelihood with a flow's weighted samples.
 
@@ -264,11 +320,10 @@ def joint_job(
     data = plane_law(density, config.n_bits)
     there = data.to(device)
     generator = make_generator(seed, device)
-    began = time.process_time()
-    known, sampler = _learned(there, config, seed, _FlowSampler, generator=generator)
+    known, sampler, seconds = _learned(
+        there, config, seed, _FlowSampler, checkpoint, generator=generator
+    )
     follower = sampler.follower
-    follower.fit(config.n_last, generator=generator, decay=True)
-    seconds = time.process_time() - began
     law = (-known.table.double()).softmax(0).cpu()
     flowed = flow_laws(follower.flow, 128, device=device)[-1].cpu()
     x_all = enumerate_states(2 * config.n_bits).float().to(device)
@@ -294,7 +349,9 @@ def joint_job(
     )
 
 
-def sweeps_job(density: str, config: JointConfig, seed: int) -> Outcome:
+def sweeps_job(
+    density: str, config: JointConfig, seed: int, checkpoint: Path | None = None
+) -> Outcome:
     """Learn the same energy with the same sweeps, and no flow.
 
     Returns
@@ -304,9 +361,9 @@ def sweeps_job(density: str, config: JointConfig, seed: int) -> Outcome:
         seconds.
     """
     data = plane_law(density, config.n_bits)
-    began = time.process_time()
-    known, _ = _learned(data, config, seed, _Sweeps, generator=make_generator(seed))
-    seconds = time.process_time() - began
+    known, _, seconds = _learned(
+        data, config, seed, _Sweeps, checkpoint, generator=make_generator(seed)
+    )
     scalars = judged((-known.table.double()).softmax(0), data)
     null = {f"null {k}": v for k, v in judged(independent_bits(data), data).items()}
     return Outcome({**scalars, **null, "cpu s": seconds})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -89,7 +90,11 @@ def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def network_job(
-    network: str, config: NetworkConfig, seed: int, device: str = "cpu"
+    network: str,
+    config: NetworkConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Train one network and judge it, and the same untrained.
 
@@ -137,6 +142,9 @@ def network_job(
         ),
         generator=make_generator(seed, device),
         refine=gibbs_kernel(path, colors) if ours else None,
+        checkpoint=checkpoint,
+        checkpoint_every=250,
+        identity={"network": network, "sigma": config.sigma, "seed": seed},
     )
     scalars = judged(found.flow.network, "") | bare
     scalars |= {"train cpu s": found.cpu_seconds, "steps": len(found.losses)}

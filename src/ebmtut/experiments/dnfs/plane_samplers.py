@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -54,7 +54,7 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import FlowConfig, TrainConfig, train_flow
+from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train_flow
 
 __all__ = ["METHODS", "PlaneConfig", "cells", "exact_laws", "plane_job"]
 
@@ -128,7 +128,12 @@ N_TIMES = 32
 
 
 def plane_job(
-    method: str, density: str, config: PlaneConfig, seed: int, device: str = "cpu"
+    method: str,
+    density: str,
+    config: PlaneConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     """Let one sampler learn one pre-trained energy, and judge its exact law.
 
@@ -143,19 +148,19 @@ def plane_job(
         at five times, there and, reversed, back. Of 16 bits see `judge_flow`.
     """
     if config.n_bits == BITS:
-        return _wide_job(method, density, config, seed, device)
+        return _wide_job(method, density, config, seed, checkpoint, device)
     energy, table = pretrained_energy(
         density, config.n_bits, config.n_energy_steps, seed
     )
     target = (-table.double()).softmax(0)
     if method == "GFlowNet":
-        return _gflownet(table, target, config, seed, device)
+        return _gflownet(table, target, config, seed, checkpoint, device)
     n_sites = _sites_of(method, config)
     path = AnnealingPath(TableEnergy(table.to(device), n_sites))
     if method == "Taylor":
         # The one that is kept for other jobs stays where it is.
         path = AnnealingPath(copy.deepcopy(energy).to(device), ratios="taylor")
-    flow, scalars = _learned_flow(method, path, config, seed, device)
+    flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
     generator = make_generator(seed + 1_000_000, device)
     drawn = simulate(flow, config.n_samples, 64, generator=generator)
     log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
@@ -190,7 +195,12 @@ def _sites_of(method: str, config: PlaneConfig) -> int:
 
 
 def _learned_flow(
-    method: str, path: AnnealingPath, config: PlaneConfig, seed: int, device: str
+    method: str,
+    path: AnnealingPath,
+    config: PlaneConfig,
+    seed: int,
+    checkpoint: Path | None,
+    device: str,
 ) -> tuple[Flow, dict[str, Any]]:
     """Train one flow; return it without a cut of its ratios, and what it took."""
     flow = new_flow(
@@ -218,19 +228,36 @@ def _learned_flow(
         refine=gibbs_kernel(path, torch.arange(path.n_sites, device=device))
         if ours
         else None,
+        checkpoint=checkpoint,
+        checkpoint_every=250,
+        identity={"method": method, "seed": seed},
     )
     scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
     return Flow(path, found.flow.network, rates=flow.rates), scalars
 
 
 def _wide_job(
-    method: str, density: str, config: PlaneConfig, seed: int, device: str
+    method: str,
+    density: str,
+    config: PlaneConfig,
+    seed: int,
+    checkpoint: Path | None,
+    device: str,
 ) -> Outcome:
     """The same with the paper's 32 bits: what was a sum is an estimate."""
-    target = wide_energy(density, config.n_energy_steps, config.n_samples, seed, device)
+    target = wide_energy(
+        density,
+        config.n_energy_steps,
+        config.n_samples,
+        seed,
+        device,
+        checkpoint=checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-energy"),
+    )
     generator = make_generator(seed + 1_000_000, device)
     if method == "GFlowNet":
-        policy, seconds = _learned_policy(target.energy, config, seed, device)
+        policy, seconds = _learned_policy(
+            target.energy, config, seed, checkpoint, device
+        )
 
         def draw(n: int) -> Tensor:
             with torch.no_grad():
@@ -247,7 +274,7 @@ def _wide_job(
     path = AnnealingPath(target.energy if n_sites == 2 * BITS else padded)
     if method == "Taylor":
         path = AnnealingPath(target.energy, ratios="taylor")
-    flow, scalars = _learned_flow(method, path, config, seed, device)
+    flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
     judged, laws = judge_flow(
         flow,
         target,
@@ -271,11 +298,16 @@ def _pictures(
 
 
 def _gflownet(
-    table: Tensor, target: Tensor, config: PlaneConfig, seed: int, device: str
+    table: Tensor,
+    target: Tensor,
+    config: PlaneConfig,
+    seed: int,
+    checkpoint: Path | None,
+    device: str,
 ) -> Outcome:
     """Train a GFlowNet and sum its exact law."""
     energy = TableEnergy(table.to(device), 2 * config.n_bits)
-    policy, seconds = _learned_policy(energy, config, seed, device)
+    policy, seconds = _learned_policy(energy, config, seed, checkpoint, device)
     law = terminal_law(policy.cpu()).double().exp()
     return Outcome(
         {
@@ -289,7 +321,11 @@ def _gflownet(
 
 
 def _learned_policy(
-    energy: Energy, config: PlaneConfig, seed: int, device: str
+    energy: Energy,
+    config: PlaneConfig,
+    seed: int,
+    checkpoint: Path | None,
+    device: str,
 ) -> tuple[BitsGFlowNet, float]:
     """Train by trajectory balance; log Z learns ten times as fast.
 
@@ -298,7 +334,6 @@ def _learned_policy(
     policy = BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
     policy = policy.to(device)
     generator = make_generator(seed, device)
-    began = time.process_time()
     adam = torch.optim.Adam(
         [
             {"params": policy.net.parameters(), "lr": config.learning_rate},
@@ -307,14 +342,20 @@ def _learned_policy(
     )
     n_steps = 3 * config.n_steps
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, n_steps)
-    for _ in range(n_steps):
+    loop = ResumableLoop(
+        checkpoint,
+        {"method": "GFlowNet", "seed": seed, **asdict(config)},
+        {"policy": policy, "adam": adam, "rate": rate},
+        generator=generator,
+    )
+    for _ in loop.steps(n_steps):
         ways = forward_trajectories(policy, 128, generator=generator, explore=0.05)
         loss = trajectory_balance_loss(policy, energy, ways)
         adam.zero_grad()
         loss.backward()
         adam.step()
         rate.step()
-    return policy, time.process_time() - began
+    return policy, loop.seconds
 
 
 def cells(config: PlaneConfig) -> Mapping[Names, Mapping[str, Any]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-import time
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,7 +33,8 @@ from ebmtut.flows import Flow, reverse_elbo, simulate
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import FlowFollower, average_weights
+from ebmtut.schedules import cosine
+from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
 __all__ = ["wide_joint"]
 
@@ -55,6 +57,7 @@ def wide_joint(
     learning_rate: float,
     energy_learning_rate: float,
     seed: int,
+    checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
     """Learn an energy and a flow by the paper's recipe, in turns.
@@ -67,6 +70,8 @@ def wide_joint(
         As for `ebm_training.JointConfig`.
     learning_rate, energy_learning_rate, seed
         As well; the energy's rate stays as it is.
+    checkpoint
+        File for the state of the training; None for none.
     device
         Where both learn and are judged.
 
@@ -100,8 +105,24 @@ def wide_joint(
         learning_rate=learning_rate,
     )
     adam = torch.optim.AdamW(energy.parameters(), energy_learning_rate)
-    began = time.process_time()
-    for step in range(n_steps):
+    parts: dict[str, Any] = {
+        "energy": energy,
+        "averaged": averaged,
+        "adam": adam,
+        "follower": follower,
+    }
+    loop = ResumableLoop(
+        checkpoint,
+        {
+            "density": density,
+            "steps": [n_steps, n_flow_steps, n_last, n_time_steps, n_samples],
+            "rates": [learning_rate, energy_learning_rate],
+            "seed": seed,
+        },
+        parts,
+        generator=generator,
+    )
+    for step in loop.steps(n_steps):
         follower.fit(n_flow_steps, generator=generator)
         drawn = simulate(follower.flow, n_samples, n_time_steps, generator=generator)
         x = data.sample_bits(n_samples, generator=generator)
@@ -116,11 +137,12 @@ def wide_joint(
                 list(averaged.parameters()), list(energy.parameters()), step, 0.999
             )
     energy.load_state_dict(averaged.state_dict())
-    follower.fit(n_last, generator=generator, decay=True)
-    seconds = time.process_time() - began
+    falling = cosine(1.0, 0.0, n_last + 1)
+    for step in loop.steps(n_last):
+        follower.fit(1, share=falling(step), generator=generator)
     flow = Flow(path, follower.flow.network, rates="one_way")
     judged = _judged(energy, flow, density, n_time_steps, seed + 1_000_000, device)
-    return Outcome({**judged.scalars, "cpu s": seconds}, judged.arrays)
+    return Outcome({**judged.scalars, "cpu s": loop.seconds}, judged.arrays)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ fitted to it. Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -139,11 +139,20 @@ def exact_draws(
     return drawn, fit.log_partition.value
 
 
-@cache
+_LEARNED: dict[tuple[Any, ...], WideEnergy] = {}
+
+
 def wide_energy(
-    density: str, n_steps: int, n_samples: int, seed: int, device: str = "cpu"
+    density: str,
+    n_steps: int,
+    n_samples: int,
+    seed: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> WideEnergy:
     """Learn an energy of 32 bits by energy discrepancy, as that chapter's paper does.
+
+    One that this process has learned is not learned again.
 
     Parameters
     ----------
@@ -155,17 +164,27 @@ def wide_energy(
         Of a sampler that is to be judged; exact draws are five times as many.
     device
         Where it is learned and drawn from.
+    checkpoint
+        File for the state of the training; None for none.
     """
+    key = density, n_steps, n_samples, seed, device
+    if key in _LEARNED:
+        return _LEARNED[key]
     recipe = {**vars(PAPER.recipe), "n_steps": n_steps}
     energy = fit_density(
-        density, type(PAPER.recipe)(**recipe), seed=seed, device=device
+        density,
+        type(PAPER.recipe)(**recipe),
+        seed=seed,
+        device=device,
+        checkpoint=checkpoint,
     ).energy
     assert isinstance(energy, Energy)
     energy.requires_grad_(False)
     drawn, log_z = exact_draws(
         energy, _DRAWS * n_samples, generator=make_generator(seed + 2_000_000, device)
     )
-    return WideEnergy(energy, log_z, coarse_law(drawn))
+    _LEARNED[key] = WideEnergy(energy, log_z, coarse_law(drawn))
+    return _LEARNED[key]
 
 
 def judge_flow(
