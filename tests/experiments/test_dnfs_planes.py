@@ -18,7 +18,11 @@ from ebmtut.experiments.dnfs import (
     pretrained_ebm,
 )
 from ebmtut.experiments.dnfs.joint_control import CONTROL, control_table
-from ebmtut.experiments.dnfs.lattice_tables import payback, payback_table
+from ebmtut.experiments.dnfs.lattice_tables import (
+    payback,
+    payback_table,
+    seconds_table,
+)
 from ebmtut.experiments.verdicts import null_keeps
 from ebmtut.flows import Rollout
 from ebmtut.neighbors import neighbor_log_ratios
@@ -192,6 +196,30 @@ def test_costs_stand_beside_those_of_annealing():
     assert flow == ("flow", "700", f"{700 * seconds:.2g}", "–")
     assert dear[3] == str(payback(700, training, 5000))
     assert cheap[3] == "+inf"
+
+
+def test_seconds_of_the_flow_stand_beside_those_of_annealing():
+    full = get_experiment("dnfs/ising").stored()
+    for column in full.scalars["exact"]:
+        rows = {row[0]: row[1:] for row in seconds_table(full, column).rows}
+        table = full.scalars["table"]
+        stored = {m: row[column] for m, row in table.items() if column in row}
+        flow = stored["ours"]
+        drawing = 2 * sum(flow["sample cpu ms"]) / 4
+        spent = drawing + sum(flow["train cpu s"]) / 4
+        pace = sum(flow["ESS"]) / sum(flow["sample cpu ms"])
+        for name in ("AIS", "AIS x4", "AIS x16"):
+            rate = stored[name]["ESS"][0] / stored[name]["sample cpu ms"][0]
+            _, _, shown, as_long, with_training, behind = rows[name]
+            assert float(shown) == pytest.approx(1000 * rate, rel=0.01)
+            assert int(as_long) == round(1000 * drawing * rate)
+            assert int(with_training) == round(1000 * spent * rate)
+            # Ahead for ever where it is the faster with the training for nothing.
+            assert (behind == "never") == (rate > pace)
+            if behind != "never":
+                n = float(behind)
+                later = (n / pace + 1000 * (spent - drawing)) * rate
+                assert later == pytest.approx(n, rel=0.05)
 
 
 def test_a_config_names_what_is_wrong():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from torch import Tensor
@@ -29,6 +30,7 @@ __all__ = [
     "payback_table",
     "quality_table",
     "sample_table",
+    "seconds_table",
 ]
 
 
@@ -162,6 +164,66 @@ def payback_table(looks: Mapping[str, float], result: Result, column: str) -> Ta
         "them the looks of the training are paid back.",
         kinds=["", *("null" for _ in costs)],
         digits=2,
+    )
+
+
+#: Nulls whose samples are independent; those of SMC are not.
+_INDEPENDENT = ("AIS", "AIS x4", "AIS x16")
+
+
+def seconds_table(result: Result, column: str) -> Table:
+    """Set a flow beside annealing by CPU seconds, its training excluded and included.
+
+    Parameters
+    ----------
+    result
+        Of the row dnfs/ising.
+    column
+        The lattice.
+
+    Returns
+    -------
+    table
+        Of every method effective samples a CPU second, those that it gives in the
+        seconds in which the flow draws its samples, and in these and the training's;
+        and from how many on a null falls behind the flow and its training: "never"
+        where it gives more a second than the flow does when its training is free.
+    """
+    rows = _rows_of(result, column)
+    ours, n = rows["ours"], result.config["n_samples"]
+    found = {
+        "flow, 64 steps": (ours["ESS"], ours["sample cpu ms"]),
+        "flow, exactly": (ours["ESS path"], ours["sample cpu ms path"]),
+        **{m: (rows[m]["ESS"], rows[m]["sample cpu ms"]) for m in _INDEPENDENT},
+    }
+    shares = {name: fmean(ess) for name, (ess, _) in found.items()}
+    pace = {name: fmean(ms) / 1000 for name, (_, ms) in found.items()}
+    cost = {name: pace[name] / shares[name] for name in found}
+    flow, *_ = found
+    training, drawing = fmean(ours["train cpu s"]), n * pace[flow]
+    back = [payback(cost[flow], training, cost[name]) for name in _INDEPENDENT]
+    learned = [name not in _INDEPENDENT for name in found]
+    return Table(
+        {
+            "method": list(found),
+            "ESS": list(shares.values()),
+            "ms a sample": [1000 * v for v in pace.values()],
+            "effective a second": [1 / v for v in cost.values()],
+            "in as long": [round(drawing / v) for v in cost.values()],
+            "with training": [
+                round((drawing + (0 if mine else training)) / v)
+                for v, mine in zip(cost.values(), learned, strict=True)
+            ],
+            "behind after": [
+                *(None for _ in range(sum(learned))),
+                *(v if math.isfinite(v) else "never" for v in back),
+            ],
+        },
+        caption=f"{column}, CPU seconds. In as long: effective samples in the "
+        f"{drawing:.2g} seconds in which the flow draws {n}; with training: in these "
+        f"and the {training:.0f} of the training, which the flow has spent.",
+        kinds=["" if mine else "null" for mine in learned],
+        digits=3,
     )
 
 
