@@ -189,8 +189,11 @@ def test_the_benchmark_is_a_table_or_a_hint(tmp_path, capsys):
         "torch": 33.5,
         "arithmetic": 0.3,
     }
-    (tmp_path / "message_passing.json").write_text(json.dumps({"rows": [row]}))
+    made = {"device": "a loom", "started": "1804-05-06T12:00:00+00:00"}
+    report = {"rows": [row], "provenance": made}
+    (tmp_path / "message_passing.json").write_text(json.dumps(report))
     found = speeds_table(tmp_path)
+    assert "a loom, with the code of 1804-05-06." in found.caption
     assert found.rows == (("dense 900, 50", "0.4", "33.5", "–", "0.3"),)
 
 

@@ -39,6 +39,9 @@ def test_text_is_aligned_and_rounded_to_the_error() -> None:
         (math.nan, "–"),
         (-math.inf, "−inf"),
         (1e-5, "1e−05"),
+        (-1476.2, "−1480"),
+        (98_437.0, "98400"),
+        (1.5e6, "1.5e+06"),
         (True, "True"),
     ],
 )

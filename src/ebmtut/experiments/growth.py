@@ -113,7 +113,7 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
     }
     for name, exponent in power.items():
         times = [1e6 * row["seconds"][name] for row in rows]
-        columns[f"{name} [us]"] = [*times, exponent]
+        columns[f"{name} [µs]"] = [*times, exponent]
     peer = found["peer"]
     if peer in power:
         ratios = [r["seconds"][peer] / r["seconds"]["ours"] for r in rows]

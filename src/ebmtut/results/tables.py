@@ -38,7 +38,7 @@ class Table:
         One of ``""``, ``"null"``, ``"exact"``, ``"paper"`` a row; the row is set apart
         and its name explained by a mark. Empty: all rows are ours.
     digits
-        Significant digits of numbers without an error.
+        Significant digits of numbers without an error; powers of ten from a million on.
 
     Raises
     ------
@@ -143,7 +143,10 @@ def _print(cell: Cell, digits: int) -> str:
     number = float(cell)
     if not math.isfinite(number):
         return NOTHING if math.isnan(number) else f"{number:+}".replace("-", MINUS)
-    return f"{number:.{digits}g}".replace("-", MINUS)
+    text = f"{number:.{digits}g}"
+    if "e+" in text and abs(number) < 1e6:
+        text = f"{float(text):.0f}"
+    return text.replace("-", MINUS)
 
 
 def _with_error(value: float, error: float) -> str:

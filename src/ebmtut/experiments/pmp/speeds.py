@@ -31,7 +31,8 @@ def speeds_table(folder: Path | None = None) -> Table | None:
     if not file.is_file():
         print("not stored here: benchmarks/bench_message_passing.py makes it")
         return None
-    rows = json.loads(file.read_text())["rows"]
+    report = json.loads(file.read_text())
+    rows, made = report["rows"], report["provenance"]
     return Table(
         {
             "model, sweeps": [f"{row['model']}, {row['sweeps']}" for row in rows],
@@ -40,5 +41,6 @@ def speeds_table(folder: Path | None = None) -> Table | None:
             "PGMax": [row["PGMax"] if "over PGMax" in row else None for row in rows],
             "bound": [row.get("arithmetic") for row in rows],
         },
-        caption=f"Seconds on one core, for {rows[0]['chains']} samples.",
+        caption=f"Seconds on one core, for {rows[0]['chains']} samples. Measured on "
+        f"{made['device']}, with the code of {made['started'][:10]}.",
     )
