@@ -484,7 +484,7 @@ OPTIONAL = {
     "WideResNetEnergy",
     "binarize",
 }
-# No functions of their own: what others are to offer, what is inside of `train`,
+# No functions of their own: what others are to offer, what is inside of a loop,
 # a base class, and the check itself.
 OTHERS = {
     "HollowNetwork",
@@ -492,6 +492,7 @@ OTHERS = {
     "Loss.__call__",
     "Perturbation.negatives",
     "Proposal.sample",
+    "ResumableLoop",
     "RunState",
     "Step.__call__",
     "check_generator",

@@ -164,7 +164,7 @@ def message_paths(
 
     Returns
     -------
-    dict
+    paths
         By name: the messages on all edges, from -1 ("be off") to 1 ("be on").
     """
     paths = {}
