@@ -121,10 +121,18 @@ def test_pictures_have_a_panel_a_kind():
     show_rows({"strips": torch.ones(3, 5)})
     show_histograms({"p": normal(3, 6).softmax(1)}, 2, 3)
     graph = nx.path_graph(3)
+    # Weights of a pull may be negative or zero.
+    graph.edges[0, 1]["weight"], graph.edges[1, 2]["weight"] = -1.0, 0.0
     show_leanings(graph, {0: 1.0, 1: 0.5, 2: 0.0}, (0, 2))
     show_pull_errors([0.1], {name: [0.1] for name in "abcde"})
     assert len(plt.gcf().axes[0].lines) == 5
+
+
+def test_without_exact_chances_no_empty_axes_are_drawn(capsys):
+    before = plt.get_fignums()
     show_pull_errors([], {name: [] for name in "abcde"})
+    assert plt.get_fignums() == before
+    assert capsys.readouterr().out.startswith("no curves")
 
 
 def test_refusals_are_printed_without_the_folder(capsys):

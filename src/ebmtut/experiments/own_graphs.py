@@ -45,7 +45,8 @@ def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) ->
     import networkx as nx
 
     fig, ax = plt.subplots(figsize=(6.5, 4.2))
-    place = nx.kamada_kawai_layout(graph)
+    # By the number of edges: weights are pulls, of either sign, and no distances.
+    place = nx.kamada_kawai_layout(graph, weight=None)
     above = {name: (x, y + 0.1) for name, (x, y) in place.items()}
     nx.draw_networkx_edges(graph, place, ax=ax, edge_color=COLORS["null"])
     dots = nx.draw_networkx_nodes(
@@ -126,7 +127,12 @@ def pull_errors(
 def show_pull_errors(
     pulls: Sequence[float], curves: Mapping[str, Sequence[float]]
 ) -> None:
-    """Draw what :func:`pull_errors` returns."""
+    """Draw what :func:`pull_errors` returns; say so where there is nothing."""
+    if not pulls:
+        print(
+            "no curves: too many free vertices for exact chances to hold them against"
+        )
+        return
     looks = ("Gibbs", "o--"), ("Gibbs", "o-"), ("PMP", "s-"), ("null", "-")
     _, ax = plt.subplots(figsize=(6.5, 3.2))
     for (name, curve), (method, style) in zip(
