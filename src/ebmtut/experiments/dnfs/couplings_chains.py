@@ -2,8 +2,8 @@
 
 The same data, penalty and steps. Once a thousand Gibbs chains that go on from step to
 step stand in the place of the flow: what data and penalty allow where draws are cheap.
-Once the flow's draws take a DMALA step after each of its own. No rows of the facts: they
-are stored beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
+Once the flow's draws take a DMALA step after each of its own. No rows of the facts:
+they are stored beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
 """
 
 from __future__ import annotations

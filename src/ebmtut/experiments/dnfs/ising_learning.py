@@ -72,7 +72,8 @@ class LearningConfig:
     methods
         "DNFS", the flow's weighted samples; "AIS", those of annealed importance
         sampling with as many steps, which learns no sampler; "DNFS+DMALA", the flow
-        with one of those steps after each of its own; and "PCD", chains that go on from one step of the couplings to the next by a Gibbs sweep, unweighted.
+        with one DMALA step after each of its own; and "PCD", chains that go on from one
+        step of the couplings to the next by a Gibbs sweep, unweighted.
     n_seeds
         Independent data sets and runs; run k has seed ``seed + k``.
     n_data, n_sweeps
