@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ebmtut.experiments.pmp.first_page import (
-    Outcome,
+    Judged,
     divergences_table,
     draw_perturbed,
     judge,
@@ -48,9 +48,9 @@ def test_draws_are_judged_by_optimum_lean_and_law():
 
 def test_outcomes_are_those_of_the_last_sweeps():
     rows = {
-        "optimum": [Outcome(1.0, 0.0, 0.25)],
-        "zero": [Outcome(0.0, 1.0, 2.0), Outcome(0.5, 0.5, 0.75)],
-        "symmetric": [Outcome(0.0, 1.0, 2.0), Outcome(1.0, 0.0, 0.25)],
+        "optimum": [Judged(1.0, 0.0, 0.25)],
+        "zero": [Judged(0.0, 1.0, 2.0), Judged(0.5, 0.5, 0.75)],
+        "symmetric": [Judged(0.0, 1.0, 2.0), Judged(1.0, 0.0, 0.25)],
     }
     table = outcomes_table(rows)
     assert table.rows == (

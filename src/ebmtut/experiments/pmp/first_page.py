@@ -17,7 +17,7 @@ from ebmtut.states import enumerate_states
 from ebmtut.widgets import draw_laws
 
 __all__ = [
-    "Outcome",
+    "Judged",
     "divergences_table",
     "draw_perturbed",
     "draw_starts",
@@ -78,7 +78,7 @@ def divergences_table(
     )
 
 
-class Outcome(NamedTuple):
+class Judged(NamedTuple):
     """What draws of a sampler come to.
 
     Attributes
@@ -100,7 +100,7 @@ def judge(
     states: Int[Tensor, " n_draws"],
     best: Int[Tensor, " n_draws"],
     wanted: Float[Tensor, " n_states"],
-) -> Outcome:
+) -> Judged:
     """Judge draws of a few bits.
 
     Parameters
@@ -114,7 +114,7 @@ def judge(
     """
     law = states.bincount(minlength=len(wanted)).double() / len(states)
     x = enumerate_states(len(wanted).bit_length() - 1)[states]
-    return Outcome(
+    return Judged(
         float((states == best).double().mean()),
         float(2 * x.mean() - 1),
         float((wanted * (wanted / law).log()).sum()),
@@ -123,8 +123,8 @@ def judge(
 
 def draw_starts(
     n_sweeps: Sequence[int],
-    zero: Sequence[Outcome],
-    symmetric: Sequence[Outcome],
+    zero: Sequence[Judged],
+    symmetric: Sequence[Judged],
 ) -> Figure:
     """Draw what messages from two starts come to, over the number of sweeps.
 
@@ -147,7 +147,7 @@ def draw_starts(
     return figure
 
 
-def outcomes_table(rows: Mapping[str, Sequence[Outcome]]) -> Table:
+def outcomes_table(rows: Mapping[str, Sequence[Judged]]) -> Table:
     """Tabulate what the last number of sweeps comes to.
 
     Parameters
