@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
-from ebmtut.flows import Flow, OddLatticeNetwork, flow_laws
+from ebmtut.flows import Flow, OddLatticeNetwork, chain_law, flow_laws, simulate
 from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.states import states_to_index
 from tests.flows.systems import SolvedNetwork, laws, random_energy, rate_matrix
 from tests.flows.test_rates import random_flow
 
@@ -35,7 +37,29 @@ def test_any_flow_is_followed_as_by_its_rate_matrices():
     assert 8 < errors[0] / errors[1] < 32
 
 
+@pytest.mark.parametrize("method", ["euler", "tau_leaping"])
+def test_the_chain_ends_in_the_law_of_its_steps(method):
+    """As often as it was drawn; and nearer to continuous time by the step."""
+    flow = random_flow("reversible", seed=4, scale=2)
+    law = chain_law(flow, 5, method=method)
+    assert float(law.sum()) == pytest.approx(1)
+    n = 100_000
+    drawn = simulate(flow, n, 5, method=method, generator=make_generator(0))
+    assert not drawn.n_overflows
+    found = torch.bincount(states_to_index(drawn.x), minlength=len(law)) / n
+    assert ((found - law).abs() < 5 * (law / n).sqrt()).all()
+    exact = flow_laws(flow, 200)[-1]
+    # Another number of steps would not pass as this one.
+    assert ((exact - law).abs() > 5 * (law / n).sqrt()).any()
+    errors = [
+        float((chain_law(flow, k, method=method) - exact).abs().sum()) for k in (16, 64)
+    ]
+    assert 3 < errors[0] / errors[1] < 5
+
+
 def test_too_many_sites_are_refused():
     path = AnnealingPath(lambda x: x.sum(1), 25)
-    with pytest.raises(InputError, match="states of all sites"):
-        flow_laws(Flow(path, OddLatticeNetwork(5)), 4)
+    flow = Flow(path, OddLatticeNetwork(5))
+    for law in (flow_laws, chain_law):
+        with pytest.raises(InputError, match="states of all sites"):
+            law(flow, 4)

@@ -20,7 +20,7 @@ from ebmtut.flows.graph_gflownet import (
 from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
 from ebmtut.flows.graphs import GraphFlowNetwork, GraphWeights, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
-from ebmtut.flows.master import flow_laws
+from ebmtut.flows.master import chain_law, flow_laws
 from ebmtut.flows.networks import (
     HollowAttention,
     HollowConvolution,
@@ -72,6 +72,7 @@ __all__ = [
     "back_and_forth",
     "backward_trajectories",
     "balance_variance",
+    "chain_law",
     "dmala_kernel",
     "effective_sample_size",
     "flow_laws",

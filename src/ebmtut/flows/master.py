@@ -1,17 +1,21 @@
-"""The law of a flow's states without sampling, by its master equation."""
+"""The law of a flow's states without sampling, in continuous time and in steps."""
+
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, check_range, checked
+from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.flows.rates import Flow
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["flow_laws"]
+__all__ = ["chain_law", "flow_laws"]
 
 _MOST_STATES = 2**16
+# A step of tau-leaping may lead from each to each.
+_MOST_STATES_OF_A_MATRIX = 2**10
 
 
 @torch.no_grad()
@@ -77,6 +81,72 @@ def flow_laws(
         law = law + (slope + _change(guess, rates, flipped)) / (2 * n_steps)
         laws.append(law)
     return torch.stack(laws)
+
+
+@torch.no_grad()
+@checked
+def chain_law(
+    flow: Flow,
+    n_steps: Count,
+    *,
+    method: Annotated[str, OneOf(("euler", "tau_leaping"))] = "tau_leaping",
+) -> Float[Tensor, " n_all"]:
+    """Law in which a simulation in steps of time ends, from the uniform one.
+
+    Beside `flow_laws` it tells what the steps alone have cost.
+
+    Parameters
+    ----------
+    flow
+        Of bits, at most 10 sites.
+    n_steps, method
+        As for `simulate`.
+
+    Returns
+    -------
+    law
+        Probabilities in the order of `enumerate_states`, float64.
+
+    Raises
+    ------
+    InputError
+        If there are too many states, a number is out of range or the method unknown.
+
+    See Also
+    --------
+    simulate : draws from it, for any number of sites.
+    """
+    n_sites = flow.path.n_sites
+    check_range("n_states", flow.path.n_states, low=2, high=2)
+    check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES_OF_A_MATRIX)
+    x = enumerate_states(n_sites).float()
+    flips = x if method == "tau_leaping" else torch.eye(n_sites)
+    ends = torch.arange(len(x))[:, None] ^ states_to_index(flips)
+    law = torch.full((len(x),), 1 / len(x)).double()
+    for k in range(n_steps):
+        mean_jumps = flow.terms(x, k / n_steps).outward.double() / n_steps
+        if method == "tau_leaping":
+            moved = law[:, None] * _flip_all(mean_jumps)
+            law = torch.zeros_like(law)
+        else:
+            # Where a probability would be above one, all of it moves.
+            total = mean_jumps.sum(1).clamp(min=1)
+            moved = (law / total)[:, None] * mean_jumps
+            law = law - moved.sum(1)
+        law = law.index_add(0, ends.flatten(), moved.flatten())
+    return law
+
+
+def _flip_all(
+    mean_jumps: Float[Tensor, "n_all n_sites"],
+) -> Float[Tensor, "n_all n_all"]:
+    """Probability of every set of sites to flip, each site by its own."""
+    stay = (-mean_jumps).exp()
+    sets = torch.ones_like(stay[:, :1])
+    for site in range(stay.shape[1]):
+        by = torch.stack([stay[:, site], 1 - stay[:, site]], 1)
+        sets = (sets[:, :, None] * by[:, None]).flatten(1)
+    return sets
 
 
 def _rates(flow: Flow, x: Tensor, t: float, reverse: bool) -> Tensor:

@@ -99,11 +99,12 @@ def sample_table(
         found = log_partition(log_weights, path.log_partition_start)
         energy = weighted_mean(log_weights, path.target(x))
         share = effective_sample_size(log_weights)
-        rows[name] = share, found.estimate, float(energy)
+        rows[name] = share, found.estimate, found.lower_bound, float(energy)
     x = enumerate_states(path.n_sites, path.n_states).float()
     minus = -path.target(x).double()
-    rows["exact"] = 1.0, float(minus.logsumexp(0)), -float(minus.softmax(0) @ minus)
-    heads = ("ESS", "log Z", "mean energy")
+    log_z = float(minus.logsumexp(0))
+    rows["exact"] = 1.0, log_z, log_z, -float(minus.softmax(0) @ minus)
+    heads = ("ESS", "log Z", "its bound", "mean energy")
     columns = zip(*rows.values(), strict=True)
     kinds = {"untrained": "null", "exact": "exact"}
     return Table(
