@@ -25,7 +25,7 @@ __all__ = ["ResumableLoop"]
 
 
 @runtime_checkable
-class Part(Protocol):
+class _Part(Protocol):
     """A module, an optimiser, a schedule of rates: what knows its own state."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class ResumableLoop:
         self,
         checkpoint: str | Path | None,
         identity: Mapping[str, Any] | None,
-        parts: Mapping[str, Part],
+        parts: Mapping[str, _Part],
         *,
         generator: torch.Generator,
         held: MutableMapping[str, Tensor] | None = None,

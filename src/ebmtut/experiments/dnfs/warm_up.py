@@ -36,7 +36,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["WARM_UP", "failure_table", "failures", "warm_up_job"]
+__all__ = ["WARM_UP", "WarmUpConfig", "failure_table", "failures", "warm_up_job"]
 
 #: A training has failed if it diverges, if its ESS is below this share of the median
 #: with warm-up, or if its log Z is further off, in nats. Fixed before the runs.
