@@ -197,7 +197,7 @@ _FORTY = replace(_LARGE, n_levels=10, last_ratio=40.0)
 LARGER = (
     _MNIST14,
     replace(_MNIST14, objective="score", n_steps=108_000),
-    replace(_FORTY, data="MNIST 28x28", hidden=512, n_steps=30_000, learning_rate=3e-4),
+    replace(_FORTY, data="MNIST 28x28", hidden=512, n_steps=40_000, learning_rate=3e-4),
     replace(
         _FORTY,
         data="faces 32x32",
