@@ -1,4 +1,4 @@
-"""Seven studies that are no row of a paper, stored for the pages on flows.
+"""Nine studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
@@ -6,6 +6,8 @@
     python benchmarks/flow_studies.py transformer [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
+    python benchmarks/flow_studies.py chains
+    python benchmarks/flow_studies.py refined [--time-limit MINUTES]
     python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
@@ -14,6 +16,8 @@ grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
+chains: the same by persistent Gibbs chains, two.
+refined: the same by the row's flow, its draws with DMALA steps, three.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
@@ -29,6 +33,7 @@ from pathlib import Path
 import matplotlib
 
 from ebmtut.deadlines import OutOfTime
+from ebmtut.experiments.dnfs.couplings_chains import CHAINS, REFINED
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
@@ -44,6 +49,8 @@ STUDIES = {
     "transformer": TRANSFORMER,
     "control": CONTROL,
     "couplings": COUPLINGS,
+    "chains": CHAINS,
+    "refined": REFINED,
     "warm-up": WARM_UP,
 }
 

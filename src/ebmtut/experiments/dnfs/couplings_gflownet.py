@@ -31,7 +31,12 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import EBGFNConfig, train_eb_gfn
 
-__all__ = ["COUPLINGS", "GFlowNetCouplingsConfig", "couplings_job"]
+__all__ = [
+    "COUPLINGS",
+    "GFlowNetCouplingsConfig",
+    "couplings_job",
+    "draw_scores",
+]
 
 
 @checked
@@ -146,10 +151,10 @@ def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 def draw_scores(result: Result) -> Figure:
     """Draw the scores over those of J = 0."""
-    table = result.scalars["table"]["EB-GFN"]
+    ((method, table),) = result.scalars["table"].items()
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     for key, mark, color in (
-        ("nlr", "o", COLORS["EB-GFN"]),
+        ("nlr", "o", COLORS[method.partition("+")[0]]),
         ("null", "_", COLORS["null"]),
     ):
         for k, cell in enumerate(table.values()):

@@ -41,7 +41,7 @@ from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-from ebmtut.samplers import annealed_importance_sampling
+from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
 __all__ = [
@@ -52,7 +52,7 @@ __all__ = [
     "score_table",
 ]
 
-METHODS = ("DNFS", "AIS")
+METHODS = ("DNFS", "AIS", "DNFS+DMALA", "PCD")
 
 #: What we ask: the paper's numbers, where they are above those of J = 0 by more
 #: than 0.5.
@@ -70,8 +70,9 @@ class LearningConfig:
         Pairs (side, sigma): J is sigma times the adjacency of the periodic
         side x side lattice.
     methods
-        "DNFS", the flow's weighted samples, and "AIS", those of annealed
-        importance sampling with as many steps, which learns no sampler.
+        "DNFS", the flow's weighted samples; "AIS", those of annealed importance
+        sampling with as many steps, which learns no sampler; "DNFS+DMALA", the flow
+        with one of those steps after each of its own; and "PCD", chains that go on from one step of the couplings to the next by a Gibbs sweep, unweighted.
     n_seeds
         Independent data sets and runs; run k has seed ``seed + k``.
     n_data, n_sweeps
@@ -96,7 +97,7 @@ class LearningConfig:
     """
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
-    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = ("DNFS", "AIS")
     n_seeds: Count = 1
     n_data: Count = 2000
     n_sweeps: Count = 10_000
@@ -173,7 +174,7 @@ def learn_couplings(
     kernel = dmala_kernel(path, config.step_size)
     sizes = config.n_samples, config.n_time_steps
     follower = None
-    if method == "DNFS":
+    if method.startswith("DNFS"):
         follower = _follower(path, kernel, side, config, seed, x.device)
     adam = torch.optim.Adam(energy.parameters(), config.learning_rate)
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
@@ -181,6 +182,8 @@ def learn_couplings(
         "averaged": torch.zeros_like(energy.coupling),
         "shares": torch.zeros(config.n_steps, device=x.device),
     }
+    if method == "PCD":
+        held["chains"] = path.sample_start(config.n_samples, generator=generator)
     parts: dict[str, Any] = {"energy": energy, "adam": adam, "rate": rate}
     if follower is not None:
         parts["follower"] = follower
@@ -194,14 +197,20 @@ def learn_couplings(
     spins = 2 * x - 1
     wanted = spins.T @ spins / len(spins)
     for step in loop.steps(config.n_steps):
-        if follower is None:
+        if method == "PCD":
+            drawn = ising_gibbs(energy, held["chains"], 1, generator=generator)
+            held["chains"], log_weights = drawn, torch.zeros_like(drawn[:, 0])
+        elif follower is None:
             annealed = annealed_importance_sampling(
                 path, kernel, *sizes, generator=generator
             )
             drawn, log_weights = annealed.x, annealed.log_weights.float()
         else:
             follower.fit(config.n_flow_steps, generator=generator)
-            rollout = simulate(follower.flow, *sizes, generator=generator)
+            refine = kernel if method == "DNFS+DMALA" else None
+            rollout = simulate(
+                follower.flow, *sizes, refine=refine, generator=generator
+            )
             drawn, log_weights = rollout.x, rollout.log_weights
         spins = 2 * drawn - 1
         found = (spins.T * log_weights.softmax(0)) @ spins
@@ -320,15 +329,16 @@ def draw_couplings(result: Result) -> Figure:
     return figure
 
 
-def score_table(result: Result, rival: Result | None = None) -> Table:
+def score_table(result: Result, *rivals: Result) -> Table:
     """Negative log-RMSE by lattice: ours, the paper's, and J = 0.
 
     Parameters
     ----------
     result
         Of this row.
-    rival
-        Of EB-GFN on some of its lattices; adds that column, and the paper's for it.
+    rivals
+        Of another method each, on some of its lattices; adds that column, and for
+        EB-GFN the paper's, too.
 
     Returns
     -------
@@ -342,13 +352,13 @@ def score_table(result: Result, rival: Result | None = None) -> Table:
     columns["J = 0"] = [table["DNFS"][c]["null"][0] for c in lattices]
     for method, row in table.items():
         columns[method] = [mean_and_stderr(row[c]["nlr"]) for c in lattices]
-    if rival is not None:
-        (row,) = rival.scalars["table"].values()
-        columns["EB-GFN"] = [
+    for rival in rivals:
+        ((method, row),) = rival.scalars["table"].items()
+        columns[method] = [
             mean_and_stderr(row[c]["nlr"]) if c in row else None for c in lattices
         ]
     columns["the paper's"] = [paper.number("DNFS", c) for c in lattices]
-    if rival is not None:
+    if "EB-GFN" in columns:
         same = get_fact("ed/ising-rmse").table("negative log-RMSE")
         columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
     columns["flow ESS"] = [mean_and_stderr(table["DNFS"][c]["ESS"]) for c in lattices]
