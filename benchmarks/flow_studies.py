@@ -1,4 +1,4 @@
-"""Six studies that are no row of a paper, stored for the pages on flows.
+"""Seven studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
@@ -6,6 +6,7 @@
     python benchmarks/flow_studies.py transformer [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
+    python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
@@ -13,6 +14,7 @@ grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
+warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
 are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
@@ -32,6 +34,7 @@ from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.dnfs.transformer import TRANSFORMER
+from ebmtut.experiments.dnfs.warm_up import WARM_UP
 from ebmtut.experiments.runs import run_experiment
 
 STUDIES = {
@@ -41,6 +44,7 @@ STUDIES = {
     "transformer": TRANSFORMER,
     "control": CONTROL,
     "couplings": COUPLINGS,
+    "warm-up": WARM_UP,
 }
 
 

@@ -6,8 +6,10 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
+from ebmtut.checks import DivergenceError
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs import warm_up
 from ebmtut.experiments.dnfs.grown_lattices import GROWN, grown_job
 from ebmtut.experiments.dnfs.lattice_judge import judged
 from ebmtut.experiments.dnfs.scaling import (
@@ -18,6 +20,12 @@ from ebmtut.experiments.dnfs.scaling import (
     steps_table,
 )
 from ebmtut.experiments.dnfs.transformer import TRANSFORMER, recipe_table
+from ebmtut.experiments.dnfs.warm_up import (
+    WARM_UP,
+    failure_table,
+    failures,
+    warm_up_job,
+)
 from ebmtut.experiments.growth import load_report, step_table
 from ebmtut.paths import AnnealingPath
 from ebmtut.results import benchmarks_root
@@ -157,3 +165,37 @@ def test_samples_of_no_weight_are_worth_nothing():
         "ESS": 0.0,
         "log Z error": -torch.inf,
     }
+
+
+def test_a_training_fails_by_its_ess_its_log_z_or_by_diverging():
+    good = {"ESS": [0.8, 0.9, 1.0], "log Z error": [0.0, -0.1, 0.5]}
+    bad = {"ESS": [0.44, 0.46, 0.9], "log Z error": [0.0, 0.0, -0.6]}
+    lost = {"ESS": [0.0, 0.9, 0.9], "log Z error": [None, 0.0, 0.0]}
+    assert failures({"with": good, "without": bad}) == {
+        "with": [False] * 3,
+        "without": [True, False, True],
+    }
+    assert failures({"with": good, "without": lost})["without"] == [True, False, False]
+
+
+def test_trainings_with_and_without_a_warm_up_begin_alike_and_part(monkeypatch):
+    result = WARM_UP.run("quick")
+    (row,) = result.scalars["table"].values()
+    assert row["with"]["ESS"] != row["without"]["ESS"]
+    (name,) = result.scalars["table"]
+    losses = [result.arrays[f"losses/{name}/{words}"] for words in ("with", "without")]
+    assert losses[0][0] == losses[1][0]
+    assert losses[0][-1] != losses[1][-1]
+    counts = [cells[2] for cells in failure_table(result).rows]
+    assert counts == ["0 of 2", "0 of 2"]
+    figure = WARM_UP.figure(result)
+    assert len(figure.axes[0].lines) == 2
+    plt.close(figure)
+
+    def diverges(*args, **how):
+        raise DivergenceError("flow diverged at step 3", 3)
+
+    monkeypatch.setattr(warm_up, "train_lattice_flow", diverges)
+    job = next(iter(WARM_UP.cells(WARM_UP.config("quick")).values()))
+    scores = warm_up_job(**job, seed=0).scalars
+    assert scores == {"ESS": 0.0, "log Z error": float("inf"), "diverged at": 3}

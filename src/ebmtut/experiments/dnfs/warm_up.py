@@ -1,0 +1,211 @@
+"""Does a training fail whose learning rate does not rise from zero, and how often?
+
+The same trainings of a small lattice with and without a warm-up, seed by seed. A
+question of ours and no row of the facts: it is stored beside the benchmarks, and
+`benchmarks/flow_studies.py` runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from ebmtut.checks import Count, DivergenceError, OneOf, checked
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_log_partition
+from ebmtut.experiments.dnfs.lattice_judge import in_steps
+from ebmtut.experiments.dnfs.lattices import (
+    CRITICAL,
+    LEARNED,
+    LatticeConfig,
+    train_lattice_flow,
+)
+from ebmtut.experiments.dnfs.scaling import no_claims
+from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
+from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, panel_size
+from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+
+__all__ = ["WARM_UP", "failure_table", "failures", "warm_up_job"]
+
+#: A training has failed if it diverges, if its ESS is below this share of the median
+#: with warm-up, or if its log Z is further off, in nats. Fixed before the runs.
+SHARE, NATS = 0.5, 0.5
+WITH, WITHOUT = "with", "without"
+
+
+@checked
+@dataclass(frozen=True)
+class WarmUpConfig:
+    """Which trainings are made with and without a warm-up.
+
+    Parameters
+    ----------
+    trainings
+        Recipe, coupling, learning rate and optimiser steps.
+    side
+        Of the lattice.
+    share
+        One in so many steps belongs to the warm-up.
+    n_seeds
+        Trainings of each kind, with and without.
+    n_samples
+        Samples by which one is judged.
+    sizes
+        Networks, and steps of time.
+    """
+
+    trainings: tuple[tuple[Annotated[str, OneOf(LEARNED)], float, float, int], ...]
+    side: Count = 4
+    share: Count = 5
+    n_seeds: Count = 8
+    n_samples: Count = 1000
+    sizes: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
+
+
+def warm_up_job(
+    method: str,
+    sigma: float,
+    n_steps: int,
+    n_warmup: int,
+    learning_rate: float,
+    config: WarmUpConfig,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Outcome:
+    """Train one flow and judge it.
+
+    Returns
+    -------
+    outcome
+        As of `judged`, and CPU seconds; of one that diverged an ESS of zero, and
+        "diverged at", its step. The losses.
+    """
+    side, sizes = config.side, config.sizes
+    path = AnnealingPath(LatticeIsing(side, sigma))
+    how = replace(sizes, learning_rate=learning_rate, n_warmup=n_warmup)
+    try:
+        flow, scalars, arrays = train_lattice_flow(
+            method, path, n_steps, how, seed=seed, checkpoint=checkpoint
+        )
+    except DivergenceError as error:
+        return Outcome({"ESS": 0.0, "log Z error": math.inf, "diverged at": error.step})
+    scores = in_steps(
+        flow,
+        torus_log_partition(side, side, 2 * sigma),
+        config.n_samples,
+        sizes.n_time_steps,
+        chain=False,
+        generator=make_generator(seed + 1_000_000),
+    )
+    return Outcome(scalars | scores, {"losses": arrays["losses"]})
+
+
+def cells(config: WarmUpConfig) -> Mapping[Names, Mapping[str, Any]]:
+    """Name two cells for every training."""
+    alone = replace(config, trainings=(), n_seeds=1)
+    return {
+        (f"{method}, rate {rate:g}", words): {
+            "method": method,
+            "sigma": sigma,
+            "n_steps": n_steps,
+            "n_warmup": n_warmup,
+            "learning_rate": rate,
+            "config": alone,
+        }
+        for method, sigma, rate, n_steps in config.trainings
+        for words, n_warmup in ((WITH, n_steps // config.share), (WITHOUT, 0))
+    }
+
+
+def failures(row: Mapping[str, Mapping[str, list[float]]]) -> dict[str, list[bool]]:
+    """Tell which trainings of one kind failed, with a warm-up and without.
+
+    Parameters
+    ----------
+    row
+        "with" and "without": the scores of all seeds.
+    """
+    least = SHARE * median(row[WITH]["ESS"])
+    return {
+        words: [
+            share < least or off > NATS
+            for share, off in zip(cell["ESS"], _off(cell), strict=True)
+        ]
+        for words, cell in row.items()
+    }
+
+
+def _off(cell: Mapping[str, Any]) -> list[float]:
+    """How far log Z is off, infinitely of what diverged; a stored infinity is None."""
+    return [math.inf if v is None else abs(v) for v in cell["log Z error"]]
+
+
+def failure_table(result: Result) -> Table:
+    """Count the failures of each kind of training, with a warm-up and without."""
+    heads = ("training", "warm-up", "failed", "median ESS", "smallest", "log Z off by")
+    columns: dict[str, list[Cell]] = {head: [] for head in heads}
+    for name, row in result.scalars["table"].items():
+        for words, failed in failures(row).items():
+            shares = row[words]["ESS"]
+            off = max(_off(row[words]))
+            values = (name, words, f"{sum(failed)} of {len(failed)}", median(shares))
+            for head, value in zip(heads, (*values, min(shares), off), strict=True):
+                columns[head].append(value)
+    side = result.config["side"]
+    return Table(
+        columns,
+        caption=f"{side} x {side} sites. Failed: diverged, ESS below {SHARE:g} of the "
+        f"median with warm-up, or log Z off by more than {NATS:g}; off by: at most.",
+        digits=3,
+    )
+
+
+def draw_runs(result: Result) -> Figure:
+    """Draw the ESS of every seed, with a warm-up and without."""
+    table = result.scalars["table"]
+    figure, axes = plt.subplots(
+        1, len(table), figsize=panel_size(1, len(table), aspect=0.9), squeeze=False
+    )
+    for (name, row), ax in zip(table.items(), axes[0], strict=True):
+        for pair in zip(row[WITH]["ESS"], row[WITHOUT]["ESS"], strict=True):
+            ax.plot((0, 1), pair, "o-", color=COLORS["DNFS"], lw=0.8, ms=3)
+        ax.set_xticks((0, 1), (WITH, WITHOUT))
+        ax.set(title=name, xlim=(-0.4, 1.4), ylim=(0, 1.02))
+        ax.title.set_fontsize(7)
+    axes[0][0].set_ylabel("ESS, continuous time")
+    return figure
+
+
+WARM_UP = Experiment(
+    id="dnfs/ising-warm-up",
+    title="Trainings with a warm-up and without",
+    presets={
+        "quick": WarmUpConfig(trainings=(("ours", CRITICAL, 2e-3, 60),), n_seeds=2),
+        # The papers' recipe where another's reproduction saw seeds fail. Steps by pace:
+        # four to sixteen CPU seconds a training.
+        "full": WarmUpConfig(
+            trainings=(
+                ("ours", CRITICAL, 2e-3, 1000),
+                ("ours", CRITICAL, 1e-2, 1000),
+                ("paper, leConv", 0.1, 2e-3, 2000),
+                ("paper, leTF", 0.1, 2e-3, 200),
+            ),
+        ),
+    },
+    cells=cells,
+    job=warm_up_job,
+    arrays={"losses": "{name}/{cell}"},
+    figure=draw_runs,
+    check=no_claims,
+)
