@@ -9,13 +9,13 @@ from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.coupling_learner import LearningConfig, learn_couplings
 from ebmtut.experiments.dnfs.couplings_chains import CHAINS, REFINED
 from ebmtut.experiments.dnfs.couplings_gflownet import (
     COUPLINGS,
     GFlowNetCouplingsConfig,
 )
 from ebmtut.experiments.dnfs.ebm_training import score_table
-from ebmtut.experiments.dnfs.ising_learning import LearningConfig, learn_couplings
 from ebmtut.experiments.dnfs.ising_learning import (
     score_table as score_table_of_couplings,
 )
