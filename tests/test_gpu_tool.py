@@ -93,7 +93,7 @@ def test_the_plan_runs_rows_that_say_so(tmp_path):
     assert len({s.name for s in steps}) == len(steps)
     # What can be gone on with in the next slice comes before what cannot.
     names = [s.name for s in runs]
-    assert names.index("dnfs-max-cut-paper") < names.index("pmp-zeros-mmd-paper")
+    assert names.index("dnfs-max-cut-paper") < names.index("pmp-deconvolution-paper")
     batched = [s.name for s in runs if "--batch" in s.command]
     assert batched[:2] == ["ed-densities-paper", "ed-densities-table-paper"]
     assert "ed-ising-rmse-paper" not in batched

@@ -420,6 +420,23 @@ def test_auto_takes_bfloat16_where_it_is_fast():
     assert np.array_equal(automatic.losses, explicit.losses)
 
 
+@pytest.mark.parametrize(
+    ("amx", "avx", "maker", "fast"),
+    [
+        (True, True, "GenuineIntel", True),
+        (False, True, "GenuineIntel", False),
+        (False, True, "AuthenticAMD", True),
+        (False, False, "AuthenticAMD", False),
+        (False, True, "", False),
+    ],
+)
+def test_a_processor_may_know_bfloat16_and_be_slow(monkeypatch, amx, avx, maker, fast):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx)
+    monkeypatch.setattr(loop, "_maker", lambda: maker)
+    assert bfloat16_is_fast(torch.device("cpu")) is fast
+
+
 def test_emulated_bfloat16_is_not_fast(monkeypatch):
     """Torch counts emulation as support unless it is asked not to."""
 

@@ -254,7 +254,7 @@ SMALL = {
     "dnfs/networks": {"side": 3, "n_steps": 1, "n_samples": 8, "sizes": FLOW},
     "dnfs/control-variate": {"side": 3, "n_steps": 100, "width": 4},
     "dnfs/ising-mcmc": {
-        "side": 3,
+        "side": 4,
         "n_samples": 8,
         "n_steps": 2,
         "n_train": 2,

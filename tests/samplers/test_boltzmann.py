@@ -1,5 +1,6 @@
 """Fast chains on Boltzmann machines against the law by listing all states."""
 
+import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
@@ -8,7 +9,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.exact import exact_probabilities
 from ebmtut.random import make_generator
-from ebmtut.samplers import boltzmann, boltzmann_gibbs, boltzmann_gwg
+from ebmtut.samplers import _gwg_kernels, boltzmann, boltzmann_gibbs, boltzmann_gwg
 from ebmtut.states import states_to_index
 
 SAMPLERS = (boltzmann_gibbs, boltzmann_gwg)
@@ -45,6 +46,41 @@ def test_gwg_keeps_the_exact_law():
     for counts in (start, end):
         statistic = ((counts - n * p) ** 2 / (n * p)).sum()
         assert chi2.sf(float(statistic), 31) > 1e-4
+
+
+def test_gwg_in_double_precision_keeps_the_exact_law_too():
+    model, n = machine(4, seed=3).double(), 40_000
+    zeros = torch.zeros(n, 4).double()
+    x = boltzmann_gwg(model, zeros, 60, generator=make_generator(1), dtype=zeros.dtype)
+    assert x.dtype == torch.float64
+    counts = torch.bincount(states_to_index(x), minlength=16).double()
+    expected = n * exact_probabilities(model, 4).detach().exp()
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert chi2.sf(float(statistic), 15) > 1e-4
+    match = (
+        r"dtype must be one of torch\.float32, torch\.float64; got 'torch\.bfloat16'"
+    )
+    with pytest.raises(InputError, match=match):
+        boltzmann_gwg(
+            model, zeros, 1, generator=make_generator(0), dtype=torch.bfloat16
+        )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "whole", "digits"),
+    [("float32", "int32", 4e-6), ("float64", "int64", 1e-15)],
+)
+def test_the_weights_of_gwg_are_exponentials(dtype, whole, digits):
+    """Up to the polynomial's error, 3e-6, in float32, and to roundings in float64."""
+    field = np.linspace(-170, 170, 1001).astype(dtype)
+    room, blocks = np.empty(1001, whole), np.empty(32, dtype)
+    weight, x = room.view(dtype), np.zeros(1001, dtype)
+    total = _gwg_kernels._weigh(x, field, weight, room, blocks)
+    half = np.clip(field.astype(np.float64) / 2, -80, 80)
+    # The exponent itself is rounded: an error of its size times a rounding.
+    error = np.abs(weight / np.exp(half) - 1) / (1 + np.abs(half) / 40)
+    assert error.max() < digits
+    assert total == pytest.approx(weight.astype(np.float64).sum(), rel=1e-5)
 
 
 @pytest.mark.usefixtures("threads_for_little_work")

@@ -17,7 +17,7 @@ from ebmtut.checks import InputError, NonNegative, check_choice, checked
 from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome, commits_of, run_jobs, scalars_of
-from ebmtut.experiments.registry import SCALES
+from ebmtut.experiments.registry import SCALES, Scale
 from ebmtut.experiments.verdicts import Verdict, against_null
 from ebmtut.random import check_seed
 from ebmtut.results import (
@@ -307,20 +307,25 @@ class Experiment(Generic[C]):
                 arrays[place] = np.stack(kept) if self.stack else kept[0]
         return Outcome({"table": nested(runs)}, arrays)
 
-    def stored(self, root: Path | None = None) -> Result | None:
+    def stored(
+        self, root: Path | None = None, *, largest: Scale = "paper"
+    ) -> Result | None:
         """Return the stored result of the largest scale above "quick".
 
         Parameters
         ----------
         root
             Folder of the results; by default the project's own.
+        largest
+            "full" for that scale, also where the paper's own is stored.
 
         Returns
         -------
         result
             None if nothing is stored, after a line that says how to make it.
         """
-        larger = [s for s in reversed(SCALES) if s != "quick" and s in self.presets]
+        allowed = SCALES[1 : SCALES.index(largest) + 1]
+        larger = [s for s in reversed(allowed) if s in self.presets]
         for scale in larger:
             try:
                 return load_result(self.id, scale, root)

@@ -7,16 +7,24 @@ data's mean sufficient statistics and the model's, whatever sampler finds these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, NamedTuple, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
-from ebmtut.checks import DivergenceError, Natural, NonNegative, OneOf, checked
+from ebmtut.checks import (
+    DivergenceError,
+    InputError,
+    Natural,
+    NonNegative,
+    OneOf,
+    checked,
+)
 from ebmtut.energies import BoltzmannMachine
+from ebmtut.losses.loops import LoopMaker, counting
 from ebmtut.tensor_checks import check_bits
 
 __all__ = [
@@ -135,6 +143,25 @@ def match_moments(
     return model
 
 
+def _packed(state: Samples) -> dict[str, Tensor]:
+    """Return a named tuple's fields as tensors."""
+    if not isinstance(state, tuple) or not hasattr(state, "_asdict"):
+        raise InputError(
+            "state must be a named tuple of tensors and numbers to be kept, "
+            f"got {type(state).__name__}"
+        )
+    return {name: torch.as_tensor(value) for name, value in state._asdict().items()}
+
+
+def _unpacked(state: Any, packed: Mapping[str, Tensor]) -> Any:
+    """Return a named tuple with the fields that `_packed` made tensors of."""
+    fields = {
+        name: packed[name] if isinstance(value, Tensor) else packed[name].item()
+        for name, value in state._asdict().items()
+    }
+    return state._replace(**fields)
+
+
 @checked
 def persistent_match_moments(
     x: Float[Tensor, "batch n_sites"],
@@ -148,6 +175,7 @@ def persistent_match_moments(
     on_step: Callable[[int, BoltzmannMachine], None] | None = None,
     progress: bool = False,
     label: str = "learning",
+    loop: LoopMaker = counting,
 ) -> tuple[BoltzmannMachine, State]:
     """Learn as :func:`match_moments` does, with samples that go on.
 
@@ -160,6 +188,11 @@ def persistent_match_moments(
         :func:`~ebmtut.message_passing.persistent_perturb_and_max_product`.
     state
         Where the samples are before the first step; has the bits ``x``.
+    loop
+        Makes what counts the steps; ``partial(ebmtut.training.ResumableLoop, file,
+        identity, generator=generator)``, with the generator that ``advance`` draws
+        from, makes one that can be stopped and goes on. ``state`` must then be a named
+        tuple of tensors and numbers.
 
     Returns
     -------
@@ -171,7 +204,7 @@ def persistent_match_moments(
     Raises
     ------
     InputError, DivergenceError
-        As :func:`match_moments`.
+        As :func:`match_moments`; or if the state is to be kept and cannot be.
     """
     mean, second = bit_moments(x)
     n_sites = x.shape[1]
@@ -180,12 +213,27 @@ def persistent_match_moments(
     )
     in_spins = variables == "spins"
     pairs, fields = (
-        torch.zeros_like(p, requires_grad=True) if in_spins else p
+        nn.Parameter(torch.zeros_like(p)) if in_spins else p
         for p in (model.weight, model.bias)
     )
     optimizer = torch.optim.Adam([pairs, fields], lr=learning_rate)
-    for step in tqdm(range(n_steps), desc=label, disable=not progress):
+    kept = loop is not counting
+    held = _packed(state) if kept else {}
+    moved = nn.ParameterList([pairs, fields])
+    parts = {"model": model, "moved": moved, "optimizer": optimizer}
+    updates = loop(parts, held=held)
+    if updates.taken:
+        state = _unpacked(state, held)
+    for step in tqdm(
+        updates.steps(n_steps),
+        desc=label,
+        initial=updates.taken,
+        total=n_steps,
+        disable=not progress,
+    ):
         state = advance(state, model)
+        if kept:
+            held.update(_packed(state))
         if step == 0:  # spins, say, would be matched without a word
             check_bits("samples", state.x, n_sites, least=1)
         sample_mean, sample_second = _moments(state.x)

@@ -25,6 +25,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import RBM
+from ebmtut.losses.loops import LoopMaker, counting
 from ebmtut.message_passing import (
     STARTS,
     perturb_and_coordinate_descent,
@@ -83,6 +84,7 @@ def learn_rbm(
     on_step: Callable[[int, RBM], None] | None = None,
     progress: bool = False,
     generator: torch.Generator,
+    loop: LoopMaker = counting,
 ) -> LearnedRBM:
     """Learn by the difference of two averages of h v': data's minus model's.
 
@@ -116,6 +118,9 @@ def learn_rbm(
         Whether to show a progress bar.
     generator
         Source of the start, the minibatches and the samples, where ``x`` lies.
+    loop
+        Makes what counts the updates; ``partial(ebmtut.training.ResumableLoop, file,
+        identity, generator=generator)`` makes one that can be stopped and goes on.
 
     Returns
     -------
@@ -138,9 +143,17 @@ def learn_rbm(
     steps = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
     optim = steps(model.parameters(), lr=learning_rate)
     k = sweeps_of_chain(method)
+    held = {}
     if method.startswith("PCD-"):
-        chains = _coins(n_chains, x.shape[1], generator)
-    for step in tqdm(range(n_steps), desc=method, disable=not progress):
+        held["chains"] = _coins(n_chains, x.shape[1], generator)
+    updates = loop({"model": model, "optimizer": optim}, held=held)
+    for step in tqdm(
+        updates.steps(n_steps),
+        desc=method,
+        initial=updates.taken,
+        total=n_steps,
+        disable=not progress,
+    ):
         pick = torch.randint(
             len(x), (batch_size,), generator=generator, device=x.device
         )
@@ -154,9 +167,11 @@ def learn_rbm(
                     n_sweeps
                 ]
             else:
-                start = v if method.startswith("CD-") else chains
-                sampled = block_gibbs(model, start, k, generator=generator)
-                chains = sampled[:, : model.n_visible]
+                sampled = block_gibbs(
+                    model, held.get("chains", v), k, generator=generator
+                )
+                if held:
+                    held["chains"] = sampled[:, : model.n_visible]
             v_model, h_model = sampled.split([model.n_visible, n_hidden], dim=1)
             if hidden == "mean":
                 h_model = torch.sigmoid(model.hidden_logits(v_model))

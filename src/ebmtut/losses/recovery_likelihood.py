@@ -297,11 +297,13 @@ class RecoveryLikelihood:
         here = self.noise.perturb(x, level, generator=generator)
         above = self.noise.step(here, level, generator=generator)
         draw = normals(generator)
-        chain = replace(self.chain, step_size=tuple(self.step_sizes.tolist()))
+        chain = self.chain
+        if self.target_acceptance is not None:
+            chain = replace(chain, step_size=tuple(self.step_sizes.tolist()))
         sample, acceptance = draw_conditional(
             energy, self.noise, above, level, chain, draw
         )
-        self.last = Chains(here, sample.x, level)
+        self.last = Chains(here, sample, level)
         if self.target_acceptance is not None:
             error = acceptance.cpu().double() - self.target_acceptance
             self._follow(error, level.cpu())
@@ -309,7 +311,7 @@ class RecoveryLikelihood:
         return recovery_likelihood_loss(
             energy,
             here,
-            sample.x,
+            sample,
             level,
             weight=weight,
             regulariser=self.regulariser,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ebmtut._compiled import sweep_in_threads
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import Natural, check_type, checked
+from ebmtut.checks import Natural, check_choice, check_type, checked
 from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _graph_kernels, _gwg_kernels
@@ -85,11 +85,12 @@ def boltzmann_gwg(
     n_steps: Natural,
     *,
     generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "n_chains n_sites"]:
     """Make Gibbs-with-gradients moves, by compiled code where ``x`` is on the CPU.
 
-    In single precision, chains spread over ``torch.get_num_threads()`` threads;
-    the result does not depend on how many.
+    Chains are spread over ``torch.get_num_threads()`` threads; the result does not
+    depend on how many.
 
     Parameters
     ----------
@@ -101,6 +102,10 @@ def boltzmann_gwg(
         Moves of a single site each: a sweep is n_sites of them.
     generator
         Source of randomness.
+    dtype
+        Of the compiled code's arithmetic, float32 or float64. In float64 the chains of
+        a model in float64 do not depend on the kind of processor, which now and then
+        turns one in float32; it takes two to three times as long.
 
     Returns
     -------
@@ -110,8 +115,8 @@ def boltzmann_gwg(
     Raises
     ------
     InputError
-        If the model is of another kind, ``n_steps`` is negative, or ``x`` no batch
-        of bits of that size.
+        If the model is of another kind, ``n_steps`` is negative, ``x`` no batch
+        of bits of that size, or the dtype another.
 
     See Also
     --------
@@ -119,15 +124,18 @@ def boltzmann_gwg(
     """
     check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
+    check_choice("dtype", str(dtype), ("torch.float32", "torch.float64"))
     if x.device.type != "cpu":
         return run_chain(gwg(model), x, n_steps, generator=generator).x_final
-    coupling = model.symmetric_weight.detach().float().numpy()
-    bias = model.bias.detach().float().numpy()
+    coupling = model.symmetric_weight.detach().to(dtype).numpy()
+    bias = model.bias.detach().to(dtype).numpy()
     streams = xoshiro_states(spawn_seed(generator), len(x))
-    state = x.detach().float().numpy().copy()
+    state = x.detach().to(dtype).numpy().copy()
+    integer = np.int32 if dtype == torch.float32 else np.int64
 
     def move(n: int, rows: slice) -> None:
-        _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n)
+        room = np.empty((2, model.n_sites), integer)
+        _gwg_kernels.gwg_steps(state[rows], coupling, bias, streams[rows], n, room)
 
     grain = _gwg_kernels.REFRESH
     sweep_in_threads(move, len(x), n_steps, x.numel(), grain=grain)

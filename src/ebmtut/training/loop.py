@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -138,13 +139,29 @@ class TrainResult:
 
 
 def bfloat16_is_fast(device: torch.device) -> bool:
-    """Whether ``device`` has units for bfloat16 matrix products."""
+    """Whether ``device`` computes matrix products faster in bfloat16 than in float32.
+
+    A GPU with units of its own does, so do processors with AMX, and AMD's with
+    AVX-512 BF16. Intel's with AVX-512 BF16 alone are slower in bfloat16 (measured: see
+    ``benchmarks/README.md``).
+    """
     if device.type == "cuda":
         # A device without such units is said to support the type, by emulation.
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    return bool(
-        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    )
+    if torch.cpu._is_amx_tile_supported():
+        return True
+    return bool(torch.cpu._is_avx512_bf16_supported()) and _maker() == "AuthenticAMD"
+
+
+@cache
+def _maker() -> str:
+    """Return who made this processor, as Linux tells it; "" where nobody tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return ""
+    makers = [line.split(":")[1] for line in lines if line.startswith("vendor_id")]
+    return makers[0].strip() if makers else ""
 
 
 def autocast_of(config: TrainConfig, device: torch.device) -> torch.autocast:

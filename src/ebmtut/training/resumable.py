@@ -1,7 +1,8 @@
 """Loops of several learners that stop in good order and go on bit for bit.
 
 `ebmtut.training.train` keeps one network and its optimiser. Where an energy and its
-sampler learn in turns, each with an optimiser of its own, this keeps them all.
+sampler learn in turns, each with an optimiser of its own, or chains go on from step to
+step, this keeps them all.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class ResumableLoop:
         Source of all randomness of the loop.
     held
         Tensors that steps leave to later ones; entries are set anew.
+    buffers
+        Tensors that steps change in place.
     every
         Steps from one checkpoint to the next.
 
@@ -62,6 +65,8 @@ class ResumableLoop:
     ----------
     seconds
         Of the CPU, of all goes.
+    taken
+        Steps so far, of all stretches and all goes.
 
     Raises
     ------
@@ -79,14 +84,16 @@ class ResumableLoop:
         *,
         generator: torch.Generator,
         held: MutableMapping[str, Tensor] | None = None,
+        buffers: Mapping[str, Tensor] | None = None,
         every: Count = 100,
     ) -> None:
         self._path = state_file(checkpoint, identity)
         self._identity = to_json(dict(identity or {}), "identity")
         self._parts, self._generator = parts, generator
         self._held = {} if held is None else held
+        self._buffers = dict(buffers or {})
         self._every = every
-        self._ended = self._taken = 0
+        self._ended = self.taken = 0
         self.seconds = 0.0
         if self._path is not None and self._path.exists():
             self._restore(self._path)
@@ -110,9 +117,9 @@ class ResumableLoop:
             which the state has been saved.
         """
         begins = self._ended
-        for step in range(max(0, self._taken - begins), n_steps):
+        for step in range(max(0, self.taken - begins), n_steps):
             yield step
-            self._taken = begins + step + 1
+            self.taken = begins + step + 1
             now = time.process_time()
             self.seconds += now - self._clock
             self._clock = now
@@ -129,6 +136,7 @@ class ResumableLoop:
         state = {
             "parts": {name: part.state_dict() for name, part in self._parts.items()},
             "held": dict(self._held),
+            "buffers": self._buffers,
             "generator": self._generator.get_state(),
         }
         file = io.BytesIO()
@@ -136,7 +144,7 @@ class ResumableLoop:
         packed = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
         meta = {
             "loop": self._identity,
-            "taken": self._taken,
+            "taken": self.taken,
             "seconds": self.seconds,
         }
         save_checkpoint(path, {"state": packed}, meta)
@@ -154,5 +162,7 @@ class ResumableLoop:
             part.load_state_dict(state["parts"][name])
         for name, tensor in state["held"].items():
             self._held[name] = tensor.to(self._generator.device)
+        for name, buffer in self._buffers.items():
+            buffer.copy_(state["buffers"][name])
         self._generator.set_state(state["generator"])
-        self._taken, self.seconds = int(meta["taken"]), float(meta["seconds"])
+        self.taken, self.seconds = int(meta["taken"]), float(meta["seconds"])

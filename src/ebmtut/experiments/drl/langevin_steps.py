@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -59,23 +61,31 @@ def steps_job(
     n_samples: int,
     seed: int,
     device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn, and measure the averaged energy on the way."""
     judged = replace(recipe, n_chain_steps=n_sampling)
     looks = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
-    distances = np.full(n_looks, np.nan)
+    distances = torch.full((n_looks,), torch.nan, dtype=torch.float64)
 
     def look(step: int, averaged: nn.Module) -> None:
-        for k in np.flatnonzero(looks == step + 1):
+        for k in np.flatnonzero(looks == step + 1).tolist():
             drawn = draw_images(
                 averaged, judged, n_samples, generator=make_generator(seed + 2, device)
             )
             distances[k] = measure(drawn[0], recipe.data)["distance"]
 
-    trained = train_images(recipe, seed, on_step=look, device=device)
+    trained = train_images(
+        recipe,
+        seed,
+        checkpoint,
+        on_step=look,
+        device=device,
+        found={"distances": distances},
+    )
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
-        {"looks": looks, "distances": distances},
+        {"looks": looks, "distances": distances.numpy()},
     )
 
 

@@ -5,9 +5,9 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ebmtut.losses import (
 )
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
-from ebmtut.training import TrainConfig, train
+from ebmtut.training import CpuClock, TrainConfig, train
 
 __all__ = [
     "METHODS",
@@ -128,7 +128,14 @@ def perturbation_of(method: str, config: IsingConfig, n_sites: int) -> Perturbat
 
 
 def fit_coupling(
-    x: Tensor, method: str, penalty: float, config: IsingConfig, *, seed: int
+    x: Tensor,
+    method: str,
+    penalty: float,
+    config: IsingConfig,
+    *,
+    seed: int,
+    checkpoint: Path | None = None,
+    clock: CpuClock | None = None,
 ) -> Tensor:
     """Learn couplings from samples by energy discrepancy, or by its rival.
 
@@ -141,6 +148,10 @@ def fit_coupling(
         over sites and asks for penalties some ten times as large.
     seed
         Seed of minibatches and noise.
+    checkpoint
+        File for the state of learning, which goes on from it; None for none.
+    clock
+        That counts the seconds of learning, of all goes.
 
     Returns
     -------
@@ -171,6 +182,7 @@ def fit_coupling(
         return value + penalty * energy.symmetric_coupling.abs().mean()
 
     start = torch.zeros(n_sites, n_sites, device=x.device)
+    clock = clock or CpuClock()
     result = train(
         Ising(start, learnable=True),
         loss,
@@ -178,6 +190,10 @@ def fit_coupling(
         config.train,
         generator=make_generator(seed, str(x.device)),
         label=f"{method} Ising",
+        buffers={"seconds": clock.seconds},
+        on_step=clock.tick,
+        checkpoint=checkpoint,
+        identity={"method": method, "penalty": penalty, "seed": seed},
     )
     assert isinstance(result.energy, Ising)
     return result.energy.symmetric_coupling.detach()
@@ -206,8 +222,11 @@ def ising_job(
     config: IsingConfig,
     seed: int,
     device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Draw data of one lattice and learn its couplings at every penalty.
+
+    Each penalty has a file of its own beside ``checkpoint``.
 
     Returns
     -------
@@ -223,12 +242,19 @@ def ising_job(
         side, sigma, config.n_data, n_sweeps=config.n_sweeps, generator=generator
     )
     truth = sigma * lattice_adjacency(side).to(x)
-    start = time.perf_counter()
+    clock = CpuClock()
     fits = [
-        fit_coupling(x, method, penalty, config, seed=seed)
-        for penalty in config.penalties
+        fit_coupling(
+            x,
+            method,
+            penalty,
+            config,
+            seed=seed,
+            checkpoint=checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}"),
+            clock=clock,
+        )
+        for k, penalty in enumerate(config.penalties)
     ]
-    seconds = time.perf_counter() - start
     scores = [negative_log_rmse(fit, truth) for fit in fits]
     losses = [held_out_loss(fit, fresh, method, config, seed) for fit in fits]
     best, chosen = int(np.argmax(scores)), int(np.argmin(losses))
@@ -240,7 +266,7 @@ def ising_job(
             "nlr_chosen": scores[chosen],
             "penalty_chosen": config.penalties[chosen],
             "null": negative_log_rmse(torch.zeros_like(truth), truth),
-            "seconds": seconds,
+            "seconds": float(clock.seconds),
         },
         {"coupling": fits[best].cpu().numpy()},
     )

@@ -96,7 +96,13 @@ def advance(
 ) -> Tensor:
     """Move chains on by sweeps: as many single-site updates as there are sites."""
     if method.startswith("GWG"):
-        return boltzmann_gwg(model, x, n_sweeps * x.shape[1], generator=generator)
+        return boltzmann_gwg(
+            model,
+            x,
+            n_sweeps * x.shape[1],
+            generator=generator,
+            dtype=model.weight.dtype,
+        )
     return boltzmann_gibbs(model, x, n_sweeps, generator=generator)
 
 

@@ -8,10 +8,10 @@ at every step or kept in part, and what was learned is judged by its moments.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -48,6 +48,7 @@ from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
+from ebmtut.training import CpuClock, ResumableLoop
 
 __all__ = [
     "EXPERIMENT",
@@ -139,6 +140,7 @@ def persistent_job(
     config: PersistentConfig,
     seed: int,
     device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn a glass in one way, and judge what was learned.
 
@@ -158,15 +160,26 @@ def persistent_job(
     )
     generator = generator_on(generator, device)
     advance = partial(keep_noise, rho=rho, n_sweeps=n_sweeps, generator=generator)
-    start = time.perf_counter()
+    clock = CpuClock()
     model, state = persistent_match_moments(
         x,
         advance,
         start_noise(rho, config.n_chains, n_sites, generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
+        on_step=clock.tick,
+        loop=partial(
+            ResumableLoop,
+            checkpoint,
+            {
+                "config": asdict(config),
+                "learned": [n_sites, rho, n_sweeps],
+                "seed": seed,
+            },
+            generator=generator,
+            buffers={"seconds": clock.seconds},
+        ),
     )
-    seconds = time.perf_counter() - start
     fresh = perturb_and_max_product(
         model, config.n_judged, config.judged_sweeps, generator=generator
     )
@@ -184,7 +197,7 @@ def persistent_job(
             "own error": moment_error(bit_moments(torch.cat(own))[1], moments),
             "log MMD^2": math.log(squared),
             "updates": float(config.n_steps * n_sweeps * n_messages),
-            "seconds": seconds,
+            "seconds": float(clock.seconds),
             "data error": moment_error(bit_moments(x)[1], moments),
             "null error": moment_error(independent_moments(moments), moments),
         }

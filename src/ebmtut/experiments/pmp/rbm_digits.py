@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -34,6 +35,7 @@ from ebmtut.metrics import (
     pair_covariances,
 )
 from ebmtut.random import make_generator
+from ebmtut.training import CpuClock, ResumableLoop
 
 __all__ = [
     "PAPER",
@@ -188,7 +190,13 @@ def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
 
 
 @one_thread()
-def rbm_job(method: str, config: RBMConfig, seed: int, device: str = "cpu") -> Outcome:
+def rbm_job(
+    method: str,
+    config: RBMConfig,
+    seed: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+) -> Outcome:
     """Learn with one method, sample, and compare with the data.
 
     Returns
@@ -199,7 +207,7 @@ def rbm_job(method: str, config: RBMConfig, seed: int, device: str = "cpu") -> O
     """
     x = rbm_data(config, seed)[0].to(device)
     generator = make_generator(seed + 1, device)
-    start = time.process_time()
+    clock = CpuClock()
     learned = learn_rbm(
         x,
         method,
@@ -212,9 +220,16 @@ def rbm_job(method: str, config: RBMConfig, seed: int, device: str = "cpu") -> O
         optimizer="sgd" if config.optimizer == "sgd" else "adam",
         hidden="sample" if config.hidden == "sample" else "mean",
         generator=generator,
+        on_step=clock.tick,
+        loop=partial(
+            ResumableLoop,
+            checkpoint,
+            {"config": asdict(config), "method": method, "seed": seed},
+            generator=generator,
+            buffers={"seconds": clock.seconds},
+        ),
     )
-    seconds = time.process_time() - start
-    scalars = {"seconds": seconds, "diverged": float(learned.diverged)}
+    scalars = {"seconds": float(clock.seconds), "diverged": float(learned.diverged)}
     arrays = {}
     if not learned.diverged:
         data = reference(x)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -35,6 +35,7 @@ from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs
+from ebmtut.training import CpuClock, ResumableLoop
 
 __all__ = [
     "EXPERIMENT",
@@ -153,6 +154,7 @@ def structured_job(
     config: StructuredConfig,
     seed: int,
     device: str = "cpu",
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Relearn one graph in one way.
 
@@ -168,6 +170,8 @@ def structured_job(
         How, and the seed of everything.
     device
         Where it learns and samples; the data are drawn on the CPU.
+    checkpoint
+        File for the state of learning, which goes on from it; None for none.
     """
     truth = true_model(graph, config, seed)
     x = true_data(graph, config, seed).to(device)
@@ -182,7 +186,7 @@ def structured_job(
         if method in CHAINS
         else partial(sweep_samples, n_sweeps=sweeps)
     )
-    began = time.process_time()
+    clock = CpuClock()
     model, _ = persistent_match_moments(
         x,
         partial(advance, method=method, generator=generator),
@@ -192,8 +196,19 @@ def structured_job(
         penalty=config.penalty,
         variables=config.variables,
         label=f"{method} {graph}",
+        on_step=clock.tick,
+        loop=partial(
+            ResumableLoop,
+            checkpoint,
+            {
+                "config": asdict(config),
+                "learned": [graph, mode, method, amount],
+                "seed": seed,
+            },
+            generator=generator,
+            buffers={"seconds": clock.seconds},
+        ),
     )
-    seconds = time.process_time() - began
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
     coins = torch.rand(drawn.shape, generator=generator, device=device)
@@ -202,7 +217,7 @@ def structured_job(
         {
             "log_mmd2": log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
-            "seconds": seconds,
+            "seconds": float(clock.seconds),
             "null_log_mmd2": log_mmd2(null, x),
             "data_log_mmd2": math.log(
                 mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
