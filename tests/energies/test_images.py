@@ -56,6 +56,12 @@ def test_the_gradient_by_hand_is_that_of_autograd(head: str, n_layers: int) -> N
     (expected,) = torch.autograd.grad(exact.sum(), x)
     assert torch.allclose(value, exact, rtol=1e-12, atol=0)
     assert torch.allclose(gradient, expected, rtol=1e-10, atol=1e-10)
+    # Prepared for its levels once, and asked for other states.
+    here, other = energy.at_levels(level), torch.flip(x.detach(), (1,)).requires_grad_()
+    exact = energy(other, level)
+    (expected,) = torch.autograd.grad(exact.sum(), other)
+    assert torch.allclose(here.energy(other), exact, rtol=1e-12, atol=0)
+    assert torch.allclose(here.gradient(other), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:

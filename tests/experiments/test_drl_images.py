@@ -16,7 +16,7 @@ from ebmtut.experiments.drl.ablation import (
     lives_table,
     settings_table,
 )
-from ebmtut.experiments.drl.fid import fid_table
+from ebmtut.experiments.drl.fid import fid_table, image_job
 from ebmtut.experiments.drl.image_sets import image_set, judge_of, measure, null_images
 from ebmtut.experiments.drl.images import (
     QUICK,
@@ -101,7 +101,20 @@ def test_held_out_data_stand_beside_what_learns_nothing() -> None:
     table = fid_table(result)
     assert table.kinds == ("", "", "exact", "null", "null", "null")
     assert table.heads == ("images", "distance", "confidence", "nearest")
+    # One seed, eight draws: the mean has an error, and data and fits have none.
+    assert ["±" in row[1] for row in table.rows] == [True] * 2 + [False] * 4
     assert fid_table(result, ("seconds",)).rows[2] == ("held-out data", "–")
+
+
+def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
+    one, two = (
+        image_job(TINY, 64, seed=3, n_draws=n_draws).scalars for n_draws in (1, 2)
+    )
+    assert "spread" not in one
+    second = 2 * two["distance"] - one["distance"]
+    spread = abs(second - one["distance"]) / 2**0.5
+    assert two["spread"] == pytest.approx(spread, rel=1e-6)
+    assert spread > 0
 
 
 def test_what_an_energy_draws_has_a_spread_and_its_rivals_have_none() -> None:

@@ -6,11 +6,16 @@ import pytest
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.energies import PerceptronEnergy, conditional_energy
 from ebmtut.noise import NoiseLevels, ddpm_noise
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, paper_step_sizes, progressive_samples
-from ebmtut.samplers.conditional import _kept_start, draw_conditional
-from ebmtut.samplers.langevin import normals
+from ebmtut.samplers.conditional import (
+    _kept_start,
+    averaged_normals,
+    draw_conditional,
+)
+from ebmtut.samplers.langevin import langevin_move, normals, vector_state
 from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, energy, law
 
 
@@ -28,14 +33,54 @@ def test_averaged_noise_takes_the_bias_of_long_steps_away():
             30, (1.0, delta, 1.0), adjusted=False, averaged=averaged
         )
         draw = normals(make_generator(0))
-        state, _ = draw_conditional(energy, NOISE, above, level, chain, draw)
-        ratios[averaged] = state.x.var(0) * precision
+        found, _ = draw_conditional(energy, NOISE, above, level, chain, draw)
+        ratios[averaged] = found.var(0) * precision
     error = 5 * math.sqrt(2 / n)
     assert float((ratios[True] - 1).abs().max()) < error
     # As `langevin` says: more than half as much again along the stiffer axis.
     biased = 1 / (1 - delta**2 * precision / 4)
     assert float((ratios[False] / biased - 1).abs().max()) < error
     assert float(biased.max()) > 1.4
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("head", ["denoiser", "signed", "linear", "any function"])
+def test_the_quick_chain_is_the_plain_one(averaged, masked, head):
+    """Gradients by hand without energies: the states of step after step by autograd."""
+    noise, n_steps, n = NoiseLevels((0.4, 0.5, 0.8), 0.2), 5, 12
+    kind = "denoiser" if head == "any function" else head
+    network = PerceptronEnergy((4, 3), noise.noises[:3], 8, 3, kind).double()
+    of_levels = (lambda x, t: network(x, t)) if head == "any function" else network
+    level = torch.arange(n) % 3
+    above, known = torch.randn(2, n, 4, 3, generator=make_generator(0)).double()
+    free = (torch.arange(3) > 0).double() if masked else None
+    sizes = (0.1, 0.2, 0.3)
+    chain = ConditionalChain(
+        n_steps, sizes, adjusted=False, start="noisy", averaged=averaged
+    )
+    found, acceptance = draw_conditional(
+        of_levels, noise, above, level, chain, normals(make_generator(1)),
+        known=known if masked else None, free=free,
+    )  # fmt: skip
+
+    def plain(x):  # known to none of the short cuts
+        return conditional_energy(lambda z, t: network(z, t), noise, above, level)(x)
+
+    draw = normals(make_generator(1))
+    draw = averaged_normals(draw) if averaged else draw
+    shrinkages = torch.tensor(noise.shrinkages, dtype=above.dtype)
+    x = above / shrinkages[level][:, None, None]
+    state = vector_state(plain, x if free is None else torch.where(free > 0, x, known))
+    delta = torch.tensor(sizes, dtype=above.dtype)[level]
+    for _ in range(n_steps):
+        state, _ = langevin_move(plain, state, delta, draw, adjusted=False, free=free)
+    # Some twenty roundings a step, of numbers of order 10, of which the chain is
+    # no more than ten times as unsure.
+    assert torch.allclose(found, state.x, rtol=0, atol=1e-12)
+    assert bool((acceptance == 1).all())
+    if masked:
+        assert torch.equal(found[..., 0], known[..., 0])
 
 
 def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
@@ -60,8 +105,8 @@ def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
     for n_starts in (1, 200):
         chain = ConditionalChain(3, (0.02,), n_starts=n_starts)
         draw = normals(make_generator(0))
-        state, _ = draw_conditional(two, noise, seen, level, chain, draw)
-        shares[n_starts] = float((state.x > 0).double().mean())
+        found, _ = draw_conditional(two, noise, seen, level, chain, draw)
+        shares[n_starts] = float((found > 0).double().mean())
     # Seen from 0 both modes are equally far: the law's share is the weight, 0.8.
     assert shares[200] == pytest.approx(0.8, abs=0.01 + 5 * 0.4 / math.sqrt(n))
     assert abs(shares[1] - 0.8) > 0.2

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from ebmtut._layers import conv, linear, normal_weights, source_of_weights
 from ebmtut.checks import Count, Range, check_choice, check_range, checked
-from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -62,10 +61,12 @@ class _Headed(nn.Module):
         return value / self.noises[level].square()
 
     def slopes(
-        self, x: Tensor, output: Tensor, level: Tensor
+        self, x: Tensor, output: Tensor, precision: Tensor
     ) -> tuple[Tensor, Tensor | float]:
-        """Slopes of the energies in the output, and in x where that stays."""
-        precision = self.noises[level].square().reciprocal()[:, None]
+        """Slopes of the energies in the output, and in x where that stays.
+
+        ``precision`` is one over the variance of the noise, a column.
+        """
         if self.head == "denoiser":
             misfit = precision * (x - output)
             return -misfit, misfit
@@ -159,18 +160,61 @@ class PerceptronEnergy(_Headed):
             As for `forward`.
         """
         check_shape("x", x, (None, *self.shape))
+        here = self.at_levels(level)
+        return here.energy(x), here.gradient(x)
+
+    def at_levels(self, level: Int[Tensor, " batch"]) -> "_PerceptronAtLevels":
+        """Return the energy at the levels of a batch, for chains that stay on them."""
+        return _PerceptronAtLevels(self, level)
+
+
+class _PerceptronAtLevels:
+    """A perceptron at the levels of a batch: what they alone decide is made once.
+
+    Parameters
+    ----------
+    perceptron
+        Its weights are those of now.
+    level
+        Of each row.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self, perceptron: PerceptronEnergy, level: Int[Tensor, " batch"]
+    ) -> None:
+        self.perceptron, self.level = perceptron, level
+        layers = [*perceptron.layers, perceptron.last]
+        self.weights = [layer.get_parameter("weight").detach() for layer in layers]
+        first, *biases = [layer.get_parameter("bias").detach() for layer in layers]
+        self.biases = [first + perceptron.shifts[level], *biases]
+        self.precision = perceptron.noises[level].square().reciprocal()[:, None]
+
+    @torch.no_grad()
+    def energy(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        """Energies of states, without a graph."""
         flat = x.flatten(1)
-        h = self.layers[0](flat) + self.shifts[level]
-        gates = []
-        for layer in [*self.layers[1:], self.last]:
-            out, slope = silu_and_slope(h)
-            gates.append(slope)
-            h = layer(out)
-        back, direct = self.slopes(flat, h, level)
-        for layer in [self.last, *reversed(self.layers[1:])]:
-            back = (back @ layer.get_parameter("weight")) * gates.pop()
-        gradient = back @ self.layers[0].get_parameter("weight") + direct
-        return self.read(flat, h, level), gradient.reshape(x.shape)
+        return self.perceptron.read(flat, self._inner(flat)[-1], self.level)
+
+    @torch.no_grad()
+    def gradient(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
+        """Gradient of the energies in the states, by hand."""
+        flat = x.flatten(1)
+        *inner, output = self._inner(flat)
+        back, direct = self.perceptron.slopes(flat, output, self.precision)
+        for weight, h in zip(self.weights[:0:-1], reversed(inner), strict=True):
+            # SiLU's slope at h times what comes back, in one pass.
+            back = torch.ops.aten.silu_backward(back @ weight, h)
+        return (back @ self.weights[0] + direct).reshape(x.shape)
+
+    def _inner(self, flat: Tensor) -> list[Tensor]:
+        """Give what enters the activation of each layer, and the output."""
+        h = torch.addmm(self.biases[0], flat, self.weights[0].t())
+        found = [h]
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            h = torch.addmm(bias, nn.functional.silu(h), weight.t())
+            found.append(h)
+        return found
 
 
 class ConvEnergy(_Headed):

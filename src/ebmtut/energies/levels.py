@@ -45,6 +45,28 @@ class OffersGradient(Protocol):
         ...
 
 
+@runtime_checkable
+class AtLevels(Protocol):
+    """An energy at the levels of a batch: what they alone decide is made once."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        """Energies, without a graph."""
+        ...
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Their gradient in x, without a graph."""
+        ...
+
+
+@runtime_checkable
+class OffersLevels(Protocol):
+    """An energy that prepares for many gradients at the same levels."""
+
+    def at_levels(self, level: Tensor) -> AtLevels:
+        """The energy at these levels, with its weights as they are now."""
+        ...
+
+
 def energy_and_gradient(
     energy: LevelEnergy, x: Tensor, level: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -111,6 +133,20 @@ def conditional_energy(
     return ConditionalEnergy(energy, noise, above, level)
 
 
+class _ByCalls:
+    """Any energy at the levels of a batch."""
+
+    def __init__(self, energy: LevelEnergy, level: Tensor) -> None:
+        self.of_levels, self.level = energy, level
+
+    @torch.no_grad()
+    def energy(self, x: Tensor) -> Tensor:
+        return energies_of(lambda z: self.of_levels(z, self.level), x)
+
+    def gradient(self, x: Tensor) -> Tensor:
+        return energy_and_gradient(self.of_levels, x, self.level)[1]
+
+
 class ConditionalEnergy:
     """Energy of one level, and the parabola of the state above."""
 
@@ -135,6 +171,33 @@ class ConditionalEnergy:
         pull = self.precision * error
         value = value + 0.5 * (pull * error).flatten(1).sum(1)
         return value, gradient + self.shrinkage * pull
+
+    def at_levels(self) -> AtLevels:
+        """The same law for a chain, which asks for many gradients and few energies."""
+        return _ConditionalAtLevels(self)
+
+
+class _ConditionalAtLevels:
+    """A conditional law, with what does not change along a chain made once."""
+
+    def __init__(self, law: ConditionalEnergy) -> None:
+        self.law = law
+        of_levels = law.energy
+        self.inner: AtLevels = (
+            of_levels.at_levels(law.level)
+            if isinstance(of_levels, OffersLevels)
+            else _ByCalls(of_levels, law.level)
+        )
+        # The parabola's gradient is a line in x.
+        self.slope = law.precision * law.shrinkage**2
+        self.pull = law.precision * law.shrinkage * law.above
+
+    def energy(self, x: Tensor) -> Tensor:
+        misfit = (self.law.above - self.law.shrinkage * x) ** 2 * self.law.precision
+        return self.inner.energy(x) + 0.5 * misfit.flatten(1).sum(1)
+
+    def gradient(self, x: Tensor) -> Tensor:
+        return self.inner.gradient(x) + torch.addcmul(-self.pull, self.slope, x)
 
 
 class FourierEnergy(nn.Module):

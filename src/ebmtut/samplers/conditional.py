@@ -20,8 +20,9 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import LevelEnergy, conditional_energy
+from ebmtut.energies.levels import ConditionalEnergy
 from ebmtut.noise import NoiseLevels
-from ebmtut.samplers.langevin import Draw, VectorState, langevin_move, vector_state
+from ebmtut.samplers.langevin import Draw, langevin_move, vector_state
 
 __all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
 
@@ -136,15 +137,15 @@ def draw_conditional(
     *,
     known: Tensor | None = None,
     free: Tensor | None = None,
-) -> tuple[VectorState, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Run a short chain of the law of x_t given x_{t+1}; each row has its level.
 
-    Returns the state and each row's acceptance rate, 1 without a test. Where
+    Returns the states and each row's acceptance rate, 1 without a test. Where
     ``free`` is 0, x_t stays what ``known`` says.
     """
     sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype)
     delta = sizes.to(above.device)[level]
-    conditional = conditional_energy(energy, noise, above, level)
+    law = conditional_energy(energy, noise, above, level)
     shape = (-1, *[1] * (above.dim() - 1))
     sigma = above.new_tensor(noise.sigmas)[level].reshape(shape)
     shrinkage = above.new_tensor(noise.shrinkages)[level].reshape(shape)
@@ -162,17 +163,42 @@ def draw_conditional(
         x = above / torch.where(shrinkage > 0, shrinkage, 1.0)
     if known is not None and free is not None:
         x = torch.where(free > 0, x, known)
-    state = vector_state(conditional, x)
     if chain.averaged:
         draw = averaged_normals(draw)
+    if not chain.adjusted and isinstance(law, ConditionalEnergy):
+        return _unadjusted(law, x, delta, draw, chain.n_steps, free), x.new_ones(len(x))
+    state = vector_state(law, x)
     accepted = torch.zeros_like(state.energy)
     for _ in range(chain.n_steps):
         state, info = langevin_move(
-            conditional, state, delta, draw, adjusted=chain.adjusted, free=free
+            law, state, delta, draw, adjusted=chain.adjusted, free=free
         )
         accepted += info.acceptance
-    _check_alive(state, level)
-    return state, accepted / max(chain.n_steps, 1)
+    _check_alive(state.energy, level)
+    return state.x, accepted / max(chain.n_steps, 1)
+
+
+@torch.no_grad()
+def _unadjusted(
+    law: ConditionalEnergy,
+    x: Tensor,
+    delta: Tensor,
+    draw: Draw,
+    n_steps: int,
+    free: Tensor | None,
+) -> Tensor:
+    """Make the steps of `langevin_move` that no test follows: K gradients, no energy.
+
+    The energies of the last states alone are looked at.
+    """
+    here, size = law.at_levels(), delta.reshape(-1, *[1] * (x.dim() - 1))
+    half = 0.5 * size**2
+    for _ in range(n_steps):
+        noise = draw(x)
+        jump = torch.addcmul(size * noise, half, here.gradient(x), value=-1)
+        x = x + (jump if free is None else jump * free)
+    _check_alive(here.energy(x), law.level)
+    return x
 
 
 def averaged_normals(draw: Draw) -> Draw:
@@ -224,10 +250,10 @@ def _kept_start(
     return starts[place, torch.arange(len(place), device=place.device)]
 
 
-def _check_alive(state: VectorState, level: Tensor) -> None:
-    bad = ~torch.isfinite(state.energy)
+def _check_alive(energies: Tensor, level: Tensor) -> None:
+    bad = ~torch.isfinite(energies)
     if bool(bad.any()):
-        finite = state.energy[~bad].abs()
+        finite = energies[~bad].abs()
         largest = f"{float(finite.max()):.3g}" if len(finite) else "none finite"
         raise DivergenceError(
             f"chains diverged at level {int(level[bad][0])}: {int(bad.sum())} of "

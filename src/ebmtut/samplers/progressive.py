@@ -104,7 +104,7 @@ def descend(
     samples = [start]
     for t in reversed(range(noise.n_levels)):
         level = torch.full((len(start),), t, device=start.device)
-        state, _ = draw_conditional(
+        x, _ = draw_conditional(
             energy,
             noise,
             samples[-1],
@@ -114,5 +114,5 @@ def descend(
             known=None if known is None else known[t],
             free=free,
         )
-        samples.append(state.x)
+        samples.append(x)
     return torch.stack(samples[::-1])
