@@ -1,23 +1,23 @@
-"""Nine studies that are no row of a paper, stored for the pages on flows.
+"""Ten studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
     python benchmarks/flow_studies.py grown [--time-limit MINUTES]
     python benchmarks/flow_studies.py transformer [--time-limit MINUTES]
+    python benchmarks/flow_studies.py rivals [--time-limit MINUTES]
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
     python benchmarks/flow_studies.py chains
-    python benchmarks/flow_studies.py refined [--time-limit MINUTES]
     python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, seven.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
+rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, five.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
-refined: the same by the row's flow, its draws with DMALA steps, three.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 The same command goes on where a time limit has stopped it. CPU seconds count system
 time, too: with glibc's usual settings every large tensor is mapped anew and its pages
@@ -33,10 +33,11 @@ from pathlib import Path
 import matplotlib
 
 from ebmtut.deadlines import OutOfTime
-from ebmtut.experiments.dnfs.couplings_chains import CHAINS, REFINED
+from ebmtut.experiments.dnfs.couplings_chains import CHAINS
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
+from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.dnfs.transformer import TRANSFORMER
 from ebmtut.experiments.dnfs.warm_up import WARM_UP
@@ -47,10 +48,10 @@ STUDIES = {
     "longer": PROPORTIONAL,
     "grown": GROWN,
     "transformer": TRANSFORMER,
+    "rivals": RIVALS,
     "control": CONTROL,
     "couplings": COUPLINGS,
     "chains": CHAINS,
-    "refined": REFINED,
     "warm-up": WARM_UP,
 }
 

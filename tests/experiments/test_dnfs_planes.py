@@ -8,6 +8,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.data import DENSITIES, density_extent, sample_density
+from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import (
     ebm_training,
@@ -176,8 +177,21 @@ def test_networks_are_compared_and_the_untrained_are_no_claim():
     assert list(result.scalars["table"]) == list(experiment.presets["quick"].networks)
     assert not any(null_keeps(v) for v in experiment.verdicts(result))
     experiment.figure(result)
-    rows = {row[0]: row for row in networks.network_table(result).rows}
-    assert rows["leConv"][3] == str(networks.PACE["leConv"])
+    table = networks.network_table(result)
+    rows = {row[0]: dict(zip(table.heads, row, strict=True)) for row in table.rows}
+    assert rows["leConv"]["steps"] == str(networks.PACE["leConv"])
+    assert rows["leConv, untrained"]["steps"] == "–"
+    assert table.kinds.count("null") == len(result.scalars["table"])
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_the_exact_energy_of_a_lattice_is_that_of_its_states(bias):
+    states = enumerate_states(9).double()
+    energies = LatticeIsing(3, 0.2, bias)(states)
+    want = float(energies @ (-energies).softmax(0))
+    found = networks.exact_energy({"side": 3, "sigma": 0.2, "bias": bias})
+    # Central differences are off by a third derivative, some 1e3, over 6 times 1e8.
+    assert found == pytest.approx(want, abs=1e-5)
 
 
 def test_training_is_paid_back_or_never():

@@ -1,9 +1,9 @@
-"""Couplings of a magnet by other draws, beside the row dnfs/ising-learning.
+"""Couplings of a magnet by persistent chains, beside the row dnfs/ising-learning.
 
-The same data, penalty and steps. Once a thousand Gibbs chains that go on from step to
-step stand in the place of the flow: what data and penalty allow where draws are cheap.
-Once the flow's draws take a DMALA step after each of its own. No rows of the facts:
-they are stored beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
+The same data, penalty and steps: a thousand Gibbs chains that go on from step to step
+stand in the place of the flow. That is what data and penalty allow where draws are
+cheap. No row of the facts: it is stored beside the benchmarks, and
+`benchmarks/flow_studies.py` runs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ebmtut.experiments.dnfs.couplings_gflownet import draw_scores
 from ebmtut.experiments.dnfs.ising_learning import EXPERIMENT
 from ebmtut.experiments.dnfs.scaling import no_claims
 
-__all__ = ["CHAINS", "REFINED"]
+__all__ = ["CHAINS"]
 
 CHAINS = replace(
     EXPERIMENT,
@@ -27,19 +27,4 @@ CHAINS = replace(
     figure=draw_scores,
     check=no_claims,
     devices=("cpu",),
-)
-
-# Where the row misses the paper's number. Chosen in a trial on data of another seed.
-REFINED = replace(
-    CHAINS,
-    id="dnfs/couplings-refined",
-    title="Couplings of a magnet by a flow with DMALA steps",
-    presets={
-        scale: replace(
-            EXPERIMENT.presets[scale],
-            methods=("DNFS+DMALA",),
-            problems=((10, 0.2),),
-        )
-        for scale in ("quick", "full")
-    },
 )

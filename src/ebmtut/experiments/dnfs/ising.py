@@ -6,11 +6,20 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs.lattice_judge import energy_bins
+from ebmtut.experiments.dnfs.lattice_laws import (
+    EnergyLaw,
+    draw_law,
+    drawn_distances,
+    energy_law,
+    law_distance,
+)
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
+    LEARNED,
     NULLS,
     LatticeConfig,
     cells,
@@ -20,10 +29,12 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS, figure_size, panel_size
+from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "draw_losses", "law_table"]
 
 # What we ask of our recipe: ESS and the error of log Z, of every seed.
 TARGETS = {
@@ -39,6 +50,8 @@ _COLORS = {
     "SMC": COLORS["DMALA"],
 }
 
+_LINES = {"SMC": "--", "untrained": ":"}
+
 
 def draw_histograms(result: Result) -> Figure:
     """Draw the energies that each method meets, unweighted, on each lattice.
@@ -51,15 +64,16 @@ def draw_histograms(result: Result) -> Figure:
         1, len(columns), figsize=panel_size(1, len(columns), aspect=0.8), squeeze=False
     )
     problems = result.config["problems"]
-    for ax, column, (_, sigma, _) in zip(axes[0], columns, problems, strict=True):
+    for ax, column, problem in zip(axes[0], columns, problems, strict=True):
         long = result.arrays[f"long Gibbs/{column}"]
+        side, sigma, _ = problem
         found = {
             m: result.arrays[f"energies/{m}/{column}"]
             for m in _COLORS
             if column in table.get(m, {})
         }
         bins = energy_bins([long, *found.values()], sigma)
-        ax.hist(long, bins, density=True, color="#DDDDDD", label="long Gibbs")
+        draw_law(ax, energy_law(side, sigma), bins)
         for method, energies in found.items():
             ax.hist(
                 energies,
@@ -67,16 +81,51 @@ def draw_histograms(result: Result) -> Figure:
                 density=True,
                 histtype="step",
                 color=_COLORS[method],
-                ls={"SMC": "--", "untrained": ":"}.get(method, "-"),
+                ls=_LINES.get(method, "-"),
                 lw=1.6 if method == "ours" else 1.1,
                 label=method,
             )
+        chains, _ = np.histogram(long, bins, density=True)
+        middle = np.convolve(bins, [0.5, 0.5], "valid")
+        ax.plot(middle, chains, ".", color=COLORS["exact"], ms=3, label="long Gibbs")
         exact = result.scalars["exact"][column]["energy"]
         ax.axvline(exact, color=COLORS["exact"], lw=1, ls="--")
         ax.set(title=column, xlabel="energy (dashed: exact mean)", yticks=[])
     axes[0][0].set_ylabel("density")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=3, loc="outside lower center", fontsize=8)
+    return figure
+
+
+def draw_losses(result: Result, *others: Result) -> Figure:
+    """Draw the first losses of the first runs, then means of fortieths of a training.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    others
+        Studies beside it, with losses under the same names.
+    """
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    for name, losses in {
+        name: losses
+        for found in (result, *others)
+        for name, losses in found.arrays.items()
+        if name.startswith("losses/")
+    }.items():
+        _, method, column = name.split("/")
+        blocks = np.array_split(losses, min(40, len(losses)))
+        ends = np.cumsum([len(part) for part in blocks])
+        ax.plot(
+            [0, *ends],
+            [losses[0], *(part.mean() for part in blocks)],
+            color=_COLORS[method],
+            ls="--" if "critical" in column else _LINES.get(method, "-"),
+            label=f"{method}, {column.partition(', ')[2]}",
+        )
+    ax.set(xlabel="optimiser step", ylabel="loss [nats²]", yscale="log")
+    ax.legend(fontsize=7)
     return figure
 
 
@@ -110,6 +159,16 @@ def check_ising(result: Result) -> list[Verdict]:
             null = abs(bare[f"weighted energy{kind}"] - exact) / abs(exact)
             verdict = claim(name, off, "at most", 0.01, stderr=share, null=null, **of)
             verdicts.append(verdict)
+        name = f"ours, {column}: distance of the first seed's energies from their exact"
+        name += " law, over that of as many exact draws"
+        verdict = claim(
+            name,
+            _in_noise(result, "ours", column),
+            "at most",
+            3.0,
+            null=_in_noise(result, "untrained", column),
+        )
+        verdicts.append(verdict)
         nulls = [
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
             for m in ("untrained", "AIS", "SMC")
@@ -120,6 +179,63 @@ def check_ising(result: Result) -> list[Verdict]:
             claim(name, max(nulls), "at most", min(worst, ess), sanity=True)
         )
     return verdicts
+
+
+def _noise(result: Result, column: str, law: EnergyLaw) -> tuple[float, float]:
+    """Distance of as many exact draws as a method has, of one fixed seed."""
+    n = len(result.arrays[f"energies/ours/{column}"])
+    return drawn_distances(law, n, generator=make_generator(0))
+
+
+def _laws(result: Result) -> dict[str, EnergyLaw]:
+    columns = result.scalars["exact"]
+    problems = result.config["problems"]
+    return {
+        column: energy_law(side, sigma)
+        for column, (side, sigma, _) in zip(columns, problems, strict=True)
+    }
+
+
+def _in_noise(result: Result, method: str, column: str) -> float:
+    law = _laws(result)[column]
+    energies = result.arrays[f"energies/{method}/{column}"]
+    return law_distance(energies, law) / _noise(result, column, law)[0]
+
+
+def law_table(result: Result) -> Table:
+    """Distance of energies from their exact law, plain and weighted, on each lattice.
+
+    Parameters
+    ----------
+    result
+        Of this row; the samples of each method's first seed.
+
+    Returns
+    -------
+    table
+        Null rows, and the distance of exact draws: mean and standard deviation.
+    """
+    rows = list(result.scalars["table"])
+    columns: dict[str, list[Cell]] = {"method": [*rows, "long Gibbs", "exact draws"]}
+    for column, law in _laws(result).items():
+        noise = _noise(result, column, law)
+        for words in ("", ", weighted"):
+            cells: list[Cell] = []
+            for method in rows:
+                of = f"{method}/{column}"
+                energies = result.arrays.get(f"energies/{of}")
+                weights = result.arrays.get(f"log_weights/{of}") if words else None
+                cells.append(
+                    None if energies is None else law_distance(energies, law, weights)
+                )
+            long = law_distance(result.arrays[f"long Gibbs/{column}"], law)
+            ends: list[Cell] = [None, None] if words else [long, noise]
+            columns[column.partition(", ")[2] + words] = [*cells, *ends]
+    return Table(
+        columns,
+        caption="Wasserstein distance of energies from their exact law, first runs.",
+        kinds=["" if m in LEARNED else "null" for m in rows] + ["", "exact"],
+    )
 
 
 EXPERIMENT = Experiment(

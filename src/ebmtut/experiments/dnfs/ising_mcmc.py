@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +12,20 @@ from typing import Annotated, Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import wasserstein_distance
+from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs.lattice_judge import energy_bins
+from ebmtut.experiments.dnfs.lattice_laws import (
+    EnergyLaw,
+    draw_law,
+    drawn_distances,
+    energy_law,
+    law_distance,
+    pair_products,
+)
 from ebmtut.experiments.dnfs.lattices import (
     LEARNED,
     LatticeConfig,
@@ -33,9 +43,16 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
-__all__ = ["EXPERIMENT", "McmcConfig", "distance_table", "mcmc_job"]
+__all__ = [
+    "EXPERIMENT",
+    "McmcConfig",
+    "correlation_table",
+    "distance_table",
+    "mcmc_job",
+]
 
-_NAMED = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
+#: What tables and pictures call a method, where that is another name.
+_SHOWN = {"DNFS": "ours"}
 METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
 
 
@@ -47,11 +64,11 @@ class McmcConfig:
     Parameters
     ----------
     methods
-        Some of "DNFS", "untrained", "Gibbs", "GWG" and "DMALA", 64 steps of
-        each, and "Gibbs sweeps", which updates every site in each of its steps, as the
-        flow may.
+        Some of "DNFS", which tables and pictures call "ours", "untrained", "Gibbs",
+        "GWG" and "DMALA", 64 steps of each, and "Gibbs sweeps", which updates every
+        site in each of its steps, as the flow may.
     side, sigma
-        The lattice.
+        The lattice; an even side of at most 10, whose laws are known.
     n_steps
         Steps of the samplers.
     n_samples
@@ -93,14 +110,16 @@ def mcmc_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Draw samples by one method and compare their energies with long chains.
+    """Draw samples by one method and compare them with the exact laws.
 
     Returns
     -------
     outcome
-        First Wasserstein distance of the energies, the same between two halves
-        of long chains, mean energy and CPU seconds; the energies.
+        First Wasserstein distance of the energies from their exact law, mean energy,
+        mean products of two spins by their distance, CPU seconds; the first and the
+        third of as many long chains, too. The energies.
     """
+    law = energy_law(config.side, config.sigma)
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
     scalars: dict[str, Any] = {}
@@ -135,43 +154,60 @@ def mcmc_job(
         x = run_chain(sampler, x, n_steps, generator=generator).x_final
     scalars["cpu s"] = time.process_time() - began
     found = energy(x).cpu().numpy()
-    energy = energy.cpu()
-    long = _long_chains(energy, n, seed)
-    other = _long_chains(energy, n, seed + 500_000)
+    long = _long_chains(energy.cpu(), n, seed)
     return Outcome(
         {
             **scalars,
-            "distance": wasserstein_distance(found, long),
-            "distance of long chains": wasserstein_distance(other, long),
-            "mean energy": float(found.mean()),
+            **_judged(x.cpu(), found, law),
+            "of long chains": _judged(long, energy(long).numpy(), law),
         },
         {"energies": found},
     )
 
 
-def _long_chains(energy: LatticeIsing, n: int, seed: int) -> np.ndarray:
+def _judged(x: Tensor, energies: np.ndarray, law: EnergyLaw) -> dict[str, Any]:
+    side = math.isqrt(x.shape[1])
+    return {
+        "distance": law_distance(energies, law),
+        "mean energy": float(energies.mean()),
+        "products": pair_products(x, side).mean(0).tolist(),
+    }
+
+
+def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
     generator = make_generator(seed + 2_000_000)
     x = AnnealingPath(energy).sample_start(n, generator=generator)
-    energies: np.ndarray = energy(
-        ising_gibbs(energy, x, 1000, generator=generator)
-    ).numpy()
-    return energies
+    return ising_gibbs(energy, x, 1000, generator=generator)
 
 
-def long_chains(config: McmcConfig, seed: int) -> Outcome:
-    """Return energies of long Gibbs chains, the truth of the figure."""
-    energy = LatticeIsing(config.side, config.sigma)
-    return Outcome(arrays={"long": _long_chains(energy, config.n_samples, seed)})
+def exact_answers(config: McmcConfig, seed: int) -> Outcome:
+    """Return the exact laws, their noise, and the energies of long Gibbs chains.
+
+    "noise" is the distance of as many exact draws from their law: mean and standard
+    deviation of 200 sets.
+    """
+    side, sigma = config.side, config.sigma
+    law = energy_law(side, sigma)
+    energy = LatticeIsing(side, sigma)
+    generator = make_generator(seed + 3_000_000)
+    exact = {
+        "mean energy": float(law.levels @ law.chances),
+        "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),
+        "noise": drawn_distances(law, config.n_samples, generator=generator),
+    }
+    long = energy(_long_chains(energy, config.n_samples, seed)).numpy()
+    return Outcome({"exact": exact}, {"long": long})
 
 
 def draw_energies(result: Result) -> Figure:
-    """Draw the histograms of all methods over that of long chains."""
+    """Draw the histograms of all methods over the exact law."""
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     methods = list(result.scalars["table"])
     everything = [result.arrays["long"]]
     everything += [result.arrays[f"energies/{m}"] for m in methods]
-    bins = energy_bins(everything, result.config["sigma"])
-    ax.hist(everything[0], bins, density=True, color="#DDDDDD", label="long Gibbs")
+    sigma = result.config["sigma"]
+    bins = energy_bins(everything, sigma)
+    draw_law(ax, energy_law(result.config["side"], sigma), bins)
     for method, energies in zip(methods, everything[1:], strict=True):
         sweeps = method == "Gibbs sweeps"
         color = COLORS[
@@ -185,50 +221,101 @@ def draw_energies(result: Result) -> Figure:
             histtype="step",
             color=color,
             ls=style,
-            label=f"{method}, {result.config['n_steps']} steps",
+            label=f"{_SHOWN.get(method, method)}, {result.config['n_steps']} steps",
         )
+    long, _ = np.histogram(everything[0], bins, density=True)
+    middle = np.convolve(bins, [0.5, 0.5], "valid")
+    ax.plot(middle, long, ".", color=COLORS["exact"], ms=3, label="long Gibbs")
     ax.set(xlabel="energy", ylabel="density", yticks=[])
     ax.legend(fontsize=7)
     return figure
 
 
+def _rows_of(result: Result) -> dict[str, dict[str, Any]]:
+    """Return what is known of every method, and of long chains."""
+    table = dict(result.scalars["table"])
+    long = table["DNFS"]["of long chains"]
+    table["long chains"] = {key: [run[key] for run in long] for key in long[0]}
+    return table
+
+
+def _names(rows: Mapping[str, Any]) -> list[str]:
+    return [_SHOWN.get(method, method) for method in rows]
+
+
+def _kinds(rows: Mapping[str, Any]) -> list[str]:
+    return ["null" if method == "untrained" else "" for method in rows]
+
+
 def distance_table(result: Result) -> Table:
-    """Distance from long chains, mean energy and CPU seconds of every method."""
-    cells = result.scalars["table"]
-    columns: dict[str, list[Cell]] = {"method": [*cells, "long chains"]}
+    """Distance from the exact law, mean energy and CPU seconds of every method."""
+    rows, exact = _rows_of(result), result.scalars["exact"]
+    config = result.config
+    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact draws"]}
     heads = {"distance": "distance", "mean energy": "mean energy", "CPU s": "cpu s"}
     for head, key in heads.items():
-        columns[head] = [mean_and_stderr(cell[key]) for cell in cells.values()] + [None]
-    columns["distance"][-1] = mean_and_stderr(cells["DNFS"]["distance of long chains"])
-    kinds = ["null" if method == "untrained" else "" for method in cells]
+        columns[head] = [
+            mean_and_stderr(row[key]) if key in row else None for row in rows.values()
+        ]
+    columns["distance"].append(tuple(exact["noise"]))
+    columns["mean energy"].append(round(exact["mean energy"], 3))
+    columns["CPU s"].append(None)
     return Table(
         columns,
-        caption=f"After {result.config['n_steps']} steps from noise, sigma = "
-        f"{result.config['sigma']:g}; errors over runs. CPU seconds of "
-        f"{result.config['n_samples']} samples.",
-        kinds=[*kinds, "exact"],
-        digits=2,
+        caption=f"After {config['n_steps']} steps from noise, sigma = "
+        f"{config['sigma']:g}: distance from the exact law; errors over runs, of "
+        f"exact draws the spread of sets. CPU seconds of {config['n_samples']} "
+        "samples.",
+        kinds=[*_kinds(rows), "exact"],
+        digits=3,
+    )
+
+
+def correlation_table(result: Result) -> Table:
+    """Mean products of two spins, by their distance along an axis."""
+    rows, exact = _rows_of(result), result.scalars["exact"]["products"]
+    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact"]}
+    for r, known in enumerate(exact):
+        found = [
+            mean_and_stderr([run[r] for run in row["products"]])
+            for row in rows.values()
+        ]
+        columns[f"distance {r + 1}"] = [
+            *((v, e) if e is not None else round(v, 4) for v, e in found),
+            round(known, 4),
+        ]
+    return Table(
+        columns,
+        caption="Mean product of two spins, by their distance along an axis.",
+        kinds=[*_kinds(rows), "exact"],
+        digits=4,
     )
 
 
 def check_energies(result: Result) -> list[Verdict]:
-    """The flow is nearer than single-site chains, and near to long ones.
+    """The flow is nearer to the law than single-site chains, and near to exact draws.
 
     DMALA and whole sweeps change many sites a step, as the flow does: that it is
     nearer than they is no claim.
     """
     table = result.scalars["table"]
     ours, stderr = mean_and_stderr(table["DNFS"]["distance"])
-    of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(table["DNFS"]["distance"])}
+    n_seeds = len(table["DNFS"]["distance"])
     verdicts = []
     for method in ("Gibbs", "GWG"):
         if method in table:
             theirs = float(np.mean(table[method]["distance"]))
-            name = f"distance of the energies, DNFS below {method}"
+            name = f"distance of the energies from their exact law, ours below {method}"
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
             verdicts.append(claim(name, ours, "at most", theirs, **of))
-    noise = float(np.mean(table["DNFS"]["distance of long chains"]))
-    name = "distance of DNFS over that of two sets of long chains"
-    verdicts.append(claim(name, ours / noise, "at most", 3.0, n_seeds=of["n_seeds"]))
+    noise, _ = result.scalars["exact"]["noise"]
+    name = "distance of ours over that of as many exact draws"
+    of = {"n_seeds": n_seeds, "stderr": None if stderr is None else stderr / noise}
+    verdicts.append(claim(name, ours / noise, "at most", 3.0, **of))
+    found = np.mean(table["DNFS"]["products"], axis=0)
+    worst = float(np.abs(found - result.scalars["exact"]["products"]).max())
+    name = "largest error of our mean products of two spins, by their distance"
+    verdicts.append(claim(name, worst, "at most", 0.01, n_seeds=n_seeds))
     return verdicts
 
 
@@ -255,7 +342,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=mcmc_job,
     arrays={"energies": "energies/{cell}"},
-    extras=long_chains,
+    extras=exact_answers,
     null=nothing_learned,
     figure=draw_energies,
     check=check_energies,

@@ -12,7 +12,9 @@ from torch import Tensor
 from ebmtut.experiments.dnfs.lattices import LEARNED
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
+    ExactRollout,
     Flow,
+    Rollout,
     effective_sample_size,
     log_partition,
     simulate,
@@ -31,6 +33,7 @@ __all__ = [
     "quality_table",
     "sample_table",
     "seconds_table",
+    "weights_table",
 ]
 
 
@@ -112,6 +115,45 @@ def sample_table(
         kinds=[kinds.get(name, "") for name in rows],
         digits=4,
     )
+
+
+def weights_table(
+    path: AnnealingPath,
+    exact: float,
+    stepped: Mapping[str, Rollout],
+    thinned: ExactRollout,
+) -> Table:
+    """Judge one flow by each kind of weights.
+
+    Parameters
+    ----------
+    path
+        Whose end the samples are meant for.
+    exact
+        Its log Z.
+    stepped
+        Simulations in steps, with the weights of the chain, by name.
+    thinned
+        The exact simulation, with the weights of its path.
+    """
+    runs: list[tuple[str, str, Tensor, Tensor | None]] = []
+    for name, run in stepped.items():
+        runs.append((name, "continuous", run.x, run.log_weights))
+        runs.append((name, "chain", run.x, run.chain_log_weights))
+    runs.append(("exact", "continuous", thinned.x, thinned.path_log_weights))
+    runs.append(("exact", "its candidates", thinned.x, thinned.log_weights))
+    heads = ("simulation", "weights", "ESS", "log Z error", "energy")
+    rows: list[tuple[Cell, ...]] = []
+    for name, kind, x, log_weights in runs:
+        assert log_weights is not None
+        z = log_partition(log_weights, path.log_partition_start)
+        energy = path.target(x)
+        noise = float(energy.std()) / len(energy) ** 0.5
+        share = effective_sample_size(log_weights)
+        off = (z.estimate - exact, z.standard_error)
+        rows.append((name, kind, share, off, (float(energy.mean()), noise)))
+    columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
+    return Table(columns, caption=f"Errors are of {len(thinned.x)} samples.")
 
 
 def payback(cost: float, training: float, null_cost: float) -> float:

@@ -171,21 +171,39 @@ def draw_losses(result: Result) -> Figure:
     return figure
 
 
+def exact_energy(config: Mapping[str, Any]) -> float:
+    """Return the exact mean energy, from central differences of log Z.
+
+    Of exp(-l E) the logarithm of the constant falls by the mean energy, at l = 1.
+    """
+    step = 1e-4
+
+    def log_z(scale: float) -> float:
+        sigma, bias = scale * config["sigma"], scale * config.get("bias", 0.0)
+        return lattice_log_partition(config["side"], sigma, bias)
+
+    return -(log_z(1 + step) - log_z(1 - step)) / (2 * step)
+
+
 def network_table(result: Result) -> Table:
-    """ESS, error of log Z, steps and seconds of every network."""
-    table = result.scalars["table"]
-    columns: dict[str, list[Cell]] = {"network": list(table)}
-    for head, digits in (("ESS", 3), ("log Z error", 4)):
-        found = [mean_and_stderr(cell[head]) for cell in table.values()]
-        columns[head] = [
-            round(mean, digits) if stderr is None else (mean, stderr)
-            for mean, stderr in found
-        ]
-    columns["steps"] = [int(cell["steps"][0]) for cell in table.values()]
-    columns["CPU s"] = [
-        round(mean_and_stderr(cell["train cpu s"])[0], 1) for cell in table.values()
-    ]
-    config = result.config
+    """ESS, error of log Z, energy, steps and seconds of every network.
+
+    Below them the same networks before any step, and the exact answers.
+    """
+    table, config = result.scalars["table"], result.config
+    names = list(table)
+    columns: dict[str, list[Cell]] = {
+        "network": [*names, *(f"{name}, untrained" for name in names), "exact"]
+    }
+    heads = {"ESS": (3, 1.0), "log Z error": (4, 0.0)}
+    for head, (digits, exact) in heads.items():
+        columns[head] = [*_spread(table, head, digits), exact]
+    energy = round(exact_energy(config), 2)
+    columns["weighted energy"] = [*_spread(table, "weighted energy", 2), energy]
+    nothing: list[Cell] = [None] * (len(names) + 1)
+    columns["steps"] = [*(int(cell["steps"][0]) for cell in table.values()), *nothing]
+    seconds = [mean_and_stderr(cell["train cpu s"])[0] for cell in table.values()]
+    columns["CPU s"] = [*(round(s, 1) for s in seconds), *nothing]
     return Table(
         columns,
         caption=f"{config['side']} x {config['side']} at sigma = {config['sigma']:g}, "
@@ -194,8 +212,23 @@ def network_table(result: Result) -> Table:
             if config.get("recipe") == "paper"
             else "about equal CPU time"
         )
-        + "; ESS by the weights of continuous time.",
+        + "; ESS and energy by the weights of continuous time.",
+        kinds=[*("" for _ in names), *("null" for _ in names), "exact"],
+        digits=4,
     )
+
+
+def _spread(table: Mapping[str, Any], head: str, digits: int) -> list[Cell]:
+    """Mean and error of each network, then of each untrained."""
+    found = [
+        mean_and_stderr(cell[mark + head])
+        for mark in ("", "bare ")
+        for cell in table.values()
+    ]
+    return [
+        round(mean, digits) if stderr is None else (mean, stderr)
+        for mean, stderr in found
+    ]
 
 
 def check_order(result: Result) -> list[Verdict]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from ebmtut.checks import Count, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.energies import Energy
+from ebmtut.experiments.dnfs.balanced_policy import balanced_policy
 from ebmtut.experiments.dnfs.planes import (
     TableEnergy,
     distance,
@@ -50,11 +51,10 @@ from ebmtut.flows import (
     log_partition,
     simulate,
     terminal_law,
-    trajectory_balance_loss,
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import FlowConfig, ResumableLoop, TrainConfig, train_flow
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 __all__ = ["METHODS", "PlaneConfig", "cells", "exact_laws", "plane_job"]
 
@@ -327,35 +327,17 @@ def _learned_policy(
     checkpoint: Path | None,
     device: str,
 ) -> tuple[BitsGFlowNet, float]:
-    """Train by trajectory balance; log Z learns ten times as fast.
-
-    Returns the policy and the CPU seconds.
-    """
-    policy = BitsGFlowNet(energy.n_sites, 128, generator=make_generator(seed))
-    policy = policy.to(device)
-    generator = make_generator(seed, device)
-    adam = torch.optim.Adam(
-        [
-            {"params": policy.net.parameters(), "lr": config.learning_rate},
-            {"params": [policy.log_z], "lr": 10 * config.learning_rate},
-        ]
+    """Train by trajectory balance; return the policy and the CPU seconds."""
+    policy, _, seconds = balanced_policy(
+        energy,
+        3 * config.n_steps,
+        config.learning_rate,
+        seed=seed,
+        identity=asdict(config),
+        checkpoint=checkpoint,
+        device=device,
     )
-    n_steps = 3 * config.n_steps
-    rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, n_steps)
-    loop = ResumableLoop(
-        checkpoint,
-        {"method": "GFlowNet", "seed": seed, **asdict(config)},
-        {"policy": policy, "adam": adam, "rate": rate},
-        generator=generator,
-    )
-    for _ in loop.steps(n_steps):
-        ways = forward_trajectories(policy, 128, generator=generator, explore=0.05)
-        loss = trajectory_balance_loss(policy, energy, ways)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        rate.step()
-    return policy, loop.seconds
+    return policy, seconds
 
 
 def cells(config: PlaneConfig) -> Mapping[Names, Mapping[str, Any]]:

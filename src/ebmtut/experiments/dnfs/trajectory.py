@@ -9,11 +9,13 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import pretrained_ebm
+from ebmtut.experiments.dnfs.captions import means_of
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT"]
+__all__ = ["EXPERIMENT", "trajectory_table"]
 
 METHODS = ("DNFS", "untrained")
 #: What we ask at every time: the mass in the wrong place.
@@ -36,6 +38,31 @@ def draw_trajectory(result: Result) -> Figure:
             if key == "path":
                 ax.set_title(f"t = {k / 4:g}", fontsize=8)
     return figure
+
+
+def trajectory_table(result: Result) -> Table:
+    """Mass in the wrong place at the worst time of each way, beside the untrained flow.
+
+    Parameters
+    ----------
+    result
+        Of this row, or of dnfs/pretrained-ebm.
+    """
+    cells = [
+        (f"{method}, {density}", cell)
+        for density in result.scalars["energy from data"]
+        for method in METHODS
+        for cell in [result.scalars["table"][method][density]]
+    ]
+    columns: dict[str, list[Cell]] = {"flow": [name for name, _ in cells]}
+    for head, key in (("there", "worst TV"), ("back", "worst TV back")):
+        columns[head] = [mean_and_stderr(cell[key]) for _, cell in cells]
+    return Table(
+        columns,
+        caption=f"Mass in the wrong place, at the worst of 33 times.{means_of(result)}",
+        kinds=["null" if name.startswith("untrained") else "" for name, _ in cells],
+        digits=2,
+    )
 
 
 def check_trajectory(result: Result) -> list[Verdict]:

@@ -1,0 +1,138 @@
+"""Scores against the exact laws of a torus: of exact draws, of the law, of weights."""
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from ebmtut.checks import InputError
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import exact_probabilities, torus_correlations
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.ising import draw_losses, law_table
+from ebmtut.experiments.dnfs.ising_mcmc import correlation_table, distance_table
+from ebmtut.experiments.dnfs.lattice_laws import (
+    drawn_distances,
+    energy_law,
+    law_distance,
+    pair_products,
+    pair_table,
+)
+from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
+from ebmtut.experiments.dnfs.lattice_tables import weights_table
+from ebmtut.experiments.dnfs.trajectory import trajectory_table
+from ebmtut.flows import Flow, OddLatticeNetwork, simulate, simulate_exact
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+SIGMA = 0.15
+
+
+def states_of_four():
+    """All states of 4 x 4 sites, and their exact log-probabilities."""
+    x = enumerate_states(16).float()
+    return x, exact_probabilities(LatticeIsing(4, SIGMA), 16)
+
+
+def test_all_states_by_their_weights_have_no_distance():
+    x, log_p = states_of_four()
+    energies = LatticeIsing(4, SIGMA)(x).numpy()
+    law = energy_law(4, SIGMA)
+    # Single precision of some sixteen nats.
+    assert law_distance(energies, law, log_p.numpy()) < 1e-4
+    # Without weights the states are those of sigma = 0, whose mean energy is 0.
+    shift = -float(law.levels @ law.chances)
+    assert law_distance(energies, law) >= shift - 1e-4
+
+
+def test_a_shift_is_its_distance():
+    law = energy_law(6, SIGMA)
+    rows = np.repeat(law.levels, (1e5 * law.chances).round().astype(int))
+    assert law_distance(rows + 0.7, law) == pytest.approx(0.7, abs=0.01)
+
+
+def test_the_distance_of_exact_draws_falls_with_their_root():
+    law = energy_law(10, 0.1)
+    few, spread = drawn_distances(law, 500, generator=make_generator(0))
+    many, _ = drawn_distances(law, 8000, generator=make_generator(1))
+    # Five standard errors of the ratio of two means of 200 sets of one relative spread.
+    noise = (2 / 200) ** 0.5 * spread / few
+    assert few / many == pytest.approx(4, rel=5 * noise)
+
+
+def test_products_by_exact_weights_are_the_exact_correlations():
+    x, log_p = states_of_four()
+    found = log_p.exp().double() @ pair_products(x, 4).double()
+    want = torus_correlations(4, 4, 2 * SIGMA)[1:]
+    assert found.tolist() == pytest.approx(want.tolist(), abs=1e-5)
+    table = pair_table({"all": (x, log_p)}, LatticeIsing(4, SIGMA), nulls=["all"])
+    assert [row[0] for row in table.rows] == ["all", "exact"]
+    assert table.kinds == ("null", "exact")
+    for cell, exact in zip(table.rows[0][1:], table.rows[1][1:], strict=True):
+        value, error = map(float, cell.split(" ± "))
+        assert abs(value - float(exact)) < 1e-3 + error and error < 0.1
+
+
+def test_errors_of_products_cover_the_truth():
+    generator = make_generator(3)
+    x = torch.randint(2, (20_000, 36), generator=generator).float()
+    found = pair_products(x, 6)
+    # Of independent spins: mean 0, variance 1 / 72 at short distances; five errors.
+    noise = found.std(0) / math.sqrt(len(x))
+    assert (found.mean(0).abs() < 5 * noise).all()
+    assert found[:, 0].var() == pytest.approx(1 / 72, rel=0.1)
+
+
+def test_an_odd_side_has_no_law_of_the_energy():
+    with pytest.raises(InputError, match="even"):
+        energy_law(5, SIGMA)
+
+
+def test_the_page_s_tables_are_of_the_stored_runs():
+    row = get_experiment("dnfs/ising").stored()
+    table = law_table(row)
+    assert [row[0] for row in table.rows][-2:] == ["long Gibbs", "exact draws"]
+    assert table.kinds[-1] == "exact" and table.kinds.count("null") == 6
+    figure = draw_losses(row)
+    assert len(figure.axes[0].lines) == 3
+    plt.close(figure)
+    mcmc = get_experiment("dnfs/ising-mcmc").stored()
+    for found in (distance_table(mcmc), correlation_table(mcmc)):
+        assert found.rows[0][0] == "ours" and found.kinds[1] == "null"
+    trajectory = get_experiment("dnfs/trajectory").stored()
+    assert trajectory_table(trajectory).kinds == ("", "null") * 3
+
+
+def test_every_kind_of_weights_has_its_row():
+    path = AnnealingPath(LatticeIsing(4, SIGMA))
+    network = OddLatticeNetwork(4, generator=make_generator(0))
+    flow = Flow(path, network)
+    stepped = simulate(flow, 20, 4, chain_weights=True, generator=make_generator(1))
+    thinned = simulate_exact(
+        flow, 20, bound=100.0, path_weights=True, generator=make_generator(2)
+    )
+    table = weights_table(path, 12.0, {"4 steps": stepped}, thinned)
+    assert [row[:2] for row in table.rows] == [
+        ("4 steps", "continuous"),
+        ("4 steps", "chain"),
+        ("exact", "continuous"),
+        ("exact", "its candidates"),
+    ]
+
+
+def test_rivals_of_the_lattice_stand_beside_their_nulls():
+    steps = (("GFlowNet", 0), ("GFlowNet", 300), ("LEAPS, leConv", 3))
+    study = RIVALS.run("quick", steps=steps, n_seeds=1)
+    table = study.scalars["table"]
+    (bare,), (learned,) = table["GFlowNet, untrained"], table["GFlowNet"]
+    assert "train cpu s" not in table["GFlowNet, untrained"][bare]
+    before, after = table["GFlowNet, untrained"][bare], table["GFlowNet"][learned]
+    # Weights of its ways are right in the mean, whatever the policy.
+    for cell in (before, after):
+        assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.1
+    assert after["ESS"][0] > 2 * before["ESS"][0]
+    assert len(study.arrays["losses/GFlowNet/4x4, 0.1"]) == 300
+    plt.close(RIVALS.figure(study))
