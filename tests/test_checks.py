@@ -56,6 +56,7 @@ def test_range_accepts_what_is_inside(value, limits):
         (1.0, {"low": 0, "high": 1, "include_high": False}, r"\[0, 1\)"),
         (0.0, {"low": 0, "high": 1, "include_low": False}, r"\(0, 1\]"),
         (1.5, {"integer": True}, "an integer"),
+        (7, {"low": 8, "high": 8, "integer": True}, "8"),
         (math.nan, {}, "a number"),
         (math.inf, {"low": 0}, "a number"),
         ("3", {}, "a number"),

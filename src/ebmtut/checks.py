@@ -117,6 +117,8 @@ def check_range(
     ):
         noun = "an integer" if integer else "a number"
         rule = _interval(low, high, include_low, include_high)
+        if low is not None and low == high:  # only one value is left
+            noun, rule = f"{low}", ""
         raise InputError(f"{name} must be {noun}{rule}, got {shown(value)}")
 
 

@@ -98,6 +98,12 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         np.save(path, array, allow_pickle=True)
         with pytest.raises(InputError, match=r"a\.npy"):
             read_bits(path)
+    np.save(path, objects, allow_pickle=True)
+    with pytest.raises(InputError, match=r"array of numbers, got one of Python obj"):
+        read_bits(path)
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(InputError, match=r"a NumPy file, got .*a\.npy: damaged"):
+        read_bits(path)
     with pytest.raises(InputError, match="dtype must be floating"):
         read_bits(path, dtype=torch.int64)
 

@@ -163,7 +163,7 @@ def test_an_error_frees_the_button(result: Result) -> None:
         widget._learn(learn, [{}], 0)
     assert widget.progress is None
     assert widget.own == {}
-    with pytest.raises(InputError, match=r"place must be .* \[0, 0\], got 5"):
+    with pytest.raises(InputError, match="place must be 0, got 5"):
         widget._learn(learn, [{}], 5)
 
 

@@ -60,7 +60,7 @@ def read_graph(path: str | Path) -> Any:
             )
         first, second = cells[:2]
         weight = _number(cells[2]) if len(cells) == 3 else 1.0
-        if not math.isfinite(weight):
+        if weight is None or not math.isfinite(weight):
             raise InputError(
                 f"{path} must hold finite weights, got {cells[2][:30]!r} {where}"
             )
@@ -77,14 +77,14 @@ def read_graph(path: str | Path) -> Any:
 
 def _is_head(cells: list[str]) -> bool:
     named = [cell.lower() for cell in cells[:2]] == ["source", "target"]
-    return named or (len(cells) == 3 and math.isnan(_number(cells[2])))
+    return named or (len(cells) == 3 and _number(cells[2]) is None)
 
 
-def _number(cell: str) -> float:
+def _number(cell: str) -> float | None:
     try:
         return float(cell)
     except ValueError:
-        return math.nan
+        return None
 
 
 @checked

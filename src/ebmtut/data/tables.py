@@ -118,7 +118,12 @@ def _numpy_table(path: Path) -> np.ndarray:
     except OSError as error:
         why = error.strerror or "it is damaged"
         raise InputError(f"path must be a NumPy file, got {path}: {why}") from None
-    except Exception:  # whatever a damaged head makes of itself
+    except Exception as error:  # whatever a damaged head makes of itself
+        if "Object arrays" in str(error):  # a whole file, which could run anything
+            raise InputError(
+                f"{path} must hold an array of numbers, got one of Python objects "
+                "(dtype object)"
+            ) from None
         raise InputError(f"path must be a NumPy file, got {path}: damaged") from None
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "buif":
         raise InputError(f"{path} must hold one array of numbers, got something else")

@@ -1,7 +1,7 @@
 // Sixteen lattices that a trained flow carries from noise to a law, computed here, in
 // the page: the trained rates arrive in the model, nothing is fetched.
 
-import { asFloats, blank, follow, frame, INK, SIZE } from "./frame.js";
+import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
 import { leap, terms, uniforms, unpack } from "./odd_lattice.js";
 
 const ACROSS = 4; // lattices across and down
@@ -47,7 +47,7 @@ function drawEnergies(canvas, energies, exact, now) {
   context.fillStyle = INK;
   for (const share of [0, 0.5, 1]) {
     const value = low + share * (high - low);
-    context.fillText(value.toFixed(0), left / 2, Math.min(y(value), SIZE[1] - bottom - 6));
+    context.fillText(minus(value.toFixed(0)), left / 2, Math.min(y(value), SIZE[1] - bottom - 6));
     context.fillText(share, x(share * nSteps) - (share === 1 ? 8 : 0), SIZE[1] - 20);
   }
 }
@@ -132,10 +132,10 @@ function render({ model: state, el }) {
     const ess = (one * one) / two;
     const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
     const mean = run.energies[step].reduce((a, b) => a + b) / nChains;
-    line.textContent = `t = ${(step / nSteps).toFixed(2)}: the sixteen count for `
+    line.textContent = minus(`t = ${(step / nSteps).toFixed(2)}: the sixteen count for `
       + `${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
       + `${flow.log_partition[step].toFixed(2)}; mean energy ${mean.toFixed(1)}, exact `
-      + `${exact[step].toFixed(1)}.`;
+      + `${exact[step].toFixed(1)}.`);
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }

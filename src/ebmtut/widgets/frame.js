@@ -25,6 +25,9 @@ export function blank(canvas) {
   return context;
 }
 
+// Numbers below zero with a minus sign, which a hyphen is not.
+export const minus = (text) => String(text).replace(/-(?=\d)/g, "−");
+
 export const asBytes = (view) =>
   new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
 
@@ -76,8 +79,8 @@ export function frame(state, el, name) {
     const show = (number, words, name = text) => {
       caption.textContent = name;
       input.value = number;
-      output.textContent = words;
-      input.setAttribute("aria-valuetext", `${name} ${words}`);
+      output.textContent = minus(words);
+      input.setAttribute("aria-valuetext", minus(`${name} ${words}`));
     };
     return { show };
   }

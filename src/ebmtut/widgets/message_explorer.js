@@ -1,7 +1,7 @@
 // Perturb-and-max-product on a graph of a few nodes, computed here, in the page: the
 // graphs and the perturbations arrive in the model, nothing is fetched.
 
-import { asFloats, blank, follow, frame, INK, make, pointed, SIZE } from "./frame.js";
+import { asFloats, blank, follow, frame, INK, make, minus, pointed, SIZE } from "./frame.js";
 import {
   boltzmann, histogram, marginals, maxProduct, perturbAndMap, perturbAndMaxProduct,
   toBits, totalVariation,
@@ -73,7 +73,7 @@ function drawGraph(canvas, graph, model, couplings, found, isTarget) {
     context.stroke();
     context.fillStyle = INK;
     context.fillText(`x${i + 1} ${belief > 0 ? "on" : "off"}`, x, y - 12);
-    context.fillText((belief > 0 ? "+" : "") + belief.toFixed(2), x, y + 14);
+    context.fillText((belief > 0 ? "+" : "") + minus(belief.toFixed(2)), x, y + 14);
   }
 }
 

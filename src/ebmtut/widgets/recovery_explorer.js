@@ -1,7 +1,7 @@
 // What is left of two far modes once a noisy copy of x is seen: the marginal and the
 // conditional law on a line, with chains that try to sample either, in the page itself.
 
-import { blank, follow, frame, INK, pointed, SIZE } from "./frame.js";
+import { blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
 import { conditional, mixture, MODES, normal, step } from "./langevin_line.js";
 
 const REACH = 4; // the line goes from -REACH to REACH
@@ -36,7 +36,7 @@ function curve(context, values, top, color, dashed) {
 function axis(context) {
   context.fillStyle = INK;
   context.fillRect(0, SIZE[1] - 40, SIZE[0], 2);
-  for (let x = -3; x <= 3; x++) context.fillText(x, x2pixel(x), SIZE[1] - 18);
+  for (let x = -3; x <= 3; x++) context.fillText(minus(`${x}`), x2pixel(x), SIZE[1] - 18);
 }
 
 function render({ model: state, el }) {

@@ -1,7 +1,7 @@
 // Gibbs-OT between two laws of a few bars, computed here, in the page: the exponential
 // draws arrive in the model, nothing is fetched.
 
-import { asFloats, blank, follow, frame, INK, pointed, SIZE } from "./frame.js";
+import { asFloats, blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
 import { costMatrix, exactOT, gibbsOT, masses, temperatureAt } from "./gibbs_ot.js";
 
 const LOWEST = 0.02; // height of a bar: a law without mass somewhere has no T / p_i
@@ -70,7 +70,7 @@ function ticks(low, high) {
   return found;
 }
 
-const plain = (value) => `${value}`.replace("-", "−");
+const plain = (value) => minus(`${value}`);
 
 // Shades of the coupling, circles for the exact one; from p to the right, to q upwards.
 function drawCoupling(canvas, n, coupling, exact) {
@@ -286,9 +286,9 @@ function render({ model: state, el }) {
       const percent = (100 * away) / solved.value;
       return solved.value > 1e-9 ? `${percent.toFixed(2)} % ${side}` : side;
     };
-    line.textContent = `Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
+    line.textContent = minus(`Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
       + `iterations the dual value is ${last.dual.toFixed(4)}, ${off(last.dual)} it; `
-      + `V is ${last.V.toFixed(4)}, ${off(last.V)}.`;
+      + `V is ${last.V.toFixed(4)}, ${off(last.V)}.`);
     laws.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
       + `${height.toFixed(2)} high`);
     plan.setAttribute("aria-label", "The coupling of Gibbs-OT over the exact one");

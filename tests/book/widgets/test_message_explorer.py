@@ -180,7 +180,7 @@ def test_a_click_chooses_what_the_slider_changes(visit: Visit) -> None:
     click_between(page, 0, 1)
     assert chosen.locator("option:checked").inner_text() == "coupling x1–x2"
     slider(page, "coupling").press("Home")
-    assert slider(page, "coupling").get_attribute("aria-valuetext") == "coupling -1.50"
+    assert slider(page, "coupling").get_attribute("aria-valuetext") == "coupling −1.50"
     # Only this edge has changed.
     chosen.select_option("coupling x2–x3")
     assert slider(page, "coupling").get_attribute("aria-valuetext") == "coupling 0.33"
