@@ -14,7 +14,8 @@ scaling: our recipe at criticality over the size of the lattice, twelve CPU minu
 longer: the same with steps in proportion to the sites, seven.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
-rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, five.
+rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe with
+    leConv at criticality, half an hour.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.

@@ -20,8 +20,9 @@ from ebmtut.experiments.dnfs.lattice_laws import (
     pair_products,
     pair_table,
 )
-from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
+from ebmtut.experiments.dnfs.lattice_rivals import RIVALS, rival_table
 from ebmtut.experiments.dnfs.lattice_tables import weights_table
+from ebmtut.experiments.dnfs.lattices import CRITICAL, LatticeConfig
 from ebmtut.experiments.dnfs.trajectory import trajectory_table
 from ebmtut.flows import Flow, OddLatticeNetwork, simulate, simulate_exact
 from ebmtut.paths import AnnealingPath
@@ -124,8 +125,12 @@ def test_every_kind_of_weights_has_its_row():
 
 
 def test_rivals_of_the_lattice_stand_beside_their_nulls():
-    steps = (("GFlowNet", 0), ("GFlowNet", 300), ("LEAPS, leConv", 3))
-    study = RIVALS.run("quick", steps=steps, n_seeds=1)
+    trainings = (
+        ("GFlowNet", 0.1, 0),
+        ("GFlowNet", 0.1, 300),
+        ("LEAPS, leConv", 0.1, 3),
+    )
+    study = RIVALS.run("quick", trainings=trainings, n_seeds=1)
     table = study.scalars["table"]
     (bare,), (learned,) = table["GFlowNet, untrained"], table["GFlowNet"]
     assert "train cpu s" not in table["GFlowNet, untrained"][bare]
@@ -135,4 +140,41 @@ def test_rivals_of_the_lattice_stand_beside_their_nulls():
         assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.1
     assert after["ESS"][0] > 2 * before["ESS"][0]
     assert len(study.arrays["losses/GFlowNet/4x4, 0.1"]) == 300
+    assert table["LEAPS, leConv"][learned]["clipped share"][0] == 0
     plt.close(RIVALS.figure(study))
+
+
+def test_rivals_stand_run_by_run_beside_the_row_on_their_own_lattice():
+    sizes = LatticeConfig(problems=(), n_samples=50, n_warmup=2, n_time_steps=4)
+    trainings = (
+        ("LEAPS, leConv", 0.1, 0),
+        ("LEAPS, leConv", 0.1, 2),
+        ("paper, leConv", CRITICAL, 3),
+    )
+    study = RIVALS.run("quick", side=10, trainings=trainings, flow=sizes)
+    row = get_experiment("dnfs/ising").stored()
+    there = rival_table(row, study, "10x10, 0.1")
+    assert [line[:2] for line in there.rows] == [
+        ("ours", "3000"),
+        ("paper, leConv", "6000"),
+        ("untrained", "–"),
+        ("AIS", "–"),
+        ("LEAPS, leConv, untrained", "–"),
+        ("LEAPS, leConv", "2"),
+        ("LEAPS, leConv", "2"),
+        ("exact", "–"),
+    ]
+    assert there.kinds == ("", "", "null", "null", "null", "", "", "exact")
+    critical = "10x10, critical"
+    here = rival_table(row, study, critical)
+    names = ["ours", "untrained", "AIS", "paper, leConv", "paper, leConv", "exact"]
+    assert [line[0] for line in here.rows] == names
+    # One after the other, not their mean.
+    shares = study.scalars["table"]["paper, leConv"][critical]["ESS"]
+    assert [line[2] for line in here.rows[3:5]] == [f"{share:.3g}" for share in shares]
+    law = energy_law(10, CRITICAL)
+    energies = study.arrays[f"energies/paper, leConv/{critical}"]
+    assert here.rows[3][5] == f"{law_distance(energies, law):.3g}"
+    figure = RIVALS.figure(study)
+    assert [ax.get_title() for ax in figure.axes] == ["10x10, 0.1", critical]
+    plt.close(figure)

@@ -10,6 +10,7 @@ from ebmtut.flows import (
     HollowMLP,
     HollowTransformer,
     OddLatticeNetwork,
+    transformer,
     window_offsets,
 )
 from ebmtut.flows.transformer import _attend
@@ -75,7 +76,22 @@ class Unshifted(HollowMLP):
         return torch.einsum("kij,bjw->biw", self.mix, self.embed(x, t))
 
 
-@pytest.mark.parametrize("leaky", [Leaky, Unshifted])
+class AsPrinted(HollowTransformer):
+    """The readout's masks as Appendix B.3 prints them: factors of the scores."""
+
+    def hollow(self, x, t):
+        def attend(q, k, v, seen=None):
+            if seen is None:
+                return _attend(q, k, v)
+            scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) * seen
+            return scores.softmax(-1) @ v
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(transformer, "_attend", attend)
+            return super().hollow(x, t)
+
+
+@pytest.mark.parametrize("leaky", [Leaky, AsPrinted, Unshifted])
 def test_a_leaky_network_is_caught(leaky):
     network = leaky(5, width=8).double()
     assert exchange_error(network) > 1e-3

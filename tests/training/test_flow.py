@@ -105,6 +105,9 @@ def test_cut_ratios_are_counted():
     )
     assert cut.n_clipped > 0
     assert cut.max_log_ratio > 0.3
+    n_ratios = STEPS.n_steps * STEPS.batch_size * cut.flow.path.n_sites
+    assert cut.n_ratios == n_ratios
+    assert cut.clipped_share == cut.n_clipped / n_ratios < 1
 
 
 def test_divergence_names_the_step_and_the_largest_ratio():

@@ -84,6 +84,8 @@ class FlowTraining:
         (n_drawn, 2).
     n_clipped
         Log-ratios that were cut in all batches.
+    n_ratios
+        Those that were met.
     max_log_ratio
         The largest one met.
     cpu_seconds
@@ -94,8 +96,14 @@ class FlowTraining:
     losses: np.ndarray
     slope_spread: np.ndarray
     n_clipped: int
+    n_ratios: int
     max_log_ratio: float
     cpu_seconds: float
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of the log-ratios that were cut."""
+        return self.n_clipped / max(1, self.n_ratios)
 
 
 class _Learner(nn.Module):
@@ -133,6 +141,7 @@ class _Buffer:
             "spread": torch.zeros(n_draws, 2),
             "step": torch.zeros((), dtype=torch.long),
             "n_clipped": torch.zeros((), dtype=torch.long, device=device),
+            "n_ratios": torch.zeros((), dtype=torch.long),
             "max_log_ratio": torch.tensor(-torch.inf, device=device),
             "cpu_seconds": torch.zeros((), dtype=torch.float64),
         }
@@ -182,10 +191,11 @@ class _Buffer:
         self.tensors["cpu_seconds"] += now - self._clock
         self._clock = now
 
-    def seen(self, n_clipped: Tensor, max_log_ratio: Tensor) -> None:
+    def seen(self, terms: FlowTerms) -> None:
         """Count what a batch's ratios were."""
-        self.tensors["n_clipped"] += n_clipped
-        self.tensors["max_log_ratio"].clamp_(min=max_log_ratio)
+        self.tensors["n_clipped"] += terms.n_clipped
+        self.tensors["n_ratios"] += terms.outward.numel()
+        self.tensors["max_log_ratio"].clamp_(min=terms.max_log_ratio)
 
 
 def train_flow(
@@ -301,6 +311,7 @@ def train_flow(
         result.losses,
         buffer.tensors["spread"].numpy(),
         int(buffer.tensors["n_clipped"]),
+        int(buffer.tensors["n_ratios"]),
         float(buffer.tensors["max_log_ratio"]),
         float(buffer.tensors["cpu_seconds"]),
     )
@@ -319,15 +330,15 @@ class CountedFlow(Flow):
     flow
         Which it is otherwise.
     seen
-        Told, at every evaluation, how many ratios were cut and the largest.
+        Told the terms of every evaluation: how many ratios were cut, and the largest.
     """
 
-    def __init__(self, flow: Flow, seen: Callable[[Tensor, Tensor], None]) -> None:
+    def __init__(self, flow: Flow, seen: Callable[[FlowTerms], None]) -> None:
         self.__dict__.update(flow.__dict__)
         self._seen = seen
 
     def terms(self, x: Tensor, t: Time) -> FlowTerms:
         """Return the flow's own terms, and tell of them."""
         terms = super().terms(x, t)
-        self._seen(terms.n_clipped, terms.max_log_ratio)
+        self._seen(terms)
         return terms

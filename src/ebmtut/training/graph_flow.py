@@ -25,7 +25,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import GraphEnergy
-from ebmtut.flows import Flow, Kernel, simulate
+from ebmtut.flows import Flow, FlowTerms, Kernel, simulate
 from ebmtut.flows.graphs import GraphWeights
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
@@ -171,8 +171,8 @@ def train_graph_flow(
     }
     clock = CpuClock()
 
-    def seen(n_clipped: Tensor, max_log_ratio: Tensor) -> None:
-        buffers["max_log_ratio"].clamp_(min=max_log_ratio)
+    def seen(terms: FlowTerms) -> None:
+        buffers["max_log_ratio"].clamp_(min=terms.max_log_ratio)
 
     def problem_now(chosen: Tensor) -> GraphEnergy:
         # A step has been counted when its batch was drawn.

@@ -115,6 +115,7 @@ def variance_job(
             ),
             "loss": float(found.losses[-len(found.losses) // 5 :].mean()),
             "clipped": found.n_clipped,
+            "clipped share": found.clipped_share,
         },
         {"spread": found.slope_spread, "losses": found.losses},
     )

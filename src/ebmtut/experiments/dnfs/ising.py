@@ -9,10 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattice_laws import (
     EnergyLaw,
-    draw_law,
+    draw_energies,
     drawn_distances,
     energy_law,
     law_distance,
@@ -72,22 +71,15 @@ def draw_histograms(result: Result) -> Figure:
             for m in _COLORS
             if column in table.get(m, {})
         }
-        bins = energy_bins([long, *found.values()], sigma)
-        draw_law(ax, energy_law(side, sigma), bins)
-        for method, energies in found.items():
-            ax.hist(
-                energies,
-                bins,
-                density=True,
-                histtype="step",
-                color=_COLORS[method],
-                ls=_LINES.get(method, "-"),
-                lw=1.6 if method == "ours" else 1.1,
-                label=method,
-            )
-        chains, _ = np.histogram(long, bins, density=True)
-        middle = np.convolve(bins, [0.5, 0.5], "valid")
-        ax.plot(middle, chains, ".", color=COLORS["exact"], ms=3, label="long Gibbs")
+        styles = {
+            method: {
+                "color": _COLORS[method],
+                "ls": _LINES.get(method, "-"),
+                "lw": 1.6 if method == "ours" else 1.1,
+            }
+            for method in found
+        }
+        draw_energies(ax, side, sigma, found, styles, long=long)
         exact = result.scalars["exact"][column]["energy"]
         ax.axvline(exact, color=COLORS["exact"], lw=1, ls="--")
         ax.set(title=column, xlabel="energy (dashed: exact mean)", yticks=[])

@@ -17,10 +17,9 @@ from torch import Tensor
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattice_laws import (
     EnergyLaw,
-    draw_law,
+    draw_energies,
     drawn_distances,
     energy_law,
     law_distance,
@@ -199,33 +198,28 @@ def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     return Outcome({"exact": exact}, {"long": long})
 
 
-def draw_energies(result: Result) -> Figure:
+def draw_histogram(result: Result) -> Figure:
     """Draw the histograms of all methods over the exact law."""
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     methods = list(result.scalars["table"])
-    everything = [result.arrays["long"]]
-    everything += [result.arrays[f"energies/{m}"] for m in methods]
-    sigma = result.config["sigma"]
-    bins = energy_bins(everything, sigma)
-    draw_law(ax, energy_law(result.config["side"], sigma), bins)
-    for method, energies in zip(methods, everything[1:], strict=True):
-        sweeps = method == "Gibbs sweeps"
-        color = COLORS[
-            {"Gibbs sweeps": "Gibbs", "untrained": "null"}.get(method, method)
-        ]
-        style = "--" if sweeps else "-"
-        ax.hist(
-            energies,
-            bins,
-            density=True,
-            histtype="step",
-            color=color,
-            ls=style,
-            label=f"{_SHOWN.get(method, method)}, {result.config['n_steps']} steps",
-        )
-    long, _ = np.histogram(everything[0], bins, density=True)
-    middle = np.convolve(bins, [0.5, 0.5], "valid")
-    ax.plot(middle, long, ".", color=COLORS["exact"], ms=3, label="long Gibbs")
+    colors = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
+    config = result.config
+    styles = {
+        method: {
+            "color": COLORS[colors.get(method, method)],
+            "ls": "--" if method == "Gibbs sweeps" else "-",
+            "label": f"{_SHOWN.get(method, method)}, {config['n_steps']} steps",
+        }
+        for method in methods
+    }
+    draw_energies(
+        ax,
+        config["side"],
+        config["sigma"],
+        {method: result.arrays[f"energies/{method}"] for method in methods},
+        styles,
+        long=result.arrays["long"],
+    )
     ax.set(xlabel="energy", ylabel="density", yticks=[])
     ax.legend(fontsize=7)
     return figure
@@ -344,7 +338,7 @@ EXPERIMENT = Experiment(
     arrays={"energies": "energies/{cell}"},
     extras=exact_answers,
     null=nothing_learned,
-    figure=draw_energies,
+    figure=draw_histogram,
     check=check_energies,
     devices=("cpu", "cuda"),
 )

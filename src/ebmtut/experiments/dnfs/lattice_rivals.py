@@ -1,8 +1,9 @@
-"""LEAPS and a GFlowNet on the lattice of dnfs/ising, beside what was learned there.
+"""Other recipes on the lattices of dnfs/ising: LEAPS, a GFlowNet, the paper's own.
 
-The paper's Figures 5 and 15 have both. A study of ours at a small scale and no row of
-the facts: it is stored beside the benchmarks, and `benchmarks/flow_studies.py` runs it.
-Source: Holderrieth et al. (2025); Malkin et al. (2022).
+The paper's Figures 5 and 15 have the first two at sigma = 0.1; at criticality that row
+runs our recipe alone. A study of ours at a small scale and no row of the facts: it is
+stored beside the benchmarks, and `benchmarks/flow_studies.py` runs it.
+Source: Holderrieth et al. (2025); Malkin et al. (2022); Ou, Zhang and Li (2025).
 """
 
 from __future__ import annotations
@@ -21,28 +22,34 @@ from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.balanced_policy import balanced_policy
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins, judged, kept
-from ebmtut.experiments.dnfs.lattice_laws import draw_law, energy_law, law_distance
+from ebmtut.experiments.dnfs.lattice_judge import judged, kept
+from ebmtut.experiments.dnfs.lattice_laws import (
+    draw_energies,
+    energy_law,
+    law_distance,
+)
 from ebmtut.experiments.dnfs.lattices import (
+    CRITICAL,
     LatticeConfig,
     column_name,
-    new_network,
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.scaling import no_claims
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import mean_and_stderr
-from ebmtut.flows import Flow, forward_trajectories, simulate
+from ebmtut.flows import forward_trajectories, simulate
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
 __all__ = ["RIVALS", "RivalConfig", "rival_job", "rival_table"]
 
-METHODS = ("LEAPS, leConv", "LEAPS, leTF", "GFlowNet")
+POLICY = "GFlowNet"
+METHODS = ("LEAPS, leConv", "LEAPS, leTF", "paper, leConv", POLICY)
+_BARE = ", untrained"
 
 
 @checked
@@ -52,10 +59,10 @@ class RivalConfig:
 
     Parameters
     ----------
-    steps
-        Pairs of one of `METHODS` and its optimiser steps; 0: untrained, one run.
-    side, sigma
-        The lattice, of even side.
+    trainings
+        Triples: one of `METHODS`, sigma, and optimiser steps; 0: untrained, one run.
+    side
+        Of the lattices, even.
     n_seeds
         Independent runs of what is trained.
     policy_rate
@@ -64,9 +71,8 @@ class RivalConfig:
         Sizes, rates, samples and time steps of the flows.
     """
 
-    steps: tuple[tuple[Annotated[str, OneOf(METHODS)], int], ...]
+    trainings: tuple[tuple[Annotated[str, OneOf(METHODS)], float, int], ...]
     side: Count = 10
-    sigma: float = 0.1
     n_seeds: Count = 2
     policy_rate: float = 3e-3
     flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
@@ -74,6 +80,7 @@ class RivalConfig:
 
 def rival_job(
     method: str,
+    sigma: float,
     n_steps: int,
     config: RivalConfig,
     seed: int,
@@ -88,17 +95,11 @@ def rival_job(
         ways; what `judged` says besides; distance of the energies from their exact
         law; CPU seconds. Energies, log-weights and losses.
     """
-    side, sigma = config.side, config.sigma
-    law = energy_law(side, sigma)
-    target = LatticeIsing(side, sigma)
+    target = LatticeIsing(config.side, sigma)
     path = AnnealingPath(target)
-    exact = torus_log_partition(side, side, 2 * sigma)
-    start = path.log_partition_start
+    start, n = path.log_partition_start, config.flow.n_samples
     generator = make_generator(seed + 1_000_000)
-    n = config.flow.n_samples
-    scalars: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    if method == "GFlowNet":
+    if method == POLICY:
         # Its log Z begins where the flow's path does: from 0 it would not get there.
         policy, losses, seconds = balanced_policy(
             target,
@@ -109,148 +110,177 @@ def rival_job(
             log_z=start,
             checkpoint=checkpoint,
         )
-        if n_steps:
-            scalars = {"train cpu s": seconds}
-            arrays = {"losses": torch.tensor(losses).numpy()}
+        scalars = {"train cpu s": seconds} if n_steps else {}
+        found = {"losses": torch.tensor(losses).numpy()}
         began = time.process_time()
         with torch.no_grad():
             x, forward, backward = forward_trajectories(policy, n, generator=generator)
         log_weights = backward - forward - target(x) - start
     else:
-        if n_steps:
-            flow, scalars, found = train_lattice_flow(
-                method, path, n_steps, config.flow, seed=seed, checkpoint=checkpoint
-            )
-            arrays = {"losses": found["losses"]}
-        else:
-            network = new_network(method, side, config.flow, seed=seed)
-            flow = Flow(path, network, rates="one_way")
+        flow, scalars, found = train_lattice_flow(
+            method, path, n_steps, config.flow, seed=seed, checkpoint=checkpoint
+        )
         began = time.process_time()
         drawn = simulate(flow, n, config.flow.n_time_steps, generator=generator)
         x, log_weights = drawn.x, drawn.log_weights
     spent = time.process_time() - began
-    scalars |= judged(path, exact, x, log_weights, spent)
+    arrays = {"losses": found["losses"]} if n_steps else {}
     arrays |= kept(path, x, log_weights)
+    exact = torus_log_partition(config.side, config.side, 2 * sigma)
+    scalars |= judged(path, exact, x, log_weights, spent)
+    law = energy_law(config.side, sigma)
     scalars["distance"] = law_distance(arrays["energies"], law)
     return Outcome(scalars, arrays)
 
 
 def cells(config: RivalConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method, trained or not."""
-    alone = replace(config, steps=(), n_seeds=1)
-    column = column_name(config.side, config.sigma)
+    """Name a cell for every training, and for every method untrained."""
+    alone = replace(config, trainings=(), n_seeds=1)
     return {
-        (method if n_steps else f"{method}, untrained", column): {
+        (method if n_steps else method + _BARE, column_name(config.side, sigma)): {
             "method": method,
+            "sigma": sigma,
             "n_steps": n_steps,
             "config": alone,
         }
-        for method, n_steps in config.steps
+        for method, sigma, n_steps in config.trainings
     }
 
 
 def seeds_of(config: RivalConfig, names: Names) -> int:
     """As many seeds as configured, one of what is untrained."""
-    return 1 if names[0].endswith("untrained") else config.n_seeds
+    return 1 if names[0].endswith(_BARE) else config.n_seeds
 
 
-def rival_table(row: Result, study: Result) -> Table:
-    """Set the rivals beside what the row learned, on its first lattice.
+def rival_table(row: Result, study: Result, column: str) -> Table:
+    """Set the runs of the rivals, one by one, beside what the row has.
 
     Parameters
     ----------
     row
         Of dnfs/ising.
     study
-        Of `RIVALS`, on that row's first lattice.
+        Of `RIVALS`.
+    column
+        A lattice of both.
+
+    Returns
+    -------
+    table
+        The row's methods are means over runs, their distances those of first runs.
     """
-    side, sigma, n_steps = row.config["problems"][0]
-    column = column_name(side, sigma)
-    law = energy_law(side, sigma)
-    rows = {}
-    given = {"ours": n_steps, "paper, leConv": n_steps * row.config["rival_steps"]}
-    for name in (*given, "untrained", "AIS"):
-        cell = dict(row.scalars["table"][name][column])
-        cell["distance"] = [law_distance(row.arrays[f"energies/{name}/{column}"], law)]
-        rows[name] = cell
-    steps = given | {name: n for name, n in study.config["steps"] if n}
-    rows |= {name: cells[column] for name, cells in study.scalars["table"].items()}
-    columns: dict[str, list[Cell]] = {"method": [*rows, "exact"]}
-    columns["steps"] = [*(steps.get(name) for name in rows), None]
+    law = energy_law(study.config["side"], _sigmas(study)[column])
+    shared = ("ours", "paper, leConv", "untrained", "AIS")
+    steps = {
+        column_name(side, sigma): {
+            "ours": n,
+            "paper, leConv": n * row.config["rival_steps"],
+        }
+        for side, sigma, n in row.config["problems"]
+    }[column]
+    table = row.scalars["table"]
+    here = [name for name in shared if column in table[name]]
+    rows: list[tuple[str, int | None, dict[str, list[float]]]] = []
+    for name in here:
+        energies = row.arrays[f"energies/{name}/{column}"]
+        cell = {**table[name][column], "distance": [law_distance(energies, law)]}
+        rows.append((name, steps.get(name), cell))
+    for method, sigma, n in study.config["trainings"]:
+        name = method if n else method + _BARE
+        if column_name(study.config["side"], sigma) == column:
+            cell = study.scalars["table"][name][column]
+            for k in range(len(cell["ESS"])):
+                run = {key: values[k : k + 1] for key, values in cell.items()}
+                rows.append((name, n or None, run))
     exact = round(row.scalars["exact"][column]["energy"], 3)
-    heads: dict[str, Cell] = {"ESS": 1.0, "log Z error": 0.0, "energy": exact}
-    heads |= {"distance": 0.0, "train cpu s": None}
-    for key, known in heads.items():
-        columns[key.replace("train cpu s", "CPU s")] = [
-            *(
-                mean_and_stderr(cell[key]) if key in cell else None
-                for cell in rows.values()
-            ),
-            known,
+    ends: dict[str, Cell] = {"ESS": 1.0, "log Z error": 0.0, "energy": exact}
+    ends |= {"distance": 0.0, "train cpu s": None}
+    columns: dict[str, list[Cell]] = {
+        "method": [*(name for name, *_ in rows), "exact"],
+        "steps": [*(n for _, n, _ in rows), None],
+    }
+    for key, end in ends.items():
+        columns[key.removeprefix("train ").replace("cpu", "CPU")] = [
+            *(mean_and_stderr(c[key]) if key in c else None for *_, c in rows),
+            end,
         ]
-    nulls = [name.endswith("untrained") or name == "AIS" for name in rows]
+    nulls = [name.endswith(_BARE) or name in ("untrained", "AIS") for name, *_ in rows]
     return Table(
         columns,
-        caption=f"{column}: the rivals with few steps; the distance is that from the "
-        "exact law of the energy.",
+        caption=f"{column}: rivals run by run, with few steps; the others are means "
+        "over runs. Distance: of the energies from their exact law.",
         kinds=[*("null" if null else "" for null in nulls), "exact"],
+        digits=3,
     )
+
+
+def _sigmas(study: Result) -> dict[str, float]:
+    side = study.config["side"]
+    return {
+        column_name(side, sigma): sigma for _, sigma, _ in study.config["trainings"]
+    }
 
 
 _COLORS = {
     "LEAPS, leConv": COLORS["LEAPS"],
     "LEAPS, leTF": COLORS["Gibbs"],
-    "GFlowNet": COLORS["DMALA"],
+    "paper, leConv": COLORS["DNFS"],
+    POLICY: COLORS["DMALA"],
 }
 
 
-def draw_energies(result: Result) -> Figure:
-    """Draw the energies of the first runs over their exact law."""
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
-    side, sigma = result.config["side"], result.config["sigma"]
-    found = {
-        method: result.arrays[f"energies/{method}/{column_name(side, sigma)}"]
-        for method in result.scalars["table"]
-    }
-    bins = energy_bins(list(found.values()), sigma)
-    draw_law(ax, energy_law(side, sigma), bins)
-    for method, energies in found.items():
-        name = method.removesuffix(", untrained")
-        ax.hist(
-            energies,
-            bins,
-            density=True,
-            histtype="step",
-            color=_COLORS[name],
-            ls="-" if name == method else ":",
-            label=method,
-        )
-    ax.set(xlabel="energy", ylabel="density", yticks=[])
-    ax.legend(fontsize=7)
+def draw_rivals(result: Result) -> Figure:
+    """Draw the energies of the first runs over their exact law, a panel a lattice."""
+    sigmas = _sigmas(result)
+    figure, axes = plt.subplots(
+        1, len(sigmas), figsize=panel_size(1, len(sigmas), aspect=0.8), squeeze=False
+    )
+    for ax, (column, sigma) in zip(axes[0], sigmas.items(), strict=True):
+        found = {
+            method: result.arrays[f"energies/{method}/{column}"]
+            for method, row in result.scalars["table"].items()
+            if column in row
+        }
+        styles = {
+            method: {
+                "color": _COLORS[method.removesuffix(_BARE)],
+                "ls": ":" if method.endswith(_BARE) else "-",
+            }
+            for method in found
+        }
+        draw_energies(ax, result.config["side"], sigma, found, styles)
+        ax.set(title=column, xlabel="energy", yticks=[])
+        ax.legend(fontsize=7)
+    axes[0][0].set_ylabel("density")
     return figure
 
 
-# Steps were set by what minutes of a core allow, before any was run; none was tuned.
+# Steps were set by pace, before any run, and none was tuned: LEAPS has those of the
+# row's *paper, leConv*, the GFlowNet about as many CPU seconds, and at criticality the
+# paper's recipe as many steps as ours.
 RIVALS = Experiment(
     id="dnfs/ising-rivals",
-    title="LEAPS and a GFlowNet on a lattice",
+    title="LEAPS, a GFlowNet and the paper's recipe on a lattice",
     presets={
         "quick": RivalConfig(
-            steps=(
-                ("LEAPS, leConv", 0),
-                ("LEAPS, leConv", 5),
-                ("GFlowNet", 0),
-                ("GFlowNet", 2),
+            trainings=(
+                ("LEAPS, leConv", 0.1, 0),
+                ("LEAPS, leConv", 0.1, 5),
+                (POLICY, 0.1, 0),
+                (POLICY, 0.1, 2),
+                ("paper, leConv", CRITICAL, 5),
             ),
             side=4,
             flow=LatticeConfig(problems=(), n_samples=100, n_warmup=2, n_time_steps=8),
         ),
         "full": RivalConfig(
-            steps=(
-                ("LEAPS, leConv", 0),
-                ("LEAPS, leConv", 3000),
-                ("GFlowNet", 0),
-                ("GFlowNet", 200),
+            trainings=(
+                ("LEAPS, leConv", 0.1, 0),
+                ("LEAPS, leConv", 0.1, 6000),
+                (POLICY, 0.1, 0),
+                (POLICY, 0.1, 400),
+                ("paper, leConv", CRITICAL, 0),
+                ("paper, leConv", CRITICAL, 10_000),
             ),
         ),
     },
@@ -258,6 +288,6 @@ RIVALS = Experiment(
     job=rival_job,
     n_seeds=seeds_of,
     arrays={"*": "{name}/{cell}"},
-    figure=draw_energies,
+    figure=draw_rivals,
     check=no_claims,
 )

@@ -163,6 +163,8 @@ def train_lattice_flow(
 ) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
     """Train one flow by one recipe, on the device of the path's energy.
 
+    Without steps it stays as it is made, and there are no scalars and no arrays.
+
     Parameters
     ----------
     method, path, n_steps, config, seed, checkpoint, device
@@ -187,6 +189,8 @@ def train_lattice_flow(
         rates="reversible" if ours else "one_way",
         max_log_ratio=None if ours else 5.0,
     )
+    if not n_steps:
+        return Flow(path, network, rates=flow.rates), {}, {}
     objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
     colors = lattice_coloring(side).to(device)
     refine = gibbs_kernel(path, colors) if ours else None
@@ -214,6 +218,7 @@ def train_lattice_flow(
         "train evaluations": _evaluations(fit, optimizer),
         "loss": float(found.losses[-100:].mean()),
         "clipped": found.n_clipped,
+        "clipped share": found.clipped_share,
     }
     return trained, scalars, {"losses": found.losses, "spread": found.slope_spread}
 

@@ -232,7 +232,11 @@ def _learned_flow(
         checkpoint_every=250,
         identity={"method": method, "seed": seed},
     )
-    scalars = {"train cpu s": found.cpu_seconds, "clipped": found.n_clipped}
+    scalars = {
+        "train cpu s": found.cpu_seconds,
+        "clipped": found.n_clipped,
+        "clipped share": found.clipped_share,
+    }
     return Flow(path, found.flow.network, rates=flow.rates), scalars
 
 

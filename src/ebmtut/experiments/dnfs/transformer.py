@@ -21,13 +21,11 @@ from ebmtut.experiments.dnfs.lattice_judge import few_and_many
 from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
     column_name,
-    new_network,
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.scaling import no_claims
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
@@ -56,15 +54,9 @@ def transformer_job(
         chain; CPU seconds. The losses.
     """
     path = AnnealingPath(LatticeIsing(side, sigma))
-    scalars: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    if n_steps:
-        flow, scalars, arrays = train_lattice_flow(
-            RECIPE, path, n_steps, config, seed=seed, checkpoint=checkpoint
-        )
-    else:
-        network = new_network(RECIPE, side, config, seed=seed)
-        flow = Flow(path, network, rates="one_way")
+    flow, scalars, arrays = train_lattice_flow(
+        RECIPE, path, n_steps, config, seed=seed, checkpoint=checkpoint
+    )
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = make_generator(seed + 1_000_000)
     few, many = config.n_chain_samples, config.n_samples
