@@ -9,11 +9,19 @@ from typing import TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from ebmtut.checks import check_type
 from ebmtut.random import check_generator, make_generator
 
-__all__ = ["conv", "embedding", "linear", "normal_weights", "source_of_weights"]
+__all__ = [
+    "bounded",
+    "conv",
+    "embedding",
+    "linear",
+    "normal_weights",
+    "source_of_weights",
+]
 
 
 def source_of_weights(
@@ -146,3 +154,50 @@ def normal_weights(
     """
     weights: Tensor = torch.randn(shape, generator=generator)
     return nn.Parameter(weights * scale)
+
+
+class _SpectralNorm(nn.Module):
+    """A weight divided by its largest singular value, which one power step tracks."""
+
+    u: Tensor
+
+    def __init__(
+        self, weight: Tensor, only_above: bool, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.only_above = only_above
+        u = torch.randn(len(weight), generator=generator)
+        self.register_buffer("u", u / u.norm())
+
+    def forward(self, weight: Tensor) -> Tensor:
+        matrix = weight.flatten(1)
+        with torch.no_grad():
+            v = nn.functional.normalize(matrix.T @ self.u, dim=0)
+            u = nn.functional.normalize(matrix @ v, dim=0)
+            # A weight of zero has no direction: the old one stays.
+            u = torch.where(u.norm() > 0.5, u, self.u)
+            if self.training:
+                self.u.copy_(u)
+        norm = u @ matrix @ v
+        return weight / norm.clamp(min=1.0 if self.only_above else 1e-12)
+
+
+def bounded(
+    layer: _Layer, generator: torch.Generator, *, only_above: bool = False
+) -> _Layer:
+    """Divide a layer's weight by its spectral norm, whenever it is used.
+
+    Parameters
+    ----------
+    layer
+        Changed in place, and returned.
+    generator
+        Source of the direction in which the norm is first looked for.
+    only_above
+        Whether a norm below 1 is left alone.
+    """
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    norm = _SpectralNorm(weight, only_above, generator)
+    parametrize.register_parametrization(layer, "weight", norm)
+    return layer

@@ -1,6 +1,7 @@
 """Energies of images: sizes by formula, heads in closed form, the paper's details."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -47,8 +48,12 @@ def test_small_energies_give_one_number_a_state_and_repeat(head: str) -> None:
 
 @pytest.mark.parametrize("head", ["denoiser", "signed", "linear"])
 @pytest.mark.parametrize("n_layers", [1, 3])
-def test_the_gradient_by_hand_is_that_of_autograd(head: str, n_layers: int) -> None:
-    energy = PerceptronEnergy((4, 4), NOISES, 8, n_layers, head).double()
+@pytest.mark.parametrize("of", [{}, {"scale": 3.0, "spectral_norm": True}])
+def test_the_gradient_by_hand_is_that_of_autograd(
+    head: str, n_layers: int, of: dict[str, Any]
+) -> None:
+    energy = PerceptronEnergy((4, 4), NOISES, 8, n_layers, head, **of).double()
+    energy.eval()  # else every look at a bounded weight moves it a little
     x, level = states(7, 4, 4)
     x = x.double()
     value, gradient = energy.energy_and_gradient(x, level)
@@ -62,6 +67,32 @@ def test_the_gradient_by_hand_is_that_of_autograd(head: str, n_layers: int) -> N
     (expected,) = torch.autograd.grad(exact.sum(), other)
     assert torch.allclose(here.energy(other), exact, rtol=1e-12, atol=0)
     assert torch.allclose(here.gradient(other), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_scale_is_a_factor_of_the_energy() -> None:
+    x, level = states(5, 8, 8)
+    for scaled, plain in (
+        (PerceptronEnergy((8, 8), NOISES, 8, scale=0.25), (8, 8)),
+        (ConvEnergy(8, NOISES, 4, 1, scale=0.25), 8),
+    ):
+        one = scaled.constructor_arguments() | {"scale": 1.0}
+        energy = type(scaled)(**one)
+        assert one["shape" if isinstance(plain, tuple) else "side"] == plain
+        # A power of two: exact.
+        assert torch.equal(scaled(x, level), energy(x, level) / 4)
+
+
+def test_hidden_layers_with_a_spectral_norm_stretch_nothing() -> None:
+    energy = PerceptronEnergy((8, 8), NOISES, 16, 2, spectral_norm=True)
+    with torch.no_grad():
+        for layer in energy.layers:
+            layer.parametrizations.weight.original.mul_(50)
+    x, level = states(5, 8, 8)
+    for _ in range(300):  # a call is one power step
+        energy(x, level)
+    for layer in energy.layers:
+        norm = torch.linalg.matrix_norm(layer.weight.detach(), 2)
+        assert float(norm) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:

@@ -27,6 +27,7 @@ from ebmtut.experiments.drl.images import (
 )
 from ebmtut.experiments.drl.inpainting import painting_table
 from ebmtut.experiments.drl.interpolation import in_the_middle, middle_table
+from ebmtut.experiments.drl.recipes import LIVED, RECIPES, recipes_table
 from ebmtut.experiments.drl.samples import samples_table
 from ebmtut.random import make_generator
 
@@ -92,6 +93,22 @@ def test_tables_say_who_lived_and_how_far_from_the_data() -> None:
     rows = lives_table(result).rows
     assert rows[0] == ("a", "1 of 2", "4", "0 of 0", "–")
     assert rows[1] == ("b", "2 of 2", "2.0 ± 1.0", "1 of 2", "4")
+    known = {"held-out data": 9.0, "Gaussian fit": 90.0}
+    trained = {"seconds": [2.0, 4.0], **lost}
+    recipes = {"recipes": {LIVED: trained, "short": trained | {"distance": [5.0, 4.0]}}}
+    whole = replace(result, scalars={"table": table | recipes, "known": known})
+    rows = recipes_table(whole).rows
+    assert rows[0] == (LIVED, "1 of 2", "4", "4.0 to 4.0", "3")
+    assert rows[1][1:4] == ("2 of 2", "4.5 ± 0.5", "4.0 to 5.0")
+    assert [row[0] for row in rows[2:]] == ["held-out data", "Gaussian fit"]
+    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
+    assert claimed.verdict == "miss"  # a seed was lost
+    trained["distance"] = [9.0, 13.05]  # five percent of the way
+    (claimed,) = (v for v in experiment.verdicts(whole) if v.name.startswith(LIVED))
+    assert claimed.verdict == "match" and claimed.null == 1.0
+    trained["distance"] = [9.0, 13.2]
+    (claimed,) = (v for v in experiment.check(whole) if v.name.startswith(LIVED))
+    assert claimed.verdict == "miss"
     names = [row[:2] for row in settings_table(result).rows]
     assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
@@ -281,6 +298,8 @@ def test_every_setting_and_variant_is_a_recipe() -> None:
         noises = recipe.noise.noises
         assert len(recipe.chain.step_sizes(recipe.noise)) == recipe.n_levels
         assert noises[0] == pytest.approx(0.2 / math.hypot(1, 0.2))
+    for recipe in RECIPES.values():
+        assert recipe.data == QUICK.data  # whose held-out digits stand beside it
     assert QUICK.n_steps <= 1500
     assert np.isclose(ImageRecipe().noise.noises[-1], 10 / math.hypot(1, 10))
 
@@ -294,6 +313,8 @@ def test_every_setting_and_variant_is_a_recipe() -> None:
         {"n_steps": 0},
         {"trust": -1.0},
         {"learning_rate": 0.0},
+        {"energy_scale": 0.0},
+        {"spectral_norm": True, "network": "convolution"},
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(changes) -> None:

@@ -10,6 +10,8 @@ on level t:
 - "signed": :math:`E = (\lVert v(x, t) \rVert^2 - \lVert u(x, t) \rVert^2) /
   2 \bar\sigma_t^2`. Nothing keeps it from falling to minus infinity.
 - "linear": :math:`E = w^\top h(x, t) / \bar\sigma_t^2`: falls at most linearly.
+
+A ``scale`` multiplies the energy of any of them.
 """
 
 import math
@@ -20,8 +22,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ebmtut._layers import conv, linear, normal_weights, source_of_weights
-from ebmtut.checks import Count, Range, check_choice, check_range, checked
+from ebmtut._layers import bounded, conv, linear, normal_weights, source_of_weights
+from ebmtut.checks import (
+    Count,
+    Positive,
+    Range,
+    check_choice,
+    check_range,
+    checked,
+)
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -37,13 +46,15 @@ class _Headed(nn.Module):
 
     noises: Tensor
 
-    def __init__(self, noises: tuple[float, ...], head: str, n_pixels: int) -> None:
+    def __init__(
+        self, noises: tuple[float, ...], head: str, n_pixels: int, scale: float
+    ) -> None:
         super().__init__()
         check_choice("head", head, HEADS)
         check_range("number of noises", len(noises), low=1, integer=True)
         for t, noise in enumerate(noises):
             check_range(f"noises[{t}]", noise, low=0, include_low=False)
-        self.head, self.n_pixels = head, n_pixels
+        self.head, self.n_pixels, self.scale = head, n_pixels, scale
         self.n_outputs = {"denoiser": n_pixels, "signed": 2 * n_pixels, "linear": 1}[
             head
         ]
@@ -58,14 +69,14 @@ class _Headed(nn.Module):
             value = 0.5 * (upper.square().sum(1) - lower.square().sum(1))
         else:
             value = output[:, 0]
-        return value / self.noises[level].square()
+        return self.scale * value / self.noises[level].square()
 
     def slopes(
         self, x: Tensor, output: Tensor, precision: Tensor
     ) -> tuple[Tensor, Tensor | float]:
         """Slopes of the energies in the output, and in x where that stays.
 
-        ``precision`` is one over the variance of the noise, a column.
+        ``precision`` is the scale over the variance of the noise, a column.
         """
         if self.head == "denoiser":
             misfit = precision * (x - output)
@@ -91,6 +102,11 @@ class PerceptronEnergy(_Headed):
         Hidden layers.
     head
         "denoiser", "signed" or "linear".
+    scale
+        Factor of the energy, positive.
+    spectral_norm
+        Whether the weight of every hidden layer is divided by its largest singular
+        value, which one power step a call tracks.
     generator
         Source of the weights; None takes a fresh one of seed 0.
 
@@ -109,26 +125,35 @@ class PerceptronEnergy(_Headed):
         n_layers: Count = 3,
         head: str = "denoiser",
         *,
+        scale: Positive = 1.0,
+        spectral_norm: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(noises, head, math.prod(shape))
+        super().__init__(noises, head, math.prod(shape), scale)
         generator = source_of_weights(generator)
         self.shape = tuple(shape)
         widths = [self.n_pixels, *[hidden] * n_layers]
-        self.layers = nn.ModuleList(
+        layers = [
             linear(*sizes, generator, zero_bias=True) for sizes in pairwise(widths)
-        )
+        ]
+        self.layers = nn.ModuleList(layers)
         self.shifts = normal_weights(len(noises), hidden, generator=generator)
         self.last = linear(hidden, self.n_outputs, generator, zero_bias=True)
+        self.spectral_norm = spectral_norm
+        if spectral_norm:
+            for layer in layers:
+                bounded(layer, generator)
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """Sizes, noises and head."""
+        """Sizes, noises, head, scale and norm."""
         return {
             "shape": self.shape,
             "noises": tuple(self.noises.tolist()),
             "hidden": self.shifts.shape[1],
             "n_layers": len(self.layers),
             "head": self.head,
+            "scale": self.scale,
+            "spectral_norm": self.spectral_norm,
         }
 
     def forward(
@@ -185,10 +210,12 @@ class _PerceptronAtLevels:
     ) -> None:
         self.perceptron, self.level = perceptron, level
         layers = [*perceptron.layers, perceptron.last]
-        self.weights = [layer.get_parameter("weight").detach() for layer in layers]
+        # A bounded weight is no parameter, but what comes of one.
+        self.weights = [torch.as_tensor(layer.weight).detach() for layer in layers]
         first, *biases = [layer.get_parameter("bias").detach() for layer in layers]
         self.biases = [first + perceptron.shifts[level], *biases]
-        self.precision = perceptron.noises[level].square().reciprocal()[:, None]
+        precision = perceptron.noises[level].square().reciprocal()
+        self.precision = perceptron.scale * precision[:, None]
 
     @torch.no_grad()
     def energy(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
@@ -228,7 +255,7 @@ class ConvEnergy(_Headed):
     ----------
     side
         Pixels a side, even; states are (batch, side, side).
-    noises, head, generator
+    noises, head, scale, generator
         As for `PerceptronEnergy`.
     channels
         At full resolution; twice as many at half of it.
@@ -250,9 +277,10 @@ class ConvEnergy(_Headed):
         n_blocks: Count = 2,
         head: str = "denoiser",
         *,
+        scale: Positive = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(noises, head, side * side)
+        super().__init__(noises, head, side * side, scale)
         check_range("side % 2", side % 2, low=0, high=0, integer=True)
         generator = source_of_weights(generator)
         self.side = side
@@ -271,13 +299,14 @@ class ConvEnergy(_Headed):
         self.last = conv(channels, n_maps, 3, generator)
 
     def constructor_arguments(self) -> dict[str, Any]:
-        """Sizes, noises and head."""
+        """Sizes, noises, head and scale."""
         return {
             "side": self.side,
             "noises": tuple(self.noises.tolist()),
             "channels": self.first.out_channels,
             "n_blocks": len(self.fine),
             "head": self.head,
+            "scale": self.scale,
         }
 
     def forward(

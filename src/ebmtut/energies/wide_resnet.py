@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
-from ebmtut._layers import conv, linear, source_of_weights
+from ebmtut._layers import bounded, conv, linear, source_of_weights
 from ebmtut.checks import BelowOne, Count, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
@@ -167,11 +166,11 @@ class WideResNetEnergy(nn.Module):
         n_in, time = config.channels, 4 * config.channels
         self.embed = nn.ModuleList(
             [
-                _bounded(linear(n_in, time, generator, zero_bias=True), generator),
-                _bounded(linear(time, time, generator, zero_bias=True), generator),
+                bounded(linear(n_in, time, generator, zero_bias=True), generator),
+                bounded(linear(time, time, generator, zero_bias=True), generator),
             ]
         )
-        self.first = _bounded(conv(config.n_colors, n_in, 3, generator), generator)
+        self.first = bounded(conv(config.n_colors, n_in, 3, generator), generator)
         self.levels = nn.ModuleList()
         for multiplier in config.multipliers:
             n_out = config.channels * multiplier
@@ -224,58 +223,22 @@ class _WideBlock(nn.Module):
         self, n_in: int, n_out: int, time: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.first = _bounded(conv(n_in, n_out, 3, generator), generator)
-        self.second = _bounded(
+        self.first = bounded(conv(n_in, n_out, 3, generator), generator)
+        self.second = bounded(
             conv(n_out, n_out, 3, generator, gain=0.0), generator, only_above=True
         )
         self.scale = nn.Parameter(torch.ones(n_out, 1, 1))
-        self.time = _bounded(linear(time, n_out, generator, zero_bias=True), generator)
+        self.time = bounded(linear(time, n_out, generator, zero_bias=True), generator)
         self.shortcut = (
             nn.Identity()
             if n_in == n_out
-            else _bounded(conv(n_in, n_out, 3, generator), generator)
+            else bounded(conv(n_in, n_out, 3, generator), generator)
         )
 
     def forward(self, h: Tensor, time: Tensor) -> Tensor:
         inner = self.first(_leaky(h)) + self.time(_leaky(time))[:, :, None, None]
         moved: Tensor = self.shortcut(h) + self.scale * self.second(_leaky(inner))
         return moved
-
-
-class _SpectralNorm(nn.Module):
-    """A weight divided by its largest singular value, which one power step tracks."""
-
-    u: Tensor
-
-    def __init__(
-        self, weight: Tensor, only_above: bool, generator: torch.Generator
-    ) -> None:
-        super().__init__()
-        self.only_above = only_above
-        u = torch.randn(len(weight), generator=generator)
-        self.register_buffer("u", u / u.norm())
-
-    def forward(self, weight: Tensor) -> Tensor:
-        matrix = weight.flatten(1)
-        with torch.no_grad():
-            v = nn.functional.normalize(matrix.T @ self.u, dim=0)
-            u = nn.functional.normalize(matrix @ v, dim=0)
-            # A weight of zero has no direction: the old one stays.
-            u = torch.where(u.norm() > 0.5, u, self.u)
-            if self.training:
-                self.u.copy_(u)
-        norm = u @ matrix @ v
-        return weight / norm.clamp(min=1.0 if self.only_above else 1e-12)
-
-
-def _bounded(
-    layer: nn.Module, generator: torch.Generator, only_above: bool = False
-) -> nn.Module:
-    weight = layer.weight
-    assert isinstance(weight, Tensor)
-    norm = _SpectralNorm(weight, only_above, generator)
-    parametrize.register_parametrization(layer, "weight", norm)
-    return layer
 
 
 def _leaky(h: Tensor) -> Tensor:

@@ -9,13 +9,22 @@ from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
 from ebmtut.experiments.drl.fid import image_job
 from ebmtut.experiments.drl.images import QUICK, ImageRecipe
 from ebmtut.experiments.drl.paper_images import CIFAR10
+from ebmtut.experiments.drl.recipes import (
+    RECIPES,
+    check_recipes,
+    distances_of,
+    fitted,
+    known_distances,
+)
 from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Result
@@ -39,15 +48,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "T6 K6": {},
     "T6 K12": {"n_chain_steps": 12},
 }
-_PRINTED = dict(
-    zip(
-        SETTINGS,
-        ("T1 K180", "T1000 K0", "T1000 K0 DSM", "T6 K10", "T6 K30", "T6 K50"),
-        strict=True,
-    )
-)
-
-#: The paper's own columns, for its recipe.
+#: The paper's own columns, for its recipe. Those without a chain cost ours as much.
 PAPER_SETTINGS: Mapping[str, dict[str, Any]] = {
     "T1 K180": {"n_levels": 1, "n_chain_steps": 180},
     "T1000 K0": {"n_levels": 1000, "n_chain_steps": 0},
@@ -56,7 +57,12 @@ PAPER_SETTINGS: Mapping[str, dict[str, Any]] = {
     "T6 K30": {},
     "T6 K50": {"n_chain_steps": 50},
 }
-_PRINTED |= {name: name for name in PAPER_SETTINGS}
+_PRINTED = {
+    "T1 K36": "T1 K180",
+    "T6 K2": "T6 K10",
+    "T6 K6": "T6 K30",
+    "T6 K12": "T6 K50",
+} | {name: name for name in PAPER_SETTINGS}
 _ALL = {**SETTINGS, **PAPER_SETTINGS}
 
 #: What each head of the energy learns with at four times the rate, every chain
@@ -68,14 +74,18 @@ REMEDIES: Mapping[str, dict[str, Any]] = {
     "regulariser 0.001": {"regulariser": 1e-3},
     "half the step size": {"step_size": 0.35},
     "twice the steps": {"n_chain_steps": 12},
+    "spectral norm": {"spectral_norm": True},
+    "a quarter of the scale": {"energy_scale": 0.25},
+    "four times the scale": {"energy_scale": 4.0},
     "saturated gap": {"trust": 10.0},
     "the usual rate": {"learning_rate": 4e-3},
 }
+HEADS = ("denoiser", "signed", "linear")
 #: Asked is who lives, however badly: a gap that stays saturated is no alarm here.
 _HOTTER = {"trust": 0.0, "learning_rate": 16e-3, "patient": True}
 VARIANTS: Mapping[str, dict[str, Any]] = {
     f"{head}, {name}": _HOTTER | {"head": head} | changes
-    for head in ("denoiser", "signed")
+    for head in HEADS
     for name, changes in REMEDIES.items()
 }
 #: What collapses, and what keeps it alive.
@@ -100,6 +110,9 @@ class AblationConfig:
         collapses.
     n_samples, n_seeds
         Judged; trainings.
+    recipes, n_draws, n_recipe_seeds
+        Of `RECIPES`, which ``recipe`` does not change; sets of samples of each, and
+        trainings.
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
@@ -108,6 +121,9 @@ class AblationConfig:
     variant_steps: Count = 1500
     n_samples: Annotated[int, Range(low=4)] = 500
     n_seeds: Count = 1
+    recipes: tuple[Annotated[str, OneOf(RECIPES)], ...] = ()
+    n_draws: Count = 8
+    n_recipe_seeds: Count = 1
 
 
 def cells(config: AblationConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -123,46 +139,73 @@ def cells(config: AblationConfig) -> Mapping[Names, Mapping[str, Any]]:
     for name in config.variants:
         of = VARIANTS[name] | {"n_steps": config.variant_steps}
         named["variants", name] = arguments(of)
+    for name in config.recipes:
+        alike = {"n_samples": config.n_samples, "n_draws": config.n_draws}
+        named["recipes", name] = {"recipe": RECIPES[name], **alike}
     return named
+
+
+def extras(config: AblationConfig, seed: int) -> Outcome:
+    """Judge what no model has learned, where recipes stand beside it."""
+    if not config.recipes:
+        return Outcome()
+    return Outcome({"known": known_distances(config.n_samples, seed)})
+
+
+def seeds_of(config: AblationConfig, names: Names) -> int:
+    """How often a cell is learned."""
+    return config.n_recipe_seeds if names[0] == "recipes" else config.n_seeds
 
 
 def draw_ablation(result: Result) -> Figure:
     """Draw the distance of each setting, and how long each variant lived."""
     table = result.scalars["table"]
-    parts = [p for p in ("settings", "variants") if table.get(p)]
+    changes = _changes(table.get("variants", {}))
+    heights = {"settings": len(table.get("settings", {})), "variants": len(changes)}
+    parts = [part for part, height in heights.items() if height]
     figure, axes = plt.subplots(
         len(parts),
         1,
-        figsize=(TEXT_WIDTH, sum(0.7 + 0.26 * len(table[p]) for p in parts)),
-        height_ratios=[len(table[p]) + 2 for p in parts],
+        figsize=(TEXT_WIDTH, sum(0.8 + 0.3 * heights[part] for part in parts)),
+        height_ratios=[heights[part] + 2 for part in parts],
         squeeze=False,
     )
     for ax, part in zip(axes[:, 0], parts, strict=True):
-        names = list(table[part])[::-1]
-        metric = "distance" if part == "settings" else "steps"
-        for k, name in enumerate(names):
-            row = table[part][name]
-            distances = _distances(row)
-            values = distances if metric == "distance" else row[metric]
-            for value, alive in zip(values, np.isfinite(distances), strict=True):
-                color = OKABE_ITO["blue" if alive else "vermillion"]
-                ax.plot(value, k, "o" if alive else "x", color=color, ms=5)
+        if part == "settings":
+            names = list(table[part])
+            for k, name in enumerate(names):
+                found = distances_of(table[part][name])
+                ax.plot(found, [k] * len(found), "o", color=OKABE_ITO["blue"], ms=5)
+            ax.set_xlabel("distance of the samples from the data")
+        else:
+            names = changes
+            _draw_lives(ax, table[part], changes)
         ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(-0.6, len(names) - 0.4)
+        ax.set_ylim(len(names) - 0.4, -0.6)
         plain_log(ax.xaxis)
         ax.grid(axis="x")
-        ax.set_xlabel(
-            "distance of the samples from the data"
-            if part == "settings"
-            else "steps until the alarm (cross) or the end (dot)"
-        )
     return figure
 
 
-def _distances(row: Mapping[str, Any]) -> list[float]:
-    """Return the distance of every run, NaN where the alarm stopped it."""
-    found = row.get("distance", [None] * len(row["steps"]))
-    return [math.nan if value is None else float(value) for value in found]
+def _draw_lives(ax: Axes, variants: Mapping[str, Any], changes: list[str]) -> None:
+    """Draw the steps that every run made, a colour a head; a cross is the alarm's."""
+    heads = [head for head in HEADS if any(n.startswith(head) for n in variants)]
+    colors = dict(zip(HEADS, ("blue", "orange", "green"), strict=True))
+    for shift, head in zip(np.linspace(-0.2, 0.2, len(heads)), heads, strict=True):
+        color = OKABE_ITO[colors[head]]
+        for k, change in enumerate(changes):
+            row = variants.get(f"{head}, {change}", {"steps": []})
+            for steps, d in zip(row["steps"], distances_of(row), strict=True):
+                marker = "o" if np.isfinite(d) else "x"
+                ax.plot(steps, k + shift, marker, color=color, ms=5)
+        ax.plot([], [], "s", color=color, label=head)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), title="head")
+    ax.set_xlabel("steps until the alarm (cross) or the end (dot)")
+
+
+def _changes(variants: Mapping[str, Any]) -> list[str]:
+    """List what was changed, each once, in the order of the variants."""
+    return list(dict.fromkeys(name.split(", ", 1)[1] for name in variants))
 
 
 def settings_table(result: Result) -> Table:
@@ -174,11 +217,11 @@ def settings_table(result: Result) -> Table:
         Of this row.
     """
     rows = result.scalars["table"]["settings"]
-    distances = [_distances(row) for row in rows.values()]
+    distances = [distances_of(row) for row in rows.values()]
     return Table(
         {
             "setting": list(rows),
-            "the paper's": [_PRINTED[name] for name in rows],
+            "the paper's": [_PRINTED.get(name) for name in rows],
             "distance": [mean_and_stderr(found) for found in distances],
             "CPU s": [
                 round(mean_and_stderr(r["seconds"])[0], 1) for r in rows.values()
@@ -203,14 +246,13 @@ def lives_table(result: Result) -> Table:
         A row a change; of each head how many runs lived, and their mean distance.
     """
     variants = result.scalars["table"]["variants"]
-    names = [name.split(", ", 1) for name in variants]
-    changes = list(dict.fromkeys(change for _, change in names))
+    changes = _changes(variants)
     columns: dict[str, list[Cell]] = {"one change": [*changes]}
-    for head in dict.fromkeys(head for head, _ in names):
+    for head in dict.fromkeys(name.split(", ")[0] for name in variants):
         columns[f"{head} lived"], columns[f"{head} distance"] = [], []
         for change in changes:
             row = variants.get(f"{head}, {change}", {"steps": []})
-            lived = [found for found in _distances(row) if np.isfinite(found)]
+            lived = [found for found in distances_of(row) if np.isfinite(found)]
             columns[f"{head} lived"].append(f"{len(lived)} of {len(row['steps'])}")
             columns[f"{head} distance"].append(
                 mean_and_stderr(lived) if lived else None
@@ -228,7 +270,9 @@ def check_ablation(result: Result) -> list[Verdict]:
     verdicts = []
     settings = table.get("settings", {})
     for name, row in settings.items():
-        distance, stderr = mean_and_stderr(_distances(row))
+        if name not in _PRINTED:
+            continue
+        distance, stderr = mean_and_stderr(distances_of(row))
         verdicts.append(
             compare(
                 "drl/ablation", "FID", "DRL", _PRINTED[name], distance,
@@ -237,7 +281,7 @@ def check_ablation(result: Result) -> list[Verdict]:
         )  # fmt: skip
 
     def mean(name: str) -> float:
-        return mean_and_stderr(_distances(settings[name]))[0]
+        return mean_and_stderr(distances_of(settings[name]))[0]
 
     base = mean("T6 K6") if "T6 K6" in settings else math.nan
     for name in ("T1 K36", "T6 K2"):
@@ -247,11 +291,11 @@ def check_ablation(result: Result) -> list[Verdict]:
             verdicts.append(claim(label, ratio, "at least", 1.25))
     lives = table.get("variants", {})
     if COOLED in lives:
-        lived = np.isfinite(_distances(lives[COOLED]))
+        lived = np.isfinite(distances_of(lives[COOLED]))
         label = f"{COOLED}, at four times the rate: share of runs that live"
         share, n_seeds = float(np.mean(lived)), len(lived)
         verdicts.append(claim(label, share, "at least", 1.0, n_seeds=n_seeds))
-    return verdicts
+    return [*verdicts, *check_recipes(result)]
 
 
 def nothing_helps(result: Result) -> Result:
@@ -263,7 +307,7 @@ def nothing_helps(result: Result) -> Result:
     if {HOT, COOLED} <= set(lives):
         lives[COOLED] = lives[HOT]
     table = table | {"settings": settings, "variants": lives}
-    return replace(result, scalars=result.scalars | {"table": table})
+    return fitted(replace(result, scalars=result.scalars | {"table": table}))
 
 
 EXPERIMENT = Experiment(
@@ -271,9 +315,12 @@ EXPERIMENT = Experiment(
     title="Levels, steps, objective, and the collapse",
     presets={
         "quick": AblationConfig(QUICK, settings=(), variants=(HOT,)),
-        # The marginal likelihood, with six times the steps a chain, is left out.
         "full": AblationConfig(
-            QUICK, settings=tuple(s for s in SETTINGS if s != "T1 K36"), n_seeds=3
+            QUICK,
+            settings=(*SETTINGS, "T1000 K0", "T1000 K0 DSM"),
+            n_seeds=3,
+            recipes=tuple(RECIPES)[:4],
+            n_recipe_seeds=5,
         ),
         # Table 2, by 50,000 samples; the variants are of our recipe's collapse.
         "paper": AblationConfig(
@@ -282,6 +329,8 @@ EXPERIMENT = Experiment(
     },
     cells=cells,
     job=image_job,
+    n_seeds=seeds_of,
+    extras=extras,
     figure=draw_ablation,
     check=check_ablation,
     null=nothing_helps,

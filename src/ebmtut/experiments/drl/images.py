@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ebmtut.checks import (
     Count,
     DivergenceError,
+    InputError,
     Natural,
     NonNegative,
     OneOf,
@@ -64,6 +65,9 @@ class ImageRecipe:
         "convolution", with ``hidden`` channels in ``n_layers`` blocks.
     head
         "denoiser", "signed" or "linear": see `ebmtut.energies.PerceptronEnergy`.
+    energy_scale, spectral_norm
+        Factor of the energy; whether the hidden layers of a perceptron have a largest
+        singular value of 1.
     n_levels
         T; a single one is the marginal likelihood, from white noise.
     first_ratio, last_ratio
@@ -107,6 +111,14 @@ class ImageRecipe:
     batch_size: Count = 128
     learning_rate: Positive = 4e-3
     n_warmup: int = 200
+    energy_scale: Positive = 1.0
+    spectral_norm: bool = False
+
+    def __post_init__(self) -> None:
+        if self.spectral_norm and self.network != "perceptron":
+            raise InputError(
+                f"network must be perceptron with spectral_norm, got {self.network!r}"
+            )
 
     @property
     def noise(self) -> NoiseLevels:
@@ -151,9 +163,12 @@ class ImageRecipe:
         noises = self.noise.noises[: self.n_levels]
         sizes: tuple[Any, ...] = (noises, self.hidden, self.n_layers, self.head)
         generator = make_generator(seed)
+        of: dict[str, Any] = {"scale": self.energy_scale, "generator": generator}
         if self.network == "perceptron":
-            return PerceptronEnergy(shape, *sizes, generator=generator)
-        return ConvEnergy(shape[0], *sizes, generator=generator)
+            return PerceptronEnergy(
+                shape, *sizes, spectral_norm=self.spectral_norm, **of
+            )
+        return ConvEnergy(shape[0], *sizes, **of)
 
     def loss(self, n_pixels: int) -> DenoisingScoreMatching | RecoveryLikelihood:
         """Return what is minimised."""
