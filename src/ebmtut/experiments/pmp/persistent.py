@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from ebmtut.experiments.pmp.glasses import (
     spin_glass,
 )
 from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.timed_loop import timed_loop
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -48,7 +49,7 @@ from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
-from ebmtut.training import CpuClock, ResumableLoop
+from ebmtut.training import CpuClock
 
 __all__ = [
     "EXPERIMENT",
@@ -168,16 +169,13 @@ def persistent_job(
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         on_step=clock.tick,
-        loop=partial(
-            ResumableLoop,
+        loop=timed_loop(
             checkpoint,
-            {
-                "config": asdict(config),
-                "learned": [n_sites, rho, n_sweeps],
-                "seed": seed,
-            },
+            config,
+            clock,
             generator=generator,
-            buffers={"seconds": clock.seconds},
+            learned=[n_sites, rho, n_sweeps],
+            seed=seed,
         ),
     )
     fresh = perturb_and_max_product(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -20,6 +20,7 @@ from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
 from ebmtut.experiments.pmp.rbm_reports import independent_pixels
+from ebmtut.experiments.pmp.timed_loop import timed_loop
 from ebmtut.losses import (
     check_rbm_method,
     draw_rbm,
@@ -35,7 +36,7 @@ from ebmtut.metrics import (
     pair_covariances,
 )
 from ebmtut.random import make_generator
-from ebmtut.training import CpuClock, ResumableLoop
+from ebmtut.training import CpuClock
 
 __all__ = [
     "PAPER",
@@ -221,12 +222,8 @@ def rbm_job(
         hidden="sample" if config.hidden == "sample" else "mean",
         generator=generator,
         on_step=clock.tick,
-        loop=partial(
-            ResumableLoop,
-            checkpoint,
-            {"config": asdict(config), "method": method, "seed": seed},
-            generator=generator,
-            buffers={"seconds": clock.seconds},
+        loop=timed_loop(
+            checkpoint, config, clock, generator=generator, method=method, seed=seed
         ),
     )
     scalars = {"seconds": float(clock.seconds), "diverged": float(learned.diverged)}

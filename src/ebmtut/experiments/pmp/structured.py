@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,11 +31,12 @@ from ebmtut.experiments.pmp.structured_reports import (
     draw_structured,
     independent_bits,
 )
+from ebmtut.experiments.pmp.timed_loop import timed_loop
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import ising_gibbs
-from ebmtut.training import CpuClock, ResumableLoop
+from ebmtut.training import CpuClock
 
 __all__ = [
     "EXPERIMENT",
@@ -197,16 +198,13 @@ def structured_job(
         variables=config.variables,
         label=f"{method} {graph}",
         on_step=clock.tick,
-        loop=partial(
-            ResumableLoop,
+        loop=timed_loop(
             checkpoint,
-            {
-                "config": asdict(config),
-                "learned": [graph, mode, method, amount],
-                "seed": seed,
-            },
+            config,
+            clock,
             generator=generator,
-            buffers={"seconds": clock.seconds},
+            learned=[graph, mode, method, amount],
+            seed=seed,
         ),
     )
     final = amount if mode == "reset" else 50

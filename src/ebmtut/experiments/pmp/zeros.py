@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,12 +27,13 @@ from ebmtut.experiments.pmp.chains import (
     work,
 )
 from ebmtut.experiments.pmp.leads import took, with_table
+from ebmtut.experiments.pmp.timed_loop import timed_loop
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
-from ebmtut.training import CpuClock, ResumableLoop
+from ebmtut.training import CpuClock
 
 __all__ = [
     "FULL",
@@ -141,12 +142,8 @@ def zeros_job(
         learning_rate=config.learning_rate,
         label=f"{method} zeros",
         on_step=clock.tick,
-        loop=partial(
-            ResumableLoop,
-            checkpoint,
-            {"config": asdict(config), "method": method, "seed": seed},
-            generator=generator,
-            buffers={"seconds": clock.seconds},
+        loop=timed_loop(
+            checkpoint, config, clock, generator=generator, method=method, seed=seed
         ),
     )
     n = x.shape[1]
