@@ -1,10 +1,12 @@
-"""Ten studies that are no row of a paper, stored for the pages on flows.
+"""Twelve studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
     python benchmarks/flow_studies.py grown [--time-limit MINUTES]
     python benchmarks/flow_studies.py transformer [--time-limit MINUTES]
     python benchmarks/flow_studies.py rivals [--time-limit MINUTES]
+    python benchmarks/flow_studies.py enumerated
+    python benchmarks/flow_studies.py nulls
     python benchmarks/flow_studies.py control
     python benchmarks/flow_studies.py couplings
     python benchmarks/flow_studies.py chains
@@ -16,6 +18,8 @@ grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
 rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe with
     leConv at criticality, half an hour.
+enumerated: ours on 4 x 4 and 5 x 5 beside sums over all states, three.
+nulls: those of the row dnfs/ising, run by run, three.
 control: joint training with annealed sweeps in the flow's place, four.
 couplings: those of a magnet by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
@@ -38,6 +42,8 @@ from ebmtut.experiments.dnfs.couplings_chains import CHAINS
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
+from ebmtut.experiments.dnfs.lattice_enumeration import ENUMERATED
+from ebmtut.experiments.dnfs.lattice_nulls import MANY_NULLS
 from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.dnfs.transformer import TRANSFORMER
@@ -50,6 +56,8 @@ STUDIES = {
     "grown": GROWN,
     "transformer": TRANSFORMER,
     "rivals": RIVALS,
+    "enumerated": ENUMERATED,
+    "nulls": MANY_NULLS,
     "control": CONTROL,
     "couplings": COUPLINGS,
     "chains": CHAINS,

@@ -21,7 +21,7 @@ from ebmtut.experiments.dnfs.lattice_laws import (
     pair_table,
 )
 from ebmtut.experiments.dnfs.lattice_rivals import RIVALS, rival_table
-from ebmtut.experiments.dnfs.lattice_tables import weights_table
+from ebmtut.experiments.dnfs.lattice_weights import weights_table
 from ebmtut.experiments.dnfs.lattices import CRITICAL, LatticeConfig
 from ebmtut.experiments.dnfs.trajectory import trajectory_table
 from ebmtut.flows import Flow, OddLatticeNetwork, simulate, simulate_exact

@@ -33,6 +33,7 @@ __all__ = [
     "judged",
     "kept",
     "other_weights",
+    "rate_bound",
 ]
 
 
@@ -189,11 +190,7 @@ def other_weights(
         clock.append(time.process_time())
         return clock[-1] - clock[-2]
 
-    # Twice the largest total rate that a few chains meet on a grid of times.
-    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
-    assert pilot.states is not None
-    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
-    bound = 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
+    bound = rate_bound(flow, n_steps, generator=generator)
     seconds()
     chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
     assert chain.chain_log_weights is not None
@@ -213,6 +210,20 @@ def other_weights(
         scores = judged(flow.path, exact, x, log_weights, spent)
         found |= {f"{name} {kind}": value for name, value in scores.items()}
     return found
+
+
+def rate_bound(flow: Flow, n_steps: int, *, generator: torch.Generator) -> float:
+    """Twice the largest total rate that a few chains meet on a grid of times.
+
+    Parameters
+    ----------
+    flow, n_steps, generator
+        As for `other_weights`.
+    """
+    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
+    assert pilot.states is not None
+    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
+    return 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
 
 
 def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:

@@ -32,6 +32,7 @@ __all__ = [
     "law_distance",
     "pair_products",
     "pair_table",
+    "share_by_spread",
 ]
 
 #: Sets of exact draws, whose distances are the noise of as many samples.
@@ -77,6 +78,29 @@ def law_distance(
     if log_weights is not None:
         weights = np.exp(log_weights.astype(float) - log_weights.max())
     return float(wasserstein_distance(energies, law.levels, weights, law.chances))
+
+
+def share_by_spread(means: list[float], law: EnergyLaw, n: int) -> float:
+    """Effective share of samples that depend on each other, by their mean energies.
+
+    Parameters
+    ----------
+    means
+        Weighted mean energies of independent runs.
+    law
+        The exact law of the energy.
+    n
+        Samples of a run.
+
+    Returns
+    -------
+    share
+        Variance of as many independent samples' mean over the mean square error.
+    """
+    mean = float(law.levels @ law.chances)
+    variance = float((law.levels - mean) ** 2 @ law.chances)
+    error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
+    return variance / n / error
 
 
 def drawn_distances(

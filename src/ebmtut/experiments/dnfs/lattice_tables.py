@@ -9,12 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ebmtut.experiments.dnfs.lattices import LEARNED
+from ebmtut.experiments.dnfs.lattice_laws import energy_law, share_by_spread
+from ebmtut.experiments.dnfs.lattices import LEARNED, column_name
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
-    ExactRollout,
     Flow,
-    Rollout,
     effective_sample_size,
     log_partition,
     simulate,
@@ -33,7 +32,6 @@ __all__ = [
     "quality_table",
     "sample_table",
     "seconds_table",
-    "weights_table",
 ]
 
 
@@ -117,45 +115,6 @@ def sample_table(
     )
 
 
-def weights_table(
-    path: AnnealingPath,
-    exact: float,
-    stepped: Mapping[str, Rollout],
-    thinned: ExactRollout,
-) -> Table:
-    """Judge one flow by each kind of weights.
-
-    Parameters
-    ----------
-    path
-        Whose end the samples are meant for.
-    exact
-        Its log Z.
-    stepped
-        Simulations in steps, with the weights of the chain, by name.
-    thinned
-        The exact simulation, with the weights of its path.
-    """
-    runs: list[tuple[str, str, Tensor, Tensor | None]] = []
-    for name, run in stepped.items():
-        runs.append((name, "continuous", run.x, run.log_weights))
-        runs.append((name, "chain", run.x, run.chain_log_weights))
-    runs.append(("exact", "continuous", thinned.x, thinned.path_log_weights))
-    runs.append(("exact", "its candidates", thinned.x, thinned.log_weights))
-    heads = ("simulation", "weights", "ESS", "log Z error", "energy")
-    rows: list[tuple[Cell, ...]] = []
-    for name, kind, x, log_weights in runs:
-        assert log_weights is not None
-        z = log_partition(log_weights, path.log_partition_start)
-        energy = path.target(x)
-        noise = float(energy.std()) / len(energy) ** 0.5
-        share = effective_sample_size(log_weights)
-        off = (z.estimate - exact, z.standard_error)
-        rows.append((name, kind, share, off, (float(energy.mean()), noise)))
-    columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
-    return Table(columns, caption=f"Errors are of {len(thinned.x)} samples.")
-
-
 def payback(cost: float, training: float, null_cost: float) -> float:
     """Effective samples from which on a training is paid back, to two digits.
 
@@ -210,8 +169,8 @@ def payback_table(looks: Mapping[str, float], result: Result, column: str) -> Ta
     )
 
 
-#: Nulls whose samples are independent; those of SMC are not.
-_INDEPENDENT = ("AIS", "AIS x4", "AIS x16")
+#: Nulls whose samples are independent, and those whose are not.
+_INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
 
 
 def seconds_table(result: Result, column: str) -> Table:
@@ -230,7 +189,8 @@ def seconds_table(result: Result, column: str) -> Table:
         Of every method effective samples a CPU second, those that it gives in the
         seconds in which the flow draws its samples, and in these and the training's;
         and from how many on a null falls behind the flow and its training: "never"
-        where it gives more a second than the flow does when its training is free.
+        where it gives more a second than the flow does when its training is free. SMC
+        is there if it has several runs: its "ESS" is by the spread of their energies.
     """
     rows = _rows_of(result, column)
     ours, n = rows["ours"], result.config["n_samples"]
@@ -239,13 +199,24 @@ def seconds_table(result: Result, column: str) -> Table:
         "flow, exactly": (ours["ESS path"], ours["sample cpu ms path"]),
         **{m: (rows[m]["ESS"], rows[m]["sample cpu ms"]) for m in _INDEPENDENT},
     }
+    side, sigma = next(
+        (side, sigma)
+        for side, sigma, _ in result.config["problems"]
+        if column_name(side, sigma) == column
+    )
+    for name in _DEPENDENT:
+        means = rows[name]["weighted energy"]
+        if len(means) > 1:
+            share = share_by_spread(means, energy_law(side, sigma), n)
+            found[name] = [share], rows[name]["sample cpu ms"]
+    nulls = list(found)[2:]
     shares = {name: fmean(ess) for name, (ess, _) in found.items()}
     pace = {name: fmean(ms) / 1000 for name, (_, ms) in found.items()}
     cost = {name: pace[name] / shares[name] for name in found}
     flow, *_ = found
     training, drawing = fmean(ours["train cpu s"]), n * pace[flow]
-    back = [payback(cost[flow], training, cost[name]) for name in _INDEPENDENT]
-    learned = [name not in _INDEPENDENT for name in found]
+    back = [payback(cost[flow], training, cost[name]) for name in nulls]
+    learned = [name not in nulls for name in found]
     return Table(
         {
             "method": list(found),

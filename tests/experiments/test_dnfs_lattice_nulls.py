@@ -1,0 +1,160 @@
+"""Small lattices by enumeration, nulls run by run, and chains of a flow's proposals."""
+
+import math
+from dataclasses import replace
+from statistics import fmean
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import exact_probabilities, lattice_log_partition
+from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.lattice_enumeration import (
+    ENUMERATED,
+    enumeration_table,
+)
+from ebmtut.experiments.dnfs.lattice_laws import (
+    EnergyLaw,
+    energy_law,
+    share_by_spread,
+)
+from ebmtut.experiments.dnfs.lattice_nulls import MANY_NULLS, with_nulls
+from ebmtut.experiments.dnfs.lattice_tables import quality_table, seconds_table
+from ebmtut.experiments.dnfs.lattice_weights import chain_table, drawn_each_way
+from ebmtut.experiments.dnfs.lattices import NULLS
+from ebmtut.flows import ExactRollout, Flow, OddLatticeNetwork
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
+from ebmtut.states import enumerate_states
+
+
+@pytest.fixture(scope="module")
+def small():
+    return ENUMERATED.run("quick")
+
+
+def test_the_sum_over_all_states_is_the_truth_and_ours_is_near_it(small):
+    lattice = "3x3, 0.1"
+    exact = small.scalars["exact"][lattice]
+    assert exact["log Z"] == pytest.approx(lattice_log_partition(3, 0.1), abs=1e-5)
+    x = enumerate_states(9).float()
+    p = exact_probabilities(LatticeIsing(3, 0.1), 9).exp()
+    s = (2 * x - 1).unflatten(1, (3, 3))
+    beside = float(p @ (s * s.roll(1, dims=1)).mean((1, 2)).double())
+    assert exact["products"] == [pytest.approx(beside, abs=1e-6)]
+    assert exact["energy"] == pytest.approx(-0.2 * 18 * beside, abs=1e-5)
+    assert exact["marginals"] == pytest.approx([0.5] * 9, abs=1e-6)
+    ours, bare = (small.scalars["table"][m][lattice] for m in ("ours", "untrained"))
+    assert ours["exceeded"] == bare["exceeded"] == [0]
+    for way in ("in steps", "exactly"):
+        off = [abs(cell[way][0]["log Z"] - exact["log Z"]) for cell in (ours, bare)]
+        # ESS is above 0.9: 300 weights leave log Z a standard error of 0.02 at most.
+        assert off[0] < 5 * 0.02
+        assert off[0] < off[1] / 3
+
+
+def test_a_table_of_small_lattices_ends_each_in_its_sum(small):
+    table = enumeration_table(small)
+    lattices = [row[:2] for row in table.rows]
+    assert lattices[4] == ("3x3, 0.1", "all states")
+    assert lattices[9] == ("4x4, critical", "all states")
+    assert table.kinds == ("", "", "null", "null", "exact") * 2
+    runs = small.scalars["table"]["untrained"]["3x3, 0.1"]["in steps"]
+    worst = max(abs(m - 0.5) for m in runs[0]["marginals"])
+    assert table.rows[2][4] == f"{worst:.4g}"
+    plt.close(ENUMERATED.figure(small))
+
+
+def test_exact_draws_are_worth_what_they_are_and_copies_less():
+    law = energy_law(4, 0.1)
+    chances = torch.from_numpy(law.chances)
+    levels = torch.from_numpy(law.levels)
+    drawn = torch.multinomial(chances, 400 * 100, True, generator=make_generator(0))
+    means = levels[drawn].unflatten(0, (400, 100)).mean(1)
+    # A mean of 400 squares: relative error sqrt(2 / 400), five of them.
+    noise = 5 * math.sqrt(2 / 400)
+    assert share_by_spread(means.tolist(), law, 100) == pytest.approx(1, rel=noise)
+    # Each draw four times over.
+    assert share_by_spread(means.tolist(), law, 400) == pytest.approx(0.25, rel=noise)
+    two = EnergyLaw(law.levels[:2], law.chances[:2] * 0 + 0.5)
+    mean = float(two.levels.mean())
+    away = [mean + 1, mean - 1]
+    variance = float(two.levels.var())
+    assert share_by_spread(away, two, 10) == pytest.approx(variance / 10)
+
+
+def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
+    config = MANY_NULLS.config("full")
+    asked = {
+        names: MANY_NULLS.n_seeds(config, names) for names in MANY_NULLS.cells(config)
+    }
+    assert {names[0]: n for names, n in asked.items()} == {
+        name: 32 if name.startswith("SMC") else 4 for name in NULLS
+    }
+    row = get_experiment("dnfs/ising").stored()
+    assert (row.config["n_samples"], row.config["n_time_steps"]) == (
+        config.n_samples,
+        config.n_time_steps,
+    )
+    # Each null again, a tenth higher, and again.
+    table = {
+        name: {
+            column: {
+                key: [v[0], 1.1 * v[0], 1.2 * v[0]]
+                for key, v in cell.items()
+                if v[0] is not None
+            }
+            for column, cell in row.scalars["table"][name].items()
+        }
+        for name in NULLS
+    }
+    nulls = replace(row, scalars={"table": table})
+    plt.close(MANY_NULLS.figure(nulls))
+    both, column = with_nulls(row, nulls), "10x10, 0.1"
+    assert list(both.scalars["table"]) == ["ours", "paper, leConv", *NULLS]
+    assert both.scalars["table"]["ours"] == row.scalars["table"]["ours"]
+    before, after = (
+        {line[0]: line for line in quality_table(result, column).rows}
+        for result in (row, both)
+    )
+    assert "±" in after["AIS"][1] and "±" not in before["AIS"][1]
+    # With one run of each SMC's spread is unknown.
+    names = [line[0] for line in seconds_table(row, column).rows]
+    assert not any(name.startswith("SMC") for name in names)
+    seconds = seconds_table(both, column)
+    lines = {line[0]: line for line in seconds.rows}
+    assert list(lines)[-2:] == ["SMC", "SMC x4"] and seconds.kinds[-1] == "null"
+    cell = table["SMC"][column]
+    share = share_by_spread(cell["weighted energy"], energy_law(10, 0.1), 2000)
+    assert float(lines["SMC"][1]) == pytest.approx(share, rel=0.01)
+    pace = 1000 * share / fmean(cell["sample cpu ms"])
+    assert float(lines["SMC"][3]) == pytest.approx(pace, rel=0.01)
+
+
+def test_a_chain_of_proposals_has_the_exact_energy():
+    path = AnnealingPath(LatticeIsing(3, 0.1))
+    flow = Flow(path, OddLatticeNetwork(3, generator=make_generator(0)))
+    stepped, run = drawn_each_way(flow, (2, 4), 2000, bound=40.0, seed=1)
+    assert list(stepped) == ["2 steps", "4 steps"]
+    assert all(found.chain_log_weights is not None for found in stepped.values())
+    # Of weights that are all alike every proposal is taken.
+    alike = ExactRollout(run.x, run.log_weights * 0, None, 0.0, 0.0, 0)
+    law = exact_probabilities(path.target, 9).exp()
+    exact = float(law @ path.target(enumerate_states(9).float()).double())
+    table = chain_table(
+        {"untrained": (path, run), "all alike": (path, alike)},
+        {"untrained": exact, "all alike": exact},
+        nulls=("untrained",),
+        seed=2,
+    )
+    assert table.kinds == ("null", "")
+    found, same = table.rows
+    assert same[2] == "1" and float(found[2]) < 0.9
+    proposed, chain = (
+        [float(v) for v in cell.replace("−", "-").split(" ± ")]
+        for cell in (found[3], found[4])
+    )
+    assert abs(chain[0] - exact) < 5 * chain[1]
+    assert abs(proposed[0] - exact) > 10 * proposed[1]
