@@ -29,6 +29,7 @@ __all__ = [
     "check_shape",
     "check_states",
     "check_vectors",
+    "check_within",
     "postponed_checks",
     "refuse",
 ]
@@ -376,3 +377,30 @@ def check_vectors(name: str, x: object) -> None:
     if not x.is_floating_point():
         raise InputError(f"{name} must be a floating tensor, got {x.dtype}")
     check_finite(name, x)
+
+
+def check_within(
+    name: str, tensor: Num[Tensor, "..."], low: float, high: float
+) -> None:
+    """Require that every entry is in [low, high].
+
+    Parameters
+    ----------
+    name, tensor
+        As for `check_shape`.
+    low, high
+        The bounds.
+
+    Raises
+    ------
+    InputError
+        If an entry is outside, or NaN; the message tells the smallest and the largest.
+    """
+    if _all_entries(tensor, lambda entries: (entries >= low) & (entries <= high)):
+        return
+
+    def message() -> str:
+        least, largest = (float(v) for v in tensor.detach().aminmax())
+        return f"{name} must be in [{low:g}, {high:g}], got {least:g} to {largest:g}"
+
+    refuse(~((tensor >= low) & (tensor <= high)), message)

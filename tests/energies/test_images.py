@@ -14,6 +14,7 @@ from ebmtut.energies import (
     WideResNetConfig,
     WideResNetEnergy,
     sinusoidal_embedding,
+    wide_resnet,
 )
 from ebmtut.random import make_generator
 
@@ -146,6 +147,37 @@ def test_every_column_can_be_built_with_few_channels(name: str) -> None:
     assert sum(p.numel() for p in energy.parameters()) == config.n_parameters()
     x = torch.zeros(1, 3, config.side, config.side)
     assert energy(x, torch.tensor([5])).shape == (1,)
+
+
+#: Trainable numbers of the columns of Tables 5 and 6, at the paper's 128 channels.
+COUNTS = {
+    "cifar10": 34_833_408,
+    "celeba64": 56_269_568,
+    "lsun_church64": 19_153_664,
+    "lsun_bedroom64": 19_153_664,
+    "lsun_church128": 29_119_232,
+    "lsun_bedroom128": 71_904_512,
+}
+
+
+def test_every_column_has_its_number_of_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Built whole, on a device that holds no numbers; norms have none to train."""
+
+    def without_numbers(kind: Any, *sizes: int, device: Any = None, **of: Any) -> Any:
+        return kind(*sizes, device="meta", **of)
+
+    monkeypatch.setattr(torch.nn.utils, "skip_init", without_numbers)
+    monkeypatch.setattr(wide_resnet, "bounded", lambda layer, *args, **of: layer)
+    assert COUNTS.keys() == PAPER_NETWORKS.keys()
+    for name, count in COUNTS.items():
+        config = PAPER_NETWORKS[name]
+        with torch.device("meta"):
+            energy = WideResNetEnergy(config)
+        assert {p.device.type for p in energy.parameters()} == {"meta"}
+        assert sum(p.numel() for p in energy.parameters()) == count
+        assert config.n_parameters() == count
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.drl import images
 from ebmtut.experiments.drl.ablation import (
     SETTINGS,
     VARIANTS,
@@ -290,6 +291,21 @@ def test_an_alarm_is_a_result_and_not_an_error() -> None:
     stopped = train_images(hot, 0)
     assert 0 <= stopped.stopped_at < 200
     assert "gap" in stopped.message or "diverged" in stopped.message
+
+
+def test_images_outside_their_range_are_refused_before_any_work(monkeypatch) -> None:
+    known = image_set("digits 8x8")
+    bytes_ = known._replace(images=255 * known.images)
+    monkeypatch.setattr(images, "image_set", lambda name: bytes_)
+
+    def never(*args, **of):
+        raise AssertionError("a network was made")
+
+    monkeypatch.setattr(ImageRecipe, "energy", never)
+    words = r"^images must be in \[-1, 1\], got -255 to 255$"
+    for objective in ("recovery", "score"):
+        with pytest.raises(InputError, match=words):
+            train_images(replace(TINY, objective=objective), 0)
 
 
 def test_every_setting_and_variant_is_a_recipe() -> None:

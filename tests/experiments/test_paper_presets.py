@@ -12,6 +12,7 @@ from ebmtut.experiments.dnfs import wide_joint
 from ebmtut.experiments.drl import image_sets, long_run
 from ebmtut.experiments.drl.images import draw_images, train_images
 from ebmtut.experiments.drl.paper_images import (
+    BEDROOMS,
     CELEBA,
     CHURCHES,
     CHURCHES_128,
@@ -251,6 +252,7 @@ RECIPES = {
     "CelebA": CELEBA,
     "churches": CHURCHES,
     "churches, 128": CHURCHES_128,
+    "bedrooms": BEDROOMS,
     "T1": replace(CIFAR10, n_levels=1),
     "T1k": T1K,
     "T1k, score": replace(T1K, objective="score"),
@@ -267,6 +269,19 @@ def test_the_recipes_of_photographs_learn(name, few_photographs):
     if recipe.n_levels == 6:
         drawn = draw_images(trained.energy, recipe, 3, generator=make_generator(1))
         assert drawn.shape[:2] == (8, 3) and bool(drawn.isfinite().all())
+
+
+def test_the_distances_of_the_paper_are_of_all_its_sets(few_photographs):
+    row = get_experiment("drl/fid")
+    jobs = row.cells(row.presets["paper"])
+    assert {data for _, data in jobs} == image_sets.PHOTOGRAPHS.keys()
+    for (method, data), job in jobs.items():
+        assert method == "recovery likelihood" and job["n_samples"] == 50_000
+        recipe = job["recipe"]
+        assert recipe.data == data and recipe.n_steps == 1_000_000
+        image = image_sets.image_set(data).images[:1]
+        few = replace(recipe, hidden=4).energy(tuple(image.shape[1:]), 0)
+        assert few(image, torch.zeros(1).long()).shape == (1,)
 
 
 def test_a_flip_mirrors_whole_images():

@@ -250,6 +250,12 @@ REFUSALS = {
         lambda: RecoveryLikelihood(NOISE, ConditionalChain(), regulariser=-1),
         "regulariser .*>= 0, got -1",
     ),
+    "bytes": (
+        lambda: RecoveryLikelihood(NOISE, ConditionalChain(), data_range=(-1.0, 1.0))(
+            None, torch.tensor([[0.0], [255.0]]), generator=make_generator(0)
+        ),
+        r"x must be in \[-1, 1\], got 0 to 255",
+    ),
     "gap": (
         lambda: RecoveryLikelihood(NOISE, ConditionalChain(), largest_gap=0),
         "largest_gap .*> 0, got 0",

@@ -83,6 +83,11 @@ def test_features_lead_to_the_logits() -> None:
             generator=make_generator(0),
             largest_shift=-1,
         ),
+        lambda: train_image_judge(
+            torch.full((3, 8, 8), 255.0),
+            torch.zeros(3).long(),
+            generator=make_generator(0),
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(call) -> None:

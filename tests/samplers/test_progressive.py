@@ -1,6 +1,7 @@
 """Samples down the levels of a Gaussian chain, where every law is known."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from ebmtut.checks import DivergenceError, InputError
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
+from ebmtut.samplers.conditional import _check_alive
 from tests.samplers.gaussian_chain import (
     CHAIN,
     MEAN,
@@ -35,8 +37,11 @@ def test_every_level_has_its_law():
 
 def test_divergence_names_the_level_and_the_largest_energy():
     wild = ConditionalChain(60, (0.1, 9.0, 0.1), adjusted=False)
-    match = r"^chains diverged at level 1: \d+ of 50 energies .* largest"
-    with pytest.raises(DivergenceError, match=match):
+    match = (
+        r"^chains diverged at level 1, Langevin step (\d+) of 60: \d+ of 50 energies "
+        ".* largest"
+    )
+    with pytest.raises(DivergenceError, match=match) as raised:
         progressive_samples(
             lambda x, level: energy(x, level) + (x**4).sum(1),
             NOISE,
@@ -44,6 +49,20 @@ def test_divergence_names_the_level_and_the_largest_energy():
             wild,
             generator=make_generator(0),
         )
+    # Of a fourth power a step of size 9 makes the cube, from about 1 and times 160: the
+    # logarithm of the state trebles a step, and float32 ends after a few.
+    told = re.match(match, str(raised.value))
+    assert told is not None and 2 <= int(told[1]) <= 8
+
+
+def test_an_alarm_of_chains_tells_the_step_from_which_on_they_are_lost():
+    for wrong in range(5):
+        energies = torch.tensor([1.0, math.nan, -3.0])
+        sums = [torch.tensor(1.0 if k < wrong else math.inf) for k in range(4)]
+        words = f"level 2, Langevin step {min(wrong + 1, 4)} of 4: 1 of 3 .* is 3;"
+        with pytest.raises(DivergenceError, match=words):
+            _check_alive(energies, torch.tensor([0, 2, 1]), sums)
+    _check_alive(torch.zeros(3), torch.zeros(3, dtype=torch.long), [])
 
 
 def test_the_denoised_state_is_the_mean_of_the_data_given_it():

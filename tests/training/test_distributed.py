@@ -19,7 +19,10 @@ import torch
 
 from ebmtut.checks import DivergenceError
 from ebmtut.energies import FourierEnergy, at_level
+from ebmtut.losses import RecoveryLikelihood
+from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator
+from ebmtut.samplers import ConditionalChain
 from ebmtut.training import TrainConfig, processes, train
 
 torch.set_num_threads(1)
@@ -47,7 +50,23 @@ def score(energy, x):
     return ((0.5 * slope - x[:, 2:]) ** 2).sum(1).mean()
 
 
-LOSSES = {"gap": gap, "score": score}
+def recovery():
+    noise = NoiseLevels((0.5, 0.7), 0.2)
+    chain = ConditionalChain(3, 0.3, adjusted=False, start="noisy")
+    return RecoveryLikelihood(noise, chain, trusted_gap=30.0, regulariser=0.01)
+
+
+# Of both processes, each with its random numbers: alone, one is asked for both.
+RECOVERY = [recovery(), recovery()]
+GENERATORS = [make_generator(0), make_generator(1)]
+
+
+def both_recoveries(energy, x):
+    halves = zip(RECOVERY, x[:, :2].chunk(2), GENERATORS, strict=True)
+    return sum(loss(energy, half, generator=g) for loss, half, g in halves) / 2
+
+
+LOSSES = {"gap": gap, "score": score, "recovery": both_recoveries}
 
 
 def run(count, rank, name="gap", fails_at=None):
@@ -61,10 +80,14 @@ def run(count, rank, name="gap", fails_at=None):
     def loss(energy, x, *, generator):
         if step - 1 == fails_at and rank == 1:
             raise DivergenceError("on purpose", step=-1)
+        if name == "recovery" and count == 2:
+            return RECOVERY[rank](energy, x[:, :2], generator=generator)
         return LOSSES[name](energy, x)
 
     # Other weights in every process: those of the first count.
-    energy = FourierEnergy(2, 1, 8, 2, 4, generator=make_generator(5 + rank)).double()
+    n_levels = 2 if name == "recovery" else 1
+    made = make_generator(5 + rank)
+    energy = FourierEnergy(2, n_levels, 8, 2, 4, generator=made).double()
     config = TrainConfig(20, 8 // count, precision="float32")
     generator = make_generator(rank)
     trained = train(
@@ -100,7 +123,7 @@ def test_two_processes_are_one_with_both_batches(tmp_path: Path) -> None:
     subprocess.run(alone, check=True, timeout=300)
     command = [sys.executable, *both, str(script), str(tmp_path)]
     subprocess.run(command, check=True, timeout=300)
-    for name in ("gap", "score"):
+    for name in ("gap", "score", "recovery"):
         one, first, second = (
             torch.load(tmp_path / f"{name}-{process}.pt")
             for process in ("1-0", "2-0", "2-1")

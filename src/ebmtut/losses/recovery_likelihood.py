@@ -28,7 +28,7 @@ from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator
 from ebmtut.samplers.conditional import ConditionalChain, draw_conditional
 from ebmtut.samplers.langevin import normals
-from ebmtut.tensor_checks import check_shape, check_vectors
+from ebmtut.tensor_checks import check_shape, check_vectors, check_within
 
 __all__ = [
     "Chains",
@@ -216,6 +216,9 @@ class RecoveryLikelihood:
         stop moving, no sample holds the energy back, and training collapses.
     patient
         Whether to go on where the gap stays saturated: no alarm on `usual_gap`.
+    data_range
+        Smallest and largest value of the data, such as (-1, 1) of images; None takes
+        any. The noise covers data of the order of 1, not bytes.
 
     Attributes
     ----------
@@ -247,6 +250,7 @@ class RecoveryLikelihood:
         weighted: bool | tuple[float, ...] = False,
         target_acceptance: float | None = None,
         patient: bool = False,
+        data_range: tuple[float, float] | None = None,
     ) -> None:
         for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
             if gap is not None:
@@ -268,6 +272,7 @@ class RecoveryLikelihood:
         self.noise, self.chain = noise, chain
         self.regulariser, self.largest_gap = regulariser, largest_gap
         self.trusted_gap, self.patient = trusted_gap, patient
+        self.data_range = data_range
         if weighted is True:
             weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
         self.weights = weighted or None
@@ -284,11 +289,14 @@ class RecoveryLikelihood:
         Raises
         ------
         InputError
-            If the data are no finite floats, or there is no generator.
+            If the data are no finite floats or outside their range, or there is no
+            generator.
         DivergenceError
             If chains or energies are not finite, or the energy gap too large.
         """
         check_vectors("x", x)
+        if self.data_range is not None:
+            check_within("x", x, *self.data_range)
         check_generator(generator, x.device)
         size = (len(x),)
         level = torch.randint(

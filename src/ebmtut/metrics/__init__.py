@@ -27,6 +27,7 @@ from ebmtut.metrics.inception import (
 )
 from ebmtut.metrics.level_partition import (
     LevelPartition,
+    bits_per_dimension,
     log_partition_chain,
     log_partition_particles,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "PlaneGrid",
     "PrecisionRecall",
     "Proposal",
+    "bits_per_dimension",
     "class_score",
     "covariance_error",
     "covariance_error_of_fresh_sample",

@@ -22,7 +22,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.random import check_generator, spawn_seed
-from ebmtut.tensor_checks import check_floats, check_shape
+from ebmtut.tensor_checks import check_floats, check_shape, check_within
 
 __all__ = ["ImageJudge", "train_image_judge"]
 
@@ -166,13 +166,14 @@ def train_image_judge(
     Raises
     ------
     InputError
-        If images and labels do not match, or a number is out of range.
+        If images and labels do not match, or a number or a pixel is out of range.
     """
     check_generator(generator)
     check_type("images", images, Tensor)
     side, n_colors = images.shape[-1], images.shape[1] if images.dim() == 4 else 1
     shape = (None, side, side) if images.dim() == 3 else (None, n_colors, side, side)
     check_floats("images", images, shape)
+    check_within("images", images, -1, 1)
     check_shape("labels", labels, (len(images),))
     check_range("len(images)", len(images), low=1, integer=True)
     check_range("labels.min()", int(labels.min()), low=0, integer=True)

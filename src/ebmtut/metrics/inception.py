@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ebmtut.checks import Count, InputError, Range, check_range, checked
 from ebmtut.metrics.frechet import class_score, frechet_distance
-from ebmtut.tensor_checks import check_device, check_floats
+from ebmtut.tensor_checks import check_device, check_floats, check_within
 
 __all__ = [
     "INCEPTION_WEIGHTS",
@@ -88,9 +88,7 @@ def inception_features(
         or the weights are not there or not those.
     """
     check_floats("images", images, (None, 3, None, None))
-    low, high = (float(v) for v in images.aminmax()) if images.numel() else (0.0, 0.0)
-    if low < 0 or high > 1:
-        raise InputError(f"images must be in [0, 1], got {low:g} to {high:g}")
+    check_within("images", images, 0, 1)
     check_device(device)
     network = _network(Path(weights)).to(device)
     parts = []

@@ -41,9 +41,14 @@ from ebmtut.metrics.nll import (
 )
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator
-from ebmtut.tensor_checks import check_finite, check_shape
+from ebmtut.tensor_checks import check_finite, check_floats, check_shape
 
-__all__ = ["LevelPartition", "log_partition_chain", "log_partition_particles"]
+__all__ = [
+    "LevelPartition",
+    "bits_per_dimension",
+    "log_partition_chain",
+    "log_partition_particles",
+]
 
 
 class LevelPartition(NamedTuple):
@@ -60,6 +65,46 @@ class LevelPartition(NamedTuple):
 
     levels: list[Estimate]
     effective: list[float]
+
+
+def bits_per_dimension(
+    energies: Float[Tensor, " n"], n_dims: int, log_partition: Estimate | None = None
+) -> Estimate:
+    """Mean minus log2 density of states, a coordinate, in the units of the states.
+
+    States in units u times as large have log2(u) fewer. A lower bound of log Z errs in
+    the energy's favour.
+
+    Parameters
+    ----------
+    energies
+        Of held-out states: minus log density, up to the constant.
+    n_dims
+        Coordinates of a state.
+    log_partition
+        log Z; None where the energies are normed.
+
+    Returns
+    -------
+    estimate
+        With the standard error of the mean and that of log Z together.
+
+    Raises
+    ------
+    InputError
+        If there is no energy, or one is not finite.
+    """
+    check_range("n_dims", n_dims, low=1, integer=True)
+    check_floats("energies", energies, (None,))
+    check_range("len(energies)", len(energies), low=1, integer=True)
+    log_z = log_partition or Estimate(0.0, 0.0)
+    values = energies.detach().double()
+    stderr = float(values.std()) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    bits = n_dims * math.log(2)
+    return Estimate(
+        (float(values.mean()) + log_z.value) / bits,
+        math.hypot(stderr, log_z.stderr) / bits,
+    )
 
 
 @torch.no_grad()

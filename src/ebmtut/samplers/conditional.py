@@ -169,12 +169,14 @@ def draw_conditional(
         return _unadjusted(law, x, delta, draw, chain.n_steps, free), x.new_ones(len(x))
     state = vector_state(law, x)
     accepted = torch.zeros_like(state.energy)
+    on_the_way = []
     for _ in range(chain.n_steps):
         state, info = langevin_move(
             law, state, delta, draw, adjusted=chain.adjusted, free=free
         )
         accepted += info.acceptance
-    _check_alive(state.energy, level)
+        on_the_way.append(state.energy.sum())
+    _check_alive(state.energy, level, on_the_way)
     return state.x, accepted / max(chain.n_steps, 1)
 
 
@@ -189,15 +191,18 @@ def _unadjusted(
 ) -> Tensor:
     """Make the steps of `langevin_move` that no test follows: K gradients, no energy.
 
-    The energies of the last states alone are looked at.
+    The energies of the last states alone are looked at; where they are not finite, the
+    sums of the states on the way tell since when.
     """
     here, size = law.at_levels(), delta.reshape(-1, *[1] * (x.dim() - 1))
     half = 0.5 * size**2
+    on_the_way = []
     for _ in range(n_steps):
         noise = draw(x)
         jump = torch.addcmul(size * noise, half, here.gradient(x), value=-1)
         x = x + (jump if free is None else jump * free)
-    _check_alive(here.energy(x), law.level)
+        on_the_way.append(x.sum())
+    _check_alive(here.energy(x), law.level, on_the_way)
     return x
 
 
@@ -250,14 +255,22 @@ def _kept_start(
     return starts[place, torch.arange(len(place), device=place.device)]
 
 
-def _check_alive(energies: Tensor, level: Tensor) -> None:
+def _check_alive(energies: Tensor, level: Tensor, on_the_way: list[Tensor]) -> None:
+    """Require finite energies of the last states.
+
+    Sums of the states, or of their energies, tell after which step they no longer were:
+    nobody waits for them while all is well.
+    """
     bad = ~torch.isfinite(energies)
-    if bool(bad.any()):
-        finite = energies[~bad].abs()
-        largest = f"{float(finite.max()):.3g}" if len(finite) else "none finite"
-        raise DivergenceError(
-            f"chains diverged at level {int(level[bad][0])}: {int(bad.sum())} of "
-            f"{len(bad)} energies are not finite, the largest other is {largest}; "
-            "try a smaller step_size or adjusted=True",
-            step=-1,
-        )
+    if not bool(bad.any()):
+        return
+    sums = torch.stack(on_the_way) if on_the_way else energies.new_zeros(0)
+    step = min(int(torch.isfinite(sums).sum()) + 1, len(sums))
+    finite = energies[~bad].abs()
+    largest = f"{float(finite.max()):.3g}" if len(finite) else "none finite"
+    raise DivergenceError(
+        f"chains diverged at level {int(level[bad][0])}, Langevin step {step} of "
+        f"{len(sums)}: {int(bad.sum())} of {len(bad)} energies are not finite, the "
+        f"largest other is {largest}; try a smaller step_size or adjusted=True",
+        step=-1,
+    )

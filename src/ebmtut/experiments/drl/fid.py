@@ -26,7 +26,14 @@ from ebmtut.experiments.drl.images import (
     draw_images,
     trained_once,
 )
-from ebmtut.experiments.drl.paper_images import CIFAR10
+from ebmtut.experiments.drl.paper_images import (
+    BEDROOMS,
+    BEDROOMS_128,
+    CELEBA,
+    CHURCHES,
+    CHURCHES_128,
+    CIFAR10,
+)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
@@ -72,6 +79,8 @@ class FidConfig:
         over them.
     n_seeds
         Trainings.
+    more
+        Recipes of further sets, for recovery likelihood alone.
     """
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
@@ -83,6 +92,18 @@ class FidConfig:
     n_samples: Annotated[int, Range(low=4)] = 500
     n_draws: Count = 1
     n_seeds: Count = 1
+    more: tuple[ImageRecipe, ...] = ()
+
+    def by_set(self) -> dict[str, ImageRecipe]:
+        """Give the recipe of each set, but for its objective and its steps."""
+        known = {name: replace(self.recipe, data=name) for name in self.data}
+        return known | {recipe.data: recipe for recipe in self.more}
+
+
+def sets_of(result: Result) -> list[str]:
+    """List the sets of a result; it may have been stored before there were more."""
+    more = [recipe["data"] for recipe in result.config.get("more", ())]
+    return [*result.config["data"], *more]
 
 
 def image_job(
@@ -113,28 +134,24 @@ def image_job(
 
 def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method and set."""
-    return {
-        (method, data): {
-            "recipe": replace(
-                config.recipe, data=data, objective=METHODS[method], n_steps=n_steps
-            ),
-            "n_samples": config.n_samples,
-            "n_draws": config.n_draws,
-        }
+    known = config.by_set()
+    recipes = {
+        (method, data): replace(known[data], objective=METHODS[method], n_steps=n_steps)
         for method, n_steps in config.steps
         for data in config.data
-    }
+    } | {("recovery likelihood", recipe.data): recipe for recipe in config.more}
+    alike = {"n_samples": config.n_samples, "n_draws": config.n_draws}
+    return {cell: {"recipe": recipe, **alike} for cell, recipe in recipes.items()}
 
 
 def nulls(config: FidConfig, seed: int) -> Outcome:
     """Judge what no model has learned, and the judge itself."""
     table: dict[str, Any] = {}
     arrays, accuracy = {}, {}
-    for name in config.data:
+    for name, recipe in config.by_set().items():
         data = image_set(name)
         made = null_images(data, config.n_samples, generator=make_generator(seed))
         shape = tuple(data.images.shape[1:])
-        recipe = replace(config.recipe, data=name)
         made["untrained network"] = draw_images(
             recipe.energy(shape, seed),
             recipe,
@@ -151,7 +168,7 @@ def nulls(config: FidConfig, seed: int) -> Outcome:
 
 def draw_table(result: Result, n_images: int = 16) -> Figure:
     """Show samples of every method and null, one row each, a column a set."""
-    names = list(result.config["data"])
+    names = sets_of(result)
     rows = [*NULLS[:1], *result.scalars["table"], *NULLS[1:]]
     figure, axes = plt.subplots(
         len(rows),
@@ -220,7 +237,7 @@ def check_fid(result: Result) -> list[Verdict]:
     """Hold the digits between the null rows; the paper's numbers do not compare."""
     verdicts = []
     table, null = result.scalars["table"], result.scalars["nulls"]
-    for name in result.config["data"]:
+    for name in sets_of(result):
         row = table["recovery likelihood"][name]
         n_seeds = len(row["distance"])
         bounds: tuple[tuple[str, Literal["at least", "at most"], float], ...] = (
@@ -286,6 +303,7 @@ EXPERIMENT = Experiment(
             data=("CIFAR-10",),
             steps=(("recovery likelihood", CIFAR10.n_steps),),
             n_samples=50_000,
+            more=(CELEBA, CHURCHES, BEDROOMS, CHURCHES_128, BEDROOMS_128),
         ),
     },
     cells=cells,

@@ -97,9 +97,13 @@ def _celeba() -> ImageSet:
     return _divided(load_celeba("train"), load_celeba("test"))
 
 
-def _churches(side: int) -> ImageSet:
-    held_out = load_lsun("church_outdoor", "validation", side=side)
-    return _divided(load_lsun("church_outdoor", side=side), held_out)
+#: As many bedrooms as there are churches, of three million: what fits into memory.
+_N_BEDROOMS = 126_227
+
+
+def _lsun(category: str, side: int, n: int | None = None) -> ImageSet:
+    held_out = load_lsun(category, "validation", side=side)
+    return _divided(load_lsun(category, side=side, n=n), held_out)
 
 
 def _divided(data: ImageData, held_out: ImageData) -> ImageSet:
@@ -116,8 +120,10 @@ def _divided(data: ImageData, held_out: ImageData) -> ImageSet:
 PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
     "CIFAR-10": _cifar10,
     "CelebA 64x64": _celeba,
-    "LSUN churches 64x64": lambda: _churches(64),
-    "LSUN churches 128x128": lambda: _churches(128),
+    "LSUN churches 64x64": lambda: _lsun("church_outdoor", 64),
+    "LSUN churches 128x128": lambda: _lsun("church_outdoor", 128),
+    "LSUN bedrooms 64x64": lambda: _lsun("bedroom", 64, _N_BEDROOMS),
+    "LSUN bedrooms 128x128": lambda: _lsun("bedroom", 128, _N_BEDROOMS),
 }
 #: How many images teach a judge which way up they are, where they have no classes.
 _TURNED = 10_000

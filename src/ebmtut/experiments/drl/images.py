@@ -34,6 +34,7 @@ from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
+from ebmtut.tensor_checks import check_within
 from ebmtut.training import Loss, TrainConfig, train
 
 __all__ = [
@@ -182,6 +183,7 @@ class ImageRecipe:
             patient=self.patient,
             # The energies' gaps are of order one over the noise's variance.
             weighted=tuple(s**2 for s in self.noise.noises[: self.n_levels]),
+            data_range=(-1.0, 1.0),
         )
 
 
@@ -306,6 +308,7 @@ def train_images(
     ``on_step`` writes into the tensors of ``found``, a checkpoint holds, too.
     """
     data = image_set(recipe.data)
+    check_within("images", data.images, -1, 1)
     images = data.images.to(device)
     energy = recipe.energy(tuple(images.shape[1:]), seed).to(device)
 

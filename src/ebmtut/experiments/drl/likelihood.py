@@ -27,7 +27,7 @@ from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.metrics import log_partition_chain
+from ebmtut.metrics import bits_per_dimension, log_partition_chain
 from ebmtut.plotting import OKABE_ITO, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -63,8 +63,8 @@ def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
-def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, float]:
-    """Nats of noisy held-out images under laws whose density is known exactly."""
+def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
+    """Nats of each noisy held-out image under laws whose density is known exactly."""
     signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
     points = signal * data.images.flatten(1).double()
     x, n = noisy.flatten(1).double(), points.shape[1]
@@ -77,8 +77,8 @@ def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, 
     mixture = torch.logsumexp(-squares, 1) - math.log(len(points))
     mixture = mixture - n / 2 * math.log(2 * math.pi * noise**2)
     return {
-        "Gaussian fit": float(-gaussian.log_prob(x).mean()),
-        "noisy training images": float(-mixture.mean()),
+        "Gaussian fit": -gaussian.log_prob(x),
+        "noisy training images": -mixture,
     }
 
 
@@ -103,19 +103,22 @@ def likelihood_job(
         data.held_out, zeros, generator=make_generator(seed + 3)
     )
     with torch.no_grad():
-        energy = float(at_level(trained.energy, 0)(noisy).double().mean())
+        energies = at_level(trained.energy, 0)(noisy).double()
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
     found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
-    bits = data.images[0].numel() * math.log(2)
-    laws = known_laws(data, recipe, noisy)
+    n_dims, laws = data.images[0].numel(), known_laws(data, recipe, noisy)
+    ours = bits_per_dimension(energies, n_dims, found[-1].levels[0])
     # The estimate at growing numbers of samples.
     return Outcome(
         {
-            "energy": energy,
+            "energy": float(energies.mean()),
             "bits": {
-                "recovery likelihood": (energy + found[-1].levels[0].value) / bits,
-                **{name: nats / bits for name, nats in laws.items()},
+                "recovery likelihood": ours.value,
+                **{
+                    name: bits_per_dimension(nats, n_dims).value
+                    for name, nats in laws.items()
+                },
             },
             "effective": found[-1].effective,
             "counts": counts,

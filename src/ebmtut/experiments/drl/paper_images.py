@@ -25,7 +25,16 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, paper_step_sizes
 from ebmtut.training import TrainConfig
 
-__all__ = ["CELEBA", "CHURCHES", "CHURCHES_128", "CIFAR10", "T1K", "PaperRecipe"]
+__all__ = [
+    "BEDROOMS",
+    "BEDROOMS_128",
+    "CELEBA",
+    "CHURCHES",
+    "CHURCHES_128",
+    "CIFAR10",
+    "T1K",
+    "PaperRecipe",
+]
 
 #: Networks by the set.
 _NETWORKS = {
@@ -33,6 +42,8 @@ _NETWORKS = {
     "CelebA 64x64": "celeba64",
     "LSUN churches 64x64": "lsun_church64",
     "LSUN churches 128x128": "lsun_church128",
+    "LSUN bedrooms 64x64": "lsun_bedroom64",
+    "LSUN bedrooms 128x128": "lsun_bedroom128",
 }
 #: Squared step size of the code, in units of the noise.
 _B = math.sqrt(2e-4)
@@ -118,7 +129,11 @@ class PaperRecipe(ImageRecipe):
             for scale, sigma in zip(self.scales, self.noise.sigmas, strict=True)
         )
         return FlippedRecovery(
-            self.noise, self.chain, largest_gap=None, weighted=weights
+            self.noise,
+            self.chain,
+            largest_gap=None,
+            weighted=weights,
+            data_range=(-1.0, 1.0),
         )
 
 
@@ -161,6 +176,8 @@ CIFAR10 = PaperRecipe()
 CELEBA = PaperRecipe("CelebA 64x64", batch_size=128)
 CHURCHES = PaperRecipe("LSUN churches 64x64", batch_size=128)
 CHURCHES_128 = PaperRecipe("LSUN churches 128x128", batch_size=64)
+BEDROOMS = PaperRecipe("LSUN bedrooms 64x64", batch_size=128)
+BEDROOMS_128 = PaperRecipe("LSUN bedrooms 128x128", batch_size=64)
 #: T1k, of which no code is out: noise, scale and weights of T6's form are ours, and so
 #: are its number of steps and the noise on the data.
 T1K = PaperRecipe(n_levels=1000, n_chain_steps=0)
