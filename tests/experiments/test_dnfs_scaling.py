@@ -71,7 +71,14 @@ def test_what_the_page_shows_is_stored():
     rows = {(row["network"], row["party"]): row for row in report["rows"]}
     step = {k: row["step ms"] for k, row in rows.items()}
     assert step["leTF", "ours, bf16"] < step["leTF", "straightforward"] / 2
-    assert len(step_table(report).rows) == len(rows)
+    table = step_table(report)
+    assert len(table.rows) == len(rows)
+    # Rollouts of 64 steps have a column where they were timed.
+    assert ("64 steps [s]" in table.heads) == ("64 steps s" in rows["leTF", "ours"])
+    report["rows"][1]["64 steps s"] = 15.25
+    table = step_table(report)
+    assert table.heads[-1] == "64 steps [s]"
+    assert [row[-1] for row in table.rows[:2]] == ["–", "15.2"]
 
 
 def test_steps_are_the_same_at_every_size():

@@ -1,11 +1,16 @@
 """What is counted in samples of a wide plane agrees with what can be known."""
 
+import re
+
 import numpy as np
+import pytest
 import torch
 from torch.nn.functional import softplus
 
+from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
+from ebmtut.experiments.dnfs.wide_joint import wide_joint
 from ebmtut.experiments.dnfs.wide_planes import (
     PaddedEnergy,
     _reversed_states,
@@ -67,3 +72,23 @@ def test_the_reversed_flow_has_the_law_of_the_master_equation():
     # Five standard errors, and the error of a step of time.
     bound = 5 * (exact * (1 - exact) / n).sqrt() + 1 / n_steps
     assert bool(((seen - exact).abs() < bound).all())
+
+
+def test_a_joint_training_that_diverges_names_its_step_and_the_largest_ratio():
+    with pytest.raises(DivergenceError) as error:
+        wide_joint(
+            "2spirals",
+            n_steps=4,
+            n_flow_steps=1,
+            n_last=0,
+            n_time_steps=2,
+            n_samples=16,
+            width=8,
+            n_layers=1,
+            learning_rate=1e-3,
+            energy_learning_rate=1e12,
+            seed=0,
+        )
+    assert 0 < error.value.step < 4
+    words = r"the energy diverged at step \d: the largest log-ratio of its flow was "
+    assert re.match(words + r"[\d.e+-]+; try a smaller energy_lea", str(error.value))

@@ -68,3 +68,16 @@ def test_input_is_refused() -> None:
     energy = Ising(torch.zeros(9, 9))
     with pytest.raises(InputError, match="n_rows must be an integer >= 1, got 0"):
         new_follower(energy, n_rows=0)
+
+
+def test_the_largest_ratio_that_it_met_is_kept() -> None:
+    energy = Ising(0.2 * lattice_adjacency(3))
+    followed = new_follower(energy, inner_steps=2)
+    assert followed.max_log_ratio == -float("inf")
+    followed.fit(4, generator=make_generator(5))
+    met = followed.max_log_ratio
+    # No flip changes the energy of four neighbours by more.
+    assert 0 < met <= 4 * 4 * 0.2 + 1e-5
+    again = new_follower(energy, inner_steps=2)
+    again.load_state_dict(followed.state_dict())
+    assert again.max_log_ratio == met

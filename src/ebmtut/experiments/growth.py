@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.plotting import OKABE_ITO, figure_size, part_rows
 from ebmtut.results import benchmarks_root
-from ebmtut.results.tables import Table
+from ebmtut.results.tables import Cell, Table
 
 __all__ = ["draw_growth", "growth_table", "load_growth", "load_report", "step_table"]
 
@@ -60,7 +60,8 @@ def step_table(report: dict[str, Any]) -> Table:
     Returns
     -------
     table
-        Medians, CPU milliseconds, and over those of the first of each network.
+        Medians, CPU milliseconds, and over those of the first of each network; the
+        seconds of whole rollouts of 64 steps where the report has them.
     """
     rows = report["rows"]
     first = {row["network"]: row for row in reversed(rows)}
@@ -69,16 +70,20 @@ def step_table(report: dict[str, Any]) -> Table:
         for row in rows
         for what in ("step", "rollout")
     ]
+    columns: dict[str, list[Cell]] = {
+        "network": [row["network"] for row in rows],
+        "code": [row["party"] for row in rows],
+        "parameters": [row["parameters"] for row in rows],
+        "step [ms]": [_digits(row["step ms"]) for row in rows],
+        "times as fast": list(ratios[0::2]),
+        "of a rollout [ms]": [_digits(row["rollout ms"]) for row in rows],
+        "as fast": list(ratios[1::2]),
+    }
+    whole = [row.get("64 steps s") for row in rows]
+    if any(seconds is not None for seconds in whole):
+        columns["64 steps [s]"] = whole
     return Table(
-        {
-            "network": [row["network"] for row in rows],
-            "code": [row["party"] for row in rows],
-            "parameters": [row["parameters"] for row in rows],
-            "step [ms]": [_digits(row["step ms"]) for row in rows],
-            "times as fast": ratios[0::2],
-            "of a rollout [ms]": [_digits(row["rollout ms"]) for row in rows],
-            "as fast": ratios[1::2],
-        },
+        columns,
         caption=f"CPU ms of one step; {report['batch']} states of {report['sites']} "
         f"sites, medians of {report['rounds']} rounds.",
         digits=3,

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import Count, Positive, checked
-from ebmtut.flows import Flow, Kernel, simulate
+from ebmtut.flows import Flow, FlowTerms, Kernel, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
+from ebmtut.training.flow import CountedFlow
 
 __all__ = ["FlowFollower"]
 
@@ -64,6 +65,16 @@ class FlowFollower:
         self._adam = torch.optim.Adam(flow.network.parameters(), learning_rate)
         self._states = torch.empty(0)
         self._n_taken = 0
+        device = next(flow.network.parameters()).device
+        self._largest = torch.tensor(-torch.inf, device=device)
+
+    @property
+    def max_log_ratio(self) -> float:
+        """Largest log-ratio that its steps have met, NaN left out."""
+        return float(self._largest)
+
+    def _seen(self, terms: FlowTerms) -> None:
+        self._largest = torch.fmax(self._largest, terms.max_log_ratio)
 
     def fit(
         self, n_steps: int, *, generator: torch.Generator, share: float = 1.0
@@ -80,10 +91,11 @@ class FlowFollower:
             Of the learning rate: less towards the end, when the energy stands still.
         """
         self._adam.param_groups[0]["lr"] = share * self.learning_rate
+        counted = CountedFlow(self.flow, self._seen)
         for _ in range(n_steps):
             if self._n_taken % self.inner_steps == 0:
                 drawn = simulate(
-                    self.flow,
+                    counted,
                     self.n_trajectories,
                     self.n_time_steps,
                     refine=self.refine,
@@ -99,7 +111,7 @@ class FlowFollower:
                 )
             )
             x, t = self._states[k][:, rows], k / self.n_time_steps
-            loss = kolmogorov_variance_loss(self.flow, x, t)
+            loss = kolmogorov_variance_loss(counted, x, t)
             self._adam.zero_grad()
             loss.backward()
             self._adam.step()
@@ -112,6 +124,7 @@ class FlowFollower:
             "adam": self._adam.state_dict(),
             "states": self._states,
             "n_taken": self._n_taken,
+            "largest": self._largest,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -121,3 +134,4 @@ class FlowFollower:
         device = next(self.flow.network.parameters()).device
         self._states = state_dict["states"].to(device)
         self._n_taken = state_dict["n_taken"]
+        self._largest = state_dict["largest"].to(device)

@@ -88,7 +88,7 @@ def wide_joint(
     Raises
     ------
     DivergenceError
-        If the energies are not finite; names the step.
+        If the energies are not finite; names the step and the largest log-ratio.
     """
     data = DensityData(density)
     generator = make_generator(seed, device)
@@ -128,7 +128,12 @@ def wide_joint(
         x = data.sample_bits(n_samples, generator=generator)
         loss = energy(x).mean() - drawn.log_weights.softmax(0) @ energy(drawn.x)
         if not bool(loss.isfinite()):
-            raise DivergenceError(f"the energy diverged at step {step}", step)
+            raise DivergenceError(
+                f"the energy diverged at step {step}: the largest log-ratio of its "
+                f"flow was {follower.max_log_ratio:.3g}; try a smaller "
+                f"energy_learning_rate ({energy_learning_rate})",
+                step,
+            )
         adam.zero_grad()
         loss.backward()
         adam.step()
