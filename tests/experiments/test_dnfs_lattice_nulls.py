@@ -63,7 +63,7 @@ def test_a_table_of_small_lattices_ends_each_in_its_sum(small):
     assert table.kinds == ("", "", "null", "null", "exact") * 2
     runs = small.scalars["table"]["untrained"]["3x3, 0.1"]["in steps"]
     worst = max(abs(m - 0.5) for m in runs[0]["marginals"])
-    assert table.rows[2][4] == f"{worst:.4g}"
+    assert table.rows[2][4] == f"{worst:.6g}"
     plt.close(ENUMERATED.figure(small))
 
 
@@ -104,7 +104,7 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
             column: {
                 key: [v[0], 1.1 * v[0], 1.2 * v[0]]
                 for key, v in cell.items()
-                if v[0] is not None
+                if v[0] is not None and "cpu" not in key
             }
             for column, cell in row.scalars["table"][name].items()
         }
@@ -129,7 +129,8 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
     cell = table["SMC"][column]
     share = share_by_spread(cell["weighted energy"], energy_law(10, 0.1), 2000)
     assert float(lines["SMC"][1]) == pytest.approx(share, rel=0.01)
-    pace = 1000 * share / fmean(cell["sample cpu ms"])
+    # Seconds are those of the row.
+    pace = 1000 * share / fmean(row.scalars["table"]["SMC"][column]["sample cpu ms"])
     assert float(lines["SMC"][3]) == pytest.approx(pace, rel=0.01)
 
 

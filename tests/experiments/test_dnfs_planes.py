@@ -117,6 +117,30 @@ def test_a_table_of_samplers_ends_in_the_exact_law(samplers):
         pretrained_ebm.sampler_table(samplers, "MMD")
 
 
+def test_shares_of_cut_ratios_are_kept_or_follow_from_their_counts(samplers):
+    table = samplers.scalars["table"]
+    paper = next(iter(table["paper"].values()))
+    met = samplers.config["n_steps"] * 128 * 2 * samplers.config["n_bits"]
+    shares = [n / met for n in paper["clipped"]]
+    assert paper["clipped share"] == pytest.approx(shares)
+    printed = pretrained_ebm.sampler_table(samplers, "clipped share")
+    assert "exact" not in [row[0] for row in printed.rows]
+    # Runs of before kept the count alone.
+    older = {
+        m: {
+            d: {k: v for k, v in cell.items() if k != "clipped share"}
+            for d, cell in row.items()
+        }
+        for m, row in table.items()
+    }
+    before = replace(samplers, scalars=samplers.scalars | {"table": older})
+    assert pretrained_ebm.sampler_table(before, "clipped share").rows == printed.rows
+    stored = get_experiment("dnfs/pretrained-ebm").stored()
+    rows = pretrained_ebm.sampler_table(stored, "clipped share").rows
+    cut = {row[0]: row[1:] for row in rows}
+    assert set(cut["DNFS"]) == {"0"} and "0" not in cut["paper"]
+
+
 def test_two_spins_agree_as_often_as_their_law_says():
     """Of one coupling J the share is the logistic function of 2 J."""
     strength = 0.7

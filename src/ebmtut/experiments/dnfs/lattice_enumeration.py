@@ -165,7 +165,7 @@ def enumeration_table(result: Result) -> Table:
         columns,
         caption=f"{result.config['n_samples']} samples a run; errors over runs.",
         kinds=kinds,
-        digits=4,
+        digits=6,
     )
 
 

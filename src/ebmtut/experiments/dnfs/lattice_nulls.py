@@ -27,6 +27,8 @@ from ebmtut.results import Result
 
 __all__ = ["MANY_NULLS", "with_nulls"]
 
+#: What a run of a null is judged by.
+_JUDGED = ("ESS", "log Z error", "energy", "weighted energy")
 #: Runs of SMC for each of another null: what its samples are worth is told by their
 #: spread alone, as they depend on each other.
 MORE = 8
@@ -38,7 +40,9 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
 
 
 def with_nulls(row: Result, nulls: Result) -> Result:
-    """Return the row with the nulls of the study in the place of its own.
+    """Return the row with the study's runs of nulls in the place of its own.
+
+    Seconds stay those of the row: of another day they do not compare with the flow's.
 
     Parameters
     ----------
@@ -47,8 +51,12 @@ def with_nulls(row: Result, nulls: Result) -> Result:
     nulls
         Of `MANY_NULLS`.
     """
-    learned = {k: v for k, v in row.scalars["table"].items() if k not in NULLS}
-    table = learned | nulls.scalars["table"]
+    table = dict(row.scalars["table"])
+    for name, found in nulls.scalars["table"].items():
+        table[name] = {
+            column: cell | {key: found[column][key] for key in _JUDGED}
+            for column, cell in table[name].items()
+        }
     return replace(row, scalars=row.scalars | {"table": table})
 
 

@@ -25,9 +25,12 @@ from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
+from ebmtut.training import TrainConfig
 
 __all__ = ["EXPERIMENT", "draw_samplers", "nothing_learned", "sampler_table"]
 
+#: States of a batch of a flow's training.
+BATCH = TrainConfig(n_steps=0).batch_size
 #: What we ask of our recipe: the mass that its law has in the wrong place.
 MISPLACED = 0.05
 
@@ -50,11 +53,12 @@ def draw_samplers(result: Result) -> Figure:
     return figure
 
 
-#: What a table may show, its value for the exact law, and its words.
-_SHOWN = {
+#: What a table may show, its value for the exact law if it has one, and its words.
+_SHOWN: dict[str, tuple[float | None, str]] = {
     "TV": (0.0, "Share of the mass in the wrong place (TV), summed over all states"),
     "ESS": (1.0, "ESS by 64 steps, weights of continuous time"),
     "log Z error": (0.0, "Error of log Z by 64 steps"),
+    "clipped share": (None, "Share of log-ratios above 5 that a training cut"),
 }
 
 
@@ -72,16 +76,17 @@ def sampler_table(
     result
         Of this row.
     metric
-        "TV", with the seconds of a training; "ESS"; or "log Z error".
+        "TV", with the seconds of a training; "ESS"; "log Z error"; or "clipped share".
     methods
         Which samplers; none: all.
     """
     table = {m: result.scalars["table"][m] for m in methods or result.scalars["table"]}
     exact, words = _SHOWN[metric]
-    columns: dict[str, list[Cell]] = {"sampler": [*table, "exact"]}
+    last: list[Cell] = [] if exact is None else [exact]
+    columns: dict[str, list[Cell]] = {"sampler": [*table, *(["exact"] if last else [])]}
     for density in next(iter(table.values())):
-        found = [row[density].get(metric) for row in table.values()]
-        columns[density] = [v and mean_and_stderr(v) for v in found] + [exact]
+        found = [_values(result, row[density], metric) for row in table.values()]
+        columns[density] = [v and mean_and_stderr(v) for v in found] + last
     if metric == "TV":
         words += "; CPU seconds of a training"
         trainings = (
@@ -92,9 +97,25 @@ def sampler_table(
     return Table(
         columns,
         caption=f"{words}.{means_of(result)}",
-        kinds=[*("null" if m == "untrained" else "" for m in table), "exact"],
+        kinds=[
+            *("null" if m == "untrained" else "" for m in table),
+            *(["exact"] if last else []),
+        ],
         digits=2,
     )
+
+
+def _values(result: Result, cell: dict[str, Any], metric: str) -> list[float] | None:
+    """Return a metric's values; a run that kept counts of cut ratios alone has shares.
+
+    Of every state of every batch the ratios of all its bits were met.
+    """
+    found: list[float] | None = cell.get(metric)
+    if found is None and metric == "clipped share" and "clipped" in cell:
+        config = result.config
+        met = config["n_steps"] * BATCH * 2 * config["n_bits"]
+        return [n / met for n in cell["clipped"]]
+    return found
 
 
 def check_samplers(result: Result) -> list[Verdict]:
