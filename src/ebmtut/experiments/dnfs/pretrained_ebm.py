@@ -86,7 +86,7 @@ def sampler_table(
     columns: dict[str, list[Cell]] = {"sampler": [*table, *(["exact"] if last else [])]}
     for density in next(iter(table.values())):
         found = [_values(result, row[density], metric) for row in table.values()]
-        columns[density] = [v and mean_and_stderr(v) for v in found] + last
+        columns[density] = [*(mean_and_stderr(v) if v else None for v in found), *last]
     if metric == "TV":
         words += "; CPU seconds of a training"
         trainings = (
