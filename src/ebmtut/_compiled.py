@@ -11,7 +11,7 @@ import torch
 
 from ebmtut._compilation import tell_of_compilation
 
-__all__ = ["compiled", "in_threads", "sweep_in_threads"]
+__all__ = ["compiled", "in_threads", "inlined", "sweep_in_threads"]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -21,6 +21,10 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         return numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba found no folder to write to
         return numba.njit(nogil=True, **options)(function)
+
+
+# Loops are vectorised only where what they call stands in them.
+inlined = partial(compiled, forceinline=True)
 
 
 # A turn of the kernels' innermost loops takes 0.1 to 1 ns. Starting threads and

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut import _compiled
 from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.random import make_generator
-from ebmtut.samplers import _ising_kernels as kernels
+from ebmtut.samplers import _multispin as multispin
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers._lattice_kernels import lattice_sweeps
+from ebmtut.samplers._xoshiro import xoshiro_next, xoshiro_states
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
@@ -156,7 +159,7 @@ def test_splitmix_matches_published_values():
         9817491932198370423,
         4593380528125082431,
     ]
-    assert kernels.xoshiro_states(1234567, 2)[0].tolist() == expected
+    assert xoshiro_states(1234567, 2)[0].tolist() == expected
 
 
 def test_xoshiro_matches_published_values():
@@ -164,7 +167,7 @@ def test_xoshiro_matches_published_values():
     state = tuple(np.uint64(k) for k in (1, 2, 3, 4))
     draws = []
     for _ in range(5):
-        draw, *state = kernels.xoshiro_next(*state)
+        draw, *state = xoshiro_next(*state)
         state = tuple(np.uint64(s) for s in state)
         draws.append(int(draw))
     assert draws == [
@@ -178,40 +181,44 @@ def test_xoshiro_matches_published_values():
 
 def test_packing_round_trip():
     bits = np.random.default_rng(0).integers(0, 2, (130, 7), dtype=np.uint8)
-    words = kernels.pack_chains(bits)
+    words = multispin.pack_chains(bits)
     assert words.shape == (3, 8)
     assert int(words[1, 2]) >> 3 & 1 == bits[67, 2]
-    assert (kernels.unpack_chains(words, 130) == bits).all()
+    assert (multispin.unpack_chains(words, 130) == bits).all()
 
 
 @pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
 def test_packing_rows_round_trip(side):
     bits = np.random.default_rng(0).integers(0, 2, (2, side * side), dtype=np.uint8)
-    words = kernels.pack_rows(bits, side)
-    assert (kernels.unpack_rows(words, side) == bits).all()
+    words = multispin.pack_rows(bits, side)
+    assert (multispin.unpack_rows(words, side) == bits).all()
 
 
 @pytest.mark.parametrize("side", [3, 63, 64, 65, 130])
 def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
     """P(1) = 1 with all four neighbours set, else 0: one sweep as plain torch does."""
     bits = np.random.default_rng(1).random((1, side * side)) < 0.9
-    certain = kernels.threshold_bits(np.array([0.0, 0.0, 0.0, 0.0, 1.0]))
+    certain = multispin.threshold_bits(np.array([0.0, 0.0, 0.0, 0.0, 1.0]))
     grid = bits.reshape(side, side).copy()
     colors = lattice_coloring(side).reshape(side, side).numpy()
     for color in range(colors.max() + 1):
         rolls = [np.roll(grid, step, axis) for axis in (0, 1) for step in (-1, 1)]
         grid = np.where(colors == color, np.logical_and.reduce(rolls), grid)
     for plan, words, row_side in (
-        (kernels.row_plan(side), kernels.pack_rows(bits.astype(np.uint8), side), side),
-        (kernels.chain_plan(side), kernels.pack_chains(bits.astype(np.uint8)), 0),
+        (
+            multispin.row_plan(side),
+            multispin.pack_rows(bits.astype(np.uint8), side),
+            side,
+        ),
+        (multispin.chain_plan(side), multispin.pack_chains(bits.astype(np.uint8)), 0),
     ):
-        streams = kernels.xoshiro_states(0, kernels.LANES)[None]
+        streams = xoshiro_states(0, multispin.LANES)[None]
         parts = (plan.target, plan.neighbor, plan.mask, plan.first)
-        kernels.lattice_sweeps(words, *parts, certain, streams, 1, row_side)
+        lattice_sweeps(words, *parts, certain, streams, 1, row_side)
         swept = (
-            kernels.unpack_rows(words, side)
+            multispin.unpack_rows(words, side)
             if row_side
-            else kernels.unpack_chains(words, 1)
+            else multispin.unpack_chains(words, 1)
         )
         assert (swept.reshape(side, side) == grid).all()
 
@@ -230,7 +237,7 @@ def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
             for level, row in enumerate(thresholds):
                 if level % 4 == 0 and not unsettled.any():
                     break
-                draw, *stream = kernels.xoshiro_next.py_func(*stream)
+                draw, *stream = xoshiro_next.py_func(*stream)
                 digit = np.packbits(row[count].astype(bool)).view(np.uint64)
                 below = below | unsettled & digit & ~draw
                 unsettled = unsettled & ~(draw ^ digit)
@@ -241,10 +248,10 @@ def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
 def shift_rows(lattice, side):
     """Each row's left, then its right neighbours behind the rows."""
     size = side * (-(-side // 64))
-    bits = kernels.unpack_rows(lattice[None], side).reshape(side, side)
+    bits = multispin.unpack_rows(lattice[None], side).reshape(side, side)
     for k, step in ((1, 1), (2, -1)):
         turned = np.roll(bits, step, 1).reshape(1, -1)
-        lattice[k * size : (k + 1) * size] = kernels.pack_rows(turned, side)[0, :size]
+        lattice[k * size : (k + 1) * size] = multispin.pack_rows(turned, side)[0, :size]
 
 
 @pytest.mark.parametrize("side", [3, 10, 16, 65])
@@ -252,13 +259,15 @@ def shift_rows(lattice, side):
 def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
     bits = np.random.default_rng(0).integers(0, 2, (64, side * side), dtype=np.uint8)
     row_side = side if by_rows else 0
-    words = kernels.pack_rows(bits[:1], side) if by_rows else kernels.pack_chains(bits)
-    plan = kernels.row_plan(side) if by_rows else kernels.chain_plan(side)
-    thresholds = kernels.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
-    streams = kernels.xoshiro_states(5, kernels.LANES)[None]
+    words = (
+        multispin.pack_rows(bits[:1], side) if by_rows else multispin.pack_chains(bits)
+    )
+    plan = multispin.row_plan(side) if by_rows else multispin.chain_plan(side)
+    thresholds = multispin.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
+    streams = xoshiro_states(5, multispin.LANES)[None]
     expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
     parts = (plan.target, plan.neighbor, plan.mask, plan.first)
-    kernels.lattice_sweeps(words, *parts, thresholds, streams, 3, row_side)
+    lattice_sweeps(words, *parts, thresholds, streams, 3, row_side)
     # What stands behind the rows is scratch; lanes without work write to the last.
     n_words = side * (-(-side // 64)) if by_rows else side * side
     assert (words[0, :n_words] == expected[:n_words]).all()
@@ -272,20 +281,20 @@ def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     order = torch.argsort(lattice_coloring(3), stable=True)
     law = swept_law(energy, start, order.repeat(n_sweeps))
     logit = 4 * energy.sigma * torch.tensor([-4, -2, 0, 2, 4]) + 2 * energy.bias
-    plan = kernels.row_plan(3)
-    words = kernels.pack_rows(start.byte().repeat(n_chains, 1).numpy(), 3)
-    kernels.lattice_sweeps(
+    plan = multispin.row_plan(3)
+    words = multispin.pack_rows(start.byte().repeat(n_chains, 1).numpy(), 3)
+    lattice_sweeps(
         words,
         plan.target,
         plan.neighbor,
         plan.mask,
         plan.first,
-        kernels.threshold_bits(torch.sigmoid(logit.double()).numpy()),
-        kernels.xoshiro_states(3, 8 * n_chains).reshape(n_chains, 8, 4),
+        multispin.threshold_bits(torch.sigmoid(logit.double()).numpy()),
+        xoshiro_states(3, 8 * n_chains).reshape(n_chains, 8, 4),
         n_sweeps,
         3,
     )
-    x = torch.from_numpy(kernels.unpack_rows(words, 3)).double()
+    x = torch.from_numpy(multispin.unpack_rows(words, 3)).double()
     assert law_p(x, law) > 1e-4
 
 
@@ -310,8 +319,8 @@ def test_one_chain_has_the_exact_energy():
 
 def test_thresholds_are_the_binary_digits():
     p = np.array([0.0, 0.3, 0.5, 1 - 2**-40, 1.0])
-    digits = kernels.threshold_bits(p) & np.uint64(1)
-    weights = 2.0 ** -np.arange(1, kernels.PROBABILITY_BITS + 1)
+    digits = multispin.threshold_bits(p) & np.uint64(1)
+    weights = 2.0 ** -np.arange(1, multispin.PROBABILITY_BITS + 1)
     np.testing.assert_allclose(weights @ digits, p, rtol=0, atol=2**-47)
 
 
@@ -324,7 +333,7 @@ def test_a_folder_that_cannot_be_written_costs_only_the_cache(monkeypatch):
         return compile_(*args, **options)
 
     monkeypatch.setattr(numba, "njit", no_folder)
-    assert kernels.compiled(lambda x: x + 1)(1) == 2
+    assert _compiled.compiled(lambda x: x + 1)(1) == 2
 
 
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.1), Ising(torch.ones(9, 9) / 9)])

@@ -30,7 +30,6 @@ from torch import Tensor
 
 from ebmtut.energies import LatticeIsing, PairwiseGraph
 from ebmtut.samplers._graph_classes import ClassPlan, classes_of
-from ebmtut.samplers._ising_kernels import PROBABILITY_BITS
 from ebmtut.samplers._lattice_words import (
     DIGITS_A_DRAW,
     WordPlan,
@@ -39,6 +38,7 @@ from ebmtut.samplers._lattice_words import (
     plan_for,
     unpack,
 )
+from ebmtut.samplers._multispin import PROBABILITY_BITS
 from ebmtut.samplers._philox import ROUNDS
 
 __all__ = ["class_sweeps", "graph_gibbs", "lattice_gibbs", "word_sweeps"]

@@ -8,8 +8,8 @@ precision: a probability is right to about 1e-7, and one below 3e-8 counts as ze
 
 import numpy as np
 
-from ebmtut._compiled import compiled
-from ebmtut.samplers._ising_kernels import inlined, xoshiro_next
+from ebmtut._compiled import compiled, inlined
+from ebmtut.samplers._xoshiro import xoshiro_next
 
 __all__ = ["LANES", "STREAMS", "chain_sweeps", "site_sweeps"]
 

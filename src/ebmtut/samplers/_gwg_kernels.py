@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
-from ebmtut.samplers._ising_kernels import xoshiro_next
+from ebmtut.samplers._xoshiro import xoshiro_next
 
 __all__ = ["REFRESH", "gwg_steps"]
 

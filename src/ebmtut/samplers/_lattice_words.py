@@ -7,7 +7,7 @@ lies beyond a piece's end is the word at the other end, turned by one bit. Words
 sorted by colour, so that what is redrawn together lies together.
 
 A spin becomes 1 where a uniform number, drawn bit by bit from the most significant
-down, falls below its probability, as in `_ising_kernels`.
+down, falls below its probability, as in `_lattice_kernels`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.energies import lattice_coloring
-from ebmtut.samplers._ising_kernels import PROBABILITY_BITS, threshold_bits
+from ebmtut.samplers._multispin import PROBABILITY_BITS, threshold_bits
 from ebmtut.samplers._philox import WORD, philox
 
 __all__ = [

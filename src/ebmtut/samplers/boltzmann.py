@@ -15,7 +15,7 @@ from ebmtut.energies import BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.random import spawn_seed
 from ebmtut.samplers import _graph_kernels, _gwg_kernels
 from ebmtut.samplers._graph_kernels import LANES, STREAMS
-from ebmtut.samplers._ising_kernels import xoshiro_states
+from ebmtut.samplers._xoshiro import xoshiro_states
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.samplers.informed import gwg

@@ -13,7 +13,10 @@ from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_counts, check_type
 from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
 from ebmtut.random import bernoulli, spawn_seed
-from ebmtut.samplers import _ising_kernels as kernels
+from ebmtut.samplers import _multispin as multispin
+from ebmtut.samplers._dense_kernels import REFRESH, dense_sweeps
+from ebmtut.samplers._lattice_kernels import lattice_sweeps
+from ebmtut.samplers._xoshiro import xoshiro_states
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.states import bits_to_spins, spins_to_bits
@@ -132,14 +135,14 @@ def _sweep_dense(
     seed: int,
 ) -> NDArray[Any]:
     spins = 2 * bits.astype(np.int8) - 1
-    streams = kernels.xoshiro_states(seed, len(spins))
+    streams = xoshiro_states(seed, len(spins))
 
     def sweep(n: int, rows: slice) -> None:
-        kernels.dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
+        dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
 
     # A site that flips changes the fields of all others.
     n_turns = spins.size * spins.shape[1]
-    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=kernels.REFRESH)
+    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=REFRESH)
     return (spins + 1) // 2
 
 
@@ -148,19 +151,21 @@ def _sweep_lattice(
 ) -> NDArray[Any]:
     n_up = torch.arange(5, dtype=torch.float64)
     logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
-    thresholds = kernels.threshold_bits(torch.sigmoid(logit).numpy())
-    chains, rows = kernels.chain_plan(energy.side), kernels.row_plan(energy.side)
+    thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
+    chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)
     # Which packing redraws fewer words: 64 chains in one, or a chain's row?
     by_rows = len(bits) * rows.target.size < -(-len(bits) // 64) * chains.target.size
     plan = rows if by_rows else chains
     words = (
-        kernels.pack_rows(bits, energy.side) if by_rows else kernels.pack_chains(bits)
+        multispin.pack_rows(bits, energy.side)
+        if by_rows
+        else multispin.pack_chains(bits)
     )
-    streams = kernels.xoshiro_states(seed, len(words) * kernels.LANES)
-    streams = streams.reshape(len(words), kernels.LANES, 4)
+    streams = xoshiro_states(seed, len(words) * multispin.LANES)
+    streams = streams.reshape(len(words), multispin.LANES, 4)
 
     def sweep(n: int, part: slice) -> None:
-        kernels.lattice_sweeps(
+        lattice_sweeps(
             words[part],
             plan.target,
             plan.neighbor,
@@ -174,5 +179,5 @@ def _sweep_lattice(
 
     sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
     if by_rows:
-        return kernels.unpack_rows(words, energy.side)
-    return kernels.unpack_chains(words, len(bits))
+        return multispin.unpack_rows(words, energy.side)
+    return multispin.unpack_chains(words, len(bits))
