@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.drl import images
+from ebmtut.experiments.drl import fid, images
 from ebmtut.experiments.drl.ablation import (
     SETTINGS,
     VARIANTS,
@@ -92,7 +92,7 @@ def test_tables_say_who_lived_and_how_far_from_the_data() -> None:
     table |= {"variants": {"x, a": lost, "x, b": lived, "y, b": lost}}
     result = replace(result, scalars={"table": table})
     rows = lives_table(result).rows
-    assert rows[0] == ("a", "1 of 2", "4", "0 of 0", "–")
+    assert rows[0] == ("a", "1 of 2", "4", "–", "–")
     assert rows[1] == ("b", "2 of 2", "2.0 ± 1.0", "1 of 2", "4")
     known = {"held-out data": 9.0, "Gaussian fit": 90.0}
     trained = {"seconds": [2.0, 4.0], **lost}
@@ -133,6 +133,14 @@ def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:
     spread = abs(second - one["distance"]) / 2**0.5
     assert two["spread"] == pytest.approx(spread, rel=1e-6)
     assert spread > 0
+
+
+def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> None:
+    def lost(*args, **of):
+        raise DivergenceError("chains diverged", step=-1)
+
+    monkeypatch.setattr(fid, "draw_images", lost)
+    assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
 def test_what_an_energy_draws_has_a_spread_and_its_rivals_have_none() -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.experiments.drl.image_sets import (
     as_pictures,
     image_set,
@@ -114,15 +114,22 @@ def image_job(
     device: str = "cpu",
     n_draws: int = 1,
 ) -> Outcome:
-    """Learn, draw and judge; of several draws, means, and the distances' spread."""
+    """Learn, draw and judge; of several draws, means, and the distances' spread.
+
+    A training that the alarm stops, or whose chains diverge in drawing, has no
+    distance.
+    """
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     generator = make_generator(seed + 2, device)
-    draws = [
-        draw_images(trained.energy, recipe, n_samples, generator=generator)[0]
-        for _ in range(n_draws)
-    ]
+    try:
+        draws = [
+            draw_images(trained.energy, recipe, n_samples, generator=generator)[0]
+            for _ in range(n_draws)
+        ]
+    except DivergenceError:  # nothing to judge: as good as stopped by the alarm
+        return Outcome(trained.cost)
     judged = [measure(images, recipe.data) for images in draws]
     # Of images that are not finite nothing but that is known.
     shared = [name for name in judged[0] if all(name in one for one in judged)]
