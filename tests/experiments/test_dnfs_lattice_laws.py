@@ -27,6 +27,7 @@ from ebmtut.experiments.dnfs.trajectory import trajectory_table
 from ebmtut.flows import Flow, OddLatticeNetwork, simulate, simulate_exact
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
 
 SIGMA = 0.15
@@ -178,3 +179,24 @@ def test_rivals_stand_run_by_run_beside_the_row_on_their_own_lattice():
     figure = RIVALS.figure(study)
     assert [ax.get_title() for ax in figure.axes] == ["10x10, 0.1", critical]
     plt.close(figure)
+
+
+def test_what_the_page_says_of_the_rivals_is_stored():
+    row = get_experiment("dnfs/ising").stored()
+    study = RIVALS.stored(benchmarks_root())
+    near, critical = "10x10, 0.1", "10x10, critical"
+    table = study.scalars["table"]
+    leaps, lost = table["LEAPS, leConv"][near], table["paper, leConv"][critical]
+    assert len(leaps["ESS"]) == len(lost["ESS"]) == study.config["n_seeds"] == 2
+    assert min(leaps["ESS"]) > 0.99
+    assert max(map(abs, leaps["log Z error"])) < 0.005
+    assert max(lost["ESS"]) < 0.1
+    exact = row.scalars["exact"][critical]["energy"]
+    assert min(lost["energy"]) < 1.2 * exact and max(lost["energy"]) > 0.8 * exact
+    after, before = (
+        table[name][near]["energy"] for name in ("GFlowNet", "GFlowNet, untrained")
+    )
+    assert max(abs(energy - before[0]) for energy in after) < 0.5
+    assert not any(leaps["clipped share"] + lost["clipped share"])
+    for column in (near, critical):
+        assert len(rival_table(row, study, column).rows) >= 7

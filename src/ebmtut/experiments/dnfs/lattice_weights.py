@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from ebmtut.energies import LatticeIsing
+from ebmtut.experiments.dnfs.lattice_laws import energy_law
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
     ExactRollout,
@@ -110,7 +112,6 @@ def weights_table(
 
 def chain_table(
     runs: Mapping[str, tuple[AnnealingPath, ExactRollout]],
-    exact: Mapping[str, float],
     *,
     nulls: Sequence[str] = (),
     seed: int,
@@ -120,9 +121,8 @@ def chain_table(
     Parameters
     ----------
     runs
-        Flows by name: their paths, and samples of the exact simulation.
-    exact
-        The exact mean energy of each.
+        Flows by name: their paths to lattices of even side, and samples of the exact
+        simulation.
     nulls
         Names of flows that have learned nothing.
     seed
@@ -153,7 +153,10 @@ def chain_table(
         noise = float(energy.std()) / len(energy) ** 0.5
         proposed = float(energy.mean()), noise
         chain = mean_and_stderr(kept)
-        row = (name, len(held), moved, proposed, chain, round(exact[name], 2))
+        assert isinstance(path.target, LatticeIsing)
+        law = energy_law(path.target.side, path.target.sigma)
+        exact = round(float(law.levels @ law.chances), 2)
+        row = (name, len(held), moved, proposed, chain, exact)
         rows.append(row)
     columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
     return Table(
