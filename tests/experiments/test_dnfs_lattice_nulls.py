@@ -75,7 +75,7 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
     assert set(found.scalars["exact"]) == {"4x4, critical", "5x5, critical"}
     for lattice, known in found.scalars["exact"].items():
         for run in found.scalars["table"]["ours"][lattice]["exactly"]:
-            assert abs(run["log Z"] - known["log Z"]) < 0.01
+            assert abs(run["log Z"] - known["log Z"]) < 5 * run["log Z stderr"] < 0.02
             assert abs(run["energy"] / known["energy"] - 1) < 0.01
             off = np.subtract(run["products"], known["products"])
             assert np.abs(off).max() < 0.01

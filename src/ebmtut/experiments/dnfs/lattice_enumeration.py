@@ -83,9 +83,10 @@ def enumeration_job(
 
 def _estimates(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
     assert isinstance(path.target, LatticeIsing)
-    log_z = log_partition(log_weights, path.log_partition_start).estimate
+    z = log_partition(log_weights, path.log_partition_start)
     means = weighted_mean(log_weights, _observables(path.target, x))
-    return {"log Z": log_z, **_named(path.target, means)}
+    noise = {"log Z stderr": z.standard_error}
+    return {"log Z": z.estimate, **noise, **_named(path.target, means)}
 
 
 def _observables(energy: LatticeIsing, x: Tensor) -> Tensor:
@@ -138,7 +139,8 @@ def enumeration_table(result: Result) -> Table:
     -------
     table
         "Marginal off by": that of the site furthest from its exact one; "distance":
-        mean products of two spins. Means and errors over runs.
+        mean products of two spins. Means and errors over runs, of log Z no smaller
+        than its weights say.
     """
     exact = result.scalars["exact"]
     distances = range(1, 1 + min(len(known["products"]) for known in exact.values()))
@@ -163,7 +165,8 @@ def enumeration_table(result: Result) -> Table:
                 column.append(cell)
     return Table(
         columns,
-        caption=f"{result.config['n_samples']} samples a run; errors over runs.",
+        caption=f"{result.config['n_samples']} samples a run; errors over runs, of "
+        "log Z no smaller than its weights say.",
         kinds=kinds,
         digits=6,
     )
@@ -180,9 +183,12 @@ def _row(
         )
         for run in runs
     ]
-    values = [[run[key] for run in runs] for key in ("log Z", "energy")]
+    log_z = mean_and_stderr(
+        [run["log Z"] for run in runs], [run["log Z stderr"] for run in runs]
+    )
     products = [[run["products"][r - 1] for run in runs] for r in distances]
-    return [mean_and_stderr(v) for v in (*values, off, *products)]
+    values = [[run["energy"] for run in runs], off, *products]
+    return [log_z, *(mean_and_stderr(v) for v in values)]
 
 
 def draw_errors(result: Result) -> Figure:
