@@ -1,4 +1,4 @@
-"""Twelve studies that are no row of a paper, stored for the pages on flows.
+"""Eleven studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
