@@ -67,8 +67,9 @@ class LevelPartition(NamedTuple):
     effective: list[float]
 
 
+@checked
 def bits_per_dimension(
-    energies: Float[Tensor, " n"], n_dims: int, log_partition: Estimate | None = None
+    energies: Float[Tensor, " n"], n_dims: Count, log_partition: Estimate | None = None
 ) -> Estimate:
     """Mean minus log2 density of states, a coordinate, in the units of the states.
 
@@ -94,7 +95,6 @@ def bits_per_dimension(
     InputError
         If there is no energy, or one is not finite.
     """
-    check_range("n_dims", n_dims, low=1, integer=True)
     check_floats("energies", energies, (None,))
     check_range("len(energies)", len(energies), low=1, integer=True)
     log_z = log_partition or Estimate(0.0, 0.0)
