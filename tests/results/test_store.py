@@ -293,6 +293,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(entry="scalars", value={"verdicts": {"a": 1}}, is_signed=True)
 @example(entry="scalars", value=[1], is_signed=True)
 @example(entry="provenance", value={"a": 1}, is_signed=True)
+@example(entry="scale", value="two\nlines", is_signed=True)
 def test_any_json_is_a_result_or_one_line(
     stored: Path, entry: str, value: object, is_signed: bool
 ) -> None:

@@ -16,7 +16,7 @@ A ``scale`` multiplies the energy of any of them.
 
 import math
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -211,7 +211,7 @@ class _PerceptronAtLevels:
         self.perceptron, self.level = perceptron, level
         layers = [*perceptron.layers, perceptron.last]
         # A bounded weight is no parameter, but what comes of one.
-        self.weights = [torch.as_tensor(layer.weight).detach() for layer in layers]
+        self.weights = [cast(Tensor, layer.weight).detach() for layer in layers]
         first, *biases = [layer.get_parameter("bias").detach() for layer in layers]
         self.biases = [first + perceptron.shifts[level], *biases]
         precision = perceptron.noises[level].square().reciprocal()

@@ -175,12 +175,12 @@ def load_result(
         content = json.loads(path.read_text("utf-8"))
         if content["format"] != _FORMAT:
             raise InputError(
-                f"{path} must have format {_FORMAT}, got {content['format']}"
+                f"{path} must have format {_FORMAT}, got {content['format']!r}"
             )
         if (content["id"], content["scale"]) != (id, scale):
             raise InputError(
                 f"{path} must hold {id} at scale {scale}, "
-                f"got {content['id']} at scale {content['scale']}"
+                f"got {content['id']!r} at scale {content['scale']!r}"
             )
         if unknown := content.keys() - _ENTRIES:
             raise InputError(f"{path} has an unknown entry {min(unknown)!r}")
