@@ -31,13 +31,8 @@ are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
     MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592
 """
 
-import argparse
-import sys
-from pathlib import Path
+from study_command import run_study
 
-import matplotlib
-
-from ebmtut.deadlines import OutOfTime
 from ebmtut.experiments.dnfs.couplings_chains import CHAINS
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
@@ -48,7 +43,6 @@ from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
 from ebmtut.experiments.dnfs.scaling import PROPORTIONAL, SCALING
 from ebmtut.experiments.dnfs.transformer import TRANSFORMER
 from ebmtut.experiments.dnfs.warm_up import WARM_UP
-from ebmtut.experiments.runs import run_experiment
 
 STUDIES = {
     "scaling": SCALING,
@@ -65,29 +59,5 @@ STUDIES = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--scale", default="full", choices=("quick", "full"))
-    parser.add_argument("--time-limit", type=float, help="minutes")
-    parser.add_argument(
-        "--results", type=Path, default=Path(__file__).with_name("results")
-    )
-    arguments = parser.parse_args()
-    matplotlib.use("Agg")
-    try:
-        folder, _ = run_experiment(
-            STUDIES[arguments.study],
-            arguments.scale,
-            root=arguments.results,
-            progress=True,
-            time_limit=arguments.time_limit,
-        )
-    except OutOfTime as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(124) from None
-    print(folder)
-
-
 if __name__ == "__main__":
-    main()
+    run_study(STUDIES, __doc__)

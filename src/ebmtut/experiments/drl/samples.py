@@ -185,9 +185,8 @@ def samples_table(result: Result, name: str) -> Table:
         Of the set, one of those that were learned.
     """
     table = result.scalars["table"]
-    learned = {"recovery likelihood": table[name]}
-    if name + SCORED in table:
-        learned["score matching"] = table[name + SCORED]
+    objectives = {"recovery likelihood": name, "score matching": name + SCORED}
+    learned = {o: table[named] for o, named in objectives.items() if named in table}
     nulls = {n: result.scalars[n][name] for n in NULLS if n in result.scalars}
     columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
     for metric, head in {
@@ -201,7 +200,7 @@ def samples_table(result: Result, name: str) -> Table:
         columns[head] = [*found, *(row[metric] for row in nulls.values())]
     seconds = [mean_and_stderr(row["seconds"])[0] for row in learned.values()]
     columns["CPU s"] = [*map(round, seconds), *[None] * len(nulls)]
-    n_seeds = len(table[name]["steps"])
+    n_seeds = max(len(row["steps"]) for row in learned.values())
     source = result.scalars.get("sources", {}).get(name)
     return Table(
         columns,
