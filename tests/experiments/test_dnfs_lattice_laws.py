@@ -9,10 +9,19 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
-from ebmtut.exact import exact_probabilities, torus_correlations
+from ebmtut.exact import (
+    exact_probabilities,
+    torus_correlations,
+    torus_log_partition,
+)
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.ising import draw_losses, law_table
 from ebmtut.experiments.dnfs.ising_mcmc import correlation_table, distance_table
+from ebmtut.experiments.dnfs.lattice_draws import (
+    NULL_DRAWS,
+    draws_beside_nulls,
+    looks_at_states,
+)
 from ebmtut.experiments.dnfs.lattice_laws import (
     drawn_distances,
     energy_law,
@@ -24,7 +33,13 @@ from ebmtut.experiments.dnfs.lattice_rivals import RIVALS, rival_table
 from ebmtut.experiments.dnfs.lattice_weights import weights_table
 from ebmtut.experiments.dnfs.lattices import CRITICAL, LatticeConfig
 from ebmtut.experiments.dnfs.trajectory import trajectory_table
-from ebmtut.flows import Flow, OddLatticeNetwork, simulate, simulate_exact
+from ebmtut.flows import (
+    Flow,
+    OddLatticeNetwork,
+    log_partition,
+    simulate,
+    simulate_exact,
+)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
@@ -116,13 +131,37 @@ def test_every_kind_of_weights_has_its_row():
     thinned = simulate_exact(
         flow, 20, bound=100.0, path_weights=True, generator=make_generator(2)
     )
-    table = weights_table(path, 12.0, {"4 steps": stepped}, thinned)
+    table = weights_table(path, {"4 steps": stepped}, thinned)
     assert [row[:2] for row in table.rows] == [
         ("4 steps", "continuous"),
         ("4 steps", "chain"),
         ("exact", "continuous"),
         ("exact", "its candidates"),
     ]
+
+
+def test_draws_of_a_lattice_count_by_weights_that_tell_its_log_partition():
+    path = AnnealingPath(LatticeIsing(4, SIGMA))
+    flow = Flow(path, OddLatticeNetwork(4, generator=make_generator(0)))
+    run = simulate_exact(
+        flow, 20, bound=100.0, path_weights=True, generator=make_generator(2)
+    )
+    draws = draws_beside_nulls(flow, run, n=200, n_steps=16, seed=0)
+    assert set(draws) == {*NULL_DRAWS, "ours", "ours, weighted", "ours, exactly"}
+    # The same seed and as little learned: the two flows differ by nothing.
+    assert torch.equal(draws["ours"][0], draws["untrained"][0])
+    exact = torus_log_partition(4, 4, 2 * SIGMA)
+    for name in ("AIS, weighted", "SMC, weighted"):
+        x, log_weights = draws[name]
+        assert len(x) == 400
+        z = log_partition(log_weights, path.log_partition_start)
+        assert abs(z.estimate - exact) < 5 * z.standard_error
+    looks = looks_at_states(path, run, steps=(4, 64), n=200, seed=0)
+    # At least as many sweeps as an effective sample's own; longer runs are worth more.
+    assert looks["AIS, 4 sweeps"] > 4
+    assert looks["AIS, 64 sweeps"] > 64
+    shares = 4 / looks["AIS, 4 sweeps"], 64 / looks["AIS, 64 sweeps"]
+    assert shares[0] < shares[1]
 
 
 def test_rivals_of_the_lattice_stand_beside_their_nulls():

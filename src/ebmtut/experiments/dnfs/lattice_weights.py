@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattice_laws import energy_law
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
@@ -26,12 +27,26 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["chain_table", "drawn_each_way", "weights_table"]
+__all__ = ["chain_table", "drawn_each_way", "stored_bound", "weights_table"]
 
 #: Stretches of a chain, whose means tell its error.
 _N_STRETCHES = 10
+
+
+def stored_bound(result: Result, column: str) -> float:
+    """Return the bound of the rates that a stored run of dnfs/ising found for ours.
+
+    Parameters
+    ----------
+    result
+        Of that row.
+    column
+        The lattice.
+    """
+    return float(result.scalars["table"]["ours"][column]["bound"][0])
 
 
 def drawn_each_way(
@@ -72,24 +87,22 @@ def drawn_each_way(
 
 
 def weights_table(
-    path: AnnealingPath,
-    exact: float,
-    stepped: Mapping[str, Rollout],
-    thinned: ExactRollout,
+    path: AnnealingPath, stepped: Mapping[str, Rollout], thinned: ExactRollout
 ) -> Table:
     """Judge one flow by each kind of weights.
 
     Parameters
     ----------
     path
-        Whose end the samples are meant for.
-    exact
-        Its log Z.
+        To the lattice without field that the samples are meant for.
     stepped
         Simulations in steps, with the weights of the chain, by name.
     thinned
         The exact simulation, with the weights of its path.
     """
+    target = path.target
+    assert isinstance(target, LatticeIsing)
+    exact = torus_log_partition(target.side, target.side, 2 * target.sigma)
     runs: list[tuple[str, str, Tensor, Tensor | None]] = []
     for name, run in stepped.items():
         runs.append((name, "continuous", run.x, run.log_weights))
@@ -101,7 +114,7 @@ def weights_table(
     for name, kind, x, log_weights in runs:
         assert log_weights is not None
         z = log_partition(log_weights, path.log_partition_start)
-        energy = path.target(x)
+        energy = target(x)
         noise = float(energy.std()) / len(energy) ** 0.5
         share = effective_sample_size(log_weights)
         off = (z.estimate - exact, z.standard_error)
