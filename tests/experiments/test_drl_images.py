@@ -28,8 +28,10 @@ from ebmtut.experiments.drl.images import (
 )
 from ebmtut.experiments.drl.inpainting import painting_table
 from ebmtut.experiments.drl.interpolation import in_the_middle, middle_table
+from ebmtut.experiments.drl.langevin_steps import steps_table
 from ebmtut.experiments.drl.recipes import LIVED, RECIPES, recipes_table
-from ebmtut.experiments.drl.samples import samples_table
+from ebmtut.experiments.drl.samples import name_of, samples_table
+from ebmtut.experiments.drl.second_trainings import AGAIN, AGAIN_SEED
 from ebmtut.random import make_generator
 
 pytest.importorskip("sklearn")
@@ -114,6 +116,43 @@ def test_tables_say_who_lived_and_how_far_from_the_data() -> None:
     assert names[0] == ("T1 K36", "T1 K180") and len(names) == 5
 
 
+def test_distances_at_the_end_stand_beside_each_other() -> None:
+    result = get_experiment("drl/langevin-steps").stored()
+    table = steps_table(result)
+    rows = result.scalars["table"]
+    assert [row[0] for row in table.rows] == list(rows)
+    assert all("±" in row[1] for row in table.rows)  # three seeds of each
+    assert "2000 steps" in table.caption
+
+
+def test_larger_images_are_learned_once_more_with_another_seed() -> None:
+    again, row = AGAIN.config("full"), get_experiment("drl/samples").config("full")
+    names = [name_of(recipe) for recipe in again.recipes]
+    assert "MNIST 28x28" in names and "MNIST 14x14, score matching" in names
+    # What the row has too is the same recipe; its seeds begin at 0.
+    recipes = {
+        name_of(r): (r, n) for r, n in zip(row.recipes, row.n_seeds, strict=True)
+    }
+    shared = {name_of(r): r for r in again.recipes if name_of(r) in recipes}
+    for name, recipe in shared.items():
+        known, n_seeds = recipes[name]
+        assert recipe == known
+        if not name.startswith("faces"):
+            assert n_seeds <= AGAIN_SEED
+    scored = [r for r in again.recipes if r.objective == "score"]
+    assert [r.n_steps for r in scored] == [120_000, 108_000, 9000]
+
+
+def test_a_set_that_only_score_matching_learned_has_its_table() -> None:
+    scored = replace(TINY, objective="score")
+    result = AGAIN.run("quick", recipes=(scored,), n_samples=64)
+    table = samples_table(result, TINY.data)
+    names = ["score matching", "held-out data", "Gaussian fit", "independent pixels"]
+    assert [row[0] for row in table.rows] == names
+    assert table.kinds == ("", "exact", "null", "null")
+    assert AGAIN.check(result) == []  # nothing is claimed of it
+
+
 def test_held_out_data_stand_beside_what_learns_nothing() -> None:
     result = get_experiment("drl/fid").run("quick", **SMALL["drl/fid"])
     table = fid_table(result)
@@ -122,6 +161,14 @@ def test_held_out_data_stand_beside_what_learns_nothing() -> None:
     # One seed, eight draws: the mean has an error, and data and fits have none.
     assert ["±" in row[1] for row in table.rows] == [True] * 2 + [False] * 4
     assert fid_table(result, ("seconds",)).rows[2] == ("held-out data", "–")
+    # By hand: held-out data are at 0 of the way, the Gaussian fit at 1.
+    distance, left = (fid_table(result, (m,)).rows for m in ("distance", "way left"))
+    assert (left[2][1], left[3][1]) == ("0", "1")
+    held, fit, blank = (float(distance[k][1]) for k in (2, 3, 4))
+    found = float(left[4][1].replace("−", "-"))
+    # Three digits of each distance are printed.
+    assert found == pytest.approx((blank - held) / (fit - held), rel=0.02)
+    assert "±" in left[0][1]
 
 
 def test_several_draws_of_one_energy_are_judged_by_their_mean() -> None:

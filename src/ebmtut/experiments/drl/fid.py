@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -209,9 +209,10 @@ def fid_table(
     result
         Of this row.
     metrics
-        Of the judge, a column each; "seconds" are of the CPU, for a training. Beside
-        a mean over seeds stands its standard error, and beside a mean distance over
-        draws of a single seed.
+        Of the judge, a column each; "seconds" are of the CPU, for a training, and "way
+        left" is the distance's share of the way from held-out data to the Gaussian fit.
+        Beside a mean over seeds stands its standard error, and beside a mean distance
+        over draws of a single seed.
     """
     name = result.config["data"][0]
     learned, nulls = result.scalars["table"], result.scalars["nulls"]
@@ -219,16 +220,21 @@ def fid_table(
     n_draws = result.config.get("n_draws", 1)  # one, where it was stored before
     columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
     for metric in metrics:
-        found = [mean_and_stderr(row[name][metric]) for row in learned.values()]
-        if metric == "distance" and n_draws > 1 and n_seeds == 1:
+        of = "distance" if metric == "way left" else metric
+        found = [mean_and_stderr(row[name][of]) for row in learned.values()]
+        if of == "distance" and n_draws > 1 and n_seeds == 1:
             spreads = [row[name]["spread"][0] for row in learned.values()]
             found = [
                 (mean, spread / n_draws**0.5)
                 for (mean, _), spread in zip(found, spreads, strict=True)
             ]
-        known = [row[name].get(metric) for row in nulls.values()]
+        known = [row[name].get(of) for row in nulls.values()]
         if metric == "seconds":
             columns["CPU s"] = [round(mean) for mean, _ in found] + known
+        elif metric == "way left":
+            columns[metric] = _way_left(
+                [*found, *((d, None) for d in known)], nulls, name
+            )
         else:
             columns[metric] = [*found, *known]
     n_images = result.config["n_samples"]
@@ -238,6 +244,19 @@ def fid_table(
         caption=f"{n_images} images a row{means}. Seeds: {n_seeds}.",
         kinds=[""] * len(learned) + ["exact"] + ["null"] * (len(nulls) - 1),
     )
+
+
+def _way_left(
+    distances: Sequence[tuple[float, float | None]],
+    nulls: Mapping[str, Any],
+    name: str,
+) -> list[Cell]:
+    """Say where distances lie between held-out data, 0, and the Gaussian fit, 1."""
+    near, far = (nulls[row][name]["distance"] for row in (NULLS[0], "Gaussian fit"))
+    return [
+        ((d - near) / (far - near), None if error is None else error / (far - near))
+        for d, error in distances
+    ]
 
 
 def check_fid(result: Result) -> list[Verdict]:

@@ -23,8 +23,9 @@ from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "StepsConfig"]
+__all__ = ["EXPERIMENT", "StepsConfig", "steps_table"]
 
 
 @checked
@@ -114,6 +115,17 @@ def draw_steps(result: Result) -> Figure:
     plain_log(ax.yaxis)
     ax.legend()
     return figure
+
+
+def steps_table(result: Result) -> Table:
+    """Set the distances at the end of training beside each other, by K."""
+    rows = result.scalars["table"]
+    distances: list[Cell] = [mean_and_stderr(row["distance"]) for row in rows.values()]
+    return Table(
+        {"chain": list(rows), "distance": distances},
+        caption=f"{result.config['recipe']['n_steps']} steps of training. "
+        f"Seeds: {result.config['n_seeds']}.",
+    )
 
 
 def check_steps(result: Result) -> list[Verdict]:
