@@ -27,10 +27,13 @@ import triton.language as tl
 from ebmtut.data import DENSITIES
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.experiments.ed.recipes import Recipe, fit_densities
+from ebmtut.flows import Flow, HollowTransformer
 from ebmtut.message_passing import max_product, max_product_reference
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs, ising_gibbs_reference
 from ebmtut.samplers._philox import ROUNDS
+from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from ebmtut.transport import grid_cost, min_plus, min_plus_reference
 from ebmtut.transport._min_plus_triton import least_sums_over
 
@@ -204,11 +207,7 @@ def cases(device: torch.device, small: bool) -> list[dict]:
 
 
 def training(device: torch.device, small: bool) -> dict[str, float]:
-    """Milliseconds a step of a table of energy discrepancy, all models as one batch.
-
-    Step by step, and replayed as a CUDA graph; what comes before the first step cancels
-    between two lengths.
-    """
+    """Milliseconds a step of a table of energy discrepancy, all models as one batch."""
     n_steps = 8 if small else 200
     few = {"batch_size": 4, "n_negatives": 2} if small else {}
     names = [d for d in DENSITIES for _ in range(1 if small else 3)]
@@ -226,13 +225,42 @@ def training(device: torch.device, small: bool) -> dict[str, float]:
         )
         return time.perf_counter() - started
 
-    found = {"models": len(names)}
-    ways = {"step by step": False} | (
-        {"replayed": True} if device.type == "cuda" else {}
-    )
-    for way, cuda_graph in ways.items():
-        wall(n_steps, cuda_graph)
-        one, two = (wall(k * n_steps, cuda_graph) for k in (1, 2))
+    return {"models": len(names)} | both_ways(wall, n_steps, device)
+
+
+def flow_training(device: torch.device, small: bool) -> dict[str, float]:
+    """Milliseconds a step of the paper's flow on 10 x 10 sites, rollouts left out."""
+    n_steps = 4 if small else 200
+    side, width = (4, 8) if small else (10, 64)
+
+    def wall(length: int, cuda_graph: bool) -> float:
+        path = AnnealingPath(LatticeIsing(side, 0.1).to(device))
+        generator = make_generator(0)
+        network = HollowTransformer(path.n_sites, width=width, generator=generator)
+        started = time.perf_counter()
+        train_flow(
+            Flow(path, network.to(device)),
+            FlowConfig(n_time_steps=4, n_times=2, inner_steps=2 * n_steps),
+            TrainConfig(length, batch_size=4 if small else 128, precision="float32"),
+            generator=make_generator(0, device.type),
+            cuda_graph=cuda_graph,
+        )
+        return time.perf_counter() - started
+
+    return both_ways(wall, n_steps, device)
+
+
+def both_ways(
+    wall: Callable[[int, bool], float], n_steps: int, device: torch.device
+) -> dict[str, float]:
+    """Milliseconds a step, step by step and, on a GPU, as a CUDA graph.
+
+    What comes before the first step cancels between two lengths.
+    """
+    found = {}
+    for way in ("step by step", "replayed")[: 2 if device.type == "cuda" else 1]:
+        wall(n_steps, way == "replayed")
+        one, two = (wall(k * n_steps, way == "replayed") for k in (1, 2))
         found[way] = 1000 * (two - one) / n_steps
     return found
 
@@ -271,8 +299,10 @@ def main() -> int:
         )
         if arguments.json:  # after each row: a run that is cut off has shown something
             arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-    report["training"] = training(device, arguments.small)
-    print(", ".join(f"{key}: {v:.4g}" for key, v in report["training"].items()), "[ms]")
+    for name, measure in (("training", training), ("flow training", flow_training)):
+        report[name] = measure(device, arguments.small)
+        told = ", ".join(f"{key}: {v:.4g}" for key, v in report[name].items())
+        print(f"{name}: {told} [ms]")
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
     return 0

@@ -155,5 +155,6 @@ def pretended_graphs():
                 set_sync_debug_mode=lambda mode: setattr(world, "mode", mode),
             ),
             mock.patch("ebmtut.training.ensemble.check_capturable"),
+            mock.patch("ebmtut.training.loop.check_capturable"),
         ):
             yield device, world.graphs

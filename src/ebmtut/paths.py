@@ -26,7 +26,7 @@ from ebmtut.checks import (
 from ebmtut.energies import Energy, EnergyFunction, energies_of
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import bernoulli
-from ebmtut.tensor_checks import check_finite, check_shape
+from ebmtut.tensor_checks import check_finite, check_shape, refuse
 
 __all__ = ["AnnealingPath", "BasePath", "PathEnergy"]
 
@@ -320,8 +320,11 @@ class BasePath:
 def check_time(t: Time) -> None:
     """Refuse a time outside [0, 1], or none."""
     if isinstance(t, Tensor):
-        low, high = (float(v) for v in t.aminmax()) if t.numel() else (0.0, 1.0)
-        if not (low >= 0 and high <= 1):
-            raise InputError(f"t must lie in [0, 1], got [{low:g}, {high:g}]")
+
+        def message() -> str:
+            low, high = (float(v) for v in t.aminmax())
+            return f"t must lie in [0, 1], got [{low:g}, {high:g}]"
+
+        refuse(~((t >= 0) & (t <= 1)), message)
     else:
         check_range("t", t, low=0, high=1)

@@ -9,10 +9,25 @@ import torch
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DENSITIES, DensityData
 from ebmtut.deadlines import OutOfTime, deadline
-from ebmtut.energies import MLPEnergy
+from ebmtut.energies import LatticeIsing, MLPEnergy, lattice_coloring
+from ebmtut.flows import (
+    Flow,
+    HollowMLP,
+    HollowTransformer,
+    OddLatticeNetwork,
+    gibbs_kernel,
+)
 from ebmtut.losses import Bernoulli, Grid, Pool, energy_discrepancy_loss
+from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.training import TrainConfig, train_ensemble
+from ebmtut.training import (
+    FlowConfig,
+    TrainConfig,
+    _cuda_graph,
+    train,
+    train_ensemble,
+    train_flow,
+)
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
 
@@ -184,6 +199,106 @@ def test_the_processor_is_refused_before_any_work():
         trained("cpu", losses=LOSSES[:1], samples=[untouched], cuda_graph=True)
 
 
+def alone(device, loss, sample=SAMPLES[0], config=CONFIG, **how):
+    """One energy, trained by itself: weights, losses, and where the generator ends."""
+    energy = MLPEnergy(32, 8, 3, generator=make_generator(0)).to(device)
+    generator = make_generator(10, device)
+    found = train(energy, loss, sample, config, generator=generator, **how)
+    weights = [p.cpu().numpy() for p in found.energy.parameters()]
+    return found.losses, weights, generator.get_state().numpy()
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")  # it copies
+@pytest.mark.parametrize("loss", LOSSES[:2])
+def test_one_energy_is_replayed_as_it_is_trained(loss, tmp_path):
+    how = {
+        "checkpoint": tmp_path / "state.safetensors",
+        "identity": {"loss": "ED"},
+        "cuda_graph": True,
+    }
+    with pretended_graphs() as (device, graphs):
+        plain = alone(device, loss)
+        replayed = alone(device, loss, cuda_graph=True)
+        assert [graph.n_replays for graph in graphs] == [CONFIG.n_steps - N_EAGER]
+        with deadline(0), pytest.raises(OutOfTime, match="stopped after step 0"):
+            alone(device, loss, **how)
+        gone_on = alone(device, loss, **how)
+    np.testing.assert_equal(replayed, plain)
+    np.testing.assert_equal(gone_on, plain)
+
+
+def test_one_that_breaks_within_the_replays_says_where():
+    with pretended_graphs() as (device, graphs):
+        with pytest.raises(DivergenceError, match="diverged at step 4: loss -inf"):
+            alone(device, Breaks(device), cuda_graph=True)
+        assert graphs[0].n_replays == 5 - N_EAGER
+
+
+def test_batches_that_change_their_shape_are_refused():
+    sizes = iter((6, 6, 4))
+
+    def shrinking(n, *, generator):
+        return SAMPLES[0](next(sizes), generator=generator)
+
+    words = r"one shape, got \(6, 32\) and then \(4, 32\)"
+    with pretended_graphs() as (device, _), pytest.raises(InputError, match=words):
+        alone(device, LOSSES[0], shrinking, cuda_graph=True)
+
+
+def test_several_processes_are_refused(monkeypatch):
+    monkeypatch.setattr(_cuda_graph, "alone", lambda: False)
+    with pytest.raises(InputError, match="needs a single process, got several"):
+        _cuda_graph.check_capturable(torch.device("cuda"))
+
+
+def follow(device, network, objective, **how):
+    """Train a flow with cut ratios and swept rollouts: all that it leaves behind."""
+    path = AnnealingPath(LatticeIsing(4, 0.2).to(device))
+    flow = Flow(path, network().to(device), max_log_ratio=0.2)
+    found = train_flow(
+        flow,
+        FlowConfig(
+            objective=objective,
+            n_time_steps=4,
+            n_trajectories=8,
+            n_rollouts=2,
+            inner_steps=2,
+            n_times=3,
+        ),
+        CONFIG,
+        generator=make_generator(5, device),
+        refine=gibbs_kernel(path, lattice_coloring(4).to(device)),
+        **how,
+    )
+    weights = [p.cpu().numpy() for p in found.flow.network.parameters()]
+    counted = (found.n_clipped, found.n_ratios, found.max_log_ratio)
+    return found.losses, weights, counted, found.slope_spread
+
+
+NETWORKS = {
+    "odd": lambda: OddLatticeNetwork(4, width=8, generator=make_generator(0)),
+    "MLP": lambda: HollowMLP(16, width=8, generator=make_generator(0)),
+    "transformer": lambda: HollowTransformer(
+        16, width=8, n_layers=1, n_heads=2, generator=make_generator(0)
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("network", "objective"),
+    [("odd", "batch"), ("MLP", "learned"), ("MLP", "plain"), ("transformer", "stein")],
+)
+def test_a_flow_is_replayed_between_its_rollouts(network, objective):
+    """To the bit, counts of ratios included; between replays the buffer is filled."""
+    with pretended_graphs() as (device, graphs):
+        plain = follow(device, NETWORKS[network], objective)
+        replayed = follow(device, NETWORKS[network], objective, cuda_graph=True)
+        assert [graph.n_replays for graph in graphs] == [CONFIG.n_steps - N_EAGER]
+    np.testing.assert_equal(replayed, plain)
+    n_clipped, n_ratios, _ = plain[2]
+    assert 0 < n_clipped < n_ratios == CONFIG.n_steps * CONFIG.batch_size * 16
+
+
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_replays_what_it_does_step_by_step():
@@ -193,3 +308,15 @@ def test_a_gpu_replays_what_it_does_step_by_step():
     replayed = trained("cuda", config, cuda_graph=True)
     assert_close(replayed, plain, 1e-4)
     np.testing.assert_equal(replayed[2], plain[2])  # where the generators stand
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_gpu_replays_the_training_of_a_flow(network):
+    """Up to the rounding of sums, whose order a GPU chooses."""
+    plain = follow("cuda", NETWORKS[network], "batch")
+    replayed = follow("cuda", NETWORKS[network], "batch", cuda_graph=True)
+    for one, other in zip(replayed[1], plain[1], strict=True):
+        assert abs(one - other).max() < 1e-4
+    assert replayed[2][1] == plain[2][1]

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 import torch
 
 from ebmtut.checks import InputError
+from ebmtut.training.distributed import alone
 
 __all__ = ["CapturedStep", "check_capturable", "own_stream"]
 
@@ -28,15 +29,17 @@ N_EAGER = 3
 
 
 def check_capturable(device: torch.device) -> None:
-    """Require a GPU of CUDA.
+    """Require a GPU of CUDA, and a process that is alone.
 
     Raises
     ------
     InputError
-        If `device` is another.
+        If `device` is another, or several processes train together.
     """
     if device.type != "cuda":
-        raise InputError(f"cuda_graph=True needs energies on cuda, got {device}")
+        raise InputError(f"cuda_graph=True needs weights on cuda, got {device}")
+    if not alone():
+        raise InputError("cuda_graph=True needs a single process, got several")
 
 
 @contextmanager

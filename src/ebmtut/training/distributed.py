@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 __all__ = [
     "Process",
+    "alone",
     "joined",
     "own_file",
     "processes",
@@ -64,7 +65,8 @@ def processes() -> Iterator[Process]:
         distributed.destroy_process_group()
 
 
-def _alone() -> bool:
+def alone() -> bool:
+    """Whether this process trains by itself."""
     return not (distributed.is_available() and distributed.is_initialized())
 
 
@@ -76,7 +78,7 @@ def own_file(path: Path) -> Path:
     path
         That of the first process, and of one that is alone.
     """
-    if _alone() or distributed.get_rank() == 0:
+    if alone() or distributed.get_rank() == 0:
         return path
     return path.with_name(f"{path.name}.{distributed.get_rank()}")
 
@@ -107,7 +109,7 @@ def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tens
         ``loss(energy, x, generator=generator) -> scalar``.
     """
     objective = _Objective(energy, loss)
-    if _alone():
+    if alone():
         return objective
     # Static: a weight without a say, such as a constant under the score, is found
     # once, not asked for in every step.
@@ -124,7 +126,7 @@ def worst_of_all(state: int, device: torch.device) -> int:
     device
         Where its messages come from.
     """
-    if _alone():
+    if alone():
         return state
     told = torch.tensor(state, device=device)
     distributed.all_reduce(told, distributed.ReduceOp.MAX)

@@ -141,7 +141,7 @@ class _Buffer:
             "spread": torch.zeros(n_draws, 2),
             "step": torch.zeros((), dtype=torch.long),
             "n_clipped": torch.zeros((), dtype=torch.long, device=device),
-            "n_ratios": torch.zeros((), dtype=torch.long),
+            "n_ratios": torch.zeros((), dtype=torch.long, device=device),
             "max_log_ratio": torch.tensor(-torch.inf, device=device),
             "cpu_seconds": torch.zeros((), dtype=torch.float64),
         }
@@ -209,6 +209,7 @@ def train_flow(
     checkpoint_every: int = 1000,
     identity: Mapping[str, Any] | None = None,
     on_step: Callable[[int, Flow], None] | None = None,
+    cuda_graph: bool = False,
     progress: bool = False,
 ) -> FlowTraining:
     """Let a flow learn to carry its path.
@@ -226,8 +227,8 @@ def train_flow(
     refine
         Kernel applied after every step of the rollouts, such as a Gibbs
         sweep: training then sees the path's law however poor the flow is.
-    checkpoint, checkpoint_every, identity, progress
-        As in `ebmtut.training.train`.
+    checkpoint, checkpoint_every, identity, cuda_graph, progress
+        As in `ebmtut.training.train`; what a GPU records is a step, not a rollout.
     on_step
         Called with (step, flow of averaged weights) after every step.
 
@@ -296,6 +297,7 @@ def train_flow(
             checkpoint_every=checkpoint_every,
             identity=None if identity is None else {**identity, **asdict(config)},
             on_step=after,
+            cuda_graph=cuda_graph,
             progress=progress,
             label="flow",
         )

@@ -11,8 +11,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
 
@@ -35,7 +36,8 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.deadlines import OutOfTime, out_of_time
-from ebmtut.tensor_checks import check_shape, postponed_checks
+from ebmtut.training._cuda_graph import check_capturable, own_stream
+from ebmtut.training._train_step import RecordedStep, TrainStep
 from ebmtut.training.averaging import average_weights
 from ebmtut.training.distributed import (
     joined,
@@ -209,6 +211,7 @@ def train(
     checkpoint_every: Count = 1000,
     identity: Mapping[str, Any] | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
+    cuda_graph: bool = False,
     progress: bool = False,
     label: str = "training",
 ) -> TrainResult:
@@ -239,6 +242,11 @@ def train(
         for it: functions and data have no names that could be compared.
     on_step
         Called with (step, averaged energy) after every step.
+    cuda_graph
+        Whether a GPU records what follows the draw of a batch, and replays it, which is
+        to spare a small network the start of each of its kernels. The loss may then not
+        wait for the GPU, nor copy to it, and no number of Python's that it reads may
+        change. Never run on one: tested on a pretended GPU only.
     progress
         Whether to show a progress bar, named ``label``.
 
@@ -246,14 +254,16 @@ def train(
     ------
     DivergenceError
         If the loss or the gradient is not finite, or the loss itself says so;
-        names the step.
+        names the step. What a GPU replayed has then moved the weights of ``energy``.
     OutOfTime
         If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
         which the state has been saved.
     InputError
         If the energy has nothing to train, a checkpoint has no identity, cannot
         be written or belongs to another configuration, another identity or an
-        energy of other sizes, or a batch is empty, its loss no scalar or refuses it.
+        energy of other sizes, or a batch is empty, its loss no scalar or refuses it,
+        or ``cuda_graph`` is asked for where there is no GPU or several processes, or
+        of a loss that waits for it or batches of several shapes.
     """
     check_type("generator", generator, torch.Generator)
     path = None if checkpoint is None else own_file(Path(checkpoint))
@@ -265,6 +275,8 @@ def train(
             f"in {type(energy).__name__}"
         )
     device = parameters[0].device
+    if cuda_graph:
+        check_capturable(device)
     objective = joined(energy, loss)
     averaged = copy.deepcopy(energy)
     averaged_weights = [p.data for p in averaged.parameters() if p.requires_grad]
@@ -283,47 +295,47 @@ def train(
     losses = np.full(config.n_steps, np.nan, dtype=np.float32)
     start = 0 if path is None else run.restore(path, losses)
 
-    steps = tqdm(
-        range(start, config.n_steps),
-        desc=label,
-        disable=not progress,
-        initial=start,
-        total=config.n_steps,
+    plain = TrainStep(
+        objective,
+        parameters,
+        optimizer,
+        generator,
+        partial(autocast_of, config, device),
+        config.clip_norm,
     )
-    for step in steps:
-        set_learning_rate(optimizer, config.learning_rate_at(step))
-        x = sample(config.batch_size, generator=generator)
-        check_range("points in a batch", len(x), low=1)
-        lost: DivergenceError | None = None
-        try:
-            with autocast_of(config, device), postponed_checks() as checks:
-                value = objective(x, generator=generator)
-        except DivergenceError as error:
-            lost = error
-        # All processes stop at the same step, or none: each waits for the others.
-        if worst_of_all(int(lost is not None), device):
-            words = lost or "in another process"
-            message = f"{label} stopped at step {step}: {words}"
-            raise DivergenceError(message, step) from lost
-        check_shape("loss(energy, x)", value, ())
-        optimizer.zero_grad(set_to_none=True)
-        value.backward()
-        norm = nn.utils.clip_grad_norm_(parameters, config.clip_norm)
-        # Read together: a GPU is waited for once a step.
-        told = (value.detach(), norm, *checks.flags)
-        found, length, *flags = torch.stack([t.to(norm) for t in told]).tolist()
-        checks.tell(flags)
-        losses[step] = found
-        if not (math.isfinite(found) and math.isfinite(length)):
-            raise diverged(label, step, found, length, config)
-        optimizer.step()
-        average_weights(averaged_weights, weights, step, config.ema_decay)
-        if on_step is not None:
-            on_step(step, averaged)
-        ends = step + 1 == config.n_steps
-        stops = path is not None and bool(worst_of_all(int(out_of_time()), device))
-        if path is not None and (ends or stops or (step + 1) % checkpoint_every == 0):
-            run.save(path, step + 1, losses)
-        if stops and not ends:
-            raise OutOfTime(f"{label} stopped after step {step}")
+    with own_stream(device) if cuda_graph else nullcontext() as stream:
+        advance = plain if stream is None else RecordedStep(plain, stream)
+        steps = tqdm(
+            range(start, config.n_steps),
+            desc=label,
+            disable=not progress,
+            initial=start,
+            total=config.n_steps,
+        )
+        for step in steps:
+            set_learning_rate(optimizer, config.learning_rate_at(step))
+            x = sample(config.batch_size, generator=generator)
+            check_range("points in a batch", len(x), low=1)
+            try:
+                told = advance(x)
+            except DivergenceError as error:
+                message = f"{label} stopped at step {step}: {error}"
+                raise DivergenceError(message, step) from error
+            # A GPU is waited for once a step.
+            value, norm = told.read()
+            losses[step] = value
+            if not (math.isfinite(value) and math.isfinite(norm)):
+                raise diverged(label, step, value, norm, config)
+            if stream is None:  # what is recorded has moved the weights itself
+                optimizer.step()
+            average_weights(averaged_weights, weights, step, config.ema_decay)
+            if on_step is not None:
+                on_step(step, averaged)
+            ends = step + 1 == config.n_steps
+            stops = path is not None and bool(worst_of_all(int(out_of_time()), device))
+            is_due = ends or stops or (step + 1) % checkpoint_every == 0
+            if path is not None and is_due:
+                run.save(path, step + 1, losses)
+            if stops and not ends:
+                raise OutOfTime(f"{label} stopped after step {step}")
     return TrainResult(averaged, losses)
