@@ -29,7 +29,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.random import normal
-from ebmtut.tensor_checks import check_vectors
+from ebmtut.tensor_checks import check_vectors, refuse
 
 __all__ = ["NoiseLevels", "ddpm_noise", "geometric_noise", "linear_noise"]
 
@@ -250,9 +250,12 @@ def check_levels(level: Tensor, highest: int) -> None:
     """Refuse levels that are no integers in 0, ..., highest."""
     if level.is_floating_point() or level.dtype == torch.bool:
         raise InputError(f"level must be integers, got {level.dtype}")
-    outside = level[(level < 0) | (level > highest)]
-    if outside.numel():
-        raise InputError(f"level must lie in [0, {highest}], got {int(outside[0])}")
+    outside = (level < 0) | (level > highest)
+
+    def message() -> str:
+        return f"level must lie in [0, {highest}], got {int(level[outside][0])}"
+
+    refuse(outside, message)
 
 
 def _rows(values: tuple[float, ...], level: Tensor, like: Tensor) -> Tensor:
