@@ -9,6 +9,7 @@ from ebmtut.checks import InputError
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.dnfs.captions import range_of
 from ebmtut.experiments.dnfs.coupling_learner import LearningConfig, learn_couplings
 from ebmtut.experiments.dnfs.couplings_chains import CHAINS
 from ebmtut.experiments.dnfs.couplings_gflownet import (
@@ -19,8 +20,10 @@ from ebmtut.experiments.dnfs.ebm_training import score_table
 from ebmtut.experiments.dnfs.ising_learning import (
     score_table as score_table_of_couplings,
 )
+from ebmtut.experiments.dnfs.ising_learning import share_table
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
+from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
 
 SMALL = LearningConfig(
@@ -57,16 +60,72 @@ def test_persistent_chains_learn_from_the_rows_own_data() -> None:
     (cell,) = result.scalars["table"]["PCD"].values()
     assert cell["nlr"][0] > cell["null"][0] + 0.8
     CHAINS.figure(result)
+
+
+def test_couplings_stand_beside_chains_that_learn_no_sampler() -> None:
     row = get_experiment("dnfs/ising-learning").stored()
     root = benchmarks_root()
-    stored = CHAINS.stored(root)
-    table = score_table_of_couplings(row, COUPLINGS.stored(root), stored)
-    for name, found in stored.scalars["table"]["PCD"].items():
-        lattice = [line for line in repr(table).splitlines() if name in line]
-        assert len(lattice) == 1
-        assert f"{sum(found['nlr']) / 2:.2f}"[:3] in lattice[0]
-    assert "PCD" in repr(table) and "DNFS+DMALA" in repr(table)
-    # The page says so.
+    rivals = [found.stored(root) for found in (CHAINS, COUPLINGS)]
+    table = score_table_of_couplings(row, *rivals, seconds=True)
+    rows = {
+        cells[0]: dict(zip(table.heads, cells, strict=True)) for cells in table.rows
+    }
+    kinds = dict(zip(rows, table.kinds, strict=True))
+    nulls = {"J = 0", "annealed chains", "persistent chains"}
+    assert {name for name, kind in kinds.items() if kind == "null"} == nulls
+    assert {n for n, k in kinds.items() if k == "paper"} == {
+        "DNFS, paper",
+        "EB-GFN, paper",
+    }
+    chains = rivals[0].scalars["table"]["PCD"]
+    for lattice, found in chains.items():
+        ends = (float(end) for end in rows["persistent chains"][lattice].split("–"))
+        lowest, *highest = ends
+        assert lowest == pytest.approx(min(found["nlr"]), abs=0.005001)
+        assert [*highest, lowest][0] == pytest.approx(max(found["nlr"]), abs=0.005001)
+    spent = [second for cell in chains.values() for second in cell["cpu s"]]
+    assert rows["persistent chains"]["CPU s"] == f"{min(spent):.0f}–{max(spent):.0f}"
+    assert rows["J = 0"]["CPU s"] == rows["EB-GFN"]["10x10, 0.3"] == "–"
+    assert "CPU s" not in score_table_of_couplings(row).heads
+
+
+def test_shares_of_the_draws_stand_in_a_table_of_their_own() -> None:
+    row = get_experiment("dnfs/ising-learning").stored()
+    table = share_table(row)
+    found = {cells[0]: cells[1:] for cells in table.rows}
+    assert list(found) == ["DNFS", "DNFS+DMALA", "annealed chains"]
+    assert table.kinds == ("", "", "null")
+    cell = row.scalars["table"]["DNFS"]["10x10, 0.2"]
+    shown = found["DNFS"][table.heads.index("10x10, 0.2") - 1]
+    assert shown == "–".join(f"{share:.2f}" for share in sorted(cell["ESS"]))
+
+
+def test_what_the_page_says_of_couplings() -> None:
+    """Who is ahead by the means of two runs, in which seconds, and by how much."""
+    row = get_experiment("dnfs/ising-learning").stored()
+    table = row.scalars["table"] | CHAINS.stored(benchmarks_root()).scalars["table"]
+
+    def mean(method: str, lattice: str, key: str = "nlr") -> float:
+        return sum(table[method][lattice][key]) / 2
+
+    weak = ("10x10, 0.1", "10x10, 0.2", "9x9, -0.1", "9x9, -0.2")
+    for lattice in weak:
+        ahead = mean("DNFS+DMALA", lattice) - mean("AIS", lattice)
+        assert round(ahead, 1) == (0.5 if lattice.endswith("-0.2") else 0.1)
+        times = mean("DNFS+DMALA", lattice, "cpu s") / mean("AIS", lattice, "cpu s")
+        assert 3.45 < times < 4.35
+        better = mean("PCD", lattice) - mean("DNFS+DMALA", lattice)
+        assert better > 0.15 if lattice.endswith("0.2") else abs(better) < 0.05
+    for method, (low, high) in {
+        "DNFS": (0.02, 0.06),
+        "DNFS+DMALA": (0.02, 0.06),
+        "AIS": (0.02, 0.06),
+        "PCD": (0.09, 0.11),
+    }.items():
+        above = mean(method, "10x10, 0.3") - mean(method, "10x10, 0.3", "null")
+        assert low < above < high
+    assert round(mean("PCD", "9x9, -0.2"), 2) == 4.63
+    assert round(mean("PCD", "10x10, 0.2"), 2) == 4.11
     alone, moved = (
         row.scalars["table"][method]["10x10, 0.2"]["nlr"]
         for method in ("DNFS", "DNFS+DMALA")
@@ -94,6 +153,20 @@ def test_the_null_of_the_row_is_no_coupling() -> None:
     assert table["null"][0] == pytest.approx(-torch.tensor(rmse).log().item())
     assert row.null is not None
     assert row.null(result).scalars["table"]["DNFS"]["4x4, 0.1"]["nlr"] == table["null"]
+
+
+def test_a_range_shows_no_more_digits_than_are_known() -> None:
+    assert range_of([0.0017499, 0.0017446]) == "0.00174–0.00175"
+    assert range_of([4818.7, 4660.6]) == "4660–4820"
+    assert range_of([0.0309566, 0.012725]) == "0.0127–0.0310"
+    assert range_of([0.0071562, 0.0040016]) == "0.00400–0.00716"
+    # Both ends alike are one number, and a single run's is the table's to print.
+    assert range_of([2.546407, 2.546379], decimals=2) == "2.55"
+    assert range_of([0.0123456]) == 0.0123456
+    assert range_of([-0.5, -1.25], decimals=1) == "−1.2–−0.5"
+    # By default a number, so that its column stays one of numbers.
+    table = Table({"": ["a"], "x": [range_of([0.0123456])]})
+    assert table.rows == (("a", "0.0123"),) and table.numeric == (False, True)
 
 
 def test_eb_gfn_stands_beside_the_flow() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.dnfs.captions import range_of, ranges_of
 from ebmtut.experiments.dnfs.joint_gflownet import gflownet_job
 from ebmtut.experiments.dnfs.joint_training import JointConfig, joint_job
 from ebmtut.experiments.dnfs.wide_joint import wide_joint
@@ -106,12 +106,12 @@ def score_table(result: Result) -> Table:
             columns["density"].append(density)
             columns["law"].append(name)
             for head, score in zip(list(columns)[2:], ("KL", "TV", "MMD"), strict=True):
-                columns[head].append(mean_and_stderr(cell[key + score]))
+                columns[head].append(range_of(cell[key + score]))
             kinds.append("null" if key == "null " else "")
     return Table(
         columns,
         caption="Distance from the data's law, summed over all states."
-        + means_of(result),
+        + ranges_of(result),
         kinds=kinds,
     )
 

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.dnfs.captions import range_of, ranges_of
 from ebmtut.experiments.dnfs.coupling_learner import LearningConfig, learn_couplings
 from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
 from ebmtut.experiments.ed.couplings import column_name
@@ -27,11 +27,14 @@ from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "score_table"]
+__all__ = ["EXPERIMENT", "score_table", "share_table"]
 
 #: What we ask: the paper's numbers, where they are above those of J = 0 by more
 #: than 0.5.
 OURS = {"10x10, 0.1": 4.6, "10x10, 0.2": 3.9, "9x9, -0.1": 4.6, "9x9, -0.2": 3.9}
+
+#: Methods that a table calls otherwise.
+NAMES = {"AIS": "annealed chains", "PCD": "persistent chains"}
 
 #: Methods in a picture: sign and colour.
 MARKS = (
@@ -106,7 +109,7 @@ def draw_couplings(result: Result) -> Figure:
     for shift, (method, mark, color) in zip((-0.25, 0, 0.25), MARKS, strict=True):
         for k, column in enumerate(columns if method in table else ()):
             values = table[method][column]["nlr"]
-            name = method if k == 0 else None
+            name = _name(method) if k == 0 else None
             where = [k + shift] * len(values)
             ax.plot(where, values, mark, ms=4, color=color, label=name)
     ax.set_xticks(at, [c.split(", ")[1] for c in columns], rotation=60)
@@ -115,7 +118,7 @@ def draw_couplings(result: Result) -> Figure:
     return figure
 
 
-def score_table(result: Result, *rivals: Result) -> Table:
+def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table:
     """Negative log-RMSE by lattice: ours, the paper's, and J = 0.
 
     Parameters
@@ -123,33 +126,84 @@ def score_table(result: Result, *rivals: Result) -> Table:
     result
         Of this row.
     rivals
-        Of another method each, on some of its lattices; adds that column, and for
+        Of another method each, on some of its lattices; adds that row, and for
         EB-GFN the paper's, too.
+    seconds
+        Whether to add the lowest and the highest CPU seconds of a lattice.
 
     Returns
     -------
     table
-        A row a lattice; "flow ESS" is that of the flow at the training's end.
+        A row a method; those that learn no sampler stand apart.
     """
     table = result.scalars["table"]
     lattices = list(table["DNFS"])
-    paper = get_fact("dnfs/ising-learning").table("negative log-RMSE")
-    columns: dict[str, list[Cell]] = {"lattice, σ": list(lattices)}
-    columns["J = 0"] = [table["DNFS"][c]["null"][0] for c in lattices]
-    for method, row in table.items():
-        columns[method] = [mean_and_stderr(row[c]["nlr"]) for c in lattices]
+    found = dict(table)
     for rival in rivals:
-        ((method, row),) = rival.scalars["table"].items()
-        columns[method] = [
-            mean_and_stderr(row[c]["nlr"]) if c in row else None for c in lattices
+        found |= rival.scalars["table"]
+    rows: dict[str, list[Cell]] = {}
+    rows["J = 0"] = [
+        range_of(table["DNFS"][c]["null"][:1], decimals=2) for c in lattices
+    ]
+    for method, row in found.items():
+        rows[_name(method)] = [
+            range_of(row[c]["nlr"], decimals=2) if c in row else None for c in lattices
         ]
-    columns["the paper's"] = [paper.number("DNFS", c) for c in lattices]
-    if "EB-GFN" in columns:
+    paper = get_fact("dnfs/ising-learning").table("negative log-RMSE")
+    rows["DNFS, paper"] = [paper.number("DNFS", c) for c in lattices]
+    if "EB-GFN" in found:
         same = get_fact("ed/ising-rmse").table("negative log-RMSE")
-        columns["its EB-GFN"] = [same.number("EB-GFN", c) for c in lattices]
-    columns["flow ESS"] = [mean_and_stderr(table["DNFS"][c]["ESS"]) for c in lattices]
-    words = "−ln RMSE of the couplings: higher is better." + means_of(result)
-    return Table(columns, caption=words)
+        rows["EB-GFN, paper"] = [same.number("EB-GFN", c) for c in lattices]
+    columns: dict[str, list[Cell]] = {"−ln RMSE": list(rows)}
+    for k, lattice in enumerate(lattices):
+        columns[lattice] = [row[k] for row in rows.values()]
+    if seconds:
+        spent = {
+            _name(method): [s for cell in row.values() for s in cell["cpu s"]]
+            for method, row in found.items()
+        }
+        columns["CPU s"] = [
+            range_of(spent[name], decimals=0) if name in spent else None
+            for name in rows
+        ]
+    return Table(
+        columns,
+        caption="−ln RMSE of the couplings, by lattice and σ: higher is better."
+        + ranges_of(result),
+        kinds=["paper" if name.endswith(", paper") else _kind(name) for name in rows],
+    )
+
+
+def share_table(result: Result) -> Table:
+    """ESS of the draws' weights at the training's end, by method and lattice.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    """
+    table = result.scalars["table"]
+    columns: dict[str, list[Cell]] = {"ESS": [_name(m) for m in table]}
+    for lattice in table["DNFS"]:
+        columns[lattice] = [
+            range_of(row[lattice]["ESS"], decimals=2) for row in table.values()
+        ]
+    return Table(
+        columns,
+        caption="ESS of the draws that the couplings learn from at the end, weights of "
+        "continuous time." + ranges_of(result),
+        kinds=[_kind(_name(method)) for method in table],
+    )
+
+
+def _name(method: str) -> str:
+    """Return what a table calls a method."""
+    return NAMES.get(method, method)
+
+
+def _kind(name: str) -> str:
+    """Tell apart what learns no sampler."""
+    return "null" if name == "J = 0" or name.endswith("chains") else ""
 
 
 def check_couplings(result: Result) -> list[Verdict]:

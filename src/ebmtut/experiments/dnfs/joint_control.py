@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.captions import means_of
+from ebmtut.experiments.dnfs.captions import range_of, ranges_of
 from ebmtut.experiments.dnfs.joint_training import JointConfig, sweeps_job
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
@@ -46,21 +46,19 @@ def control_table(trained: Result, control: Result) -> Table:
 
     def column(result: Result, method: str) -> list[Cell]:
         cells = result.scalars["table"][method].values()
-        found: list[Cell] = [mean_and_stderr(cell["KL"]) for cell in cells]
+        found: list[Cell] = [range_of(cell["KL"]) for cell in cells]
         return [*found, fmean(mean_and_stderr(cell["cpu s"])[0] for cell in cells)]
 
     columns = {
-        "density": [*control.scalars["table"]["sweeps"], "CPU s of a training"],
+        "density": [*control.scalars["table"]["sweeps"], "CPU s, mean"],
         "flow and sweeps": column(trained, "DNFS"),
         "sweeps alone": column(control, "sweeps"),
     }
     if rival:
         columns["EB-GFN"] = column(trained, "EB-GFN")
     nulls = control.scalars["table"]["sweeps"].values()
-    columns["independent bits"] = [mean_and_stderr(c["null KL"]) for c in nulls] + [
-        None
-    ]
-    words = "Nats of the energy above the entropy of the data." + means_of(trained)
+    columns["independent bits"] = [*(range_of(c["null KL"]) for c in nulls), None]
+    words = "Nats of the energy above the entropy of the data." + ranges_of(trained)
     return Table(columns, caption=words, digits=3)
 
 
