@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 import torch
@@ -251,14 +252,24 @@ def test_training_is_paid_back_or_never():
 
 def test_costs_stand_beside_those_of_annealing():
     full, column = get_experiment("dnfs/ising").stored(), "10x10, critical"
-    looks = {"flow": 700.0, "AIS": 5000.0, "cheap": 10.0}
-    table = payback_table(looks, full, column)
-    training = full.scalars["table"]["ours"][column]["train evaluations"][0]
-    seconds = full.scalars["table"]["ours"][column]["sample cpu ms"][0] / 64
-    flow, dear, cheap = table.rows
-    assert flow == ("flow", "700", f"{700 * seconds:.2g}", "–")
-    assert dear[3] == str(payback(700, training, 5000))
-    assert cheap[3] == "+inf"
+    table = payback_table(full, column)
+    cells = {name: row[column] for name, row in full.scalars["table"].items()}
+    flow, *nulls = table.rows
+    assert flow[0] == "flow" and flow[3] == "–"
+    # Looks by hand: an effective sample of annealing takes its sweeps over its ESS.
+    for row, name, sweeps in zip(
+        nulls, ("AIS", "AIS x4", "AIS x16"), (64, 256, 1024), strict=True
+    ):
+        assert row[0] == f"AIS, {sweeps} sweeps"
+        assert int(row[1]) == round(sweeps / fmean(cells[name]["ESS"]))
+    training = cells["ours"]["train evaluations"][0]
+    gap = int(nulls[0][1]) - int(flow[1])
+    # Both are rounded to two digits, and the looks to whole ones.
+    assert int(nulls[0][3]) == pytest.approx(training / gap, rel=0.06)
+    dear = {name: dict(row) for name, row in full.scalars["table"].items()}
+    dear["ours"][column] = cells["ours"] | {"ESS path": [1e-4]}
+    never = payback_table(replace(full, scalars={"table": dear}), column)
+    assert [row[3] for row in never.rows[1:]] == ["+inf"] * 3
 
 
 def test_seconds_of_the_flow_stand_beside_those_of_annealing():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -12,38 +10,15 @@ from ebmtut.flows import (
     ExactRollout,
     Flow,
     OddLatticeNetwork,
-    effective_sample_size,
     simulate,
 )
-from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import AnnealedSamples, annealed_importance_sampling, ising_gibbs
+from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 
-__all__ = ["NULL_DRAWS", "draws_beside_nulls", "looks_at_states"]
+__all__ = ["NULL_DRAWS", "draws_beside_nulls"]
 
 #: Names of what has learned nothing, in `draws_beside_nulls`.
 NULL_DRAWS = ("untrained", "AIS", "AIS, weighted", "SMC", "SMC, weighted")
-
-
-def annealed_sweeps(
-    path: AnnealingPath, n: int, n_steps: int, resample_below: float, *, seed: int
-) -> AnnealedSamples:
-    """Anneal along a path to a lattice by one Gibbs sweep a step."""
-    target = path.target
-    assert isinstance(target, LatticeIsing)
-
-    def sweep(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
-        energy = LatticeIsing(target.side, target.sigma * t)
-        return ising_gibbs(energy, x, 1, generator=generator)
-
-    return annealed_importance_sampling(
-        path,
-        sweep,
-        n,
-        n_steps,
-        resample_below=resample_below,
-        generator=make_generator(seed),
-    )
 
 
 def draws_beside_nulls(
@@ -84,41 +59,20 @@ def draws_beside_nulls(
         "ours, weighted": (ours.x, ours.log_weights),
         "ours, exactly": (run.x, run.path_log_weights),
     }
+
+    def sweep(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        energy = LatticeIsing(target.side, target.sigma * t)
+        return ising_gibbs(energy, x, 1, generator=generator)
+
     for name, level in (("AIS", 0.0), ("SMC", 0.5)):
-        found = annealed_sweeps(flow.path, 2 * n, n_steps, level, seed=seed)
+        found = annealed_importance_sampling(
+            flow.path,
+            sweep,
+            2 * n,
+            n_steps,
+            resample_below=level,
+            generator=make_generator(seed),
+        )
         draws[name] = found.x, None
         draws[f"{name}, weighted"] = found.x, found.log_weights
     return draws
-
-
-def looks_at_states(
-    path: AnnealingPath,
-    run: ExactRollout,
-    *,
-    steps: Sequence[int] = (64, 256, 1024),
-    n: int = 2000,
-    seed: int,
-) -> dict[str, float]:
-    """Count the states that an effective sample takes: a flow's, and annealing's.
-
-    Parameters
-    ----------
-    path
-        To a lattice.
-    run
-        Exact simulation of a flow along it, with the weights of its path.
-    steps
-        Numbers of Gibbs sweeps to anneal by.
-    n
-        Samples of each of them.
-    seed
-        Of each of them.
-    """
-    assert run.path_log_weights is not None
-    share = effective_sample_size(run.path_log_weights)
-    looks = {"flow": (run.n_candidates + run.n_jumps) / share}
-    for n_sweeps in steps:
-        found = annealed_sweeps(path, n, n_sweeps, 0.0, seed=seed)
-        ess = effective_sample_size(found.log_weights)
-        looks[f"AIS, {n_sweeps} sweeps"] = n_sweeps / ess
-    return looks

@@ -135,42 +135,55 @@ def payback(cost: float, training: float, null_cost: float) -> float:
     return int(float(f"{training / (null_cost - cost):.1e}"))
 
 
-def payback_table(looks: Mapping[str, float], result: Result, column: str) -> Table:
+#: Nulls whose samples are independent, and those whose are not.
+_INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
+
+
+def payback_table(result: Result, column: str) -> Table:
     """Set the cost of a flow's effective sample beside that of annealing.
 
     Parameters
     ----------
-    looks
-        Looks at a state that an effective sample takes: the flow's, then those of
-        nulls.
     result
-        Of the row dnfs/ising, for the seconds of a look and the looks of the training.
+        Of the row dnfs/ising.
     column
         The lattice.
+
+    Returns
+    -------
+    table
+        By means over the runs: looks at a state that an effective sample takes, of the
+        flow simulated exactly and of annealing; the CPU milliseconds; and after how
+        many effective samples the looks of the training are paid back.
     """
-    stored = result.scalars["table"]
-    n_steps = result.config["n_time_steps"]
-    flow, null = (
-        stored[m][column]["sample cpu ms"][0] / n_steps for m in ("ours", "AIS")
+    rows = _rows_of(result, column)
+    ours, n_steps = rows["ours"], result.config["n_time_steps"]
+    # A candidate is one evaluation of the network, and so is a jump that is taken.
+    looks = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
+    shares, pace = (
+        {"flow": fmean(ours["ESS path"])},
+        {"flow": ours["sample cpu ms path"]},
     )
-    cost, *costs = looks.values()
-    training = stored["ours"][column]["train evaluations"][0]
+    for name, factor in zip(_INDEPENDENT, (1, 4, 16), strict=True):
+        label = f"AIS, {factor * n_steps} sweeps"
+        looks[label], pace[label] = factor * n_steps, rows[name]["sample cpu ms"]
+        shares[label] = fmean(rows[name]["ESS"])
+    cost = {name: looks[name] / shares[name] for name in looks}
+    training = fmean(ours["train evaluations"])
+    flow, *nulls = cost.values()
     return Table(
         {
-            "method": list(looks),
-            "looks": [round(v) for v in looks.values()],
-            "CPU ms": [cost * flow, *(v * null for v in costs)],
-            "paid back after": [None, *(payback(cost, training, v) for v in costs)],
+            "method": list(cost),
+            "looks": [round(v) for v in cost.values()],
+            "CPU ms": [fmean(pace[name]) / shares[name] for name in cost],
+            "paid back after": [None, *(payback(flow, training, v) for v in nulls)],
         },
-        caption="Cost of an effective sample at criticality; and after how many of "
-        "them the looks of the training are paid back.",
-        kinds=["", *("null" for _ in costs)],
+        caption=f"{column}: cost of an effective sample, by means over "
+        f"{len(ours['ESS'])} runs; and after how many of them the looks of the "
+        "training are paid back.",
+        kinds=["", *("null" for _ in nulls)],
         digits=2,
     )
-
-
-#: Nulls whose samples are independent, and those whose are not.
-_INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
 
 
 def seconds_table(result: Result, column: str) -> Table:
