@@ -27,7 +27,11 @@ from ebmtut.experiments.drl.images import (
     trained_once,
 )
 from ebmtut.experiments.drl.inpainting import painting_table
-from ebmtut.experiments.drl.interpolation import in_the_middle, middle_table
+from ebmtut.experiments.drl.interpolation import (
+    at_the_ends,
+    in_the_middle,
+    middle_table,
+)
 from ebmtut.experiments.drl.langevin_steps import steps_table
 from ebmtut.experiments.drl.recipes import LIVED, RECIPES, recipes_table
 from ebmtut.experiments.drl.samples import name_of, samples_table
@@ -209,7 +213,9 @@ def test_halfway_is_the_middle_of_every_seed_s_arcs() -> None:
     arcs = result.scalars["arc"]["distance"]
     assert in_the_middle(result, "arc")["distance"] == [arcs[0][1], arcs[1][1]]
     table = middle_table(result)
-    assert table.kinds == ("", "null") and "Seeds: 2" in table.caption
+    assert table.kinds == ("", "null", "") and "Seeds: 2" in table.caption
+    wanted = [(arc[0] + arc[-1]) / 2 for arc in arcs]
+    assert at_the_ends(result)["distance"] == pytest.approx(wanted, rel=1e-12)
     ends = [result.scalars[way]["distance"][1][0] for way in ("arc", "blend")]
     assert ends[0] == ends[1]  # both ways have the same ends
 

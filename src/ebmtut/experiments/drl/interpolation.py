@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -152,8 +153,22 @@ def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
     }
 
 
+def at_the_ends(result: Result) -> dict[str, list[float]]:
+    """Every number of what the arcs lead from and to, their mean, of each seed.
+
+    Parameters
+    ----------
+    result
+        Of this row.
+    """
+    return {
+        metric: [fmean((points[0], points[-1])) for points in found]
+        for metric, found in result.scalars["arc"].items()
+    }
+
+
 def middle_table(result: Result) -> Table:
-    """Images halfway between two others, by both ways.
+    """Images halfway between two others, by both ways, and those others.
 
     Parameters
     ----------
@@ -163,6 +178,7 @@ def middle_table(result: Result) -> Table:
     rows = {
         "halfway along the arc": in_the_middle(result, "arc"),
         "halfway pixel by pixel": in_the_middle(result, "blend"),
+        "ends of the arcs": at_the_ends(result),
     }
     n_seeds = len(result.scalars["arc"]["distance"])
     return Table(
@@ -172,7 +188,7 @@ def middle_table(result: Result) -> Table:
             for metric in ("distance", "confidence")
         },
         caption=f"{result.config['n_arcs']} pairs. Seeds: {n_seeds}.",
-        kinds=["", "null"],
+        kinds=["", "null", ""],
     )
 
 

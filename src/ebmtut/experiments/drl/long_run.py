@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
 from ebmtut.checks import (
@@ -271,6 +272,9 @@ def draw_long_run(result: Result) -> Figure:
             ax.axhline(value, color="black", lw=1, ls=style, label=row)
         ax.set_xscale("log")
         plain_log(ax.yaxis)
+    trained = result.config["recipes"][0][1]["n_chain_steps"]
+    left.set_xticks(factors, [f"{k * trained}" for k in factors], minor=False)
+    left.xaxis.set_minor_locator(NullLocator())
     left.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.72))
     # Colours are those on the left; what is told here is where a walk began.
     begun = [
@@ -278,7 +282,7 @@ def draw_long_run(result: Result) -> Figure:
         *right.plot([], [], "s--", color="0.4", label="from held-out data"),
     ]
     right.legend(handles=begun, fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.9))
-    left.set(xlabel="steps a level, in units of training's", ylabel="distance")
+    left.set(xlabel=f"steps a level; trained with {trained}", ylabel="distance")
     right.set(xlabel="1 + moves in the law of level 0")
     steps = np.arange(len(result.arrays["collapse"]))
     for k, (ax, what) in enumerate(
