@@ -216,9 +216,8 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
             train(energy, loss, zeros, config, generator=generator)
             waits.append(list(waited))
             assert patient or float(loss.usual_gap) != 0  # which was watched
-    given = 3  # levels that there are
     alive, gaps, loop = 1, 1, 1
-    assert len(waits[1]) - len(waits[0]) == 3 * (given + alive + gaps + loop)
+    assert len(waits[1]) - len(waits[0]) == 3 * (alive + gaps + loop)
 
 
 @pytest.mark.parametrize("n_backward", [None, 1])
