@@ -13,7 +13,7 @@
     python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
 
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
-longer: the same with steps in proportion to the sites, seven.
+longer: the same with steps in proportion to the sites, an hour and a half.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
 transformer: the paper's recipe with leTF at sigma = 0.1, seven.
 rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe with

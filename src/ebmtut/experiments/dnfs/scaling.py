@@ -360,9 +360,9 @@ PROPORTIONAL = Experiment(
             n_samples=200,
             n_chain_samples=20,
         ),
-        # As many a site as 2000 steps on 10 x 10. On 32 x 32 that is an hour of a core.
+        # As many a site as 2000 steps on 10 x 10; the last takes over an hour.
         "full": LatticeConfig(
-            problems=((15, CRITICAL, 4500),),
+            problems=((15, CRITICAL, 4500), (32, CRITICAL, 20480)),
             methods=("ours",),
             n_seeds=2,
             n_samples=1000,
