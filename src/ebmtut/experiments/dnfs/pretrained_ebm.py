@@ -36,13 +36,17 @@ MISPLACED = 0.05
 
 
 def draw_samplers(result: Result) -> Figure:
-    """Draw the exact law of each sampler's states beside the energy's."""
+    """Draw the exact law of each sampler's states beside the energy's.
+
+    Few densities take lines of four pictures; of more each has a line of its own.
+    """
     columns = ["exact", *result.scalars["table"]]
-    names = [(d, c) for d in result.scalars["energy from data"] for c in columns]
-    n_rows = -(-len(names) // 4)
-    figure, axes = plt.subplots(
-        n_rows, 4, figsize=panel_size(n_rows, 4, title=0.15), squeeze=False
-    )
+    densities = result.scalars["energy from data"]
+    names = [(d, c) for d in densities for c in columns]
+    n_columns = 4 if len(densities) <= 3 else len(columns)
+    n_rows = -(-len(names) // n_columns)
+    size = panel_size(n_rows, n_columns, title=0.15)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
     for ax in axes.flat:
         ax.axis("off")
     for (density, name), ax in zip(names, axes.flat, strict=False):
@@ -147,7 +151,7 @@ EXPERIMENT = Experiment(
             n_layers=1,
         ),
         "full": PlaneConfig(
-            densities=("8gaussians", "checkerboard", "2spirals"),
+            densities=DENSITIES,
             methods=METHODS,
             n_steps=1000,
             n_seeds=3,
