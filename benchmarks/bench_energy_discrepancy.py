@@ -1,6 +1,7 @@
 """Training steps a second of energy discrepancy, beside plain torch and the floor.
 
     python benchmarks/bench_energy_discrepancy.py [--out results.json]
+        [--official density_estimation.ipynb]
 
 The paper's setting for densities: batch 128, M = 32 negatives, an MLP of
 four layers and 256 hidden units on 32 bits, ED-Bern with eps = 0.1, w = 1.
@@ -10,15 +11,19 @@ gradient, moves the weights by Adam and averages them. The variants:
 - plain: the same step written plainly in float32, every negative through the
   backward pass, unfused Adam; positives and negatives are evaluated apart,
   as one writes Eq. 2 down;
+- official, if the notebook of the paper's authors is given (github.com/J-zin/
+  discrete-energy-discrepancy, commit 4582685): its network, whose activation has a
+  learned slope, its base and its loss in such a step, as its own loop makes it;
 - ours: `train` with `energy_discrepancy_loss`, in float32, in bfloat16, and
   in bfloat16 with 4 of the 32 negatives in the backward pass, the recipe of
   the book's chapter.
 
 The floor of a variant is the time of its matrix products alone, at the rate
 of one large product of its precision, measured in the same run. It bounds what
-bfloat16 can bring with all negatives: three times plain on the AMD of the stored run,
-so that four times is out of reach there; on an Intel with AVX-512 BF16 but no AMX
-products in bfloat16 ran at 0.6 of float32's rate, and training in it was the slower.
+bfloat16 can bring with all negatives: three times plain on an AMD with AVX-512 BF16. On
+an Intel with that alone products in bfloat16 ran at 0.6 of float32's rate, and training
+in it was the slower; on one with AMX they take an eighth of the time, and what passes
+over the activations bounds the step.
 
 Other work may share the machine. So variants take turns, everything runs in
 one thread, and times are those of the processor, which waiting does not
@@ -27,6 +32,7 @@ beside.
 """
 
 import argparse
+import copy
 import json
 import math
 import statistics
@@ -34,7 +40,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -115,6 +123,37 @@ def plain_steps() -> Callable[[int], None]:
     return run
 
 
+def official_steps(notebook: Path) -> Callable[[int], None]:
+    """Return steps of the authors' network and loss: their cell is run, not copied."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    (losses,) = [source for source in sources if "class EBM" in source]
+    theirs: dict[str, Any] = {"torch": torch, "np": np, "__name__": "official"}
+    exec(compile(losses, str(notebook), "exec"), theirs)
+    generator = make_generator(0)
+    network = theirs["MLPScore"](N_SITES, [HIDDEN, HIDDEN, HIDDEN, 1])
+    energy = theirs["EBM"](network, torch.full((N_SITES,), 0.5))
+    average = copy.deepcopy(energy)
+    learned = [p for p in energy.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(learned, lr=2e-3)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            x = sample(BATCH, generator=generator)
+            loss = theirs["energy_discrepancy_bernoulli"](energy, x, EPS, M, W)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(learned, 5.0)
+            optimizer.step()
+            with torch.no_grad():
+                pairs = zip(average.parameters(), energy.parameters(), strict=True)
+                for mean, weight in pairs:
+                    mean.data = mean.data * 0.999 + weight.data * 0.001
+            loss.item()
+
+    return run
+
+
 def check_same_loss() -> None:
     """Fail unless both variants compute one loss, so that they compare."""
     energy, x = MLPEnergy(N_SITES, HIDDEN), sample(BATCH, generator=make_generator(1))
@@ -162,8 +201,10 @@ def seconds(run: Callable[[int], None], n: int) -> tuple[float, float]:
     return (stop[0] - start[0]) / n, (stop[1] - start[1]) / n
 
 
-def measure(n_steps: int, repeats: int) -> dict:
+def measure(n_steps: int, repeats: int, official: Path | None) -> dict:
     runs = {"plain, float32": plain_steps()}
+    if official:
+        runs["official, float32"] = official_steps(official)
     runs |= {name: our_steps(*how) for name, how in OURS.items()}
     gemms = {"float32": gemm(torch.float32), "bfloat16": gemm(torch.bfloat16)}
     for run in (*runs.values(), *gemms.values()):
@@ -230,13 +271,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=20, help="steps a repeat")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--official", type=Path, help="the authors' notebook")
     parser.add_argument("--out", type=Path, help="where to write the numbers")
     arguments = parser.parse_args()
     started = time.time()
     torch.set_num_threads(1)
 
     check_same_loss()
-    report = measure(arguments.steps, arguments.repeats)
+    report = measure(arguments.steps, arguments.repeats, arguments.official)
     report["bfloat16_is_fast"] = bfloat16_is_fast(torch.device("cpu"))
     report["setting"] = {
         "batch": BATCH,

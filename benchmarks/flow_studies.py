@@ -25,10 +25,7 @@ couplings: those of a magnet by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
 The same command goes on where a time limit has stopped it. CPU seconds count system
-time, too: with glibc's usual settings every large tensor is mapped anew and its pages
-are faulted in again, which at 32 x 32 takes longer than the arithmetic. Set
-
-    MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592
+time, too.
 """
 
 from study_command import run_study

@@ -24,6 +24,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
 )
+from ebmtut.losses.energy_discrepancy import _moved
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -385,6 +386,41 @@ def test_a_negative_that_is_x_itself_costs_nothing(n_backward):
     assert 0 < n_moved <= 18 and seen[0] == 6 + n_moved
     want = slow_loss(u, x, negatives, 1.0, 8)
     assert float(loss) == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_backward", [None, 2])
+def test_where_few_are_x_itself_all_are_evaluated(n_backward):
+    """Batches keep their size; the few are still exactly zero."""
+    u, x = normal(16), bits(6, 4)
+    negatives = 1 - x[:, None].expand(6, 8, 4)
+    negatives = torch.cat([x[:, None], *[negatives] * 5], 1)[:, : 1 + 5 * 8]
+    negatives[1:, 0] = 1 - x[1:]  # one of 246 is x itself
+    seen = []
+
+    def energy(states):
+        seen.append(len(states))
+        return u[states_to_index(states)]
+
+    loss = energy_discrepancy_loss(
+        energy,
+        x,
+        Fixed(negatives),
+        n_negatives=41,
+        n_backward=n_backward,
+        generator=make_generator(0),
+    )
+    assert seen[0] == 6 + 6 * 41
+    assert float(loss) == pytest.approx(slow_loss(u, x, negatives, 1.0, 41), abs=1e-12)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    dtype=st.sampled_from([torch.float32, torch.float64, torch.float16]),
+)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_states_that_differ_are_found_in_every_dtype(seed, dtype):
+    x, other = bits(5, 3, seed=seed).to(dtype), bits(5, 7, 3, seed=seed + 1).to(dtype)
+    assert torch.equal(_moved(x, other), (other != x[:, None]).any(-1))
 
 
 @pytest.mark.parametrize("k", [8, 9, 1000])

@@ -7,11 +7,15 @@ Models with Energy Discrepancy", Definition 1 and Eq. 2.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ebmtut._compiled import compiled
 from ebmtut.checks import Count, NonNegative, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.losses.perturbations import Negatives, Perturbation
@@ -114,18 +118,19 @@ def _differences(
     """U(x) - U(x'_j) + log weight by one evaluation.
 
     A negative that is x itself costs a processor nothing: its difference is zero.
-    With rare flips nearly all of them are. Which are not is returned, too. A GPU
-    evaluates all: it would wait for their number, which costs it more.
+    With rare flips nearly all of them are. Which are not is returned, too. Where few
+    are x itself, all are evaluated, as on a GPU: a GPU would wait for their number,
+    and a processor compiles its products for each size of a batch.
     """
     batch = len(x)
-    moved = (negatives.x != x[:, None]).any(-1)
-    on_cpu = x.device.type == "cpu"
-    asked = negatives.x[moved] if on_cpu else negatives.x.flatten(0, 1)
+    moved = _moved(x, negatives.x)
+    spared = x.device.type == "cpu" and float(moved.float().mean()) < _NEARLY_ALL
+    asked = negatives.x[moved] if spared else negatives.x.flatten(0, 1)
     u = energies_of(energy, torch.cat([x, asked]))
     if u.dtype in (torch.bfloat16, torch.float16):
         u = u.float()  # shares of the gradient need more than eight bits
     u_data = u[:batch, None].expand(moved.shape)
-    if on_cpu:
+    if spared:
         apart = u_data[moved] - u[batch:]
         difference = u.new_zeros(moved.shape).masked_scatter(moved, apart)
     else:
@@ -134,6 +139,34 @@ def _differences(
     if negatives.log_weight is not None:
         difference = difference + negatives.log_weight
     return difference, moved
+
+
+# Evaluating a twentieth in vain costs less than picking the others out.
+_NEARLY_ALL = 0.95
+
+
+def _moved(
+    x: Float[Tensor, "batch n_sites"], other: Float[Tensor, "batch n_others n_sites"]
+) -> Bool[Tensor, "batch n_others"]:
+    """Which states are another one than the data point of their row."""
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return (other != x[:, None]).any(-1)
+    moved = _differ(x.detach().contiguous().numpy(), other.contiguous().numpy())
+    return torch.from_numpy(moved)
+
+
+@compiled
+def _differ(x: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Compare rows up to the first site that differs: most differ soon."""
+    batch, n_others, n_sites = other.shape
+    found = np.zeros((batch, n_others), dtype=np.bool_)
+    for b in range(batch):
+        for k in range(n_others):
+            for i in range(n_sites):
+                if x[b, i] != other[b, k, i]:
+                    found[b, k] = True
+                    break
+    return found
 
 
 def _subsampled(
@@ -161,7 +194,8 @@ def _subsampled(
         points = (steps + u) / n_backward * total
         drawn = torch.searchsorted(cumulative, points, right=True)
         drawn.clamp_(max=difference.shape[1] - 1)
-        chosen = negatives.x.take_along_dim(drawn.unsqueeze(-1), dim=1)
+        rows = torch.arange(len(x), device=x.device)[:, None]
+        chosen = negatives.x[rows, drawn]
     chosen_difference, _ = _differences(energy, x, Negatives(chosen))
     surrogate = (total * chosen_difference).mean(1).mean()
     # The bracket is zero: it brings the gradient and leaves the value alone.

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, runtime_checka
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from ebmtut._progress import counted
 from ebmtut.checks import (
     DivergenceError,
     InputError,
@@ -224,12 +224,9 @@ def persistent_match_moments(
     updates = loop(parts, held=held)
     if updates.taken:
         state = _unpacked(state, held)
-    for step in tqdm(
-        updates.steps(n_steps),
-        desc=label,
-        initial=updates.taken,
-        total=n_steps,
-        disable=not progress,
+    steps = updates.steps(n_steps)
+    for step in counted(
+        steps, n_steps, taken=updates.taken, label=label, progress=progress
     ):
         state = advance(state, model)
         if kept:

@@ -108,9 +108,8 @@ def _flip_each(
     A GPU always draws every bit: it would wait for the number of flips.
     """
     if _RARE < eps < 1 - _RARE or x.device.type != "cpu":
-        return (
-            x - bernoulli(x.new_full((), eps).expand(x.shape), generator=generator)
-        ).abs()
+        flips = bernoulli(x.new_full((), eps).expand(x.shape), generator=generator)
+        return (x - flips).abs_()
     if eps > 0.5:
         x, eps = 1 - x, 1 - eps
     flipped = x.clone(memory_format=torch.contiguous_format)

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from tqdm import tqdm
 
+from ebmtut._progress import counted
 from ebmtut.checks import (
     Count,
     InputError,
@@ -140,19 +140,16 @@ def learn_rbm(
         raise InputError(f"batch_size must be at most {len(x)}, got {batch_size}")
     x = x.float()
     model = random_rbm(n_hidden, x.shape[1], generator=generator)
-    steps = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
-    optim = steps(model.parameters(), lr=learning_rate)
+    kind = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
+    optim = kind(model.parameters(), lr=learning_rate)
     k = sweeps_of_chain(method)
     held = {}
     if method.startswith("PCD-"):
         held["chains"] = _coins(n_chains, x.shape[1], generator)
     updates = loop({"model": model, "optimizer": optim}, held=held)
-    for step in tqdm(
-        updates.steps(n_steps),
-        desc=method,
-        initial=updates.taken,
-        total=n_steps,
-        disable=not progress,
+    steps = updates.steps(n_steps)
+    for step in counted(
+        steps, n_steps, taken=updates.taken, label=method, progress=progress
     ):
         pick = torch.randint(
             len(x), (batch_size,), generator=generator, device=x.device

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from ebmtut._allocator import keep_freed_memory
+from ebmtut._progress import counted
 from ebmtut.checks import (
     Count,
     DivergenceError,
@@ -113,6 +114,7 @@ def train_ensemble(
             )
     for generator in generators:
         check_type("generator", generator, torch.Generator)
+    keep_freed_memory()
     path = state_file(checkpoint, identity)
     stack = Stack(energies)
     if cuda_graph:
@@ -139,14 +141,10 @@ def train_ensemble(
         advance: Callable[[tuple[int, ...]], Told] = plain
         if stream is not None:
             advance = CapturedStep(plain, generators, optimizer, stream)
-        steps = tqdm(
-            range(start, config.n_steps),
-            desc=label,
-            disable=not progress,
-            initial=start,
-            total=config.n_steps,
-        )
-        for step in steps:
+        steps = range(start, config.n_steps)
+        for step in counted(
+            steps, config.n_steps, taken=start, label=label, progress=progress
+        ):
             living = tuple(k for k in range(len(energies)) if k not in lost)
             if not living:
                 break

@@ -20,8 +20,9 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
+from ebmtut._allocator import keep_freed_memory
+from ebmtut._progress import counted
 from ebmtut.checks import (
     BelowOne,
     Count,
@@ -264,8 +265,15 @@ def train(
         energy of other sizes, or a batch is empty, its loss no scalar or refuses it,
         or ``cuda_graph`` is asked for where there is no GPU or several processes, or
         of a loss that waits for it or batches of several shapes.
+
+    Notes
+    -----
+    A step frees what the next one asks for again. So glibc is told to let the process
+    keep up to a gibibyte of it, unless the environment has told it otherwise
+    (``MALLOC_TRIM_THRESHOLD_``, ``MALLOC_MMAP_THRESHOLD_``, ``GLIBC_TUNABLES``).
     """
     check_type("generator", generator, torch.Generator)
+    keep_freed_memory()
     path = None if checkpoint is None else own_file(Path(checkpoint))
     path = state_file(path, identity)
     parameters = [p for p in energy.parameters() if p.requires_grad]
@@ -305,14 +313,10 @@ def train(
     )
     with own_stream(device) if cuda_graph else nullcontext() as stream:
         advance = plain if stream is None else RecordedStep(plain, stream)
-        steps = tqdm(
-            range(start, config.n_steps),
-            desc=label,
-            disable=not progress,
-            initial=start,
-            total=config.n_steps,
-        )
-        for step in steps:
+        steps = range(start, config.n_steps)
+        for step in counted(
+            steps, config.n_steps, taken=start, label=label, progress=progress
+        ):
             set_learning_rate(optimizer, config.learning_rate_at(step))
             x = sample(config.batch_size, generator=generator)
             check_range("points in a batch", len(x), low=1)
