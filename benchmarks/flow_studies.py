@@ -15,7 +15,7 @@
 scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
 longer: the same with steps in proportion to the sites, an hour and a half.
 grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
-transformer: the paper's recipe with leTF at sigma = 0.1, seven.
+transformer: the paper's recipe with leTF at sigma = 0.1, half an hour.
 rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe with
     leConv at criticality, half an hour.
 enumerated: ours on 4 x 4 and 5 x 5 beside sums over all states, three.
