@@ -11,7 +11,8 @@ LEAPS is the network of its public repository in the sizes of its
 15 x 15 lattice, 209 thousand parameters (leTF: 178); FOLDER is a checkout. (It has a
 convolution only.) Beside it leConv with a width that has as many.
 
-All run in turn in one thread; CPU seconds, medians of the rounds and their extremes.
+All run in turn in one thread and one process, which keeps the memory that it frees, as a
+training does; CPU seconds, medians of the rounds and their extremes.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from bench_message_passing import processor
 from torch import Tensor, nn
 from torch.nn.functional import gelu, silu
 
+from ebmtut._allocator import keep_freed_memory
 from ebmtut.energies import LatticeIsing
 from ebmtut.flows import Flow, HollowConvolution, HollowTransformer, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
@@ -169,6 +171,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    keep_freed_memory()
     started, load = time.time(), os.getloadavg()[0]
     parties = networks(arguments.leaps)
     jobs = {
