@@ -35,9 +35,11 @@ FLOORS = (
     Floor(
         "plain helpers",
         (
+            "_allocator",
             "_compilation",
             "_compiled",
             "_gpu",
+            "_progress",
             "checks",
             "tensor_checks",
             "deadlines",
