@@ -231,6 +231,9 @@ def test_networks_are_compared_and_the_untrained_are_no_claim():
     rows = {row[0]: dict(zip(table.heads, row, strict=True)) for row in table.rows}
     assert rows["leConv"]["steps"] == str(networks.PACE["leConv"])
     assert rows["leConv, untrained"]["steps"] == "–"
+    (error,) = result.scalars["table"]["leConv"]["log Z error"]
+    log_rmse = rows["leConv"]["log RMSE"].replace("−", "-")
+    assert float(log_rmse) == pytest.approx(math.log(abs(error)), abs=0.051)
     assert table.kinds.count("null") == len(result.scalars["table"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -188,7 +189,9 @@ def exact_energy(config: Mapping[str, Any]) -> float:
 def network_table(result: Result) -> Table:
     """ESS, error of log Z, energy, steps and seconds of every network.
 
-    Below them the same networks before any step, and the exact answers.
+    Below them the same networks before any step, and the exact answers. The log RMSE
+    is that of log Z over the runs, by the natural logarithm: the paper's Figure 3 has
+    one, and its text does not say of what.
     """
     table, config = result.scalars["table"], result.config
     names = list(table)
@@ -198,6 +201,9 @@ def network_table(result: Result) -> Table:
     heads = {"ESS": (3, 1.0), "log Z error": (4, 0.0)}
     for head, (digits, exact) in heads.items():
         columns[head] = [*_spread(table, head, digits), exact]
+    errors = [c[m + "log Z error"] for m in ("", "bare ") for c in table.values()]
+    log_rmse = [0.5 * math.log(np.mean(np.square(error))) for error in errors]
+    columns["log RMSE"] = [*(round(value, 1) + 0.0 for value in log_rmse), None]
     energy = round(exact_energy(config), 2)
     columns["weighted energy"] = [*_spread(table, "weighted energy", 2), energy]
     nothing: list[Cell] = [None] * (len(names) + 1)
