@@ -1,4 +1,4 @@
-"""Eleven studies that are no row of a paper, stored for the pages on flows.
+"""Twelve studies that are no row of a paper, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
@@ -8,6 +8,7 @@
     python benchmarks/flow_studies.py enumerated
     python benchmarks/flow_studies.py nulls
     python benchmarks/flow_studies.py control
+    python benchmarks/flow_studies.py twelve-bits [--time-limit MINUTES]
     python benchmarks/flow_studies.py couplings
     python benchmarks/flow_studies.py chains
     python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
@@ -21,6 +22,7 @@ rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe 
 enumerated: ours on 4 x 4 and 5 x 5 beside sums over all states, three.
 nulls: those of the row dnfs/ising, run by run, three.
 control: joint training with annealed sweeps in the flow's place, four.
+twelve-bits: joint training on twelve bits in place of eight, ten.
 couplings: those of a magnet by EB-GFN, eleven.
 chains: the same by persistent Gibbs chains, two.
 warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
@@ -34,6 +36,7 @@ from ebmtut.experiments.dnfs.couplings_chains import CHAINS
 from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
 from ebmtut.experiments.dnfs.grown_lattices import GROWN
 from ebmtut.experiments.dnfs.joint_control import CONTROL
+from ebmtut.experiments.dnfs.joint_twelve_bits import TWELVE_BITS
 from ebmtut.experiments.dnfs.lattice_enumeration import ENUMERATED
 from ebmtut.experiments.dnfs.lattice_nulls import MANY_NULLS
 from ebmtut.experiments.dnfs.lattice_rivals import RIVALS
@@ -50,6 +53,7 @@ STUDIES = {
     "enumerated": ENUMERATED,
     "nulls": MANY_NULLS,
     "control": CONTROL,
+    "twelve-bits": TWELVE_BITS,
     "couplings": COUPLINGS,
     "chains": CHAINS,
     "warm-up": WARM_UP,
