@@ -11,8 +11,8 @@ LEAPS is the network of its public repository in the sizes of its
 15 x 15 lattice, 209 thousand parameters (leTF: 178); FOLDER is a checkout. (It has a
 convolution only.) Beside it leConv with a width that has as many.
 
-All run in turn in one thread and one process, which keeps the memory that it frees, as a
-training does; CPU seconds, medians of the rounds and their extremes.
+All run in turn in one thread and one process, which keeps the memory that it frees, as
+a training does; CPU seconds, medians of the rounds and their extremes.
 """
 
 import argparse
