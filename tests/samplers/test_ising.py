@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from ebmtut import _compiled
-from ebmtut.energies import Ising, LatticeIsing, lattice_adjacency, lattice_coloring
+from ebmtut.checks import InputError
+from ebmtut.energies import (
+    Ising,
+    LatticeIsing,
+    PairwiseGraph,
+    lattice_adjacency,
+    lattice_coloring,
+)
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.random import make_generator
 from ebmtut.samplers import _multispin as multispin
@@ -342,3 +349,11 @@ def test_starts_in_bfloat16(energy):
     plain = ising_gibbs(energy, x, 5, generator=make_generator(0))
     got = ising_gibbs(energy, x.bfloat16(), 5, generator=make_generator(0))
     assert got.dtype == torch.bfloat16 and torch.equal(got.float(), plain)
+
+
+def test_a_graph_is_sent_to_its_own_sampler():
+    edges = torch.tensor([[0], [1]])
+    graph = PairwiseGraph(edges, torch.ones(1), torch.zeros(2))
+    said = "energy must be Ising or LatticeIsing, got PairwiseGraph: use boltzmann"
+    with pytest.raises(InputError, match=said):
+        ising_gibbs(graph, torch.zeros(3, 2), 1, generator=make_generator(0))

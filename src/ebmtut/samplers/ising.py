@@ -10,8 +10,15 @@ from torch import Tensor
 
 from ebmtut._compiled import sweep_in_threads
 from ebmtut._gpu import runs_triton
-from ebmtut.checks import check_counts, check_type
-from ebmtut.energies import Ising, LatticeIsing, lattice_coloring
+from ebmtut.checks import InputError, check_counts, check_type
+from ebmtut.energies import (
+    BoltzmannMachine,
+    Energy,
+    Ising,
+    LatticeIsing,
+    PairwiseGraph,
+    lattice_coloring,
+)
 from ebmtut.random import bernoulli, spawn_seed
 from ebmtut.samplers import _multispin as multispin
 from ebmtut.samplers._dense_kernels import REFRESH, dense_sweeps
@@ -108,10 +115,14 @@ def ising_gibbs_reference(
     return spins_to_bits(spins).to(x.dtype)
 
 
-def _check(
-    energy: Ising | LatticeIsing, x: Float[Tensor, "batch n_sites"], n_sweeps: int
-) -> None:
+def _check(energy: Energy, x: Float[Tensor, "batch n_sites"], n_sweeps: int) -> None:
+    if isinstance(energy, (BoltzmannMachine, PairwiseGraph)):
+        raise InputError(
+            "energy must be Ising or LatticeIsing, got "
+            f"{type(energy).__name__}: use boltzmann_gibbs"
+        )
     check_type("energy", energy, Ising, LatticeIsing)
+    assert isinstance(energy, (Ising, LatticeIsing))
     check_bits("x", x, energy.n_sites)
     check_counts(low=0, n_sweeps=n_sweeps)
 
