@@ -209,6 +209,39 @@ def test_kernels_leave_the_law_of_their_time(kind):
     assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
 
 
+def test_a_sweep_of_three_states_leaves_the_law_as_a_matrix_identity(monkeypatch):
+    """A chain of three sites, whose ends have one colour.
+
+    Every draw is led to one end z, the only way there from x: P(z | x) is the product
+    of the drawn sites' probabilities.
+    """
+    first, second = torch.randn(2, 3, 3, generator=make_generator(0)).double()
+    all_x = enumerate_states(3, 3)
+    a, b, c = all_x.long().T
+    path = AnnealingPath(TableEnergy(first[a, b] + second[b, c], 3, 3), n_states=3)
+    colors = torch.tensor([0, 1, 0])
+    kernel = gibbs_kernel(path, colors)
+    x, z = all_x.repeat_interleave(27, 0), all_x.repeat(27, 1)
+    drawn = iter(colors.unique())
+    log_p = torch.zeros(len(x)).double()
+
+    def led(logits, *, generator):
+        chosen = logits.log_softmax(2).gather(2, z.long()[..., None]).squeeze(2)
+        log_p.add_(chosen[:, colors == next(drawn)].sum(1))
+        return z.long()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ebmtut.flows.simulation.categorical", led)
+        assert torch.equal(kernel(x, 0.6, generator=make_generator(0)), z)
+    matrix = log_p.exp().reshape(27, 27)  # from the row to the column
+    torch.testing.assert_close(matrix.sum(1), torch.ones(27).double())
+    p = laws(path, [0.6])[0][0]
+    torch.testing.assert_close(p @ matrix, p, rtol=1e-13, atol=1e-15)
+    # What is drawn has these probabilities.
+    start = all_x[5].expand(N, 3)
+    check_law(kernel(start, 0.6, generator=make_generator(1)), matrix[5], 3)
+
+
 def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     """Trapezoid: error of second order. Left: -(E_1 - E_0 of -E) / (2 K)."""
     path = AnnealingPath(random_energy(3, scale=0.7))

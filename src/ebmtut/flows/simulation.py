@@ -82,7 +82,10 @@ class Rollout(NamedTuple):
 
 
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
-    """One Gibbs sweep by colour class at time t of a path over bits.
+    """One Gibbs sweep by colour class at time t of a path.
+
+    Sites of more than two states are drawn from their conditional laws, the softmax of
+    the log-ratios.
 
     Parameters
     ----------
@@ -96,15 +99,20 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     -------
     kernel
     """
-    check_range("n_states of the path", path.n_states, low=2, high=2)
     check_shape("colors", colors, (path.n_sites,))
     classes = [colors == color for color in torch.unique(colors)]
+    is_binary = path.n_states == 2
 
     @torch.no_grad()
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         for sites in classes:
-            flip = bernoulli(path.log_ratios(x, t).sigmoid(), generator=generator)
-            x = torch.where(sites.to(x.device), (x - flip).abs(), x)
+            log_ratios = path.log_ratios(x, t)
+            if is_binary:
+                flip = bernoulli(log_ratios.sigmoid(), generator=generator)
+                new = (x - flip).abs()
+            else:
+                new = categorical(log_ratios, generator=generator).to(x)
+            x = torch.where(sites.to(x.device), new, x)
         return x
 
     return kernel
