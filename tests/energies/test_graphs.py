@@ -1,5 +1,6 @@
 """Graph problems against sums over edges written out, whatever the padding."""
 
+import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
@@ -116,6 +117,58 @@ def test_graphs_by_seed():
 def test_lists_that_are_no_graphs(graphs, words):
     with pytest.raises(InputError, match=words):
         GraphBatch.from_edges(graphs)
+
+
+def test_a_graph_of_networkx_keeps_the_order_of_its_vertices():
+    """A path d-b-a and a lonely c: cuts and independent sets over all 16 choices."""
+    graph = nx.Graph()
+    graph.add_nodes_from("abcd")
+    graph.add_edge("d", "b")
+    graph.add_edge("a", "b", weight=7)  # is not read
+    graphs = GraphBatch.from_networkx(graph, dtype=torch.float64)
+    assert graphs.n_vertices.tolist() == [4]
+    assert edges_of(graphs, 0) == [[0, 1], [1, 3]]
+    x = enumerate_states(4)
+    a, b, c, d = x.T
+    cut = (d - b).abs() + (a - b).abs()
+    torch.testing.assert_close(MaxCut(graphs).score(x), cut)
+    chosen = a + b + c + d - 1.0001 * (d * b + a * b)
+    torch.testing.assert_close(MaxIndependentSet(graphs).score(x), chosen)
+    assert float(cut.max()) == 2
+    assert x[chosen.argmax()].tolist() == [1, 0, 1, 1]
+
+
+def test_graphs_of_networkx_are_padded_as_lists_of_edges_are():
+    both = GraphBatch.from_networkx([nx.path_graph(3), nx.complete_graph(4)])
+    complete = [(i, j) for j in range(4) for i in range(j)]
+    want = GraphBatch.from_edges([(3, [(0, 1), (1, 2)]), (4, complete)])
+    assert torch.equal(both.adjacency, want.adjacency)
+    assert torch.equal(both.n_vertices, want.n_vertices)
+    assert both.adjacency.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        ([], "graphs must hold at least 1 graph, got 0"),
+        (nx.Graph(), "graphs must have a vertex, got none"),
+        ([nx.path_graph(2), nx.Graph()], r"graphs\[1\] must have a vertex, got none"),
+        (nx.Graph([("u", "u")]), "graphs must have no loop, got one at 'u'"),
+        (nx.DiGraph([(0, 1)]), "graphs must be a networkx.Graph, undirected, got DiG"),
+        (nx.MultiGraph([(0, 1)]), "graphs must be a networkx.Graph, undirected, got M"),
+        (PATH, "graphs must be a networkx.Graph, undirected, got GraphBatch"),
+    ],
+)
+def test_graphs_of_networkx_that_cannot_be_padded(graphs, words):
+    with pytest.raises(InputError, match=words) as error:
+        GraphBatch.from_networkx(graphs)
+    assert "\n" not in str(error.value)
+
+
+@every_problem
+def test_a_problem_tells_what_makes_a_batch_of_a_graph(problem):
+    with pytest.raises(InputError, match=r"got Graph: GraphBatch\.from_networkx makes"):
+        problem(nx.path_graph(3))
 
 
 def test_matrices_that_are_no_graphs():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from ebmtut.checks import InputError
-from ebmtut.energies import LatticeIsing, lattice_coloring
+from ebmtut.checks import DivergenceError, InputError
+from ebmtut.energies import Energy, LatticeIsing, lattice_coloring
 from ebmtut.flows import (
     Flow,
     OddLatticeNetwork,
@@ -25,7 +25,13 @@ from ebmtut.flows.simulation import _STEPS
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
-from tests.flows.systems import SolvedNetwork, laws, random_energy, rate_matrix
+from tests.flows.systems import (
+    SolvedNetwork,
+    TableEnergy,
+    laws,
+    random_energy,
+    rate_matrix,
+)
 from tests.flows.test_rates import random_flow
 
 N = 20000
@@ -203,6 +209,39 @@ def test_kernels_leave_the_law_of_their_time(kind):
     assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
 
 
+def test_a_sweep_of_three_states_leaves_the_law_as_a_matrix_identity(monkeypatch):
+    """A chain of three sites, whose ends have one colour.
+
+    Every draw is led to one end z, the only way there from x: P(z | x) is the product
+    of the drawn sites' probabilities.
+    """
+    first, second = torch.randn(2, 3, 3, generator=make_generator(0)).double()
+    all_x = enumerate_states(3, 3)
+    a, b, c = all_x.long().T
+    path = AnnealingPath(TableEnergy(first[a, b] + second[b, c], 3, 3), n_states=3)
+    colors = torch.tensor([0, 1, 0])
+    kernel = gibbs_kernel(path, colors)
+    x, z = all_x.repeat_interleave(27, 0), all_x.repeat(27, 1)
+    drawn = iter(colors.unique())
+    log_p = torch.zeros(len(x)).double()
+
+    def led(logits, *, generator):
+        chosen = logits.log_softmax(2).gather(2, z.long()[..., None]).squeeze(2)
+        log_p.add_(chosen[:, colors == next(drawn)].sum(1))
+        return z.long()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ebmtut.flows.simulation.categorical", led)
+        assert torch.equal(kernel(x, 0.6, generator=make_generator(0)), z)
+    matrix = log_p.exp().reshape(27, 27)  # from the row to the column
+    torch.testing.assert_close(matrix.sum(1), torch.ones(27).double())
+    p = laws(path, [0.6])[0][0]
+    torch.testing.assert_close(p @ matrix, p, rtol=1e-13, atol=1e-15)
+    # What is drawn has these probabilities.
+    start = all_x[5].expand(N, 3)
+    check_law(kernel(start, 0.6, generator=make_generator(1)), matrix[5], 3)
+
+
 def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     """Trapezoid: error of second order. Left: -(E_1 - E_0 of -E) / (2 K)."""
     path = AnnealingPath(random_energy(3, scale=0.7))
@@ -362,3 +401,77 @@ def test_a_bound_that_is_too_low_is_told():
     flow = random_flow("one_way")
     found = simulate_exact(flow, 200, bound=0.5, generator=make_generator(0))
     assert found.n_exceeded > 0
+
+
+class LostNetwork(torch.nn.Module):
+    """No number from a time on, at one of the sites."""
+
+    def __init__(self, since):
+        super().__init__()
+        self.since = since
+
+    def forward(self, x, t):
+        g = 1 - 2 * x
+        g[t >= self.since, 0] = torch.nan
+        return g
+
+
+class Pull(Energy):
+    """-2 for every 1: log-ratios of 2 t or -2 t."""
+
+    n_sites = 3
+
+    def forward(self, x):
+        return -2 * x.sum(1)
+
+
+@methods
+@pytest.mark.parametrize("chain_weights", [False, True])
+def test_a_network_that_gives_no_numbers_stops_the_simulation(method, chain_weights):
+    """Some of 200 states have a zero at all times, and so a log-ratio of 2 t."""
+    flow = Flow(AnnealingPath(Pull()), LostNetwork(0.5))
+    options = {"method": method, "chain_weights": chain_weights}
+    with pytest.raises(DivergenceError) as error:
+        simulate(flow, 200, 8, generator=make_generator(0), **options)
+    words = "flow diverged at step 4, t = 0.5: its largest log-ratio was 2"
+    assert str(error.value) == words
+    assert error.value.step == 4
+    before = Flow(flow.path, LostNetwork(1.1))
+    found = simulate(before, 200, 8, generator=make_generator(0), **options)
+    assert found.log_weights.isfinite().all()
+
+
+@pytest.mark.parametrize("path_weights", [False, True])
+def test_a_network_that_gives_no_numbers_stops_the_exact_simulation(path_weights):
+    """Of 2e4 candidates in a unit of time one comes within 5e-4 of t = 0.5."""
+    flow = Flow(AnnealingPath(Pull()), LostNetwork(0.5))
+    options = {"bound": 20.0, "path_weights": path_weights}
+    words = "^flow diverged at t = 0.5: its largest log-ratio was 2$"
+    with pytest.raises(DivergenceError, match=words):
+        simulate_exact(flow, 1000, generator=make_generator(0), **options)
+    before = Flow(flow.path, LostNetwork(1.1))
+    found = simulate_exact(before, 1000, generator=make_generator(0), **options)
+    assert found.log_weights.isfinite().all()
+    with pytest.raises(DivergenceError, match=words):
+        reverse_elbo(flow, found.x, bound=20.0, generator=make_generator(0))
+
+
+def test_an_infinite_gap_stops_a_simulation():
+    table = torch.zeros(8).double()
+    table[7] = torch.inf
+    path = AnnealingPath(TableEnergy(table, 3))
+    flow = Flow(path, LostNetwork(2.0))
+    with pytest.raises(DivergenceError, match="flow diverged at step 0, t = 0: its"):
+        simulate(flow, 200, 4, generator=make_generator(0))
+    with pytest.raises(DivergenceError, match="flow diverged at t = "):
+        simulate_exact(flow, 200, bound=20.0, generator=make_generator(0))
+
+
+def test_a_step_that_cannot_be_reversed_is_no_divergence():
+    """One-way rates flip two sites at once, and never both back."""
+    flow = random_flow("one_way", seed=7)
+    options = {"chain_weights": True, "generator": make_generator(0)}
+    found = simulate(flow, 200, 4, **options)
+    assert found.chain_log_weights.isneginf().any()
+    assert not found.chain_log_weights.isnan().any()
+    assert found.log_weights.isfinite().all()

@@ -118,6 +118,19 @@ def test_divergence_names_the_step_and_the_largest_ratio():
         train_flow(flow, SMALL, STEPS, generator=make_generator(0))
 
 
+def test_a_rollout_that_diverges_names_the_step_of_the_training():
+    flow = new_flow()
+
+    def break_it(step, averaged):
+        if step == SMALL.inner_steps - 1:
+            with torch.no_grad():
+                flow.network.kernel[0, 0] = torch.nan
+
+    with pytest.raises(DivergenceError, match="flow diverged at step") as error:
+        train_flow(flow, SMALL, STEPS, generator=make_generator(0), on_step=break_it)
+    assert error.value.step == SMALL.inner_steps
+
+
 @pytest.mark.parametrize("n_times", [5, 32])
 def test_a_batch_must_hold_its_times(n_times):
     with pytest.raises(InputError, match="batch_size must be at least twice n_times"):

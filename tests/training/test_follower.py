@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import DivergenceError, InputError
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
 from ebmtut.paths import AnnealingPath
@@ -81,3 +81,16 @@ def test_the_largest_ratio_that_it_met_is_kept() -> None:
     again = new_follower(energy, inner_steps=2)
     again.load_state_dict(followed.state_dict())
     assert again.max_log_ratio == met
+
+
+def test_a_rollout_that_diverges_names_the_step_of_the_training() -> None:
+    """The third one, before the seventh step."""
+    followed = new_follower(Ising(0.2 * lattice_adjacency(3)), inner_steps=3)
+    generator = make_generator(5)
+    followed.fit(6, generator=generator)
+    with torch.no_grad():
+        for p in followed.flow.network.parameters():
+            p.fill_(torch.nan)
+    with pytest.raises(DivergenceError, match="flow diverged at step 6: its") as error:
+        followed.fit(3, generator=generator)
+    assert error.value.step == 6

@@ -134,7 +134,7 @@ def test_divergence_names_the_step_and_the_largest_ratio():
     torch.nn.init.constant_(broken.readout.weight, torch.nan)
     with pytest.raises(
         DivergenceError,
-        match=r"graph flow diverged at step 0: its largest log-ratio was 1\.88; try",
+        match=r"graph flow diverged at step 0: its largest log-ratio was 3; try",
     ):
         train_graph_flow(
             broken, PROBLEM, ROLLOUT, TrainConfig(3), generator=make_generator(1)

@@ -8,21 +8,18 @@ from typing import Annotated, Any
 
 import torch
 
-from ebmtut.checks import InputError, OneOf, check_range, checked, shown
+from ebmtut.checks import InputError, OneOf, check_range, checked
 from ebmtut.data.tables import read_rows
 from ebmtut.energies import PairwiseGraph
+from ebmtut.energies.graph_batch import (
+    check_simple_graph,
+    edges_by_site,
+    import_networkx,
+)
 from ebmtut.losses import VARIABLES
 from ebmtut.tensor_checks import check_floating
 
 __all__ = ["pairwise_graph", "read_graph"]
-
-
-def _networkx() -> Any:
-    try:
-        import networkx
-    except ImportError:
-        raise InputError("graphs need NetworkX: pip install 'ebmtut[graphs]'") from None
-    return networkx
 
 
 def read_graph(path: str | Path) -> Any:
@@ -48,7 +45,7 @@ def read_graph(path: str | Path) -> Any:
         two names and a finite weight, a vertex with itself, an edge again. Or if
         NetworkX is missing.
     """
-    graph = _networkx().Graph()
+    graph = import_networkx().Graph()
     for index, (number, cells) in enumerate(read_rows(path)):
         if index == 0 and _is_head(cells):
             continue
@@ -121,24 +118,10 @@ def pairwise_graph(
         NetworkX is missing.
     """
     check_floating("dtype", dtype)
-    if (
-        not isinstance(graph, _networkx().Graph)
-        or graph.is_directed()
-        or graph.is_multigraph()
-    ):
-        raise InputError(
-            f"graph must be a networkx.Graph, undirected, got {shown(graph)}"
-        )
-    if not len(graph):
-        raise InputError("graph must have a vertex, got none")
-    site = {name: k for k, name in enumerate(graph.nodes)}
-    for first, second in graph.edges:
-        if first == second:
-            raise InputError(f"graph must have no loop, got one at {first!r}")
+    check_simple_graph("graph", graph)
     weights = _attribute("weight", weight, graph.edges(data=True), dtype)
     biases = _attribute("bias", bias, graph.nodes(data=True), dtype)
-    pairs = [(site[first], site[second]) for first, second in graph.edges]
-    edges = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    edges = torch.tensor(edges_by_site(graph), dtype=torch.long).reshape(-1, 2).T
     if variables == "spins":
         # w s s' = 4 w x x' - 2 w x - 2 w x' + w, and b s = 2 b x - b.
         biases = 2 * biases

@@ -6,16 +6,68 @@ stays finite and the law of the vertices is exact whatever the padding does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_counts
+from ebmtut.checks import InputError, check_counts, shown
 from ebmtut.tensor_checks import check_only_bits, check_shape, check_states
 
 __all__ = ["GraphBatch"]
+
+
+def import_networkx() -> Any:
+    """Return NetworkX, or say how to install it."""
+    try:
+        import networkx
+    except ImportError:
+        raise InputError("graphs need NetworkX: pip install 'ebmtut[graphs]'") from None
+    return networkx
+
+
+def check_simple_graph(name: str, graph: object) -> None:
+    """Require a NetworkX graph with a vertex, without loops, directions, double edges.
+
+    Parameters
+    ----------
+    name
+        Name of the argument, for the message.
+    graph
+        What to check.
+
+    Raises
+    ------
+    InputError
+        If it is none, or NetworkX is missing.
+    """
+    if (
+        not isinstance(graph, import_networkx().Graph)
+        or graph.is_directed()
+        or graph.is_multigraph()
+    ):
+        raise InputError(
+            f"{name} must be a networkx.Graph, undirected, got {shown(graph)}"
+        )
+    if not len(graph):
+        raise InputError(f"{name} must have a vertex, got none")
+    for first, second in graph.edges:
+        if first == second:
+            raise InputError(f"{name} must have no loop, got one at {first!r}")
+
+
+def edges_by_site(graph: Any) -> list[tuple[int, int]]:
+    """Edges of a NetworkX graph, whose k-th vertex is site k, in its order.
+
+    Parameters
+    ----------
+    graph
+        A ``networkx.Graph``.
+    """
+    site: dict[Hashable, int] = {name: k for k, name in enumerate(graph.nodes)}
+    return [(site[first], site[second]) for first, second in graph.edges]
 
 
 class GraphBatch:
@@ -108,6 +160,35 @@ class GraphBatch:
                     )
                 matrix[i, j] = matrix[j, i] = 1
         return cls(adjacency, torch.tensor(sizes))
+
+    @classmethod
+    def from_networkx(
+        cls, graphs: Any, *, dtype: torch.dtype = torch.float32
+    ) -> GraphBatch:
+        """Pad graphs of NetworkX.
+
+        Parameters
+        ----------
+        graphs
+            A ``networkx.Graph`` or a sequence of them. Vertex k is the k-th of
+            ``graph.nodes``; attributes, weights too, are not read: all edges are alike.
+        dtype
+            Dtype of the adjacency.
+
+        Raises
+        ------
+        InputError
+            If there is no graph, one has no vertex or a loop, is directed or has
+            double edges, or NetworkX is missing.
+        """
+        if not isinstance(graphs, (list, tuple)):
+            graphs = [graphs]
+        for number, graph in enumerate(graphs):
+            name = "graphs" if len(graphs) == 1 else f"graphs[{number}]"
+            check_simple_graph(name, graph)
+        return cls.from_edges(
+            [(len(graph), edges_by_site(graph)) for graph in graphs], dtype=dtype
+        )
 
     def __len__(self) -> int:
         return len(self.adjacency)

@@ -8,10 +8,14 @@ mean is Z_1 / Z_0 for Euler steps that do not overflow, however few they are.
 For tau-leaping it is at most that: the reversed chain may flip two sites at
 once that one-way rates cannot flip together, a loss of first order in the
 step. A third kind is that of the exact simulation, `ebmtut.flows.thinning`.
+
+Rates that are not numbers never show in the states, since nothing is below NaN, and so
+no site jumps: a simulation watches for them itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, NamedTuple, Protocol, runtime_checkable
 
@@ -19,9 +23,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, OneOf, check_range, checked
-from ebmtut.flows.rates import Flow
-from ebmtut.paths import AnnealingPath
+from ebmtut.checks import Count, DivergenceError, OneOf, check_range, checked
+from ebmtut.flows.rates import Flow, FlowTerms
+from ebmtut.paths import AnnealingPath, Time
 from ebmtut.random import bernoulli, categorical, check_generator
 from ebmtut.samplers import dmala, run_chain
 from ebmtut.tensor_checks import check_shape
@@ -78,7 +82,10 @@ class Rollout(NamedTuple):
 
 
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
-    """One Gibbs sweep by colour class at time t of a path over bits.
+    """One Gibbs sweep by colour class at time t of a path.
+
+    Sites of more than two states are drawn from their conditional laws, the softmax of
+    the log-ratios.
 
     Parameters
     ----------
@@ -92,15 +99,20 @@ def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     -------
     kernel
     """
-    check_range("n_states of the path", path.n_states, low=2, high=2)
     check_shape("colors", colors, (path.n_sites,))
     classes = [colors == color for color in torch.unique(colors)]
+    is_binary = path.n_states == 2
 
     @torch.no_grad()
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
         for sites in classes:
-            flip = bernoulli(path.log_ratios(x, t).sigmoid(), generator=generator)
-            x = torch.where(sites.to(x.device), (x - flip).abs(), x)
+            log_ratios = path.log_ratios(x, t)
+            if is_binary:
+                flip = bernoulli(log_ratios.sigmoid(), generator=generator)
+                new = (x - flip).abs()
+            else:
+                new = categorical(log_ratios, generator=generator).to(x)
+            x = torch.where(sites.to(x.device), new, x)
         return x
 
     return kernel
@@ -182,6 +194,8 @@ def simulate(
     ------
     InputError
         If a number is out of range or a choice unknown.
+    DivergenceError
+        If xi_t is not finite somewhere; names the step and the largest ratio.
     """
     path = flow.path
     x = path.sample_start(n, generator=generator) if start is None else start
@@ -189,7 +203,8 @@ def simulate(
     check_generator(generator, x.device)
     step, log_step = _STEPS[method]
     dt = 1 / n_steps
-    here = flow.terms(x, 0.0)
+    watched = WatchedFlow(flow)
+    here = watched.terms(x, 0.0)
     log_weights = torch.zeros_like(here.xi)
     chain = torch.zeros_like(log_weights) if chain_weights else None
     states, xis = [x], [here.xi]
@@ -202,13 +217,13 @@ def simulate(
         n_overflows += overflows
         n_jumps += (x != old).sum()
         if chain is not None:
-            back = flow.terms(x, t_old)
+            back = watched.terms(x, t_old)
             chain += path.log_density(x, t_new) - path.log_density(old, t_old)
             chain += log_step(x, old, back.inward, dt)
             chain -= log_step(old, x, here.outward, dt)
         if refine is not None:
             x = refine(x, t_new, generator=generator)
-        there = flow.terms(x, t_new)
+        there = watched.terms(x, t_new)
         n_clipped = n_clipped + there.n_clipped
         if quadrature == "left":
             log_weights += dt * here.xi
@@ -218,6 +233,7 @@ def simulate(
         if keep_states:
             states.append(x)
             xis.append(here.xi)
+    watched.check(n_steps)
     return Rollout(
         x,
         log_weights,
@@ -228,6 +244,58 @@ def simulate(
         int(n_overflows),
         int(n_clipped),
     )
+
+
+class WatchedFlow:
+    """A flow whose terms are watched; no evaluation waits for a GPU.
+
+    Parameters
+    ----------
+    flow
+        Which.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        # Of each look: the first time at which a value was not finite, or infinity.
+        self._lost: list[Tensor] = []
+        self._largest: list[Tensor] = []
+
+    def terms(self, x: Tensor, t: Time) -> FlowTerms:
+        """Return the flow's own terms, whose xi_t is watched."""
+        terms = self._flow.terms(x, t)
+        self._largest.append(terms.max_log_ratio)
+        self.note(terms.xi, t)
+        return terms
+
+    def note(self, values: Float[Tensor, " batch"], t: Time) -> None:
+        """Watch what else a simulation reads at some times."""
+        self._lost.append(torch.where(values.isfinite(), math.inf, t).min())
+
+    def check(self, n_steps: int | None = None) -> None:
+        """Tell of the first time that met a value which is not finite.
+
+        Parameters
+        ----------
+        n_steps
+            Equal steps of time; None counts looks.
+
+        Raises
+        ------
+        DivergenceError
+            If there is one; names its time and the largest log-ratio, NaN left out.
+        """
+        times = torch.stack(self._lost).tolist()
+        if (t := min(times)) == math.inf:
+            return
+        step = times.index(t) if n_steps is None else round(t * n_steps)
+        where = "" if n_steps is None else f"step {step}, "
+        met = [v for v in map(float, self._largest) if not math.isnan(v)]
+        raise DivergenceError(
+            f"flow diverged at {where}t = {t:.3g}: its largest log-ratio was "
+            f"{max(met, default=math.nan):.3g}",
+            step,
+        )
 
 
 def neighbor_at(x: Tensor, move: Tensor, n_states: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Positive, checked
 from ebmtut.flows.rates import Flow
-from ebmtut.flows.simulation import neighbor_at
+from ebmtut.flows.simulation import WatchedFlow, neighbor_at
 from ebmtut.random import categorical, check_generator
 from ebmtut.tensor_checks import check_shape
 
@@ -89,10 +89,11 @@ def simulate_exact(
     ------
     InputError
         If a number is out of range or the flow cuts its ratios.
+    DivergenceError
+        If a rate or an energy is not finite; names the time and the largest ratio.
     """
     start = flow.path.sample_start(n, generator=generator)
-    integral = _Integral(flow, start) if path_weights else None
-    return _thin(flow, start, bound, generator=generator, integral=integral)
+    return _thin(flow, start, bound, generator=generator, path_weights=path_weights)
 
 
 @torch.no_grad()
@@ -130,6 +131,8 @@ def reverse_elbo(
     ------
     InputError
         As in `simulate_exact`, or if a total rate is above the bound.
+    DivergenceError
+        As in `simulate_exact`.
     """
     check_shape("x", x, (None, flow.path.n_sites))
     found = _thin(flow, x.clone(), bound, generator=generator, reverse=True)
@@ -145,7 +148,7 @@ def reverse_elbo(
 class _Integral:
     """Integral of xi_t along states that jump between evaluations."""
 
-    def __init__(self, flow: Flow, x: Tensor) -> None:
+    def __init__(self, flow: WatchedFlow, x: Tensor) -> None:
         self.flow = flow
         self.xi = flow.terms(x, 0.0).xi
         self.total = torch.zeros_like(self.xi)
@@ -167,7 +170,7 @@ def _thin(
     *,
     generator: torch.Generator,
     reverse: bool = False,
-    integral: _Integral | None = None,
+    path_weights: bool = False,
 ) -> ExactRollout:
     """Simulate either process exactly, changing ``x`` to its last states."""
     path, n = flow.path, len(x)
@@ -177,6 +180,8 @@ def _thin(
             f"{flow.max_log_ratio:g}"
         )
     check_generator(generator, x.device)
+    watched = WatchedFlow(flow)
+    integral = _Integral(watched, x) if path_weights else None
     passed = x.new_zeros(n)
     log_weights = x.new_zeros(n)
     n_candidates = n_jumps = n_exceeded = 0
@@ -186,16 +191,18 @@ def _thin(
         now = (passed[alive] + wait).clamp(max=1.0)
         here = x[alive]
         step = now - passed[alive]
-        log_weights[alive] += step * path.time_derivative(here)
+        derivative = path.time_derivative(here)
+        watched.note(derivative, 1 - now if reverse else now)
+        log_weights[alive] += step * derivative
         passed[alive] = now
         if integral is not None and bool((over := now == 1).any()):
-            xi = flow.terms(here[over], 1.0).xi
+            xi = watched.terms(here[over], 1.0).xi
             integral.wait(alive[over], step[over], xi)
         on = now < 1
         alive, now, here, step = alive[on], now[on], here[on], step[on]
         if not len(alive):
             break
-        terms = flow.terms(here, 1 - now if reverse else now)
+        terms = watched.terms(here, 1 - now if reverse else now)
         if integral is not None:
             integral.wait(alive, step, terms.xi)
         outward, inward = (v.flatten(1) / bound for v in terms[:2])
@@ -212,6 +219,7 @@ def _thin(
             x[alive[jump]] = y = neighbor_at(here[jump], move, path.n_states)
             if integral is not None:
                 integral.jump(alive[jump], y, now[jump])
+    watched.check()
     integrated = None if integral is None else integral.total
     return ExactRollout(
         x, log_weights, integrated, n_candidates / n, n_jumps / n, n_exceeded

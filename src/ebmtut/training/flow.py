@@ -145,6 +145,8 @@ class _Buffer:
             "max_log_ratio": torch.tensor(-torch.inf, device=device),
             "cpu_seconds": torch.zeros((), dtype=torch.float64),
         }
+        # Of the rollouts, for the words of a divergence alone.
+        self.largest_drawn = torch.tensor(-torch.inf, device=device)
         self._clock = time.process_time()
 
     def refill(
@@ -153,7 +155,7 @@ class _Buffer:
         """Draw one rollout in the place of the oldest."""
         config = self.config
         drawn = simulate(
-            flow,
+            CountedFlow(flow, self._drawn),
             config.n_trajectories,
             config.n_time_steps,
             generator=generator,
@@ -190,6 +192,9 @@ class _Buffer:
         now = time.process_time()
         self.tensors["cpu_seconds"] += now - self._clock
         self._clock = now
+
+    def _drawn(self, terms: FlowTerms) -> None:
+        self.largest_drawn.clamp_(min=terms.max_log_ratio)
 
     def seen(self, terms: FlowTerms) -> None:
         """Count what a batch's ratios were."""
@@ -239,7 +244,7 @@ def train_flow(
     Raises
     ------
     DivergenceError
-        If the loss is not finite; names the step and the largest ratio.
+        If the loss or a rollout is not finite; names the step and the largest ratio.
     InputError
         If the batch cannot be divided into its times, or as in `train`.
     """
@@ -302,7 +307,8 @@ def train_flow(
             label="flow",
         )
     except DivergenceError as error:
-        largest = float(buffer.tensors["max_log_ratio"])
+        met = buffer.largest_drawn, buffer.tensors["max_log_ratio"]
+        largest = max(map(float, met))
         raise DivergenceError(
             f"flow diverged at step {error.step}: its largest log-ratio was "
             f"{largest:.3g}; try a smaller learning_rate ({optimizer.learning_rate})",

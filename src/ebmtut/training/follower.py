@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ebmtut.checks import Count, Positive, checked
+from ebmtut.checks import Count, DivergenceError, Positive, checked
 from ebmtut.flows import Flow, FlowTerms, Kernel, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.training.flow import CountedFlow
@@ -89,20 +89,18 @@ class FlowFollower:
             Source of all randomness.
         share
             Of the learning rate: less towards the end, when the energy stands still.
+
+        Raises
+        ------
+        DivergenceError
+            If a rollout is not finite; names the step, of all calls together, and the
+            largest ratio.
         """
         self._adam.param_groups[0]["lr"] = share * self.learning_rate
         counted = CountedFlow(self.flow, self._seen)
         for _ in range(n_steps):
             if self._n_taken % self.inner_steps == 0:
-                drawn = simulate(
-                    counted,
-                    self.n_trajectories,
-                    self.n_time_steps,
-                    refine=self.refine,
-                    keep_states=True,
-                    generator=generator,
-                )
-                self._states = cast(Tensor, drawn.states)
+                self._states = self._rollout(counted, generator)
             k, rows = (
                 torch.randint(high, (n,), generator=generator, device=generator.device)
                 for high, n in (
@@ -116,6 +114,25 @@ class FlowFollower:
             loss.backward()
             self._adam.step()
             self._n_taken += 1
+
+    def _rollout(self, flow: Flow, generator: torch.Generator) -> Tensor:
+        try:
+            drawn = simulate(
+                flow,
+                self.n_trajectories,
+                self.n_time_steps,
+                refine=self.refine,
+                keep_states=True,
+                generator=generator,
+            )
+        except DivergenceError as error:
+            raise DivergenceError(
+                f"flow diverged at step {self._n_taken}: its largest log-ratio was "
+                f"{self.max_log_ratio:.3g}; try a smaller learning_rate "
+                f"({self.learning_rate})",
+                self._n_taken,
+            ) from error
+        return cast(Tensor, drawn.states)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the next step begins from, the network with it."""

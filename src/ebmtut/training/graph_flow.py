@@ -153,7 +153,7 @@ def train_graph_flow(
     InputError
         If there are fewer graphs than a rollout asks for.
     DivergenceError
-        If the loss is not finite; names the step and the largest ratio.
+        If the loss or a rollout is not finite; names the step and the largest ratio.
     """
     graphs = problem.graphs
     device = graphs.adjacency.device
@@ -169,7 +169,12 @@ def train_graph_flow(
         "step": torch.zeros((), dtype=torch.long),
         "max_log_ratio": torch.tensor(-torch.inf, device=device),
     }
+    # Of the rollouts, for the words of a divergence alone.
+    largest_drawn = torch.tensor(-torch.inf, device=device)
     clock = CpuClock()
+
+    def noted(terms: FlowTerms) -> None:
+        largest_drawn.clamp_(min=terms.max_log_ratio)
 
     def seen(terms: FlowTerms) -> None:
         buffers["max_log_ratio"].clamp_(min=terms.max_log_ratio)
@@ -187,7 +192,7 @@ def train_graph_flow(
         chosen = order[: config.n_graphs]
         part = problem_now(chosen)
         drawn = simulate(
-            flow_on(weights, part),
+            CountedFlow(flow_on(weights, part), noted),
             n_states,
             config.n_time_steps,
             generator=generator,
@@ -235,7 +240,7 @@ def train_graph_flow(
             label="graph flow",
         )
     except DivergenceError as error:
-        largest = float(buffers["max_log_ratio"])
+        largest = max(map(float, (largest_drawn, buffers["max_log_ratio"])))
         raise DivergenceError(
             f"graph flow diverged at step {error.step}: its largest log-ratio was "
             f"{largest:.3g}; try a smaller learning_rate ({optimizer.learning_rate})",

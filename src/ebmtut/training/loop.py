@@ -254,8 +254,9 @@ def train(
     Raises
     ------
     DivergenceError
-        If the loss or the gradient is not finite, or the loss itself says so;
-        names the step. What a GPU replayed has then moved the weights of ``energy``.
+        If the loss or the gradient is not finite, or the loss itself or the draw of
+        its data says so; names the step. What a GPU replayed has then moved the
+        weights of ``energy``.
     OutOfTime
         If the deadline of `ebmtut.deadlines` passes and there is a checkpoint, to
         which the state has been saved.
@@ -318,9 +319,9 @@ def train(
             steps, config.n_steps, taken=start, label=label, progress=progress
         ):
             set_learning_rate(optimizer, config.learning_rate_at(step))
-            x = sample(config.batch_size, generator=generator)
-            check_range("points in a batch", len(x), low=1)
             try:
+                x = sample(config.batch_size, generator=generator)
+                check_range("points in a batch", len(x), low=1)
                 told = advance(x)
             except DivergenceError as error:
                 message = f"{label} stopped at step {step}: {error}"

@@ -181,11 +181,15 @@ def learn_couplings(
             )
             drawn, log_weights = annealed.x, annealed.log_weights.float()
         else:
-            follower.fit(config.n_flow_steps, generator=generator)
             refine = kernel if method == "DNFS+DMALA" else None
-            rollout = simulate(
-                follower.flow, *sizes, refine=refine, generator=generator
-            )
+            try:
+                follower.fit(config.n_flow_steps, generator=generator)
+                rollout = simulate(
+                    follower.flow, *sizes, refine=refine, generator=generator
+                )
+            except DivergenceError as error:
+                message = f"the couplings diverged at step {step}: {error}"
+                raise DivergenceError(message, step) from error
             drawn, log_weights = rollout.x, rollout.log_weights
         spins = 2 * drawn - 1
         found = (spins.T * log_weights.softmax(0)) @ spins

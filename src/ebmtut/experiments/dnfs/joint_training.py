@@ -248,9 +248,14 @@ def _learned(
     for step in loop.steps(config.n_steps):
         with torch.no_grad():
             known.table = energy(x_all)
-        sampler.learn(config.n_flow_steps, 1.0, generator=generator)
-        if step % config.n_reused == 0:
-            drawn, log_weights = sampler.draw(generator=generator)
+        try:
+            sampler.learn(config.n_flow_steps, 1.0, generator=generator)
+            if is_due := step % config.n_reused == 0:
+                drawn, log_weights = sampler.draw(generator=generator)
+        except DivergenceError as error:
+            message = f"the energy diverged at step {step}: {error}"
+            raise DivergenceError(message, step) from error
+        if is_due:
             held |= {"drawn": drawn, "weights": log_weights + known(drawn)}
         drawn = held["drawn"]
         x = x_all[torch.multinomial(data, n, True, generator=generator)]

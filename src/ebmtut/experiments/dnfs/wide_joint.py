@@ -122,18 +122,27 @@ def wide_joint(
         parts,
         generator=generator,
     )
+
+    def diverged(step: int) -> DivergenceError:
+        return DivergenceError(
+            f"the energy diverged at step {step}: the largest log-ratio of its "
+            f"flow was {follower.max_log_ratio:.3g}; try a smaller "
+            f"energy_learning_rate ({energy_learning_rate})",
+            step,
+        )
+
     for step in loop.steps(n_steps):
-        follower.fit(n_flow_steps, generator=generator)
-        drawn = simulate(follower.flow, n_samples, n_time_steps, generator=generator)
+        try:
+            follower.fit(n_flow_steps, generator=generator)
+            drawn = simulate(
+                follower.flow, n_samples, n_time_steps, generator=generator
+            )
+        except DivergenceError as error:
+            raise diverged(step) from error
         x = data.sample_bits(n_samples, generator=generator)
         loss = energy(x).mean() - drawn.log_weights.softmax(0) @ energy(drawn.x)
         if not bool(loss.isfinite()):
-            raise DivergenceError(
-                f"the energy diverged at step {step}: the largest log-ratio of its "
-                f"flow was {follower.max_log_ratio:.3g}; try a smaller "
-                f"energy_learning_rate ({energy_learning_rate})",
-                step,
-            )
+            raise diverged(step)
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -202,6 +211,6 @@ def _flow_bound(
     x = data.sample_bits(_BOUNDED, generator=generator)
     try:
         elbo = reverse_elbo(flow, x, bound=4 * largest + 1, generator=generator)
-    except InputError:  # a rate was above the bound
+    except (InputError, DivergenceError):  # a rate was above the bound, or infinite
         return math.nan, math.nan
     return -float(elbo.mean()) - data.entropy, float(elbo.std()) / _BOUNDED**0.5
