@@ -318,6 +318,7 @@ def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
         (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
         (["--scale", "huge"], "got 'huge'"),
         (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
+        (["--cuda-graph"], "ed/window has no steps that cuda_graph could record"),
         (["--seed", "-1"], f"seed must be an integer in [0, {2**62}], got -1"),
         (["--seed", "1.5"], f"seed must be an integer in [0, {2**62}], got '1.5'"),
         (["--seed", str(10**20)], f"in [0, {2**62}], got {10**20}"),

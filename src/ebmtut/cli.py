@@ -137,6 +137,11 @@ def _parser() -> argparse.ArgumentParser:
         help="all jobs at once in one process, for rows that can (the densities of ed)",
     )
     run.add_argument(
+        "--cuda-graph",
+        action="store_true",
+        help="with --batch: record a step of training, replay it (never run on a GPU)",
+    )
+    run.add_argument(
         "--redraw",
         action="store_true",
         help="compute nothing: draw and judge the stored result again",
@@ -284,6 +289,7 @@ def _run(options: argparse.Namespace) -> int:
                     progress=not options.quiet,
                     time_limit=options.time_limit,
                     in_one_batch=options.batch,
+                    cuda_graph=options.cuda_graph,
                 )
         except DataUnavailable as error:
             print(f"ebmtut: {error}", file=sys.stderr)
