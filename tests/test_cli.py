@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ebmtut import cli
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.data import RemoteFile
+from ebmtut.data import DataUnavailable, RemoteFile
 from ebmtut.experiments.experiment import Experiment, resolve_device
 from ebmtut.experiments.facts import facts
 from ebmtut.experiments.jobs import Outcome
@@ -27,6 +27,7 @@ from ebmtut.experiments.registry import available
 from ebmtut.experiments.runs import check_parameters
 from ebmtut.experiments.verdicts import Verdict, claim, compare
 from ebmtut.results import Result, load_result, save_result
+from tools import gpu
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -287,6 +288,22 @@ def test_a_training_that_diverged_is_one_line(
     assert line.endswith(": the loss is nan at step 7\n")
 
 
+def test_data_that_are_not_at_hand_are_one_line(
+    work: Work,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def lacks(config: Config, seed: int, device: str, checkpoint: Path) -> Outcome:
+        raise DataUnavailable("x.zip is not there: put it at /data/x.zip")
+
+    monkeypatch.setattr(work, "job", lacks)
+    words = ["run", "ed/window", "--results", str(tmp_path), "--quiet"]
+    assert cli.main(words) == cli.NO_DATA == gpu.NO_DATA
+    line = capsys.readouterr().err
+    assert line == "ebmtut: x.zip is not there: put it at /data/x.zip\n"
+
+
 def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
     line = refused(capsys, "run", "ed/ising-heatmap")
     assert "id must be one of 50, such as ed/ising-heatmaps, " in line
@@ -301,6 +318,7 @@ def test_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
         (["--scale", "paper"], "scale of ed/window must be one of quick, full;"),
         (["--scale", "huge"], "got 'huge'"),
         (["--device", "tpu"], "device must be one of auto, cpu, cuda; got 'tpu'"),
+        (["--cuda-graph"], "ed/window has no steps that cuda_graph could record"),
         (["--seed", "-1"], f"seed must be an integer in [0, {2**62}], got -1"),
         (["--seed", "1.5"], f"seed must be an integer in [0, {2**62}], got '1.5'"),
         (["--seed", str(10**20)], f"in [0, {2**62}], got {10**20}"),

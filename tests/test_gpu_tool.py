@@ -99,6 +99,58 @@ def test_the_plan_runs_rows_that_say_so(tmp_path):
     assert "ed-ising-rmse-paper" not in batched
 
 
+def test_a_step_without_its_data_is_one_line_and_another_takes_its_place(
+    tmp_path, monkeypatch, capsys
+):
+    """Its place, and no other: what has its data runs alone."""
+    lacking = f"raise SystemExit({gpu.NO_DATA})"
+    steps = [
+        Step("a-paper", step("", lacking).command, instead=step("a-full", "")),
+        Step("b-paper", step("", "").command, instead=step("b-full", "")),
+        Step("c-paper", step("", lacking).command, instead=step("c-full", lacking)),
+    ]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a device")
+    monkeypatch.setattr(gpu, "plan", lambda out: steps)
+    done = ["a-paper", "a-full", "b-paper", "c-paper", "c-full"]
+    for _ in range(2):
+        assert main(["--out", str(tmp_path)]) == 0
+        assert sorted(f.stem for f in tmp_path.glob("*.log")) == sorted(done)
+    capsys.readouterr()
+    assert main(["--out", str(tmp_path), "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == done
+    lacks = [line.split()[0] for line in lines if "data not at hand" in line]
+    assert lacks == ["a-paper", "c-paper", "c-full"]
+    # What takes a place counts like any other.
+    steps[2] = Step("d-paper", step("", lacking).command, instead=step("d-full", "1/0"))
+    assert main(["--out", str(tmp_path)]) == 1
+
+
+def test_a_row_that_lacks_its_photographs_says_so(tmp_path, monkeypatch):
+    """The very command of the plan, but for the device, in a step's surroundings."""
+    monkeypatch.setenv("EBMTUT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("EBMTUT_DATA", raising=False)
+    monkeypatch.delenv("EBMTUT_OFFLINE", raising=False)
+    (fid,) = (s for s in gpu.plan(tmp_path) if s.name == "drl-fid-paper")
+    assert fid.instead.name == "drl-fid-full" and fid.instead.instead is None
+    command = tuple("cpu" if word == "cuda" else word for word in fid.command)
+    done = run([Step("fid", command, fid.limit)], tmp_path, minutes=5)
+    assert states(done) == {"fid": gpu.NO_DATA}
+    log = (tmp_path / "fid.log").read_text()
+    assert log.count("\n") == 1 and "downloads are off: put it at" in log
+
+
+def test_without_the_module_that_knows_the_cache_there_is_one(tmp_path, monkeypatch):
+    monkeypatch.delenv("EBMTUT_CACHE", raising=False)
+    monkeypatch.setenv("EBMTUT_OFFLINE", "0")
+    assert "EBMTUT_CACHE" not in gpu.environment_of_steps(tmp_path)
+    monkeypatch.setattr(gpu, "find_spec", lambda name: None)
+    environment = gpu.environment_of_steps(tmp_path)
+    assert environment["EBMTUT_CACHE"] == str(tmp_path / "data")
+    assert environment["EBMTUT_OFFLINE"] == "0"
+
+
 def test_minutes_are_checked(capsys):
     with pytest.raises(SystemExit):
         main(["--minutes", "0"])

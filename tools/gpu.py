@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from inspect import signature
@@ -30,6 +30,7 @@ __all__ = ["NEEDED", "NO_GPU", "Record", "Step", "main", "missing", "plan", "run
 
 NO_GPU = 3  # the exit code that says so
 UNFINISHED = 124  # a step's, and ours: call again
+NO_DATA = 66  # a step's: the row's data set is not at hand
 
 #: What computing needs besides the package itself.
 NEEDED = (
@@ -64,11 +65,14 @@ class Step:
     limit
         The option that takes the minutes that are left, after which the command stops
         by itself, with exit code 124, to be gone on with.
+    instead
+        What is done where this one's data are not at hand.
     """
 
     name: str
     command: tuple[str, ...]
     limit: str = ""
+    instead: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ def cuda_tests() -> list[str]:
 def plan(out: Path) -> list[Step]:
     """Return all steps: tests on the GPU, rates, then each row's largest preset.
 
+    Where a row's data are not at hand, the next smaller preset takes its place.
+
     Parameters
     ----------
     out
@@ -128,15 +134,52 @@ def plan(out: Path) -> list[Step]:
     for experiment in (*map(get_experiment, WORTH), *rest):
         if "cuda" not in experiment.devices:
             continue
-        scale = next(s for s in reversed(SCALES) if s in experiment.presets)
-        options = ("--scale", scale, "--device", "cuda", "--results", f"{out}/results")
+        run = (python, "-m", "ebmtut.cli", "run", experiment.id, "--device", "cuda")
+        options = ("--results", f"{out}/results", "--quiet")
         # Where it can: launches are what small models wait for.
         batch = () if experiment.batch is None else ("--batch",)
-        run = (python, "-m", "ebmtut", "run", experiment.id, *options)
-        command = (*run, *batch, "--quiet")
-        name = f"{experiment.id.replace('/', '-')}-{scale}"
-        steps.append(Step(name, command, "--time-limit"))
+        step = None
+        for scale in (s for s in SCALES[1:] if s in experiment.presets):
+            command = (*run, "--scale", scale, *options, *batch)
+            name = f"{experiment.id.replace('/', '-')}-{scale}"
+            step = Step(name, command, "--time-limit", instead=step)
+        if step is not None:
+            steps.append(step)
     return steps
+
+
+def reached(steps: Sequence[Step], done: Mapping[str, Record]) -> Iterator[Step]:
+    """Give the steps, each followed by the one in its place if its data are missing.
+
+    Parameters
+    ----------
+    steps
+        In order of worth.
+    done
+        How steps ended; looked at when the next step is asked for.
+    """
+    for step in steps:
+        now: Step | None = step
+        while now is not None:
+            yield now
+            record = done.get(now.name)
+            lacks_data = record is not None and record.code == NO_DATA
+            now = now.instead if lacks_data else None
+
+
+def environment_of_steps(out: Path) -> dict[str, str]:
+    """Return what steps are told: where the code lies, and to fetch nothing.
+
+    Parameters
+    ----------
+    out
+        Folder of what is found; of data sets, too, where nothing tells the system's.
+    """
+    told = {"EBMTUT_OFFLINE": "1"}
+    if find_spec("platformdirs") is None:
+        told["EBMTUT_CACHE"] = str(out / "data")
+    path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+    return told | dict(os.environ) | {"PYTHONPATH": path}
 
 
 def records(out: Path, commit: str) -> dict[str, Record]:
@@ -154,8 +197,8 @@ def run_plan(
 ) -> dict[str, Record]:
     """Do what is not done yet, until the time is over.
 
-    A step that failed is done: it would fail again. One that was cut off, by itself or
-    by us, is not.
+    A step that failed, or lacks its data, is done: it would again. One that was cut
+    off, by itself or by us, is not.
 
     Parameters
     ----------
@@ -176,8 +219,8 @@ def run_plan(
     out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * minutes
     done = records(out, commit)
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    for step in steps:
+    environment = environment_of_steps(out)
+    for step in reached(steps, done):
         before = done.get(step.name)
         if before is not None and before.code != UNFINISHED:
             continue
@@ -216,7 +259,11 @@ def run_plan(
 def _ended(record: Record | None) -> str:
     if record is None:
         return "to do"
-    states = {0: "done", UNFINISHED: "begun, to be gone on with"}
+    states = {
+        0: "done",
+        NO_DATA: "data not at hand",
+        UNFINISHED: "begun, to be gone on with",
+    }
     state = states.get(record.code, f"failed (exit code {record.code})")
     return f"{state}, {record.seconds:.0f} s on {record.device}"
 
@@ -242,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     code
-        0 if all steps are done and none failed, 1 if one failed, 2 if modules are
+        0 if all steps are done or lack their data, 1 if one failed, 2 if modules are
         missing, 3 without a GPU, 124 if steps are left.
     """
     parser = argparse.ArgumentParser(
@@ -269,16 +316,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps, commit = plan(out), _commit()
     if options.list:
         known = records(out, commit)
-        for step in steps:
+        for step in reached(steps, known):
             print(f"{step.name:28} {_ended(known.get(step.name))}")
         return 0
     name = torch.cuda.get_device_name()
     done = run_plan(steps, out, options.minutes, commit, name)
     _pack(out)
     print(f"{out / 'gpu.zip'} holds what was found")
-    if any(s.name not in done or done[s.name].code == UNFINISHED for s in steps):
+    codes = [
+        done[s.name].code if s.name in done else None for s in reached(steps, done)
+    ]
+    if None in codes or UNFINISHED in codes:
         return UNFINISHED
-    return int(any(record.code for record in done.values()))
+    return int(any(code not in (0, NO_DATA) for code in codes))
 
 
 if __name__ == "__main__":

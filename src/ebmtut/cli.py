@@ -30,6 +30,8 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 FAILED_RUNS = 1
 DIVERGED = 3
+# The EX_NOINPUT of sysexits.h.
+NO_DATA = 66
 # As `timeout` ends a command: the work is not done, and nothing is wrong.
 OUT_OF_TIME = 124
 
@@ -46,8 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     status
         0; 1 if runs of a sweep are not done; 2 after one line on stderr if a value
-        cannot be worked with; 3 after one line if what was learned diverged; 124 if a
-        time limit ended it before the work; 130 if interrupted from the keyboard.
+        cannot be worked with; 3 after one line if what was learned diverged; 66 after
+        one line if a row's data set is not at hand; 124 if a time limit ended it before
+        the work; 130 if interrupted from the keyboard.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -132,6 +135,11 @@ def _parser() -> argparse.ArgumentParser:
         "--batch",
         action="store_true",
         help="all jobs at once in one process, for rows that can (the densities of ed)",
+    )
+    run.add_argument(
+        "--cuda-graph",
+        action="store_true",
+        help="with --batch: record a step of training, replay it (never run on a GPU)",
     )
     run.add_argument(
         "--redraw",
@@ -249,13 +257,14 @@ def _list(options: argparse.Namespace) -> None:
                 print(f"ebmtut: {at.fault}", file=sys.stderr)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace) -> int:
     # Everything that can be wrong is looked at before any work.
     experiment = get_experiment(options.id)
     experiment.config(options.scale)
 
     import matplotlib
 
+    from ebmtut.data import DataUnavailable
     from ebmtut.experiments.runs import redraw, run_experiment
 
     matplotlib.use("Agg")  # pictures go to files, with or without a display
@@ -269,20 +278,26 @@ def _run(options: argparse.Namespace) -> None:
     if options.redraw:
         folder, verdicts = redraw(experiment, options.scale, options.results)
     else:
-        with scheduler:
-            folder, verdicts = run_experiment(
-                experiment,
-                options.scale,
-                seed=options.seed,
-                device=options.device,
-                root=options.results,
-                progress=not options.quiet,
-                time_limit=options.time_limit,
-                in_one_batch=options.batch,
-            )
+        try:
+            with scheduler:
+                folder, verdicts = run_experiment(
+                    experiment,
+                    options.scale,
+                    seed=options.seed,
+                    device=options.device,
+                    root=options.results,
+                    progress=not options.quiet,
+                    time_limit=options.time_limit,
+                    in_one_batch=options.batch,
+                    cuda_graph=options.cuda_graph,
+                )
+        except DataUnavailable as error:
+            print(f"ebmtut: {error}", file=sys.stderr)
+            return NO_DATA
     for verdict in verdicts:
         print(f"{verdict.verdict:15} {verdict.name}: {verdict.reason}")
     print(f"{folder / 'result.json'}\n{folder / 'figure.png'}")
+    return 0
 
 
 def _sweep(options: argparse.Namespace) -> int:

@@ -146,7 +146,7 @@ def test_bad_options_are_refused_before_any_work(wrong) -> None:
 
 def test_without_lmdb_the_message_names_the_extra(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "lmdb", None)
-    with pytest.raises(InputError, match=r"pip install 'ebmtut\[lsun\]'"):
+    with pytest.raises(DataUnavailable, match=r"pip install 'ebmtut\[lsun\]'"):
         load_lsun("bedroom", offline=True)
 
 

@@ -21,7 +21,7 @@ from ebmtut.data import (
 )
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
-from ebmtut.experiments import get_experiment
+from ebmtut.experiments import get_experiment, jobs
 from ebmtut.experiments.ed import density_jobs, judging
 from ebmtut.experiments.ed.couplings import (
     PROBLEMS,
@@ -68,6 +68,8 @@ from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
 from ebmtut.results import Result, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
+from ebmtut.training._cuda_graph import N_EAGER
+from tests.pretended_graphs import pretended_graphs
 
 needs_cuda = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device"
@@ -547,6 +549,59 @@ def test_a_batch_that_was_cut_off_goes_on(monkeypatch, tmp_path):
     assert judged == ["moons", "circles", "circles", "moons", "circles"]
     assert not [*(tmp_path / "parts").iterdir()]
     assert found.scalars["table"] == whole.scalars["table"]
+
+
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")  # it copies
+def test_a_table_is_replayed_as_it_is_trained_step_by_step(monkeypatch, tmp_path):
+    """To the bit, at a rate that float32 holds; on a GPU that is not there.
+
+    What was kept of one way is not taken for the other's.
+    """
+    recipe = replace(
+        TABLE.recipe, n_steps=N_EAGER + 2, learning_rate=2**-8, decay="constant"
+    )
+    config = replace(TABLE, densities=("moons", "circles"), recipe=recipe)
+    row = quick_table_row(monkeypatch)
+
+    def judge(result, *rest):
+        sums = [
+            p.detach().cpu().double().sum().item() for p in result.energy.parameters()
+        ]
+        return Outcome({"weights": sum(sums), "loss": float(result.losses[-1])})
+
+    monkeypatch.setattr(density_jobs, "_judged", judge)
+    # It would follow the mocks that stand for the GPU's parts.
+    monkeypatch.setattr(jobs, "code_digest", lambda *_: "")
+    with pretended_graphs() as (device, graphs):
+        path = "ebmtut.experiments.experiment.resolve_device"
+        monkeypatch.setattr(path, lambda name: device)
+
+        def made(**how):
+            how |= {"in_one_batch": True, "device": "cuda", "checkpoints": tmp_path}
+            return row.run(config, **how).scalars["table"]
+
+        plain = made()
+        assert not graphs
+        assert made(cuda_graph=True) == plain
+        assert [graph.n_replays for graph in graphs] == [2]
+
+
+@pytest.mark.parametrize(
+    ("id", "how", "words"),
+    [
+        (
+            "ed/ising-rmse",
+            {},
+            "ed/ising-rmse has no steps that cuda_graph could record",
+        ),
+        ("ed/densities", {}, "cuda_graph records the steps of one batch: ask for both"),
+        ("ed/densities", {"in_one_batch": True}, "cuda_graph needs device cuda, got"),
+    ],
+)
+def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
+    row = get_experiment(id)
+    with pytest.raises(InputError, match=words):
+        row.run("quick", device="cpu", cuda_graph=True, **how)
 
 
 def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):

@@ -26,7 +26,7 @@ _BLOCK = 1 << 20
 
 
 class DataUnavailable(InputError):
-    """A file is not at hand and cannot be downloaded."""
+    """A file is not at hand and cannot be downloaded, or what reads it is missing."""
 
 
 @dataclass(frozen=True)

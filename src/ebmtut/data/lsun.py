@@ -21,7 +21,13 @@ import torch
 from filelock import FileLock
 
 from ebmtut.checks import Count, InputError, OneOf, Range, check_range, checked
-from ebmtut.data.datasets import RemoteFile, cache_folder, fetch, one_line
+from ebmtut.data.datasets import (
+    DataUnavailable,
+    RemoteFile,
+    cache_folder,
+    fetch,
+    one_line,
+)
 from ebmtut.data.images import ImageData
 
 __all__ = ["LSUN_FILES", "load_lsun"]
@@ -88,10 +94,10 @@ def load_lsun(
     Raises
     ------
     DataUnavailable
-        If the file is not at hand and cannot be downloaded; the message says
-        where to put it.
+        If the file is not at hand and cannot be downloaded, or LMDB is not
+        installed; the message says what helps.
     InputError
-        If an option is out of range, the file damaged, or LMDB not installed.
+        If an option is out of range or the file damaged.
     """
     lmdb = _lmdb()
     name = f"{category}_{_SPLITS[split]}"
@@ -104,7 +110,7 @@ def _lmdb() -> ModuleType:
     try:
         import lmdb
     except ImportError:
-        raise InputError("LSUN needs LMDB: pip install 'ebmtut[lsun]'") from None
+        raise DataUnavailable("LSUN needs LMDB: pip install 'ebmtut[lsun]'") from None
     module: ModuleType = lmdb
     return module
 

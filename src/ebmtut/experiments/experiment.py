@@ -101,7 +101,8 @@ class Experiment(Generic[C]):
         Where its jobs can run: "cpu", "cuda" or both.
     batch
         Makes all jobs at once in one process, with the numbers of `job` up to
-        rounding (see `run_jobs`).
+        rounding (see `run_jobs`). With a parameter ``cuda_graph`` it can record the
+        steps of a training, and have a GPU replay them.
     parallel
         Whether jobs may run beside each other. Not those whose time is the result,
         or that spread over the cores by themselves.
@@ -178,6 +179,27 @@ class Experiment(Generic[C]):
             raise InputError(f"device must be auto, {can} for {self.id}, got {name!r}")
         return resolve_device(name)
 
+    def check_cuda_graph(self, device: str, in_one_batch: bool) -> None:
+        """Require a batch whose steps can be recorded, and a GPU.
+
+        Parameters
+        ----------
+        device, in_one_batch
+            As for `run`.
+
+        Raises
+        ------
+        InputError
+            If there is no such batch, or the device is the CPU.
+        """
+        has = self.batch and "cuda_graph" in inspect.signature(self.batch).parameters
+        if not has:
+            raise InputError(f"{self.id} has no steps that cuda_graph could record")
+        if not in_one_batch:
+            raise InputError("cuda_graph records the steps of one batch: ask for both")
+        if device == "cpu":
+            raise InputError("cuda_graph needs device cuda, got 'cpu'")
+
     @checked
     def run(
         self,
@@ -189,6 +211,7 @@ class Experiment(Generic[C]):
         checkpoints: str | Path | None = None,
         time_limit: NonNegative | None = None,
         in_one_batch: bool = False,
+        cuda_graph: bool = False,
         **knobs: Any,
     ) -> Result:
         """Compute the row.
@@ -211,6 +234,9 @@ class Experiment(Generic[C]):
             checkpoint stop; needs ``checkpoints``.
         in_one_batch
             Whether this process makes all jobs at once, where the row can.
+        cuda_graph
+            Whether such a batch records its steps, and a GPU replays them, where the
+            row can; never run on a GPU.
         knobs
             Fields of the configuration that are set otherwise, as for `config`.
 
@@ -234,6 +260,8 @@ class Experiment(Generic[C]):
             raise InputError("time_limit needs checkpoints, a folder to go on from")
         if in_one_batch and self.batch is None:
             raise InputError(f"{self.id} has no batch: its jobs run one by one")
+        if cuda_graph:
+            self.check_cuda_graph(device, in_one_batch)
         jobs, places = self._jobs(config, seed, device)
         try:
             outcomes = run_jobs(
@@ -242,6 +270,7 @@ class Experiment(Generic[C]):
                 folder=folder,
                 n_workers=None if self.parallel and device == "cpu" else 1,
                 batch=self.batch if in_one_batch else None,
+                batch_options={"cuda_graph": True} if cuda_graph else None,
                 progress=progress,
                 label=self.id,
                 stop_at=None if time_limit is None else started + 60 * time_limit,

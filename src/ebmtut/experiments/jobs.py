@@ -74,6 +74,7 @@ def run_jobs(
     folder: Path | None = None,
     n_workers: Count | None = None,
     batch: Callable[..., Iterable[tuple[str, Outcome]]] | None = None,
+    batch_options: Mapping[str, Any] | None = None,
     progress: bool = False,
     label: str = "jobs",
     stop_at: float | None = None,
@@ -102,6 +103,9 @@ def run_jobs(
         ``batch(jobs, without=..., checkpoint=..., progress=...)`` yields a name and
         its outcome for each but those of ``without``, as they are there, with the
         seconds that it took.
+    batch_options
+        More arguments of ``batch``. They count as arguments of each of its jobs: an
+        outcome that was made by others is computed anew.
     progress
         Whether to show a progress bar over jobs, named ``label``.
     stop_at
@@ -127,7 +131,10 @@ def run_jobs(
         if Path(name).name != name or name in ("", ".."):
             raise InputError(f"a job's name must be a file's name, got {name!r}")
     maker: Callable[..., Any] = function if batch is None else batch
-    identities = {name: _identity(maker, name, args) for name, args in jobs.items()}
+    options = batch_options or {}
+    identities = {
+        name: _identity(maker, name, {**args, **options}) for name, args in jobs.items()
+    }
     outcomes = _kept(folder, identities, label)
     waiting = [name for name in jobs if name not in outcomes]
     has_state = "checkpoint" in inspect.signature(maker).parameters
@@ -149,6 +156,7 @@ def run_jobs(
             without=[*outcomes],
             checkpoint=states.get(BATCH),
             progress=progress,
+            **options,
         )
         return _until(stop_at, made)
 

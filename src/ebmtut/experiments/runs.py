@@ -71,6 +71,7 @@ def run_experiment(
     progress: bool = False,
     time_limit: float | None = None,
     in_one_batch: bool = False,
+    cuda_graph: bool = False,
 ) -> tuple[Path, list[Verdict]]:
     """Run a preset of an experiment and store what it gave.
 
@@ -91,7 +92,7 @@ def run_experiment(
         Whether to show progress bars.
     time_limit
         Minutes after which it stops, to be gone on with by the same call.
-    in_one_batch
+    in_one_batch, cuda_graph
         As for `Experiment.run`.
 
     Returns
@@ -112,6 +113,8 @@ def run_experiment(
     experiment.config(scale)
     check_seed(seed)
     device = experiment.device(device)
+    if cuda_graph:
+        experiment.check_cuda_graph(device, in_one_batch)
     root = default_root() if root is None else root
     check_writable(result_folder(experiment.id, scale, root).parent)
 
@@ -134,6 +137,7 @@ def run_experiment(
             checkpoints=kept,
             time_limit=time_limit,
             in_one_batch=in_one_batch,
+            cuda_graph=cuda_graph,
         )
         # Stored before anything else can fail; judged and drawn from the stored file.
         save_result(result, root)

@@ -17,6 +17,9 @@ n = 900 and C = 100 that is 0.65 GB and 0.57 G instructions a sweep: at 3.35 TB/
 bound by ten to one. What is left to be added up is 3 percent more. A sweep of a graph
 reads a message twice, one of them across, and writes it once: 24 P C bytes.
 
+Messages and sums are of float64 where the unaries are, else of float32, and equal the
+reference up to that rounding; in bf16's 8 bits sums of many would lose the small ones.
+
 Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
 claimed.
 """

@@ -15,6 +15,9 @@ What bounds a graph: a site of degree d reads d bytes of neighbours' states a ch
 across, and needs about 100 instructions, 70 of them Philox's: at the same rate 140
 sites a nanosecond.
 
+A lattice is integer words throughout; a graph's states are bytes, its fields float32,
+which decide to the last bit what the reference decides, as bf16 would not.
+
 Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
 claimed. Every class is a launch of its own, of about 10 microseconds: below some
 10 million spins a class, the launches are what a sweep takes.

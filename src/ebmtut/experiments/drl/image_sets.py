@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import check_choice
 from ebmtut.data import (
+    DataUnavailable,
     ImageData,
     load_celeba,
     load_cifar10,
@@ -56,7 +57,7 @@ def _digits8() -> tuple[Tensor, Tensor, int, str]:
     try:
         from sklearn.datasets import load_digits as load_small_digits
     except ImportError as error:
-        raise InputError(
+        raise DataUnavailable(
             "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
         ) from error
     data = load_small_digits()
@@ -136,7 +137,9 @@ def image_set(name: str) -> ImageSet:
     Raises
     ------
     InputError
-        If the set is unknown or not at hand.
+        If the set is unknown.
+    DataUnavailable
+        If it is not at hand.
     """
     check_choice("data", name, (*DATA, *PHOTOGRAPHS))
     if name in PHOTOGRAPHS:

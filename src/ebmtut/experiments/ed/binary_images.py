@@ -11,8 +11,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, InputError, check_choice, checked
-from ebmtut.data import ImageData, binarize, load_digits, load_omniglot
+from ebmtut.checks import Count, check_choice, checked
+from ebmtut.data import (
+    DataUnavailable,
+    ImageData,
+    binarize,
+    load_digits,
+    load_omniglot,
+)
 from ebmtut.random import make_generator
 
 __all__ = ["IMAGE_SETS", "BinaryImages", "binary_images", "mixture_nll"]
@@ -61,7 +67,7 @@ def _digits8() -> _Raw:
     try:
         from sklearn.datasets import load_digits as load_small_digits
     except ImportError as error:
-        raise InputError(
+        raise DataUnavailable(
             "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
         ) from error
     found = load_small_digits()
@@ -108,7 +114,9 @@ def binary_images(name: str) -> BinaryImages:
     Raises
     ------
     InputError
-        If the set is unknown or not at hand.
+        If the set is unknown.
+    DataUnavailable
+        If it is not at hand.
     """
     check_choice("data", name, IMAGE_SETS)
     data, n_held_out = _SETS[name.removesuffix(_DYNAMIC)]()

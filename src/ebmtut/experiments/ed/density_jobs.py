@@ -66,6 +66,7 @@ def density_jobs(
     *,
     without: Collection[str] = (),
     checkpoint: Path | None = None,
+    cuda_graph: bool = False,
     progress: bool = False,
 ) -> Iterator[tuple[str, Outcome]]:
     """Make the jobs of `density_job` in one process, those that train alike as one.
@@ -82,6 +83,8 @@ def density_jobs(
         same, so that it goes on from its checkpoint.
     checkpoint
         Where states are kept: each batch's in a file of its own beside this one.
+    cuda_graph
+        As for `fit_densities`; the jobs of PCD are made without it.
     progress
         Whether to show a bar of steps for each batch.
 
@@ -115,6 +118,7 @@ def density_jobs(
             seeds=[jobs[name]["seed"] for name in names],
             device=device,
             checkpoint=file,
+            cuda_graph=cuda_graph,
             progress=progress,
         )
         seconds = (time.perf_counter() - start) / len(names)
