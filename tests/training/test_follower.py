@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ebmtut.checks import DivergenceError, InputError
-from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.energies import Energy, Ising, lattice_adjacency
 from ebmtut.flows import Flow, HollowMLP, dmala_kernel, effective_sample_size, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -13,11 +13,23 @@ from ebmtut.training import FlowFollower, follower
 SIZES = {"n_trajectories": 64, "n_time_steps": 16, "learning_rate": 5e-3}
 
 
-def new_follower(energy: Ising, **options) -> FlowFollower:
+class Pull(Energy):
+    """-2 for every 1: log-ratios of 2 t or -2 t."""
+
+    n_sites = 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return -2 * x.sum(1)
+
+
+def new_follower(
+    energy: Ising, *, max_log_ratio: float | None = None, **options
+) -> FlowFollower:
     path = AnnealingPath(energy)
     network = HollowMLP(9, width=32, generator=make_generator(0))
+    flow = Flow(path, network, max_log_ratio=max_log_ratio)
     kernel = dmala_kernel(path, 0.3)
-    return FlowFollower(Flow(path, network), kernel, **SIZES | options)
+    return FlowFollower(flow, kernel, **SIZES | options)
 
 
 def share(flow: Flow) -> float:
@@ -81,6 +93,46 @@ def test_the_largest_ratio_that_it_met_is_kept() -> None:
     again = new_follower(energy, inner_steps=2)
     again.load_state_dict(followed.state_dict())
     assert again.max_log_ratio == met
+
+
+def test_cut_ratios_are_counted_and_kept() -> None:
+    """Each batch meets 8 times, 16 rows and 9 sites."""
+    energy = Ising(0.2 * lattice_adjacency(3))
+    whole = new_follower(energy)
+    whole.fit(4, generator=make_generator(5))
+    assert (whole.n_clipped, whole.n_ratios) == (0, 4 * 8 * 16 * 9)
+    cut = new_follower(energy, max_log_ratio=0.3)
+    assert cut.clipped_share == 0
+    cut.fit(4, generator=make_generator(5))
+    assert cut.n_ratios == whole.n_ratios
+    assert 0 < cut.clipped_share == cut.n_clipped / cut.n_ratios < 1
+    kept = cut.state_dict()
+    again = new_follower(energy, max_log_ratio=0.3)
+    again.load_state_dict(kept)
+    assert (again.n_clipped, again.n_ratios) == (cut.n_clipped, cut.n_ratios)
+    again.fit(4, generator=make_generator(6))
+    assert again.n_ratios == 2 * whole.n_ratios == 2 * int(kept["counts"][1])
+    # One of a run that began before they were counted.
+    del kept["counts"]
+    again.load_state_dict(kept)
+    assert (again.n_clipped, again.n_ratios) == (0, 0)
+
+
+def test_all_ratios_above_the_cut_are_counted() -> None:
+    """Bits with a field alone: every zero's ratio is 2 t, and is cut where t > 1/2."""
+    energy = Pull()
+    path = AnnealingPath(energy)
+    flow = Flow(path, HollowMLP(2, width=4), max_log_ratio=1.0)
+    counted = []
+    cut = FlowFollower(flow, None, **SIZES)
+
+    def noted(x, t):
+        counted.append(int(((x == 0) & (t[:, None] > 0.5)).sum()))
+
+    flow.network.register_forward_pre_hook(lambda module, given: noted(*given))
+    cut.fit(3, generator=make_generator(0))
+    # The first 17 looks are those of the rollout.
+    assert cut.n_clipped == sum(counted[17:]) > 0
 
 
 def test_a_rollout_that_diverges_names_the_step_of_the_training() -> None:

@@ -67,14 +67,36 @@ class FlowFollower:
         self._n_taken = 0
         device = next(flow.network.parameters()).device
         self._largest = torch.tensor(-torch.inf, device=device)
+        # Cut, and all, of the batches.
+        self._counts = torch.zeros(2, dtype=torch.long, device=device)
 
     @property
     def max_log_ratio(self) -> float:
         """Largest log-ratio that its steps have met, NaN left out."""
         return float(self._largest)
 
-    def _seen(self, terms: FlowTerms) -> None:
+    @property
+    def n_clipped(self) -> int:
+        """Log-ratios that were cut in all batches, without the rollouts'."""
+        return int(self._counts[0])
+
+    @property
+    def n_ratios(self) -> int:
+        """Those that were met."""
+        return int(self._counts[1])
+
+    @property
+    def clipped_share(self) -> float:
+        """Share of the log-ratios that were cut."""
+        return self.n_clipped / max(1, self.n_ratios)
+
+    def _drawn(self, terms: FlowTerms) -> None:
         self._largest = torch.fmax(self._largest, terms.max_log_ratio)
+
+    def _seen(self, terms: FlowTerms) -> None:
+        self._drawn(terms)
+        self._counts[0] += terms.n_clipped
+        self._counts[1] += terms.outward.numel()
 
     def fit(
         self, n_steps: int, *, generator: torch.Generator, share: float = 1.0
@@ -100,7 +122,7 @@ class FlowFollower:
         counted = CountedFlow(self.flow, self._seen)
         for _ in range(n_steps):
             if self._n_taken % self.inner_steps == 0:
-                self._states = self._rollout(counted, generator)
+                self._states = self._rollout(generator)
             k, rows = (
                 torch.randint(high, (n,), generator=generator, device=generator.device)
                 for high, n in (
@@ -115,10 +137,10 @@ class FlowFollower:
             self._adam.step()
             self._n_taken += 1
 
-    def _rollout(self, flow: Flow, generator: torch.Generator) -> Tensor:
+    def _rollout(self, generator: torch.Generator) -> Tensor:
         try:
             drawn = simulate(
-                flow,
+                CountedFlow(self.flow, self._drawn),
                 self.n_trajectories,
                 self.n_time_steps,
                 refine=self.refine,
@@ -142,13 +164,19 @@ class FlowFollower:
             "states": self._states,
             "n_taken": self._n_taken,
             "largest": self._largest,
+            "counts": self._counts.clone(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go to where `state_dict` was asked for."""
+        """Go to where `state_dict` was asked for.
+
+        One from before ratios were counted sets the counts to 0.
+        """
         self.flow.network.load_state_dict(state_dict["network"])
         self._adam.load_state_dict(state_dict["adam"])
         device = next(self.flow.network.parameters()).device
         self._states = state_dict["states"].to(device)
         self._n_taken = state_dict["n_taken"]
         self._largest = state_dict["largest"].to(device)
+        counts = state_dict.get("counts", torch.zeros_like(self._counts))
+        self._counts = counts.to(device).clone()

@@ -82,7 +82,8 @@ def wide_joint(
         flow's samples ("flow ...") and of independent bits ("null ..."): "KL" of the
         energy by importance sampling, of the flow by the bound of reversed paths,
         which is at least it, or NaN where a rate was above four times the largest of
-        some samples; "TV" of the leading bits' laws. The entropy of the data, CPU
+        some samples; "TV" of the leading bits' laws. The entropy of the data, how
+        many log-ratios the flow's training cut ("clipped") and their share, CPU
         seconds, and three laws of leading bits as pictures.
 
     Raises
@@ -156,7 +157,12 @@ def wide_joint(
         follower.fit(1, share=falling(step), generator=generator)
     flow = Flow(path, follower.flow.network, rates="one_way")
     judged = _judged(energy, flow, density, n_time_steps, seed + 1_000_000, device)
-    return Outcome({**judged.scalars, "cpu s": loop.seconds}, judged.arrays)
+    learned = {
+        "clipped": follower.n_clipped,
+        "clipped share": follower.clipped_share,
+        "cpu s": loop.seconds,
+    }
+    return Outcome(judged.scalars | learned, judged.arrays)
 
 
 @torch.no_grad()
