@@ -50,7 +50,7 @@ OPERATIONS = {
         "drawing a float for each update, by torch",
     ),
     "Gibbs, one chain": (
-        (25, 64, 128, 256, 512),
+        (25, 64, 128, 256),
         "side of the lattice",
         "thrml",
         "drawing a float for each update, by torch",

@@ -26,7 +26,8 @@ import numpy as np
 CHAINS = 64  # of Gibbs sampling
 PERTURBATIONS, MESSAGE_SWEEPS = 100, 50  # of max-product
 ITERATIONS = {128: 1000, 512: 200, 1024: 100, 2048: 50}
-SWEEPS = 200  # of Gibbs sampling a call; a tenth where each costs much, of many chains
+SWEEPS = 200  # of Gibbs sampling a call; a tenth where each costs much
+CHAIN_SWEEPS = 2000  # the same of one chain, whose sweeps are short beside a call
 DENSE_SWEEPS = 200  # of one chain
 
 
@@ -56,8 +57,8 @@ def transport(party: str, n: int) -> tuple:
 
 
 def gibbs(party: str, side: int, *, glass: bool, n_chains: int = CHAINS) -> tuple:
-    n_sweeps, n = SWEEPS, side * side
-    few = SWEEPS if n_chains == 1 else SWEEPS // 10
+    n_sweeps, n = CHAIN_SWEEPS if n_chains == 1 else SWEEPS, side * side
+    few = n_sweeps // 10
     sites = np.arange(n).reshape(side, side)
     edges = np.concatenate(
         [np.stack([sites, np.roll(sites, -1, k)]).reshape(2, n) for k in (0, 1)], 1
