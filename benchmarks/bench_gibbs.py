@@ -31,17 +31,19 @@ cold ones are four times as fast.
 
 import argparse
 import json
-import platform
+import os
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
-import numba
 import torch
+from bench_message_passing import processor
 from torch import Tensor
 
 from ebmtut.energies import Ising, LatticeIsing, PairwiseGraph
 from ebmtut.random import make_generator
+from ebmtut.results import collect_provenance
 from ebmtut.samplers import (
     boltzmann_gibbs,
     color_gibbs,
@@ -138,6 +140,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    started, load = time.time(), os.getloadavg()[0]
 
     print("spin updates a nanosecond")
     print(f"{'model':15}{'chains':>7}{'numba':>9}{'torch':>9}{'floor':>9}{'gain':>8}")
@@ -152,10 +155,10 @@ def main() -> None:
         report = {
             "unit": "spin updates a nanosecond",
             "threads": arguments.threads,
-            "machine": platform.machine(),
-            "torch": torch.__version__,
-            "numba": numba.__version__,
+            "processor": processor(),
+            "load average": load,
             "rows": rows,
+            "provenance": asdict(collect_provenance(seed=1, started=started)),
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -10,7 +10,8 @@ through the logarithms of time and size. Memory is what a process has grown by
 since its start, with its libraries, what it compiled and the smaller sizes.
 
 The peers are POT, which the book needs, too, and thrml and PGMax, which need
-environments of their own.
+environments of their own. thrml runs its chains side by side or one after another
+(JAX's vmap or map), whichever a trial at that size finds faster.
 """
 
 import argparse
@@ -43,7 +44,13 @@ OPERATIONS = {
         "drawing a float for each update, by torch",
     ),
     "Gibbs, any couplings": (
-        (16, 32, 64, 128),
+        (16, 32, 64, 128, 256),
+        "side of the lattice",
+        "thrml",
+        "drawing a float for each update, by torch",
+    ),
+    "Gibbs, one chain": (
+        (25, 64, 128, 256),
         "side of the lattice",
         "thrml",
         "drawing a float for each update, by torch",

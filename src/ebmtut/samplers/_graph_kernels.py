@@ -2,7 +2,7 @@
 
 Two kernels, of one law. ``chain_sweeps`` redraws one site of 64 chains at once, so
 that a site's neighbours are read side by side; ``site_sweeps`` serves few chains, and
-redraws 64 sites of one colour at once. Spins, fields and uniform numbers are single
+redraws 64 sites of one colour at once. Fields and uniform numbers are single
 precision: a probability is right to about 1e-7, and one below 3e-8 counts as zero.
 """
 
@@ -80,7 +80,7 @@ def _settle(field, draws, states, at):  # type: ignore[no-untyped-def]
         exponent = np.int32((np.int32(nearest) + np.int32(127)) << np.int32(23))
         exp = (mantissa * r + np.float32(1)) * exponent.view(np.float32)
         settled = uniform + uniform * exp < np.float32(1)
-        states[at + lane] = np.float32(1) if settled else np.float32(0)
+        states[at + lane] = 1 if settled else 0
 
 
 # The compiler makes wide registers of loops over lanes whose number it does not know;
@@ -92,12 +92,13 @@ def _settle(field, draws, states, at):  # type: ignore[no-untyped-def]
 def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep 64 chains a group over all sites, in the order given.
 
-    x (n_groups, n_sites, LANES), 0 or 1, and streams (n_groups, STREAMS, 4), the
-    states of the random numbers, are updated in place. The neighbours of site i, and
-    the weights of the edges to them, are entries start[i] to start[i + 1]; indices
-    are uint64.
+    x (n_groups, n_sites, LANES), 0 or 1 in bytes, a quarter of what floats would take
+    of the cache, and streams (n_groups, STREAMS, 4), the states of the random numbers,
+    are updated in place. The neighbours of site i, and the weights of the edges to
+    them, are entries start[i] to start[i + 1]; indices are uint32.
     """
-    n_lanes, two = np.uint64(x.shape[2]), np.uint64(2)
+    zero = np.float32(0)
+    n_lanes, one, two = np.uint64(x.shape[2]), np.uint64(1), np.uint64(2)
     work = np.empty(5 * STREAMS, dtype=np.uint64)
     draws = work[4 * STREAMS :].view(np.uint32)
     field = np.empty(n_lanes, dtype=np.float32)
@@ -109,20 +110,21 @@ def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  #
                 here = bias[site]
                 for lane in range(n_lanes):
                     field[lane] = here
-                k, end = start[site], start[site + np.uint64(1)]
+                k, end = np.uint64(start[site]), np.uint64(start[site + one])
                 while k + two <= end:  # in pairs, to write the fields half as often
-                    i, j = neighbor[k] * n_lanes, neighbor[k + np.uint64(1)] * n_lanes
-                    v, w = weight[k], weight[k + np.uint64(1)]
+                    i = np.uint64(neighbor[k]) * n_lanes
+                    j = np.uint64(neighbor[k + one]) * n_lanes
+                    v, w = weight[k], weight[k + one]
                     for lane in range(n_lanes):
-                        one_more = field[lane] + v * states[i + lane]
-                        field[lane] = one_more + w * states[j + lane]
+                        one_more = field[lane] + (v if states[i + lane] else zero)
+                        field[lane] = one_more + (w if states[j + lane] else zero)
                     k += two
                 if k < end:
-                    i, w = neighbor[k] * n_lanes, weight[k]
+                    i, w = np.uint64(neighbor[k]) * n_lanes, weight[k]
                     for lane in range(n_lanes):
-                        field[lane] += w * states[i + lane]
+                        field[lane] += w if states[i + lane] else zero
                 _draw(work)
-                _settle(field, draws, states, site * n_lanes)
+                _settle(field, draws, states, np.uint64(site) * n_lanes)
         _store(work, streams[group])
 
 

@@ -158,19 +158,19 @@ def _streams(seed: int, n: int) -> NDArray[np.uint64]:
 
 def _by_chains(
     model: PairwiseGraph, bits: NDArray[np.float32], n_sweeps: int, seed: int
-) -> NDArray[np.float32]:
+) -> NDArray[np.int8]:
     """64 chains side by side."""
     n_chains, n_sites = bits.shape
     n_groups = -(-n_chains // LANES)
-    states = np.zeros((n_groups, n_sites, LANES), dtype=np.float32)
+    states = np.zeros((n_groups, n_sites, LANES), dtype=np.int8)
     for group, lanes in enumerate(states):
-        chains = bits[group * LANES : (group + 1) * LANES]
+        chains = bits[group * LANES : (group + 1) * LANES].astype(np.int8)
         lanes[:, : len(chains)] = chains.T
     lists = model.neighbor_lists()
     arrays = (
-        torch.argsort(lists.coloring(), stable=True).numpy().astype(np.uint64),
-        lists.start.numpy().astype(np.uint64),
-        lists.neighbor.numpy().astype(np.uint64),
+        torch.argsort(lists.coloring(), stable=True).numpy().astype(np.uint32),
+        lists.start.numpy().astype(np.uint32),
+        lists.neighbor.numpy().astype(np.uint32),
         lists.weight.float().numpy(),
         model.bias.detach().float().numpy(),
     )
