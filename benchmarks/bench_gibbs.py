@@ -8,23 +8,25 @@ kernel does, because it compares bit by bit and stops at the first that
 differs. Rates are the best of several runs, after compilation; on one
 thread they count CPU seconds, which a busy machine disturbs least.
 
-On one core of an x86 machine with AVX-512 (torch 2.13, numba 0.68):
+On one core of an AMD EPYC with AVX-512, as `results/gibbs.json` has it:
 
     model           chains    numba    torch    floor
-    lattice 10x10     1024     8.20    0.050     0.35
-    lattice 25x25      128     9.24    0.035     0.34
-    lattice 64x64       64     9.26    0.059     0.35
-    lattice 256x256     64     8.71    0.018     0.32
-    lattice 25x25        1     0.66   0.0021     0.11
-    lattice 256x256      1     3.22    0.049     0.35
-    graph 256x256       64     0.45   0.0076     0.33
-    graph 256x256        1     0.35    0.022     0.34
-    dense 100         1000    0.050    0.022     0.34
-    dense 900          100    0.022   0.0028     0.35
+    lattice 10x10     1024     8.03    0.041     0.33
+    lattice 25x25      128     9.15    0.031     0.33
+    lattice 64x64       64     9.16    0.050     0.34
+    lattice 256x256     64     8.98    0.021     0.35
+    lattice 25x25        1     0.67   0.0022     0.13
+    lattice 256x256      1     3.18    0.046     0.33
+    graph 256x256       64     0.99   0.0081     0.34
+    graph 256x256        1     0.35    0.018     0.33
+    dense 100         1000    0.050    0.024     0.34
+    dense 900          100    0.021   0.0030     0.34
 
 A single chain is packed by rows, and redraws both colours of a row to keep one.
-The graph's 64 chains do not fit into the cache, and a run of 0.3 s is some ten
-sweeps, so that laying out its states counts, too; on 64x64 sites they reach 1.1.
+The graph's 64 chains keep their states in bytes, 4 MB; as floats, which did not fit
+into the cache, they reached 0.63 in a run before. In calls of 200 sweeps, which lay
+out the states more seldom, they reach 1.07, and 1.13 on 64x64 sites
+(`results/growth.json`).
 The dense models are hot (4 in 10 updates flip, and a flip touches every field);
 cold ones are four times as fast.
 """
