@@ -165,7 +165,7 @@ EXPERIMENT = Experiment(
     title="The Stein control variate",
     presets={
         "quick": VarianceConfig(side=5, n_steps=300, n_seeds=1, learning_rate=3e-3),
-        "full": VarianceConfig(n_steps=4000, n_seeds=4),
+        "full": VarianceConfig(n_steps=2500, n_seeds=4),
         "paper": VarianceConfig(network="leTF", width=64, n_steps=50_000, n_seeds=1),
     },
     cells=cells,
