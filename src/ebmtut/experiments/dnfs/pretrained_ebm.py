@@ -43,17 +43,27 @@ def draw_samplers(result: Result) -> Figure:
     columns = ["exact", *result.scalars["table"]]
     densities = result.scalars["energy from data"]
     names = [(d, c) for d in densities for c in columns]
-    n_columns = 4 if len(densities) <= 3 else len(columns)
+    a_line_each = len(densities) > 3
+    n_columns = len(columns) if a_line_each else 4
     n_rows = -(-len(names) // n_columns)
-    size = panel_size(n_rows, n_columns, title=0.15)
+    size = panel_size(n_rows, n_columns, title=0.03 if a_line_each else 0.15)
     figure, axes = plt.subplots(n_rows, n_columns, figsize=size, squeeze=False)
     for ax in axes.flat:
-        ax.axis("off")
-    for (density, name), ax in zip(names, axes.flat, strict=False):
+        ax.set_axis_off()
+    for k, (density, name) in enumerate(names):
+        ax = axes.flat[k]
         exact = result.arrays[f"exact/{density}"]
         law = exact if name == "exact" else result.arrays[f"law/{name}/{density}"]
         ax.imshow(law, origin="lower", vmin=0, vmax=float(exact.max()))
-        ax.set_title(name if name != "exact" else f"{density}, exact", fontsize=8)
+        if not a_line_each:
+            label = f"{density}, exact" if name == "exact" else name
+            ax.set_title(label, fontsize=8)
+            continue
+        if k < n_columns:
+            ax.set_title(name.replace(", ", "\n"), fontsize=8)
+        if name == "exact":
+            at = {"rotation": 90, "ha": "right", "va": "center", "fontsize": 8}
+            ax.text(-0.1, 0.5, density, transform=ax.transAxes, **at)
     return figure
 
 
