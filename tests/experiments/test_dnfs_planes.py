@@ -20,6 +20,7 @@ from ebmtut.experiments.dnfs import (
     pretrained_ebm,
 )
 from ebmtut.experiments.dnfs.joint_control import CONTROL, control_table
+from ebmtut.experiments.dnfs.joint_twelve_bits import TWELVE_BITS
 from ebmtut.experiments.dnfs.lattice_tables import (
     payback,
     payback_table,
@@ -306,3 +307,14 @@ def test_a_config_names_what_is_wrong():
         replace(base, methods=("Gibbs",))
     with pytest.raises(ValueError, match="n_bits"):
         replace(base, n_bits=7)
+
+
+def test_twelve_bits_are_learned_by_the_rows_recipe():
+    config = TWELVE_BITS.config("full")
+    row = get_experiment("dnfs/ebm-training").config("full")
+    assert config.n_bits == 6
+    same = replace(row, densities=config.densities, methods=("DNFS",), n_bits=6)
+    assert config == same
+    stored = TWELVE_BITS.stored(benchmarks_root())
+    kinds = ebm_training.score_table(stored).kinds
+    assert kinds == ["", "", "null"] * len(config.densities)
