@@ -317,4 +317,4 @@ def test_twelve_bits_are_learned_by_the_rows_recipe():
     assert config == same
     stored = TWELVE_BITS.stored(benchmarks_root())
     kinds = ebm_training.score_table(stored).kinds
-    assert kinds == ["", "", "null"] * len(config.densities)
+    assert list(kinds) == ["", "", "null"] * len(config.densities)
