@@ -37,6 +37,12 @@ OPERATIONS = {
         "POT",
         "reading the cost once",
     ),
+    "Gibbs-OT, plane": (
+        (128, 512, 1024, 2048),
+        "N, points of each side",
+        "POT",
+        "reading the cost once",
+    ),
     "Gibbs, one coupling": (
         (16, 32, 64, 128, 256),
         "side of the lattice",

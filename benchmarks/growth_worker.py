@@ -37,15 +37,18 @@ class Work(NamedTuple):
     amount: int
 
 
-def transport(party: str, n: int) -> tuple:
+def transport(party: str, n: int, *, plane: bool) -> tuple:
     import torch
 
     from ebmtut.experiments.got.lines import two_modes
     from ebmtut.random import make_generator
-    from ebmtut.transport import gibbs_ot, paper_cooling, sinkhorn
+    from ebmtut.transport import cost_matrix, gibbs_ot, paper_cooling, sinkhorn
 
     torch.set_num_threads(1)
     problem = two_modes(n)[1:]
+    if plane:  # points of a square, in no order
+        x, y = torch.rand(2, n, 2, dtype=torch.float64, generator=make_generator(2))
+        problem = (*problem[:2], cost_matrix(x, y))
     budget = ITERATIONS[n]
     if party == "ours":
         schedule = paper_cooling(budget, n, power=2.0)
@@ -192,7 +195,8 @@ def dense_messages(party: str, n: int) -> tuple:
 
 
 OPERATIONS = {
-    "Gibbs-OT": transport,
+    "Gibbs-OT": functools.partial(transport, plane=False),
+    "Gibbs-OT, plane": functools.partial(transport, plane=True),
     "Gibbs, one coupling": functools.partial(gibbs, glass=False),
     "Gibbs, any couplings": functools.partial(gibbs, glass=True),
     "Gibbs, one chain": functools.partial(gibbs, glass=False, n_chains=1),

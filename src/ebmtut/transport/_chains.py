@@ -7,7 +7,8 @@ is still in the level-1 cache when U needs it. Four rows at a time spare
 loads and stores of g and U.
 
 A single large problem is seldom walked through whole: `ebmtut.transport._tiles` tells
-which parts of its cost can hold an extreme.
+which parts of its cost can hold an extreme, and where the cost is of Monge, as on a
+line, `ebmtut.transport._monge` finds the extremes between their neighbours'.
 
 ``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
 instruction, which rounds as a difference does and leaves the units that subtract
@@ -26,6 +27,7 @@ from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
+from ebmtut.transport._monge import monge_minima, monge_of
 from ebmtut.transport._problem import weighted_sum
 from ebmtut.transport._tiles import (
     larger,
@@ -182,6 +184,30 @@ def pruned_iterations(  # type: ignore[no-untyped-def]
 
 
 @compiled
+def monge_iterations(  # type: ignore[no-untyped-def]
+    g, before, U, h, L, inverse_p, inverse_q, temperatures, theta, one, kept
+):
+    """Advance one problem as `gibbs_iterations` would, if its cost is of Monge.
+
+    kept is a `Monge`; one is 1.
+    """
+    n, m1 = kept.cost_t.shape
+    cost, cost_t, size, margin = kept.cost, kept.cost_t, kept.size, kept.margin
+    x = np.empty(m1, g.dtype)
+    for step in range(temperatures.shape[0]):
+        t_h, t_g = temperatures[step]
+        for i in range(m1):
+            x[i] = -g[i]
+        monge_minima(x, L, cost, cost_t, size, margin, one)
+        for d in range(n):
+            L[d] = -L[d]
+        _add_noise(L, theta[step, :n], t_h, inverse_q, h, 0, n)
+        monge_minima(h, U, cost_t, cost, size, margin, one)
+        before[:] = g
+        _lower_by_noise(U, theta[step, n:], t_g, inverse_p, g)
+
+
+@compiled
 def fill_maxima(g, cost_t, L):  # type: ignore[no-untyped-def]
     """Put max_i (g_i - M_ij) where L (B, m2) is -inf; arrays as above."""
     for b in range(len(g)):
@@ -224,10 +250,12 @@ class CompiledChain:
         self.before, self.U = torch.empty_like(self.g), self.g.clone()
         self.h = torch.empty_like(self.inverse_q)
         self.L = torch.empty_like(self.inverse_q)
-        self.pruning = None
+        self.monge, self.pruning = None, None
         if len(p) == 1:
             some = slice(None) if len(self.columns) == q.shape[1] else self.columns
-            self.pruning = pruning_for(cost[self.rows][:, some], self.cost_t[some])
+            both = cost[self.rows][:, some], self.cost_t[some]
+            self.monge = monge_of(*both)
+            self.pruning = pruning_for(*both) if self.monge is None else None
         self.n_draws = self.h.numel() + self.g.numel()
         self.set_p(p)
 
@@ -253,9 +281,14 @@ class CompiledChain:
         cost_t, columns, inverse_p, inverse_q = (x.numpy() for x in problem)
 
         one = cost_t.dtype.type(1)
-        if self.pruning is not None:
+        for shortened, kept in (
+            (monge_iterations, self.monge),
+            (pruned_iterations, self.pruning),
+        ):
+            if kept is None:
+                continue
             state = [x.reshape(-1) for x in (*coordinates, inverse_p, inverse_q)]
-            pruned_iterations(*state, temperatures, theta, one, self.pruning)
+            shortened(*state, temperatures, theta, one, kept)
             return
 
         def work(problems: slice) -> None:

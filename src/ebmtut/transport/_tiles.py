@@ -30,7 +30,10 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 
 __all__ = [
+    "HEIGHT",
+    "WIDTH",
     "larger",
+    "lower",
     "note_looks",
     "pruning_for",
     "renew_slacks",
@@ -186,7 +189,7 @@ def _size(x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _lower(out, x, row, cost, begin, one):  # type: ignore[no-untyped-def]
+def lower(out, x, row, cost, begin, one):  # type: ignore[no-untyped-def]
     """out_c = min(out_c, M_rc + x_r) over the tile that begins at row and begin."""
     row1, row2, row3 = row + _ONE, row + _TWO, row + _THREE
     x0, x1, x2, x3 = x[row], x[row1], x[row2], x[row3]
@@ -259,7 +262,7 @@ def tile_minima(x, out, cost, size, one, slacks):  # type: ignore[no-untyped-def
     for tile in range(n_tiles):
         begin = min(_WIDTH * tile, last_column)
         hint = best_block = hints[tile]
-        _lower(out, x, min(_HEIGHT * hint, last_row), cost, begin, one)
+        lower(out, x, min(_HEIGHT * hint, last_row), cost, begin, one)
         known = _furthest(out, low, begin) + hidden
         for group in range(n_groups):
             first = _GROUP * group
@@ -270,7 +273,7 @@ def tile_minima(x, out, cost, size, one, slacks):  # type: ignore[no-untyped-def
                 continue
             for block in range(first, first + _GROUP):
                 if slack[tile, block] + moved[block] < known and block != hint:
-                    _lower(out, x, min(_HEIGHT * block, last_row), cost, begin, one)
+                    lower(out, x, min(_HEIGHT * block, last_row), cost, begin, one)
                     best_block = block
                     looks += 1
             now = _furthest(out, low, begin) + hidden

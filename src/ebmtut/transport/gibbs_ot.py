@@ -230,10 +230,11 @@ def gibbs_ot(
     """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
 
     On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
-    there are several problems; of a single one with 2^14 pairs or more it looks only
+    there are several problems. Of a single one with 2^14 pairs or more it looks only
     where an extreme can be, which changes no number, and spares most of the work
-    where points that are neighbours stand side by side; on a GPU with Triton by a
-    kernel for the extremes. Other tensors take the way of
+    where points that are neighbours stand side by side, and of one with 2^12 pairs or
+    more whose cost is of Monge, as the squared distance is on a line, nearly all of
+    it. On a GPU with Triton by a kernel for the extremes. Other tensors take the way of
     :func:`gibbs_ot_reference`, which looks at all pairs of all problems at once.
 
     Parameters

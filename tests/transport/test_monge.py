@@ -1,0 +1,151 @@
+"""Where a cost is of Monge, minima lie between their neighbours', to the last bit."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebmtut.random import make_generator
+from ebmtut.transport import (
+    cost_matrix,
+    gibbs_ot,
+    gibbs_ot_reference,
+    paper_cooling,
+    standard_exponential,
+)
+from ebmtut.transport._chains import CompiledChain
+from ebmtut.transport._monge import monge_minima, monge_of
+
+
+def power_cost(x, y, power=2.0):
+    return (x[:, None] - y).abs().pow(power)
+
+
+def points(n, seed, dtype=torch.float64):
+    """Points of a line in order, no two nearer than half of a mean gap."""
+    gaps = torch.rand(n, dtype=torch.float64, generator=make_generator(seed)) + 0.5
+    return (gaps.cumsum(0) / gaps.sum()).to(dtype)
+
+
+def monge(cost):
+    return monge_of(cost, cost.T.contiguous())
+
+
+def minima(kept, x):
+    one = kept.cost.dtype.type(1)
+    found = np.empty(kept.cost.shape[1], kept.cost.dtype)
+    monge_minima(x, found, kept.cost, kept.cost_t, kept.size, kept.margin, one)
+    return found
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    m1=st.integers(64, 150),
+    m2=st.integers(64, 150),
+    seed=st.integers(0, 2**31),
+    scale=st.sampled_from([1e-6, 1e-2, 1.0, 1e3, 1e14]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_minima_are_those_of_a_look_at_all(m1, m2, seed, scale, dtype):
+    """At any size of x, too; at the largest, sums no longer tell rows apart."""
+    line = power_cost(points(m1, seed, dtype), points(m2, seed + 1, dtype))
+    generator = make_generator(seed)
+    for cost in (line, line.T.contiguous()):
+        x = scale * torch.randn(len(cost), dtype=dtype, generator=generator)
+        x[torch.rand(len(x), generator=generator) < 0.2] = torch.inf
+        x[int(torch.randint(len(x), (), generator=generator))] = 0
+        expected = (cost + x[:, None]).amin(0)
+        assert np.array_equal(minima(monge(cost), x.numpy()), expected.numpy())
+
+
+def test_a_wrong_order_would_be_seen():
+    """The minima above are the places' doing: a cost that has no order has others."""
+    order = torch.randperm(128, generator=make_generator(0))
+    line = points(128, 0)
+    cost, kept = power_cost(line, line)[order], monge(power_cost(line, line))
+    both = cost.numpy(), cost.T.contiguous().numpy()
+    x = 0.01 * torch.randn(128, dtype=torch.float64, generator=make_generator(1))
+    found = minima(kept._replace(cost=both[0], cost_t=both[1]), x.numpy())
+    assert not np.array_equal(found, (cost + x[:, None]).amin(0).numpy())
+
+
+def test_what_is_no_cost_of_monge_is_told_apart():
+    x, y = points(100, 2), points(90, 3)
+    assert monge(power_cost(x, y)) is not None
+    assert monge(power_cost(x, y, 1.5)) is not None
+    assert monge(power_cost(x, y, 1.0)) is None  # differences of zero say nothing
+    assert monge(power_cost(x, y, 0.5)) is None
+    assert monge(cost_matrix(x, y, "coulomb")) is None
+    assert monge(power_cost(x, y.flip(0))) is None
+    forbidden = power_cost(x, y)
+    forbidden[3, 4] = torch.inf
+    assert monge(forbidden) is None
+    swapped = power_cost(x, y)
+    swapped[[50, 51]] = swapped[[51, 50]]
+    assert monge(swapped) is None
+    square = torch.rand(100, 2, dtype=torch.float64, generator=make_generator(4))
+    assert monge(cost_matrix(square, square)) is None
+
+
+def test_the_margin_is_what_neighbours_leave_and_small_ones_are_refused():
+    """Of |x - y|^2 on cells of width 1 / n it is 2 / n^2, less rounding."""
+    n = 256
+    x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    kept = monge(power_cost(x, x))
+    assert 0 <= 2 / n**2 - kept.margin < 10 * np.finfo(float).eps
+    assert monge(power_cost(x, x).float()) is not None
+    fine = torch.arange(4096, dtype=torch.float64) / 4096
+    assert monge(power_cost(fine, fine).float()) is None  # 1e-7, as a rounding
+    assert monge(power_cost(x[:60], x[:60])) is None  # too small to be worth it
+    assert monge(power_cost(x[:20], x)) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("shape", [(128, 128), (150, 131), (64, 100)])
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+def test_a_chain_on_a_line_changes_no_bit(shape, dtype, zeros):
+    """With masses that are moved in between, some of them to nothing."""
+    generator = make_generator(shape[1])
+    p, q = (
+        (torch.rand(m, dtype=torch.float64, generator=generator) + 0.05)
+        * (torch.rand(m, generator=generator) >= zeros)
+        for m in shape
+    )
+    p, q = (mass.div(mass.sum()).to(dtype) for mass in (p, q))
+    cost = power_cost(*(points(m, 5, dtype) for m in shape))
+    start = torch.zeros_like(p)[None]
+    short, whole = (CompiledChain(p[None], q[None], cost, start) for _ in range(2))
+    if zeros == 0:
+        assert short.monge is not None
+    whole.monge = whole.pruning = None
+    schedule = paper_cooling(60, shape[0], power=2.0).view(-1, 2).to(dtype)
+    for turn, part in enumerate(schedule.split(17)):
+        draws = standard_exponential(
+            len(part), short.n_draws, generator=make_generator(turn)
+        )
+        if turn == 2:
+            moved = p.roll(5) * (torch.arange(len(p)) % 7 > 0)
+            for chain in (short, whole):
+                chain.set_p((moved / moved.sum() * (p > 0))[None])
+        for chain in (short, whole):
+            chain.advance(part, draws)
+        both = (chain.statistics(complete=True) for chain in (short, whole))
+        for one, other in zip(*both, strict=True):
+            assert torch.equal(one, other)
+        assert torch.equal(short.dual_value(), whole.dual_value())
+
+
+def test_a_run_on_a_line_is_the_plain_one():
+    x, y = points(140, 6), points(120, 7)
+    p = torch.rand(140, dtype=torch.float64, generator=make_generator(8))
+    q = torch.rand(120, dtype=torch.float64, generator=make_generator(9))
+    problem = p / p.sum(), q / q.sum(), power_cost(x, y)
+    schedule = paper_cooling(60, 140, power=2.0)
+    fast, plain = (
+        run(*problem, schedule, trace_every=20, generator=make_generator(1))
+        for run in (gibbs_ot, gibbs_ot_reference)
+    )
+    for one, other in ((fast.U, plain.U), (fast.L, plain.L), (fast[0].h, plain[0].h)):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(fast.trace.dual, plain.trace.dual, rtol=1e-12, atol=0)
