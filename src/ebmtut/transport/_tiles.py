@@ -303,7 +303,7 @@ def note_looks(control, share):  # type: ignore[no-untyped-def]
         control[_LEAST] = share
         if share > _SPARING:
             control[_WHOLE] = control[_NEXT]
-            control[_NEXT] = min(2 * control[_NEXT], _LONGEST)
+            control[_NEXT] = min(4 * control[_NEXT], _LONGEST)
         else:
             control[_NEXT] = 1
         return False
