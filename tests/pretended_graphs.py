@@ -12,6 +12,7 @@ at each replay. As on a GPU
 
 import threading
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from unittest import mock
 
 import torch
@@ -26,14 +27,18 @@ here = threading.local()  # the stream of a thread
 
 
 def current_stream(device=None):
-    return getattr(here, "stream", DEFAULT)
+    return getattr(here, "stream", None) or default_stream()
 
 
 class Stream(torch.cuda.Stream):
-    """One that is in order with all others."""
+    """One that is in order with all others.
+
+    A torch that is built for GPUs makes it only where there is one.
+    """
 
     def __new__(cls, device=None):
-        return object.__new__(cls)
+        built = torch.backends.cuda.is_built()
+        return super().__new__(cls) if built else object.__new__(cls)
 
     def __init__(self, device=None):
         pass
@@ -45,7 +50,9 @@ class Stream(torch.cuda.Stream):
         pass
 
 
-DEFAULT = Stream()
+@cache
+def default_stream():
+    return Stream()
 
 
 @contextmanager
@@ -123,7 +130,7 @@ class CUDAGraph:
 
 @contextmanager
 def recording(graph, stream):
-    assert current_stream() is stream is not DEFAULT
+    assert current_stream() is stream is not default_stream()
     states = [g.get_state() for g in graph.generators]
     world, graph.stream = gpu.watch, stream
     world.graph = graph

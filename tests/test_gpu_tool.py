@@ -144,6 +144,7 @@ def test_a_row_that_lacks_its_photographs_says_so(tmp_path, monkeypatch):
 def test_without_the_module_that_knows_the_cache_there_is_one(tmp_path, monkeypatch):
     monkeypatch.delenv("EBMTUT_CACHE", raising=False)
     monkeypatch.setenv("EBMTUT_OFFLINE", "0")
+    monkeypatch.setattr(gpu, "find_spec", lambda name: name)
     assert "EBMTUT_CACHE" not in gpu.environment_of_steps(tmp_path)
     monkeypatch.setattr(gpu, "find_spec", lambda name: None)
     environment = gpu.environment_of_steps(tmp_path)
