@@ -81,9 +81,9 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return work
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refused(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
     """Run a command that must end with 2 and one line on stderr; return the line."""
-    assert cli.main(words) == 2
+    assert cli.main(words) == code
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("ebmtut: ")
@@ -464,13 +464,14 @@ def test_what_the_machine_lacks_is_one_line(
 
         monkeypatch.setattr(work, "job", job)
 
-    for error, told in (
-        (OSError(errno.ENOSPC, "No space left on device", "x.npz"), "No space left"),
-        (ImportError("this needs POT"), r"'ebmtut[NAME]'"),
-        (ModuleNotFoundError("No module named 'ot'", name="ot"), "No module named"),
+    assert cli.NO_MODULE == gpu.NO_MODULE
+    for error, told, code in (
+        (OSError(errno.ENOSPC, "No space left on device", "x.npz"), "No space left", 2),
+        (ImportError("this needs POT"), r"'ebmtut[NAME]'", 69),
+        (ModuleNotFoundError("No module named 'ot'", name="ot"), "No module named", 69),
     ):
         fails(error)
-        assert told in refused(capsys, *run)
+        assert told in refused(capsys, *run, code=code)
     for bug in (OSError(errno.EBADF, "odd"), ImportError("odd", name="ebmtut.odd")):
         fails(bug)
         with pytest.raises(type(bug), match="odd"):

@@ -123,7 +123,10 @@ def test_a_step_without_its_data_is_one_line_and_another_takes_its_place(
     lacks = [line.split()[0] for line in lines if "data not at hand" in line]
     assert lacks == ["a-paper", "c-paper", "c-full"]
     # What takes a place counts like any other.
-    steps[2] = Step("d-paper", step("", lacking).command, instead=step("d-full", "1/0"))
+    needs = f"raise SystemExit({gpu.NO_MODULE})"
+    steps[2] = Step("d-paper", step("", needs).command, instead=step("d-full", "1/0"))
+    assert main(["--out", str(tmp_path)]) == 0  # a smaller preset needs it, too
+    steps[2] = Step("e-paper", step("", lacking).command, instead=step("e-full", "1/0"))
     assert main(["--out", str(tmp_path)]) == 1
 
 

@@ -31,6 +31,7 @@ __all__ = ["NEEDED", "NO_GPU", "Record", "Step", "main", "missing", "plan", "run
 NO_GPU = 3  # the exit code that says so
 UNFINISHED = 124  # a step's, and ours: call again
 NO_DATA = 66  # a step's: the row's data set is not at hand
+NO_MODULE = 69  # a step's: an optional module is not, such as POT
 
 #: What computing needs besides the package itself.
 NEEDED = (
@@ -197,8 +198,8 @@ def run_plan(
 ) -> dict[str, Record]:
     """Do what is not done yet, until the time is over.
 
-    A step that failed, or lacks its data, is done: it would again. One that was cut
-    off, by itself or by us, is not.
+    A step that failed, or lacks what it needs, is done: it would again. One that was
+    cut off, by itself or by us, is not.
 
     Parameters
     ----------
@@ -262,6 +263,7 @@ def _ended(record: Record | None) -> str:
     states = {
         0: "done",
         NO_DATA: "data not at hand",
+        NO_MODULE: "a module not at hand",
         UNFINISHED: "begun, to be gone on with",
     }
     state = states.get(record.code, f"failed (exit code {record.code})")
@@ -289,8 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     code
-        0 if all steps are done or lack their data, 1 if one failed, 2 if modules are
-        missing, 3 without a GPU, 124 if steps are left.
+        0 if all steps are done or lack data or a module, 1 if one failed, 2 if what
+        all need is missing, 3 without a GPU, 124 if steps are left.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -328,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     if None in codes or UNFINISHED in codes:
         return UNFINISHED
-    return int(any(code not in (0, NO_DATA) for code in codes))
+    return int(any(code not in (0, NO_DATA, NO_MODULE) for code in codes))
 
 
 if __name__ == "__main__":

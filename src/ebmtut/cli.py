@@ -30,8 +30,9 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 FAILED_RUNS = 1
 DIVERGED = 3
-# The EX_NOINPUT of sysexits.h.
+# The EX_NOINPUT and EX_UNAVAILABLE of sysexits.h.
 NO_DATA = 66
+NO_MODULE = 69
 # As `timeout` ends a command: the work is not done, and nothing is wrong.
 OUT_OF_TIME = 124
 
@@ -49,8 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status
         0; 1 if runs of a sweep are not done; 2 after one line on stderr if a value
         cannot be worked with; 3 after one line if what was learned diverged; 66 after
-        one line if a row's data set is not at hand; 124 if a time limit ended it before
-        the work; 130 if interrupted from the keyboard.
+        one line if a row's data set is not at hand, 69 if a module is not; 124 if a
+        time limit ended it before the work; 130 if interrupted from the keyboard.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] == "ebmtut":
             raise  # a fault of ours
         print(f"ebmtut: {error}. {_EXTRAS}", file=sys.stderr)
-        return BAD_INPUT
+        return NO_MODULE
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
