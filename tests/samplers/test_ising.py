@@ -233,7 +233,7 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
         ),
     ):
         words = plan.lay_out(packed)
-        lattice_sweeps(words, plan.arrays, certain, lane_streams(0, 1), 1, row_side)
+        lattice_sweeps(words, *plan.arrays, certain, lane_streams(0, 1), 1, row_side)
         swept = unpack(words[:, plan.place])
         assert (swept.reshape(side, side) == grid).all()
 
@@ -320,8 +320,32 @@ def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
     thresholds = multispin.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
     streams = lane_streams(5, 1)
     expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
-    lattice_sweeps(words, plan.arrays, thresholds, streams, 3, row_side)
+    lattice_sweeps(words, *plan.arrays, thresholds, streams, 3, row_side)
     assert (words[0, plan.place] == expected[plan.place]).all()
+
+
+def test_spins_that_wait_for_the_same_place_are_independent():
+    """Ones of P = 2^-8: each is settled by one bit in a pool, where places collide.
+
+    Two that shared this bit would both be 1 twice as often. Pairs at one place of a
+    class's n blocks that are both 1 have the moments of S (S - 1) / 2 for a binomial S.
+    """
+    p, plan, n_sweeps = 2.0**-8, multispin.chain_plan(32), 400
+    thresholds = multispin.threshold_bits(np.full(5, p))
+    words, streams = np.zeros((1, plan.size), dtype=np.uint64), lane_streams(7, 1)
+    ones = []
+    for _ in range(n_sweeps):
+        lattice_sweeps(words, *plan.arrays, thresholds, streams, 1, 0)
+        blocks = spins_of(words[0, : 32 * 32]).reshape(2, -1, 64 * LANES)
+        ones.append(blocks.sum(1))
+    n, ones = blocks.shape[1], np.array(ones)
+    assert n > 2 * GROUP
+    error = math.sqrt(ones.size * n * p * (1 - p))
+    assert abs(ones.sum() - ones.size * n * p) < 5 * error
+    pairs = (ones * (ones - 1) // 2).sum()
+    mean = math.comb(n, 2) * p**2
+    variance = mean * (1 - p**2 + 2 * (n - 2) * p * (1 - p))
+    assert abs(pairs - ones.size * mean) < 5 * math.sqrt(ones.size * variance)
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
@@ -337,7 +361,7 @@ def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     words = plan.lay_out(multispin.pack_rows(bits, 3))
     thresholds = multispin.threshold_bits(torch.sigmoid(logit.double()).numpy())
     streams = lane_streams(3, n_chains)
-    lattice_sweeps(words, plan.arrays, thresholds, streams, n_sweeps, 3)
+    lattice_sweeps(words, *plan.arrays, thresholds, streams, n_sweeps, 3)
     x = torch.from_numpy(multispin.unpack_rows(words[:, plan.place], 3)).double()
     assert law_p(x, law) > 1e-4
 

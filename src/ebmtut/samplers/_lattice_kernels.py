@@ -167,17 +167,26 @@ def _redraw(  # type: ignore[no-untyped-def]
 
 @compiled
 def lattice_sweeps(  # type: ignore[no-untyped-def]
-    words, plan, thresholds, streams, n_sweeps, row_side
+    words,
+    target,
+    neighbor,
+    mask,
+    first,
+    source,
+    first_source,
+    thresholds,
+    streams,
+    n_sweeps,
+    row_side,
 ):
     """Sweep lattices of packed spins, each site with four neighbours.
 
     words (n_lattices, n_words) and streams (n_lattices, 4, LANES), the states of
-    the random numbers, are updated in place. plan is a Plan's arrays. thresholds is
-    threshold_bits of P(1 | 0, ..., 4 neighbours 1).
-    row_side is the side where words are rows, whose neighbours within a row are
-    found by shifting, else 0.
+    the random numbers, are updated in place. target to first_source are a Plan's
+    arrays. thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1). row_side is
+    the side where words are rows, whose neighbours within a row are found by shifting,
+    else 0.
     """
-    target, neighbor, mask, first, source, first_source = plan
     digits = thresholds.copy()
     digits[:, 1:] ^= thresholds[:, :-1]
     work = (

@@ -193,31 +193,32 @@ def _plan(
 ) -> Plan:
     """Cut each class, its begin and masks, into blocks; find what must be copied."""
     size = around.shape[1]
-    target, neighbor, masks = [], [], []
-    source: list[int] = []
+    targets, neighbors, masks, sources = [], [], [], []
     first, first_source = [0], [0]
     for begin, mask in classes:
-        for k in range(0, len(mask), LANES):
-            target.append(begin + k)
-            words = around[:, begin + k : begin + min(k + LANES, len(mask))]
-            for side in words:
-                run = side[0] + np.arange(LANES)
-                if (side == run[: len(side)]).all() and run[-1] < size:
-                    neighbor.append(side[0])
-                else:
-                    neighbor.append(size + len(source))
-                    source.extend(np.resize(side, LANES))
-        masks.append(np.pad(mask, (0, -len(mask) % LANES)))
-        first.append(len(target))
-        first_source.append(len(source))
+        n_words = _whole(len(mask))
+        masks.append(np.pad(mask, (0, n_words - len(mask))))
+        targets.append(np.arange(begin, begin + n_words, LANES))
+        words = around[:, begin : begin + n_words].reshape(4, -1, LANES)
+        words = words.transpose(1, 0, 2)
+        run = words[..., :1] + np.arange(LANES)
+        empty = np.arange(n_words).reshape(-1, 1, LANES) >= len(mask)
+        in_a_row = ((words == run) | empty).all(2) & (run[..., -1] < size)
+        sources.append(np.where(empty, words[..., :1], words)[~in_a_row].ravel())
+        neighbor = words[..., 0].copy()
+        end = first_source[-1] + len(sources[-1])
+        neighbor[~in_a_row] = size + np.arange(first_source[-1], end, LANES)
+        neighbors.append(neighbor)
+        first.append(first[-1] + len(neighbor))
+        first_source.append(end)
     return Plan(
         place,
-        size + len(source),
-        np.array(target),
-        np.array(neighbor).reshape(-1, 4),
+        size + first_source[-1],
+        np.concatenate(targets),
+        np.concatenate(neighbors),
         np.concatenate(masks),
         np.array(first),
-        np.array(source, dtype=np.int64),
+        np.concatenate(sources),
         np.array(first_source),
     )
 

@@ -177,7 +177,9 @@ def _sweep_lattice(
 
     def sweep(n: int, part: slice) -> None:
         row_side = energy.side if by_rows else 0
-        lattice_sweeps(words[part], plan.arrays, thresholds, streams[part], n, row_side)
+        lattice_sweeps(
+            words[part], *plan.arrays, thresholds, streams[part], n, row_side
+        )
 
     sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
     if by_rows:
