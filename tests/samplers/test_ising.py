@@ -20,7 +20,13 @@ from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.random import make_generator
 from ebmtut.samplers import _multispin as multispin
 from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
-from ebmtut.samplers._lattice_kernels import lattice_sweeps
+from ebmtut.samplers._lanes import LANES
+from ebmtut.samplers._lattice_kernels import (
+    FIRST,
+    GROUP,
+    lane_streams,
+    lattice_sweeps,
+)
 from ebmtut.samplers._xoshiro import xoshiro_next, xoshiro_states
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
@@ -189,7 +195,7 @@ def test_xoshiro_matches_published_values():
 def test_packing_round_trip():
     bits = np.random.default_rng(0).integers(0, 2, (130, 7), dtype=np.uint8)
     words = multispin.pack_chains(bits)
-    assert words.shape == (3, 8)
+    assert words.shape == (3, 7)
     assert int(words[1, 2]) >> 3 & 1 == bits[67, 2]
     assert (multispin.unpack_chains(words, 130) == bits).all()
 
@@ -211,73 +217,135 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side):
     for color in range(colors.max() + 1):
         rolls = [np.roll(grid, step, axis) for axis in (0, 1) for step in (-1, 1)]
         grid = np.where(colors == color, np.logical_and.reduce(rolls), grid)
-    for plan, words, row_side in (
+    chance = bits.astype(np.uint8)
+    for plan, packed, unpack, row_side in (
         (
             multispin.row_plan(side),
-            multispin.pack_rows(bits.astype(np.uint8), side),
+            multispin.pack_rows(chance, side),
+            lambda words: multispin.unpack_rows(words, side),
             side,
         ),
-        (multispin.chain_plan(side), multispin.pack_chains(bits.astype(np.uint8)), 0),
+        (
+            multispin.chain_plan(side),
+            multispin.pack_chains(chance),
+            lambda words: multispin.unpack_chains(words, 1),
+            0,
+        ),
     ):
-        streams = xoshiro_states(0, multispin.LANES)[None]
-        parts = (plan.target, plan.neighbor, plan.mask, plan.first)
-        lattice_sweeps(words, *parts, certain, streams, 1, row_side)
-        swept = (
-            multispin.unpack_rows(words, side)
-            if row_side
-            else multispin.unpack_chains(words, 1)
-        )
+        words = plan.lay_out(packed)
+        lattice_sweeps(words, *plan.arrays, certain, lane_streams(0, 1), 1, row_side)
+        swept = unpack(words[:, plan.place])
         assert (swept.reshape(side, side) == grid).all()
 
 
 def plain_lattice_sweeps(words, plan, thresholds, stream, n_sweeps, row_side):
-    """The sweeps of one lattice, LANES words of a block as an array of NumPy."""
-    lattice, stream = words.copy(), stream.T.copy()
+    """The sweeps of one lattice, the spins of a block as an array of NumPy."""
+    lattice, stream = words.copy(), list(stream.copy())
+    copies = lattice[len(lattice) - len(plan.source) :]
+
+    def count(block):
+        around = plan.neighbor[block][:, None] + np.arange(LANES)
+        return spins_of(lattice[around]).reshape(4, -1).sum(0)
+
+    def compare(level, counts, below, unsettled):
+        draw, *stream[:] = xoshiro_next.py_func(*stream)
+        draw, digit = spins_of(draw), thresholds[level][counts] > 0
+        below |= unsettled & digit & ~draw
+        unsettled &= draw == digit
+
     for color in [*range(len(plan.first) - 1)] * n_sweeps:
         if row_side:
             shift_rows(lattice, row_side)
-        for block in range(int(plan.first[color]), int(plan.first[color + 1])):
-            mask, target = plan.mask[block], plan.target[block]
-            around = np.unpackbits(lattice[plan.neighbor[block]].view(np.uint8), axis=1)
-            count = around.reshape(4, -1).sum(0)
-            below, unsettled = np.zeros_like(mask), mask
-            for level, row in enumerate(thresholds):
-                if level % 4 == 0 and not unsettled.any():
-                    break
-                draw, *stream = xoshiro_next.py_func(*stream)
-                digit = np.packbits(row[count].astype(bool)).view(np.uint64)
-                below = below | unsettled & digit & ~draw
-                unsettled = unsettled & ~(draw ^ digit)
-            lattice[target] = lattice[target] & ~mask | below
+        read = slice(*plan.first_source[color : color + 2])
+        copies[read] = lattice[plan.source[read]]
+        blocks = list(range(*plan.first[color : color + 2]))
+        waiting = []
+        while blocks or waiting:
+            entries, pool = [], np.zeros(64 * LANES, dtype=bool)
+            pool_counts = np.zeros(64 * LANES, dtype=np.int64)
+            while len(entries) < GROUP and (blocks or waiting):
+                if waiting:
+                    block, unsettled = waiting.pop(0)
+                else:
+                    block, below = blocks.pop(0), np.zeros_like(pool)
+                    mask = plan.mask[block * LANES :][:LANES]
+                    unsettled = spins_of(mask)
+                    for level in range(FIRST):
+                        compare(level, count(block), below, unsettled)
+                    target = lattice[plan.target[block] :][:LANES]
+                    target[:] = target & ~mask | words_of(below)
+                share = unsettled & ~pool
+                pool |= share
+                pool_counts[share] = count(block)[share]
+                entries.append((block, share, unsettled & ~share))
+            below, level = np.zeros_like(pool), FIRST
+            while pool.any() and level < len(thresholds):
+                compare(level, pool_counts, below, pool)
+                level += 1
+            for block, share, _ in entries:
+                target = lattice[plan.target[block] :][:LANES]
+                target |= words_of(share & below)
+            waiting = [(block, rest) for block, _, rest in entries if rest.any()]
     return lattice
+
+
+def spins_of(words):
+    """Bits of words, from the least significant on."""
+    return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+
+
+def words_of(spins):
+    return np.packbits(spins, bitorder="little").view(np.uint64)
 
 
 def shift_rows(lattice, side):
     """Each row's left, then its right neighbours behind the rows."""
-    size = side * (-(-side // 64))
-    bits = multispin.unpack_rows(lattice[None], side).reshape(side, side)
+    n_words = side * (-(-side // 64))
+    size = -(-n_words // LANES) * LANES
+    bits = multispin.unpack_rows(lattice[None, :n_words], side).reshape(side, side)
     for k, step in ((1, 1), (2, -1)):
         turned = np.roll(bits, step, 1).reshape(1, -1)
-        lattice[k * size : (k + 1) * size] = multispin.pack_rows(turned, side)[0, :size]
+        lattice[k * size :][:n_words] = multispin.pack_rows(turned, side)[0]
 
 
-@pytest.mark.parametrize("side", [3, 10, 16, 65])
+@pytest.mark.parametrize("side", [3, 10, 16, 34, 65])
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_compiled_lattices_draw_what_plain_numpy_draws(side, by_rows):
     bits = np.random.default_rng(0).integers(0, 2, (64, side * side), dtype=np.uint8)
     row_side = side if by_rows else 0
-    words = (
+    plan = multispin.row_plan(side) if by_rows else multispin.chain_plan(side)
+    words = plan.lay_out(
         multispin.pack_rows(bits[:1], side) if by_rows else multispin.pack_chains(bits)
     )
-    plan = multispin.row_plan(side) if by_rows else multispin.chain_plan(side)
     thresholds = multispin.threshold_bits(np.array([0.03, 0.2, 0.5, 0.9, 0.999]))
-    streams = xoshiro_states(5, multispin.LANES)[None]
+    streams = lane_streams(5, 1)
     expected = plain_lattice_sweeps(words[0], plan, thresholds, streams[0], 3, row_side)
-    parts = (plan.target, plan.neighbor, plan.mask, plan.first)
-    lattice_sweeps(words, *parts, thresholds, streams, 3, row_side)
-    # What stands behind the rows is scratch; lanes without work write to the last.
-    n_words = side * (-(-side // 64)) if by_rows else side * side
-    assert (words[0, :n_words] == expected[:n_words]).all()
+    lattice_sweeps(words, *plan.arrays, thresholds, streams, 3, row_side)
+    assert (words[0, plan.place] == expected[plan.place]).all()
+
+
+def test_spins_that_wait_for_the_same_place_are_independent():
+    """Ones of P = 2^-8: each is settled by one bit in a pool, where places collide.
+
+    Two that shared this bit would both be 1 twice as often. Pairs at one place of a
+    class's n blocks that are both 1 have the moments of S (S - 1) / 2 for a binomial S.
+    """
+    p, plan, n_sweeps = 2.0**-8, multispin.chain_plan(32), 400
+    thresholds = multispin.threshold_bits(np.full(5, p))
+    words, streams = np.zeros((1, plan.size), dtype=np.uint64), lane_streams(7, 1)
+    ones = []
+    for _ in range(n_sweeps):
+        lattice_sweeps(words, *plan.arrays, thresholds, streams, 1, 0)
+        blocks = spins_of(words[0, : 32 * 32]).reshape(2, -1, 64 * LANES)
+        ones.append(blocks.sum(1))
+    n, ones = blocks.shape[1], np.array(ones)
+    assert n > 2 * GROUP
+    error = math.sqrt(ones.size * n * p * (1 - p))
+    assert abs(ones.sum() - ones.size * n * p) < 5 * error
+    pairs = (ones * (ones - 1) // 2).sum()
+    mean = math.comb(n, 2) * p**2
+    variance = mean * (1 - p**2 + 2 * (n - 2) * p * (1 - p))
+    assert abs(pairs - ones.size * mean) < 5 * math.sqrt(ones.size * variance)
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
@@ -289,19 +357,12 @@ def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     law = swept_law(energy, start, order.repeat(n_sweeps))
     logit = 4 * energy.sigma * torch.tensor([-4, -2, 0, 2, 4]) + 2 * energy.bias
     plan = multispin.row_plan(3)
-    words = multispin.pack_rows(start.byte().repeat(n_chains, 1).numpy(), 3)
-    lattice_sweeps(
-        words,
-        plan.target,
-        plan.neighbor,
-        plan.mask,
-        plan.first,
-        multispin.threshold_bits(torch.sigmoid(logit.double()).numpy()),
-        xoshiro_states(3, 8 * n_chains).reshape(n_chains, 8, 4),
-        n_sweeps,
-        3,
-    )
-    x = torch.from_numpy(multispin.unpack_rows(words, 3)).double()
+    bits = start.byte().repeat(n_chains, 1).numpy()
+    words = plan.lay_out(multispin.pack_rows(bits, 3))
+    thresholds = multispin.threshold_bits(torch.sigmoid(logit.double()).numpy())
+    streams = lane_streams(3, n_chains)
+    lattice_sweeps(words, *plan.arrays, thresholds, streams, n_sweeps, 3)
+    x = torch.from_numpy(multispin.unpack_rows(words[:, plan.place], 3)).double()
     assert law_p(x, law) > 1e-4
 
 

@@ -6,15 +6,16 @@ row (``pack_rows``).
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebmtut._compiled import compiled
 from ebmtut.energies import lattice_coloring
+from ebmtut.samplers._lanes import LANES
 
 __all__ = [
-    "LANES",
     "PROBABILITY_BITS",
     "Plan",
     "chain_plan",
@@ -26,49 +27,38 @@ __all__ = [
     "unpack_rows",
 ]
 
-LANES = 8  # words drawn side by side: 512 bits
-
 PROBABILITY_BITS = 48
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def pack_chains(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Pack ``(n_chains, n_sites)`` into words ``(n_words, n_sites + 1)``.
-
-    The last word of each row belongs to no site: lanes without work write there.
-    """
+    """Pack ``(n_chains, n_sites)`` into words ``(n_words, n_sites)``."""
     n_chains, n_sites = bits.shape
-    words = np.zeros((-(-n_chains // 64), n_sites + 1), dtype=np.uint64)
+    words = np.zeros((-(-n_chains // 64), n_sites), dtype=np.uint64)
     _set_chains(bits, words)
     return words
 
 
 def unpack_chains(words: NDArray[np.uint64], n_chains: int) -> NDArray[np.uint8]:
     """Undo :func:`pack_chains`."""
-    bits = np.empty((n_chains, words.shape[1] - 1), dtype=np.uint8)
+    bits = np.empty((n_chains, words.shape[1]), dtype=np.uint8)
     _get_chains(words, bits)
     return bits
 
 
 def pack_rows(bits: NDArray[np.uint8], side: int) -> NDArray[np.uint64]:
-    """Pack chains on a square lattice, a row's spins into words.
-
-    Returns ``(n_chains, 3 * side * n_words + 1)``: the rows, room for the same
-    shifted to either side, and the word that belongs to no site.
-    """
+    """Pack chains on a square lattice, a row's spins into words."""
     n_words = -(-side // 64)
     padded = np.zeros((len(bits), side, 64 * n_words), dtype=np.uint8)
     padded[..., :side] = bits.reshape(-1, side, side)
     packed = np.packbits(padded, axis=2, bitorder="little").view("<u8")
-    words = np.zeros((len(bits), 3 * side * n_words + 1), dtype=np.uint64)
-    words[:, : side * n_words] = packed.reshape(len(bits), -1)
-    return words
+    return packed.reshape(len(bits), -1).astype(np.uint64)
 
 
 def unpack_rows(words: NDArray[np.uint64], side: int) -> NDArray[np.uint8]:
     """Undo :func:`pack_rows`."""
     n_words = -(-side // 64)
-    rows = np.ascontiguousarray(words[:, : side * n_words]).astype("<u8")
+    rows = np.ascontiguousarray(words).astype("<u8")
     packed = rows.view(np.uint8).reshape(len(words), side, 8 * n_words)
     bits = np.unpackbits(packed, axis=2, bitorder="little", count=side)
     return bits.reshape(len(words), -1)
@@ -94,72 +84,142 @@ def _get_chains(words, bits):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Plan:
-    """Which words of a lattice are redrawn together, class after class.
+    """Where the words of a lattice lie, and which are redrawn together.
+
+    The LANES words of a block lie side by side, and so do those that hold its
+    neighbours to one side: where these are scattered, copies of them do.
 
     Attributes
     ----------
+    place
+        (n_words,), where the packed words lie.
+    size
+        Words of a lattice, with empty ones, shifted rows and copies.
     target
-        (n_blocks, LANES), the words of a block.
+        (n_blocks,), where a block begins.
     neighbor
-        (n_blocks, 4, LANES), the words that hold their neighbours' spins.
+        (n_blocks, 4), where the words with its neighbours' spins begin.
     mask
-        (n_blocks, LANES), the bits of a target that are redrawn.
+        (n_blocks * LANES,), the bits that are redrawn.
     first
         (n_classes + 1,), where each class of blocks begins.
+    source
+        (n_copies,), the words whose copies are the last of the lattice.
+    first_source
+        (n_classes + 1,), where the copies that a class reads begin.
     """
 
-    target: NDArray[np.uint64]
-    neighbor: NDArray[np.uint64]
+    place: NDArray[np.int64]
+    size: int
+    target: NDArray[np.int64]
+    neighbor: NDArray[np.int64]
     mask: NDArray[np.uint64]
-    first: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    source: NDArray[np.int64]
+    first_source: NDArray[np.int64]
+
+    def lay_out(self, packed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Bring packed words to their places."""
+        words = np.zeros((len(packed), self.size), dtype=np.uint64)
+        words[:, self.place] = packed
+        return words
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What the kernel reads."""
+        return (
+            self.target,
+            self.neighbor,
+            self.mask,
+            self.first,
+            self.source,
+            self.first_source,
+        )
 
 
 @lru_cache(maxsize=16)
 def chain_plan(side: int) -> Plan:
-    """Plan for words of :func:`pack_chains`: a word is a site."""
-    sites = np.arange(side * side).reshape(side, side)
-    moves = [np.roll(sites, step, axis) for axis in (0, 1) for step in (-1, 1)]
-    around = np.stack([move.ravel() for move in moves])
+    """Plan for words of :func:`pack_chains`: a word is a site, sorted by class."""
     colors = lattice_coloring(side).numpy()
-    masks = [_ALL * (colors == color) for color in np.unique(colors)]
-    return _plan(around, masks, nowhere=side * side)
+    place = np.empty_like(colors)
+    classes, begin = [], 0
+    for color in np.unique(colors):
+        members = np.flatnonzero(colors == color)
+        place[members] = begin + np.arange(len(members))
+        classes.append((begin, np.full(len(members), _ALL)))
+        begin += _whole(len(members))
+    places = place.reshape(side, side)
+    around = np.zeros((4, begin), dtype=np.int64)
+    for k, move in enumerate((-1, 1)):
+        around[k, place] = np.roll(places, move, 0).ravel()
+        around[2 + k, place] = np.roll(places, move, 1).ravel()
+    return _plan(place, around, classes)
 
 
 @lru_cache(maxsize=16)
 def row_plan(side: int) -> Plan:
-    """Plan for words of :func:`pack_rows`: a word is a piece of a row."""
+    """Plan for words of :func:`pack_rows`: a word is a piece of a row.
+
+    Behind them lie the rows' left, then their right neighbours.
+    """
     n_words = -(-side // 64)
-    words = np.arange(side * n_words).reshape(side, n_words)
-    above, below = np.roll(words, 1, 0), np.roll(words, -1, 0)
-    left, right = words + words.size, words + 2 * words.size
-    around = np.stack([move.ravel() for move in (above, below, left, right)])
+    words = np.arange(side * n_words)
+    rows = words.reshape(side, n_words)
+    size = _whole(len(words))
+    around = np.zeros((4, 3 * size), dtype=np.int64)
+    around[:, words] = [
+        np.roll(rows, 1, 0).ravel(),
+        np.roll(rows, -1, 0).ravel(),
+        words + size,
+        words + 2 * size,
+    ]
     colors = lattice_coloring(side).numpy()
-    masks = [
-        pack_rows((colors == color).astype(np.uint8)[None], side)[0, : words.size]
+    classes = [
+        (0, pack_rows((colors == color).astype(np.uint8)[None], side)[0])
         for color in np.unique(colors)
     ]
-    return _plan(around, masks, nowhere=3 * words.size)
+    return _plan(words, around, classes)
+
+
+def _whole(n: int) -> int:
+    """Round up to whole blocks."""
+    return -(-n // LANES) * LANES
 
 
 def _plan(
-    around: NDArray[np.int64], masks: list[NDArray[np.uint64]], nowhere: int
+    place: NDArray[np.int64],
+    around: NDArray[np.int64],
+    classes: list[tuple[int, NDArray[np.uint64]]],
 ) -> Plan:
-    """Group each class's words by LANES; what is missing in a group is nowhere."""
-    targets, neighbors, kept, first = [], [], [], [0]
-    for mask in masks:
-        members = np.flatnonzero(mask)
-        n_empty = -len(members) % LANES
-        targets.append(np.pad(members, (0, n_empty), constant_values=nowhere))
-        empty = ((0, 0), (0, n_empty))
-        neighbors.append(np.pad(around[:, members], empty, constant_values=nowhere))
-        kept.append(np.pad(mask[members], (0, n_empty)))
-        first.append(first[-1] + len(targets[-1]) // LANES)
-    neighbor = np.concatenate(neighbors, axis=1).reshape(4, -1, LANES)
+    """Cut each class, its begin and masks, into blocks; find what must be copied."""
+    size = around.shape[1]
+    targets, neighbors, masks, sources = [], [], [], []
+    first, first_source = [0], [0]
+    for begin, mask in classes:
+        n_words = _whole(len(mask))
+        masks.append(np.pad(mask, (0, n_words - len(mask))))
+        targets.append(np.arange(begin, begin + n_words, LANES))
+        words = around[:, begin : begin + n_words].reshape(4, -1, LANES)
+        words = words.transpose(1, 0, 2)
+        run = words[..., :1] + np.arange(LANES)
+        empty = np.arange(n_words).reshape(-1, 1, LANES) >= len(mask)
+        in_a_row = ((words == run) | empty).all(2) & (run[..., -1] < size)
+        sources.append(np.where(empty, words[..., :1], words)[~in_a_row].ravel())
+        neighbor = words[..., 0].copy()
+        end = first_source[-1] + len(sources[-1])
+        neighbor[~in_a_row] = size + np.arange(first_source[-1], end, LANES)
+        neighbors.append(neighbor)
+        first.append(first[-1] + len(neighbor))
+        first_source.append(end)
     return Plan(
-        np.concatenate(targets).reshape(-1, LANES).astype(np.uint64),
-        np.ascontiguousarray(neighbor.transpose(1, 0, 2)).astype(np.uint64),
-        np.concatenate(kept).reshape(-1, LANES),
-        np.array(first, dtype=np.uint64),
+        place,
+        size + first_source[-1],
+        np.concatenate(targets),
+        np.concatenate(neighbors),
+        np.concatenate(masks),
+        np.array(first),
+        np.concatenate(sources),
+        np.array(first_source),
     )
 
 

@@ -22,7 +22,7 @@ from ebmtut.energies import (
 from ebmtut.random import bernoulli, spawn_seed
 from ebmtut.samplers import _multispin as multispin
 from ebmtut.samplers._dense_kernels import REFRESH, dense_sweeps
-from ebmtut.samplers._lattice_kernels import lattice_sweeps
+from ebmtut.samplers._lattice_kernels import lane_streams, lattice_sweeps
 from ebmtut.samplers._xoshiro import xoshiro_states
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
@@ -165,30 +165,23 @@ def _sweep_lattice(
     thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
     chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)
     # Which packing redraws fewer words: 64 chains in one, or a chain's row?
-    by_rows = len(bits) * rows.target.size < -(-len(bits) // 64) * chains.target.size
+    by_rows = len(bits) * len(rows.mask) < -(-len(bits) // 64) * len(chains.mask)
     plan = rows if by_rows else chains
-    words = (
+    packed = (
         multispin.pack_rows(bits, energy.side)
         if by_rows
         else multispin.pack_chains(bits)
     )
-    streams = xoshiro_states(seed, len(words) * multispin.LANES)
-    streams = streams.reshape(len(words), multispin.LANES, 4)
+    words = plan.lay_out(packed)
+    streams = lane_streams(seed, len(words))
 
     def sweep(n: int, part: slice) -> None:
+        row_side = energy.side if by_rows else 0
         lattice_sweeps(
-            words[part],
-            plan.target,
-            plan.neighbor,
-            plan.mask,
-            plan.first,
-            thresholds,
-            streams[part],
-            n,
-            energy.side if by_rows else 0,
+            words[part], *plan.arrays, thresholds, streams[part], n, row_side
         )
 
     sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
     if by_rows:
-        return multispin.unpack_rows(words, energy.side)
-    return multispin.unpack_chains(words, len(bits))
+        return multispin.unpack_rows(words[:, plan.place], energy.side)
+    return multispin.unpack_chains(words[:, plan.place], len(bits))
