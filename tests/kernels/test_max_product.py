@@ -38,7 +38,7 @@ def _tiny_blocks(request, monkeypatch, by_kernel):
     from ebmtut.message_passing import _pairwise_triton as kernels
 
     by_kernel("ebmtut.message_passing.max_product")
-    sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "_SMALL": request.param}
+    sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "SMALL": request.param}
     for name, value in sizes.items():
         monkeypatch.setattr(kernels, name, value)
 

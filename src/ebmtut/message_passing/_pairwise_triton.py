@@ -48,13 +48,13 @@ from torch import Tensor
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.message_passing._pairs import edges_to_sweep
 
-__all__ = ["triton_sweeps"]
+__all__ = ["SMALL", "triton_sweeps"]
 
 # Sites a side of a tile: 32 x 32 pairs keep a thread's registers busy, none spilt.
 _BLOCK = 32
 # A graph of at most so many messages a chain, that is 128 kB of float32 in two arrays,
 # is swept by one program a chain, of so many warps. To be measured on a GPU.
-_SMALL, _WARPS = 2**14, 8
+SMALL, _WARPS = 2**14, 8
 # Chains of a program of a larger graph, and places of sites in chains.
 _CHAINS, _PLACES = 64, 512
 # Chains go in groups whose messages take this share of the level-2 cache, of which a
@@ -333,7 +333,7 @@ class _Graph:
         self.answer = place.roll(n_pairs)[order].to(torch.int32)
         self.half = half.repeat(2)[order]
         self.order = order
-        self.alone = len(order) <= _SMALL
+        self.alone = len(order) <= SMALL
 
     def n_at_once(self, device: torch.device) -> int:
         """Return how many chains' messages, two arrays of them, go together."""
