@@ -74,7 +74,10 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 def resources(kernel, types, constants):
-    """Compile a kernel; return its registers a thread and bytes that are spilt."""
+    """Compile a kernel; tell its registers, bytes spilt, barriers and loads ahead.
+
+    Loads ahead are those that may not see what other threads have stored.
+    """
     names = kernel.arg_names
     options = {k: v for k, v in constants.items() if k not in names}
     types = dict(zip(names, types, strict=False))
@@ -102,7 +105,10 @@ def resources(kernel, types, constants):
             command, capture_output=True, text=True, check=True
         ).stdout
     found = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
-    return int(found["REG"]), int(found["STACK"]) + int(found["LOCAL"])
+    spilt = int(found["STACK"]) + int(found["LOCAL"])
+    ptx = made.asm["ptx"]
+    ahead = ptx.count("ld.global.nc") + ptx.count("cp.async")
+    return int(found["REG"]), spilt, ptx.count("bar.sync"), ahead
 
 
 if __name__ == "__main__":

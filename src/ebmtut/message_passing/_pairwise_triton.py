@@ -57,6 +57,8 @@ _BLOCK = 32
 SMALL, _WARPS = 2**14, 8
 # Chains of a program of a larger graph, and places of sites in chains.
 _CHAINS, _PLACES = 64, 512
+# A GPU takes no longer a grid along its second axis; programs then do several blocks.
+_MOST = 65535
 # Chains go in groups whose messages take this share of the level-2 cache, of which a
 # GPU that does not tell has as much as an H100; those of small graphs need none of it.
 _SHARE, _L2_BYTES, _GROUP_BYTES = 0.6, 50 * 2**20, 2**32
@@ -79,7 +81,7 @@ def triton_sweeps(
     keep_all = keep_messages or messages is not None
     edges = edges_to_sweep(model, terms, keep_all=keep_all)
     terms = edges or terms
-    half = terms.weight.to(unaries.device, dtype) / 2
+    half = terms.weight.detach().to(unaries.device, dtype) / 2
     lean = half.new_zeros(unaries.shape[1])
     lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
     lanes: _Matrix | _Graph = (
@@ -88,8 +90,8 @@ def triton_sweeps(
     size = lanes.n_at_once(unaries.device)
     parts = [
         lanes.sweep(
-            unaries[a : a + size].to(dtype) + lean,
-            None if messages is None else messages[a : a + size].to(half),
+            unaries[a : a + size].detach().to(dtype) + lean,
+            None if messages is None else messages[a : a + size].detach().to(half),
             symmetric,
             n_sweeps,
             damping,
@@ -370,10 +372,10 @@ class _Graph:
             messages = unaries.new_zeros(2, len(self.order), n_lanes)
             messages[0, :, :n_chains] = first.T
         beliefs = torch.empty_like(fields)
-        n_blocks = 1 if self.alone else triton.cdiv(n_sites, sites)
+        n_blocks = 1 if self.alone else min(_MOST, triton.cdiv(n_sites, sites))
         a_launch = n_sweeps + 1 if self.alone else 1
         for step in range(0, n_sweeps + 1, a_launch):
-            site_sweep[(n_blocks, triton.cdiv(n_lanes, chains))](
+            site_sweep[(triton.cdiv(n_lanes, chains), n_blocks)](
                 numbers,
                 self.start,
                 self.answer,
@@ -444,17 +446,17 @@ def site_sweep(  # type: ignore[no-untyped-def]
     threads after each. Step n_sweeps notes the beliefs.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
-    chain = tl.program_id(1) * CHAINS + tl.arange(0, CHAINS)
+    chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
     chain_there = (chain < n_chains)[None, :]
     if ALONE:
-        one = tl.program_id(1).to(tl.int64)
+        one = tl.program_id(0).to(tl.int64)
         unaries += one * n_sites
         beliefs += one * n_sites
         before += one * n_entries
         after += one * n_entries
     for step in range(first_step, last_step):
-        begin = tl.program_id(0) * SITES
-        for block in range(begin, n_sites, tl.num_programs(0) * SITES):
+        begin = tl.program_id(1) * SITES
+        for block in range(begin, n_sites, tl.num_programs(1) * SITES):
             site = block + tl.arange(0, SITES)
             site_there = site < n_sites
             first = tl.load(start + site, mask=site_there, other=0)

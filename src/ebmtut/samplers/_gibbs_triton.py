@@ -67,6 +67,8 @@ _WARPS = 8
 # A graph of at most so many sites is swept by one program for each few chains; in a
 # larger one a program redraws so many states. To be measured on a GPU.
 _SMALL, _STATES = 4096, 512
+# A GPU takes no longer a grid along its second axis; programs then do several blocks.
+_MOST = 65535
 # Chains of a program: those of one call of Philox, and what a row of memory holds.
 _FEW, _MANY = 4, 64
 
@@ -124,12 +126,11 @@ def word_sweeps(
     alone = plan.n_pooled == 1
     warps = _WARPS if alone else 1
     block = 32 * warps * plan.n_pooled
+    n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), block))
     n_steps = n_sweeps * n_classes
     a_launch = max(1, n_steps) if alone else 1
     for step in range(0, n_steps, a_launch):
-        word_sweep[
-            (1 if alone else triton.cdiv(widest(plan.first), block), len(words))
-        ](
+        word_sweep[(len(words), n_blocks)](
             words,
             plan.neighbor,
             plan.starts,
@@ -226,12 +227,12 @@ def word_sweep(  # type: ignore[no-untyped-def]
     (4 CALLS, 5). More than one class in a launch needs one program a group: it waits
     for its own threads after each.
     """
-    group = tl.program_id(1)
+    group = tl.program_id(0)
     words += group.to(tl.int64) * n_words
     for step in range(first_step, last_step):
         begin, end = tl.load(starts + color), tl.load(starts + color + 1)
-        begin += tl.program_id(0) * (POOLED * LANES)
-        for block in range(begin, end, tl.num_programs(0) * (POOLED * LANES)):
+        begin += tl.program_id(1) * (POOLED * LANES)
+        for block in range(begin, end, tl.num_programs(1) * (POOLED * LANES)):
             redraw(
                 words,
                 neighbor,
@@ -355,13 +356,10 @@ def class_sweeps(
     chains = _FEW if alone else max(_FEW, min(_MANY, triton.next_power_of_2(n_chains)))
     sites = 32 * _WARPS if alone else _STATES // chains
     n_steps = n_sweeps * n_classes
-    grid = (
-        1 if alone else triton.cdiv(widest(plan.first), sites),
-        triton.cdiv(n_chains, chains),
-    )
+    n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), sites))
     a_launch = max(1, n_steps) if alone else 1
     for step in range(0, n_steps, a_launch):
-        class_sweep[grid](
+        class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
             states,
             plan.neighbor,
             plan.weight,
@@ -407,14 +405,14 @@ def class_sweep(  # type: ignore[no-untyped-def]
     (n_classes + 1). More than one colour in a launch needs one program for all sites:
     it waits for its own threads after each.
     """
-    chain = tl.program_id(1) * CHAINS + tl.arange(0, CHAINS)
-    four = tl.program_id(1) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)
+    chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
+    four = tl.program_id(0) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)
     there = (chain < n_chains)[None, :]
     zero = tl.zeros((SITES, CHAINS // 4), tl.int32)
     for step in range(first_step, last_step):
         begin, end = tl.load(starts + color), tl.load(starts + color + 1)
-        begin += tl.program_id(0) * SITES
-        for block in range(begin, end, tl.num_programs(0) * SITES):
+        begin += tl.program_id(1) * SITES
+        for block in range(begin, end, tl.num_programs(1) * SITES):
             site = block + tl.arange(0, SITES)
             inside = site < end
             field = tl.load(bias + site, mask=inside, other=0.0)[:, None]
