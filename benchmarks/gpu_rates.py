@@ -4,8 +4,11 @@
 
 Times are the median of CUDA events, launches included. The bounds are what the
 kernels' docstrings derive, at the rates that this GPU shows here: bytes a second of a
-copy, words a second of Philox, and additions with a minimum a second. No table stands
-here, for none of this has run on a GPU yet: interpreter only.
+copy, from memory and within the level-2 cache, instructions a second of Philox, whose
+mixture of logic and products is much that of Gibbs sweeps, and additions with a minimum
+a second. Where one program sweeps all by itself, its own instructions bound it, and so
+few of a GPU's multiprocessors that the share is small; what counts there is the time.
+No table stands here, for none of this has run on a GPU yet: interpreter only.
 
     TRITON_INTERPRET=1 python benchmarks/gpu_rates.py --small --device cpu
 
@@ -29,15 +32,22 @@ from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.experiments.ed.recipes import Recipe, fit_densities
 from ebmtut.flows import Flow, HollowTransformer
 from ebmtut.message_passing import max_product, max_product_reference
+from ebmtut.message_passing._pairwise_triton import SMALL
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import boltzmann_gibbs, ising_gibbs, ising_gibbs_reference
+from ebmtut.samplers import boltzmann_gibbs, ising_gibbs_reference
+from ebmtut.samplers._gibbs_triton import word_sweeps
+from ebmtut.samplers._lattice_words import digits_of, pack, plan_for
 from ebmtut.samplers._philox import ROUNDS
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from ebmtut.transport import grid_cost, min_plus, min_plus_reference
 from ebmtut.transport._min_plus_triton import least_sums_over
 
 REPEATS = 5
+# Counted in the machine code for an H100: of one call of Philox, whose words are mixed;
+# of 32 spins of a lattice; of a state of a graph of degree 4; of a message, and a site,
+# of a graph that one program sweeps.
+CALL, SPINS, STATE, MESSAGE, SITE = 32, 235, 82, 50, 150
 
 
 def seconds(run: Callable[[], object], device: torch.device) -> float:
@@ -79,10 +89,13 @@ def add_and_min(values, out, n_steps):  # type: ignore[no-untyped-def]
 
 
 def bounds(device: torch.device, size: int) -> dict[str, float]:
-    """Bytes, words of Philox, and additions with a minimum, each a second."""
+    """Bytes, instructions, and additions with a minimum, each a second."""
     a = torch.zeros(size, device=device)
     b = torch.empty_like(a)
     copied = 2 * a.numel() * 4 / seconds(lambda: b.copy_(a), device)
+    # Two arrays of 8 MiB, again and again.
+    c, d = a[: 2**21], b[: 2**21]
+    near = seconds(lambda: [d.copy_(c) for _ in range(20)], device)
     n = max(1, size // 2**16)
     out = torch.empty(n * 128, dtype=torch.int32, device=device)
     spent = seconds(lambda: draw_words[(n,)](out, 64, ROUNDS, num_warps=1), device)
@@ -90,7 +103,8 @@ def bounds(device: torch.device, size: int) -> dict[str, float]:
     took = seconds(lambda: add_and_min[(n,)](a, found, 64), device)
     return {
         "bytes": copied,
-        "words": n * 128 * 64 * 4 / spent,
+        "cached bytes": 20 * 2 * c.numel() * 4 / near,
+        "instructions": n * 128 * 64 * CALL / spent,
         "sums": n * 2048 * 64 / took,
     }
 
@@ -132,11 +146,19 @@ def cases(device: torch.device, small: bool) -> list[dict]:
                 torch.zeros(rbm[0]).to(device),
             ),
         ),
-        (f"PMP edges {48 // k}x{48 // k}", lattice_graph(max(3, 48 // k), device)),
+        *(
+            (f"PMP edges {side}x{side}", lattice_graph(side, device))
+            for side in (max(3, 25 // k), max(3, 48 // k), max(4, 128 // k))
+        ),
     ):
         pairs, sites = len(model.pair_terms().weight), len(model.pair_terms().bias)
         unaries = normal(chains, sites, device=device)
-        a_pair = 24 if isinstance(model, PairwiseGraph) else 16
+        work = ("cached bytes", 20 * pairs * chains * sweeps)
+        if isinstance(model, PairwiseGraph):
+            alone = 2 * MESSAGE * pairs + SITE * sites
+            work = ("instructions", alone * chains * sweeps)
+            if 2 * pairs > SMALL:
+                work = ("bytes", 24 * pairs * chains * sweeps)
         rows.append(
             {
                 "name": name,
@@ -144,39 +166,47 @@ def cases(device: torch.device, small: bool) -> list[dict]:
                 "updates": 2 * pairs * chains * sweeps,
                 "kernel": lambda m=model, u=unaries: max_product(m, u, sweeps),
                 "torch": lambda m=model, u=unaries: max_product_reference(m, u, sweeps),
-                "work": ("bytes", a_pair * pairs * chains * sweeps),
+                "work": work,
             }
         )
-    few, draw = 1 if small else 20, make_generator(0, device)
-    for side, count in ((8192 // k**2, 1), (2048 // k, 64), (256 // k, 64)):
+    few, draw = 1 if small else 100, make_generator(0, device)
+    fewer = min(few, 2)  # plain torch takes long
+    lattices = ((8192, 1), (2048, 64), (256, 64), (25, 100))
+    for side, count in ((32, 1), (16, 4), (3, 5)) if small else lattices:
         lattice = LatticeIsing(side, 0.2)
         x = (normal(count, side * side, device=device) > 0).float()
+        plan = plan_for(side, count, device)
+        words, digits = pack(x, side, plan), digits_of(0.2, 0.0, device)
         rows.append(
             {
                 "name": f"Gibbs lattice {side}x{side}, {count} chains",
                 "unit": "spins/ns",
                 "updates": x.numel() * few,
-                "kernel": lambda e=lattice, x=x: ising_gibbs(e, x, few, generator=draw),
-                "torch": lambda e=lattice, x=x: ising_gibbs_reference(
-                    e, x, few, generator=draw
+                # Packed once: what a long run takes, without its beginning and end.
+                "kernel": lambda w=words, p=plan, d=digits: word_sweeps(
+                    w, p, d, 5, few
                 ),
-                # 4096 spins wait for one another: log2(4096) digits.
-                "work": ("words", 12 * x.numel() * few / 32),
+                "torch": lambda e=lattice, x=x: ising_gibbs_reference(
+                    e, x, fewer, generator=draw
+                ),
+                "torch updates": x.numel() * fewer,
+                "work": ("instructions", SPINS * words.numel() * few),
             }
         )
-    graph = lattice_graph(max(3, 512 // k), device)
-    x = (normal(64 // k, graph.n_sites, device=device) > 0).float()
-    rows.append(
-        {
-            "name": f"Gibbs graph {graph.n_sites} sites, {len(x)} chains",
-            "unit": "spins/ns",
-            "updates": x.numel() * 10,
-            "kernel": lambda: boltzmann_gibbs(
-                graph, x, 10, generator=make_generator(0, device)
-            ),
-            "work": ("words", 4 * x.numel() * 10),
-        }
-    )
+    for side, count in ((max(3, 512 // k), 64 // k), (max(3, 25 // k), 100 // k)):
+        graph = lattice_graph(side, device)
+        x = (normal(count, graph.n_sites, device=device) > 0).float()
+        rows.append(
+            {
+                "name": f"Gibbs graph {graph.n_sites} sites, {count} chains",
+                "unit": "spins/ns",
+                "updates": x.numel() * few,
+                "kernel": lambda g=graph, x=x: boltzmann_gibbs(
+                    g, x, few, generator=draw
+                ),
+                "work": ("instructions", STATE * x.numel() * few),
+            }
+        )
     cost, images = (
         grid_cost(64 // k),
         normal(1024 // k, 64 // k, 64 // k, device=device),
@@ -289,7 +319,8 @@ def main() -> int:
             "part of bound": amount / rates[kind] / took,
         }
         if "torch" in case:
-            row["torch"] = case["updates"] / seconds(case["torch"], device) / 1e9
+            done = case.get("torch updates", case["updates"])
+            row["torch"] = done / seconds(case["torch"], device) / 1e9
         report["rows"].append(row)
         plain = f"{row['torch']:.4g}" if "torch" in row else "-"
         print(

@@ -18,6 +18,19 @@ from ebmtut.samplers import _gibbs_triton as gibbs
 from ebmtut.transport import _min_plus_triton as min_plus
 
 FLOATS, INTS, N = "*fp32", "*i32", "i32"
+# A number of which a launch finds that 16 divides it.
+WIDE = "i32 by 16"
+LATTICE = (INTS, INTS, INTS, INTS, "i64", N, N, N, N, N)
+WORDS = {
+    "OWN_CALLS": 2,
+    "CALLS": 12,
+    "ROUNDS": 7,
+    "POOLED": 4,
+    "LANES": 32,
+    "num_warps": 1,
+}
+GRAPH = ("*i8", INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE, N)
+EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, N, WIDE, N)
 KERNELS = {
     "tile": (
         pairwise.tile_sweep,
@@ -26,23 +39,30 @@ KERNELS = {
     ),
     "site": (
         pairwise.site_sweep,
-        (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N),
-        {"RENEW": True, "SITES": 4, "CHAINS": 64},
+        EDGES,
+        {"ALONE": False, "SITES": 8, "CHAINS": 64},
     ),
-    "lattice": (
-        gibbs.word_sweep,
-        (INTS, INTS, INTS, INTS, "i64", N, N, N, N),
-        {"TURNED": False, "N_CALLS": 12, "ROUNDS": 7, "WORDS": 128, "num_warps": 1},
+    "site alone": (
+        pairwise.site_sweep,
+        EDGES,
+        {"ALONE": True, "SITES": 256, "CHAINS": 1, "num_warps": 8},
     ),
-    "lattice in pieces": (
+    "lattice": (gibbs.word_sweep, LATTICE, WORDS | {"TURNED": False}),
+    "lattice in pieces": (gibbs.word_sweep, LATTICE, WORDS | {"TURNED": True}),
+    "lattice alone": (
         gibbs.word_sweep,
-        (INTS, INTS, INTS, INTS, "i64", N, N, N, N),
-        {"TURNED": True, "N_CALLS": 12, "ROUNDS": 7, "WORDS": 128, "num_warps": 1},
+        LATTICE,
+        WORDS | {"TURNED": False, "POOLED": 1, "LANES": 256, "num_warps": 8},
     ),
     "graph": (
         gibbs.class_sweep,
-        ("*i8", INTS, FLOATS, FLOATS, "i64", N, N, N, N, N),
-        {"ROUNDS": 7, "SITES": 4, "CHAINS": 64},
+        GRAPH,
+        {"ROUNDS": 7, "SITES": 8, "CHAINS": 64, "maxnreg": 64},
+    ),
+    "graph alone": (
+        gibbs.class_sweep,
+        GRAPH,
+        {"ROUNDS": 7, "SITES": 256, "CHAINS": 4, "num_warps": 8, "maxnreg": 64},
     ),
     "min plus": (
         min_plus.least_sums_tile,
@@ -54,23 +74,26 @@ CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 def resources(kernel, types, constants):
-    """Compile a kernel; return its registers a thread and bytes that are spilt."""
+    """Compile a kernel; tell its registers, bytes spilt, barriers and loads ahead.
+
+    Loads ahead are those that may not see what other threads have stored.
+    """
     names = kernel.arg_names
     options = {k: v for k, v in constants.items() if k not in names}
     types = dict(zip(names, types, strict=False))
     source = ASTSource(
         kernel,
-        {name: types.get(name, "constexpr") for name in names},
+        {name: types.get(name, "constexpr").split()[0] for name in names},
         {
             (names.index(name),): value
             for name, value in constants.items()
             if name in names
         },
-        # What a launch finds out about tensors: they begin at a multiple of 16.
+        # What a launch finds out: tensors begin at a multiple of 16, as all do.
         {
             (k,): [["tt.divisibility", 16]]
             for k, t in enumerate(types.values())
-            if t[0] == "*"
+            if t[0] == "*" or t == WIDE
         },
     )
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
@@ -82,7 +105,10 @@ def resources(kernel, types, constants):
             command, capture_output=True, text=True, check=True
         ).stdout
     found = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
-    return int(found["REG"]), int(found["STACK"]) + int(found["LOCAL"])
+    spilt = int(found["STACK"]) + int(found["LOCAL"])
+    ptx = made.asm["ptx"]
+    ahead = ptx.count("ld.global.nc") + ptx.count("cp.async")
+    return int(found["REG"]), spilt, ptx.count("bar.sync"), ahead
 
 
 if __name__ == "__main__":

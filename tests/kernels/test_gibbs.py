@@ -9,6 +9,7 @@ from ebmtut.samplers import _graph_classes as classes
 from ebmtut.samplers import _lattice_words as lattice
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
 from ebmtut.samplers._philox import philox
+from ebmtut.states import enumerate_states
 from tests.samplers.conftest import law_p, swept_law
 
 CPU = torch.device("cpu")
@@ -64,7 +65,7 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side, n_chain
     bits = random_bits(n_chains, side * side).logical_or(random_bits(1, side * side, 1))
     plan = lattice.plan_for(side, n_chains, CPU)
     certain = torch.zeros(48, 5, dtype=torch.int32)
-    certain[:, 4] = -1
+    certain[:, 4] = 1
     words = lattice.pack(bits.float(), side, plan)
     words = lattice.plain_word_sweeps(words, plan, certain, 0, 1)
     grid = bits.reshape(n_chains, side, side)
@@ -105,30 +106,64 @@ def test_graphs_have_the_exact_law(n_sweeps):
     assert law_p(x, law) > 1e-4
 
 
-@pytest.mark.parametrize(("side", "n_chains"), [(3, 33), (6, 64), (64, 1)])
-def test_the_lattice_kernel_draws_what_plain_torch_draws(side, n_chains, device):
-    from ebmtut.samplers._gibbs_triton import word_sweeps
+def test_words_that_settle_together_are_independent(monkeypatch):
+    """Four words of unlike probabilities that share all of their coins."""
+    monkeypatch.setattr(lattice, "OWN_CALLS", 0)
+    plan = lattice.plan_for(3, 1, CPU)._replace(n_pooled=4)
+    digits = lattice.digits_of(0.15, 0.2, CPU).long()
+    # Words of a block: 32 without a neighbour that is 1, 32 with one, and so on.
+    n_up = torch.arange(128) // 32
+    at_least = [torch.where(n_up >= k, 2**32 - 1, 0) for k in (1, 2, 3, 4)]
+    at_least = [words.expand(60, -1) for words in at_least]
+    words = lattice._redrawn(at_least, 0, plan, digits, 11, 0)
+    lanes = words.view(60, 4, 32, 1) >> torch.arange(32) & 1
+    chance = torch.sigmoid(4 * 0.15 * (2 * torch.arange(4.0).double() - 4) + 0.4)
+    states = enumerate_states(4).double()
+    law = (states * chance + (1 - states) * (1 - chance)).prod(1)
+    x = lanes.permute(0, 2, 3, 1).reshape(-1, 4).double()
+    assert law_p(x, law) > 1e-4
 
-    plan = lattice.plan_for(side, n_chains, device)
+
+# Of each word's own, and how many words share what comes after.
+COINS = [(2, 1), (2, 4), (0, 4)]
+
+
+@pytest.mark.parametrize(("own_calls", "n_pooled"), COINS)
+@pytest.mark.parametrize(("side", "n_chains"), [(3, 33), (24, 2), (64, 1)])
+def test_the_lattice_kernel_draws_what_plain_torch_draws(
+    side, n_chains, own_calls, n_pooled, device, monkeypatch
+):
+    """Where one program does all sweeps, and where each class is a launch.
+
+    A program has more than one block to do where words are many.
+    """
+    from ebmtut.samplers import _gibbs_triton as kernels
+
+    for module in (lattice, kernels):
+        monkeypatch.setattr(module, "OWN_CALLS", own_calls)
+    monkeypatch.setattr(kernels, "_MOST", 1)
+    plan = lattice.plan_for(side, n_chains, device)._replace(n_pooled=n_pooled)
     bits = random_bits(n_chains, side * side).to(device)
     words = lattice.pack(bits, side, plan)
     digits = lattice.digits_of(0.2, 0.1, device)
     seed = 2**62 + 12345
     want = lattice.plain_word_sweeps(words, plan, digits, seed, 2)
     assert not torch.equal(want, words)
-    word_sweeps(words, plan, digits, seed, 2)
+    kernels.word_sweeps(words, plan, digits, seed, 2)
     assert torch.equal(words, want)
 
 
-def test_the_graph_kernel_draws_what_plain_torch_draws(device):
+@pytest.mark.parametrize("small", [0, 4096])
+def test_the_graph_kernel_draws_what_plain_torch_draws(small, device, monkeypatch):
     """To the last bit; a uniform number within 1e-7 of its probability would show."""
-    from ebmtut.samplers._gibbs_triton import class_sweeps
+    from ebmtut.samplers import _gibbs_triton as kernels
 
+    monkeypatch.setattr(kernels, "_SMALL", small)
     plan = classes.classes_of(uneven_graph(), device)
     states = random_bits(70, 9).to(device).T.to(torch.int8).contiguous()
     want = classes.plain_class_sweeps(states, plan, 2**62 + 5, 2)
     assert not torch.equal(want, states)
-    class_sweeps(states, plan, 2**62 + 5, 2)
+    kernels.class_sweeps(states, plan, 2**62 + 5, 2)
     assert torch.equal(states, want)
 
 

@@ -75,23 +75,26 @@ def test_max_product(model, launches):
     assert launches == ["tile_sweep"] * (4 + 3)
 
 
-@pytest.mark.parametrize(("n_chains", "side"), [(3, 6), (1, 64)])
+@pytest.mark.parametrize(("n_chains", "side"), [(3, 6), (1, 64), (3, 66)])
 def test_lattices(n_chains, side, launches):
+    """One launch in all, or one for each class."""
     from ebmtut.samplers._gibbs_triton import lattice_gibbs
 
     x = zeros(n_chains, side * side)
     swept = lattice_gibbs(LatticeIsing(side, 0.1), x, 3, 5)
     assert swept.shape == x.shape and swept.device == META
-    assert launches == ["word_sweep"] * 6
+    assert launches == ["word_sweep"] * (6 if side == 66 else 1)
 
 
-def test_graphs(launches):
-    from ebmtut.samplers._gibbs_triton import graph_gibbs
+@pytest.mark.parametrize(("small", "n"), [(0, 6), (4, 1)])
+def test_graphs(small, n, launches, monkeypatch):
+    from ebmtut.samplers import _gibbs_triton as kernels
 
+    monkeypatch.setattr(kernels, "_SMALL", small)
     path = PairwiseGraph(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), torch.zeros(4))
-    swept = graph_gibbs(path, zeros(3, 4), 3, 5)
+    swept = kernels.graph_gibbs(path, zeros(3, 4), 3, 5)
     assert swept.shape == (3, 4) and swept.device == META
-    assert launches == ["class_sweep"] * 6
+    assert launches == ["class_sweep"] * n
 
 
 def test_min_plus(launches):

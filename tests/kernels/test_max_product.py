@@ -32,12 +32,14 @@ MODELS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _tiny_blocks(monkeypatch, by_kernel):
+@pytest.fixture(autouse=True, params=[0, 2**14], ids=["launches", "one launch"])
+def _tiny_blocks(request, monkeypatch, by_kernel):
+    """Small tiles; graphs sweep by sweep, or in one program a chain."""
     from ebmtut.message_passing import _pairwise_triton as kernels
 
     by_kernel("ebmtut.message_passing.max_product")
-    for name, value in {"_BLOCK": 16, "_SITES": 4, "_CHAINS": 4}.items():
+    sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "SMALL": request.param}
+    for name, value in sizes.items():
         monkeypatch.setattr(kernels, name, value)
 
 
@@ -84,7 +86,8 @@ def test_groups_of_chains_change_nothing(which, device, monkeypatch):
     none = max_product(model, unaries, 0, return_messages=True)
     assert torch.equal(none.messages, torch.zeros_like(none.messages))
     assert (none.beliefs - unaries).abs().max() < 30 * 5 * 2.0**-52
-    monkeypatch.setattr(kernels, "_GROUP_BYTES", 1)
+    for name in ("_GROUP_BYTES", "_SHARE"):
+        monkeypatch.setattr(kernels, name, 0)
     parts = max_product(model, unaries, 1, return_messages=True)
     assert torch.equal(parts.beliefs, whole.beliefs)
     assert torch.equal(parts.messages, whole.messages)

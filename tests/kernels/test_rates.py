@@ -17,5 +17,5 @@ def test_the_script_runs_through(tmp_path):
     assert done.returncode == 0
     report = json.loads(file.read_text("utf-8"))
     assert report["device"] == "interpreter"
-    assert len(report["rows"]) == 9
+    assert len(report["rows"]) == 12
     assert all(row["kernel"] > 0 < row["part of bound"] for row in report["rows"])

@@ -1,21 +1,32 @@
 """Max-product sweeps of pairwise models on the GPU, in Triton.
 
 The reference is `ebmtut.message_passing.max_product_reference`, which is what a
-reader is shown. Messages are kept as in `_pairwise_kernels`, S = (N - h) / c.
+reader is shown. Messages N are kept as N - h, for half weights h: what a site
+hears is their sum, and what it says its belief less the answer, clipped at |h|.
 
 Matrices, dense or of an RBM, are cut into square tiles; the messages of a tile, both
 ways, lie together in one piece of memory. A program renews one tile of one chain. What
-sites hear is left as one number a tile and site, and added up after the sweep: no
-atomic addition, so the same start gives the same bits. On graphs a program
-renews what a block of sites says, and reads the messages before it, of another array.
+sites hear is left as one number a tile and site, and added up after the sweep, with
+the unaries, by one sum of torch's: no atomic addition, so the same start gives the
+same bits. On graphs a program renews what some sites say, and reads the messages
+before it, of another array.
 
-What bounds them, for P pairs, C chains and messages of 4 bytes: a sweep of a matrix
-reads and writes both messages of a pair, 16 P C bytes, and needs 14 P C instructions
-(a pair's c and |h|, and for each way two fused products, two clips and a sum). For
-n = 900 and C = 100 that is 0.65 GB and 0.57 G instructions a sweep: at 3.35 TB/s and
-30 T instructions a second (an H100's data sheet) 0.19 and 0.02 ms, so memory is the
-bound by ten to one. What is left to be added up is 3 percent more. A sweep of a graph
-reads a message twice, one of them across, and writes it once: 24 P C bytes.
+What bounds them, for P pairs, C chains and messages of 4 bytes. A sweep of a matrix
+reads and writes both messages of a pair and reads its weight, 20 P C bytes, and takes
+42 instructions a pair (counted in the machine code for an H100, not measured). For
+n = 900 and C = 100 that is 0.8 GB: 0.25 ms at 3.35 TB/s, an H100's data sheet, while
+instructions take 0.06 ms. So chains go in groups whose messages stay in the level-2
+cache, all sweeps of one before the next: here 8 chains, and always some 3800 tiles,
+which fill a GPU. The bound is then that cache's rate: at twice the memory's, 10
+microseconds for a sweep of a group, in which the processor must launch a kernel and a
+sum. A large graph reads a message twice, one of them across, and writes it once: 24 P C
+bytes, and 25 instructions for each message of 12 bytes.
+
+A small graph is swept by one program a chain, all sweeps in one launch: after each it
+waits for its own threads alone (a barrier, after which they see what others have
+stored), and its messages stay in its level-1 cache. A message takes 50 instructions
+and a site 150, of which a multiprocessor issues 128 a clock: 0.5 microseconds a sweep
+of 25 x 25 sites, 4 of 48 x 48, if the threads never wait; a launch takes about 10.
 
 Messages and sums are of float64 where the unaries are, else of float32, and equal the
 reference up to that rounding; in bf16's 8 bits sums of many would lose the small ones.
@@ -37,14 +48,20 @@ from torch import Tensor
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.message_passing._pairs import edges_to_sweep
 
-__all__ = ["triton_sweeps"]
+__all__ = ["SMALL", "triton_sweeps"]
 
-# Sites a side of a tile: 32 x 32 pairs keep 56 registers a thread busy, none spilt.
+# Sites a side of a tile: 32 x 32 pairs keep a thread's registers busy, none spilt.
 _BLOCK = 32
-# Sites and chains that a program of a graph renews.
-_SITES, _CHAINS = 4, 64
-# Chains go in groups whose messages take no more than this.
-_GROUP_BYTES = 2**32
+# A graph of at most so many messages a chain, that is 128 kB of float32 in two arrays,
+# is swept by one program a chain, of so many warps. To be measured on a GPU.
+SMALL, _WARPS = 2**14, 8
+# Chains of a program of a larger graph, and places of sites in chains.
+_CHAINS, _PLACES = 64, 512
+# A GPU takes no longer a grid along its second axis; programs then do several blocks.
+_MOST = 65535
+# Chains go in groups whose messages take this share of the level-2 cache, of which a
+# GPU that does not tell has as much as an H100; those of small graphs need none of it.
+_SHARE, _L2_BYTES, _GROUP_BYTES = 0.6, 50 * 2**20, 2**32
 
 
 def triton_sweeps(
@@ -64,19 +81,18 @@ def triton_sweeps(
     keep_all = keep_messages or messages is not None
     edges = edges_to_sweep(model, terms, keep_all=keep_all)
     terms = edges or terms
-    half = terms.weight.to(unaries.device, dtype) / 2
+    half = terms.weight.detach().to(unaries.device, dtype) / 2
     lean = half.new_zeros(unaries.shape[1])
     lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
     lanes: _Matrix | _Graph = (
         _Matrix(model, terms, half) if edges is None else _Graph(terms, half)
     )
-    size = max(1, _GROUP_BYTES // max(1, lanes.n_bytes))
-    start = 0.0 if symmetric else -1 / (1 - damping)
+    size = lanes.n_at_once(unaries.device)
     parts = [
         lanes.sweep(
-            unaries[a : a + size].to(dtype) + lean,
-            None if messages is None else messages[a : a + size].to(half),
-            start,
+            unaries[a : a + size].detach().to(dtype) + lean,
+            None if messages is None else messages[a : a + size].detach().to(half),
+            symmetric,
             n_sweeps,
             damping,
             keep_messages,
@@ -88,11 +104,20 @@ def triton_sweeps(
     return found, torch.cat(ends).to(unaries) if keep_messages else None
 
 
+def cache_bytes(device: torch.device) -> int:
+    """Return what messages may take of a device's level-2 cache."""
+    bytes = _L2_BYTES
+    if device.type == "cuda":
+        bytes = torch.cuda.get_device_properties(device).L2_cache_size
+    return int(_SHARE * bytes)
+
+
 @triton.jit
-def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untyped-def]
-    """Update one S, whose sender has this belief and was answered this."""
-    q = belief - c * answer
-    return keep * message + tl.minimum(tl.maximum(q, -height), height)
+def renewed(message, belief, answer, h, keep, new):  # type: ignore[no-untyped-def]
+    """Update one N - h, whose sender has this belief and was answered this."""
+    height = tl.abs(h)
+    clipped = tl.minimum(tl.maximum(belief - answer, -height), height)
+    return keep * message + tl.where(h < 0, -new, new) * clipped
 
 
 # ---------------------------------------------------------------- matrices: tiles
@@ -111,7 +136,7 @@ class Tiles(NamedTuple):
         A tile's blocks of places.
     row_slot, column_slot
         Where its rows, and where its columns, are told what they hear: no two
-        tiles tell a place by the same slot.
+        tiles tell a place by the same slot, and none by slot 0.
     sites
         The place of each site of the model.
     n_places, n_slots
@@ -146,13 +171,13 @@ def tiles_of(
             torch.arange(n_rows), torch.arange(n_columns), indexing="ij"
         )
         row, column = rows.flatten() + n_columns, columns.flatten()
-        n_blocks, n_slots = n_columns + n_rows, max(n_columns, n_rows)
-        row_slot, column_slot = column, rows.flatten()
+        n_blocks, n_slots = n_columns + n_rows, 1 + max(n_columns, n_rows)
+        row_slot, column_slot = column + 1, rows.flatten() + 1
         row_site, column_site = sites[terms.second], sites[terms.first]
     else:
         row, column = torch.triu_indices(n_blocks, n_blocks)
         # Place block k hears rows' tiles (i, k), i <= k, and columns' (k, j), j >= k.
-        n_slots, row_slot, column_slot = n_blocks + 1, column + 1, row
+        n_slots, row_slot, column_slot = n_blocks + 2, column + 2, row + 1
         row_site, column_site = sites[terms.first], sites[terms.second]
     number = torch.zeros(n_blocks, n_blocks, dtype=torch.int64)
     number[row, column] = torch.arange(len(row))
@@ -182,32 +207,35 @@ class _Matrix:
         self.half = half
         # The kernel's way out, row to column, is an RBM's second to first.
         self.ways = (1, 0) if isinstance(model, RBM) else (0, 1)
-        self.n_bytes = 2 * self.tiles.half.numel() * half.element_size()
+
+    def n_at_once(self, device: torch.device) -> int:
+        """Return how many chains' messages stay in the level-2 cache."""
+        n_bytes = 2 * self.tiles.half.numel() * self.half.element_size()
+        return max(1, cache_bytes(device) // n_bytes)
 
     def sweep(
         self,
         unaries: Tensor,
         before: Tensor | None,
-        start: float,
+        symmetric: bool,
         n_sweeps: int,
         damping: float,
         keep_messages: bool,
     ) -> tuple[Tensor, Tensor | None]:
         tiles, n_chains = self.tiles, len(unaries)
         numbers = unaries.new_tensor([damping, 1 - damping])
-        scale = torch.where(self.half < 0, -numbers[1], numbers[1])
-        if before is None:
-            out = (start * tiles.half.abs()).repeat(n_chains, 1)
-            back = out.clone()
-        else:
-            shape = (n_chains, tiles.half.numel())
-            out, back = unaries.new_zeros(shape), unaries.new_zeros(shape)
+        shape = (n_chains, tiles.half.numel())
+        out, back = unaries.new_zeros(shape), unaries.new_zeros(shape)
+        if before is not None:
             for ways, way in zip((out, back), self.ways, strict=True):
-                ways[:, tiles.slots] = (before[:, way] - self.half) / scale
-        places = unaries.new_zeros(n_chains, tiles.n_places)
-        places[:, tiles.sites] = unaries
+                ways[:, tiles.slots] = before[:, way] - self.half
+        elif not symmetric:
+            for ways in (out, back):
+                ways -= tiles.half
+        # What places hear, and before it what they are told by nobody.
         heard = unaries.new_zeros(n_chains, tiles.n_slots, tiles.n_places)
-        beliefs = places
+        heard[:, 0, tiles.sites] = unaries
+        beliefs = unaries.new_empty(n_chains, tiles.n_places)
         for step in range(n_sweeps + 1):
             tile_sweep[(n_chains * len(tiles.row),)](
                 numbers,
@@ -226,13 +254,13 @@ class _Matrix:
                 RENEW=step > 0,
                 BLOCK=_BLOCK,
             )
-            beliefs = places + heard.sum(1)
+            torch.sum(heard, 1, out=beliefs)
         found = beliefs[:, tiles.sites]
         if not keep_messages:
             return found, None
         end = unaries.new_empty(n_chains, 2, len(self.half))
         for ways, way in zip((out, back), self.ways, strict=True):
-            end[:, way] = scale * ways[:, tiles.slots] + self.half
+            end[:, way] = ways[:, tiles.slots] + self.half
         return found, end
 
 
@@ -270,7 +298,6 @@ def tile_sweep(  # type: ignore[no-untyped-def]
     columns = tl.load(column + tile) * BLOCK + lane
     inside = lane[:, None] * BLOCK + lane[None, :]
     h = tl.load(half + tile * BLOCK * BLOCK + inside)
-    c, height = tl.where(h < 0, -new, new), tl.abs(h)
     at = (chain * n_tiles + tile) * BLOCK * BLOCK + inside
     to_column, to_row = tl.load(out + at), tl.load(back + at)
     first = chain * n_slots * n_places
@@ -278,14 +305,14 @@ def tile_sweep(  # type: ignore[no-untyped-def]
         p = tl.load(beliefs + chain * n_places + rows)
         q = tl.load(beliefs + chain * n_places + columns)
         old = to_column
-        to_column = renewed(old, p[:, None], to_row, c, height, keep)
-        to_row = renewed(to_row, q[None, :], old, c, height, keep)
+        to_column = renewed(old, p[:, None], to_row, h, keep, new)
+        to_row = renewed(to_row, q[None, :], old, h, keep, new)
         tl.store(out + at, to_column)
         tl.store(back + at, to_row)
     slot = tl.load(column_slot + tile)
-    tl.store(heard + first + slot * n_places + columns, tl.sum(c * to_column, 0))
+    tl.store(heard + first + slot * n_places + columns, tl.sum(to_column, 0))
     slot = tl.load(row_slot + tile)
-    tl.store(heard + first + slot * n_places + rows, tl.sum(c * to_row, 1))
+    tl.store(heard + first + slot * n_places + rows, tl.sum(to_row, 1))
 
 
 # ---------------------------------------------------------- graphs: blocks of sites
@@ -307,58 +334,88 @@ class _Graph:
         self.start = ends.to(torch.int32)
         self.answer = place.roll(n_pairs)[order].to(torch.int32)
         self.half = half.repeat(2)[order]
-        # Two arrays of messages, and two of them a pair.
-        self.n_bytes = 4 * n_pairs * half.element_size()
+        self.order = order
+        self.alone = len(order) <= SMALL
+
+    def n_at_once(self, device: torch.device) -> int:
+        """Return how many chains' messages, two arrays of them, go together."""
+        n_bytes = max(1, 2 * len(self.order) * self.half.element_size())
+        if self.alone:
+            return max(1, _GROUP_BYTES // n_bytes)
+        return max(_CHAINS, cache_bytes(device) // n_bytes)
 
     def sweep(
         self,
         unaries: Tensor,
         before: Tensor | None,
-        start: float,
+        symmetric: bool,
         n_sweeps: int,
         damping: float,
         keep_messages: bool,
     ) -> tuple[Tensor, Tensor | None]:
         n_chains, n_sites = unaries.shape
         numbers = unaries.new_tensor([damping, 1 - damping])
-        half = self.half[:, None]
-        scale = torch.where(half < 0, -numbers[1], numbers[1])
-        if before is None:
-            old = (start * half.abs()).repeat(1, n_chains)
+        if before is not None:
+            first = before.flatten(1)[:, self.order] - self.half
         else:
-            old = torch.empty(len(half), n_chains).to(unaries)
-            old[self.slots.flatten()] = before.flatten(1).T
-            old = (old - half) / scale
-        fields, beliefs = unaries.T.contiguous(), torch.empty_like(unaries.T)
-        beliefs = beliefs.contiguous()
-        new = torch.empty_like(old)
-        grid = (triton.cdiv(n_sites, _SITES), triton.cdiv(n_chains, _CHAINS))
-        for step in range(n_sweeps + 1):
-            site_sweep[grid](
+            first = (0.0 if symmetric else -1.0) * self.half.expand(n_chains, -1)
+        if self.alone:
+            n_lanes, chains, sites = n_chains, 1, 32 * _WARPS
+            fields, messages = unaries.contiguous(), torch.stack([first, first])
+        else:
+            # Rows of memory that begin at a multiple of 16 are read four at a time.
+            n_lanes = n_chains + -n_chains % 16
+            chains = min(_CHAINS, triton.next_power_of_2(n_lanes))
+            sites = max(1, _PLACES // chains)
+            fields = unaries.new_zeros(n_sites, n_lanes)
+            fields[:, :n_chains] = unaries.T
+            messages = unaries.new_zeros(2, len(self.order), n_lanes)
+            messages[0, :, :n_chains] = first.T
+        beliefs = torch.empty_like(fields)
+        n_blocks = 1 if self.alone else min(_MOST, triton.cdiv(n_sites, sites))
+        a_launch = n_sweeps + 1 if self.alone else 1
+        for step in range(0, n_sweeps + 1, a_launch):
+            site_sweep[(triton.cdiv(n_lanes, chains), n_blocks)](
                 numbers,
                 self.start,
                 self.answer,
                 self.half,
                 fields,
-                old,
-                new,
+                messages[step % 2],
+                messages[1 - step % 2],
                 beliefs,
+                step,
+                step + a_launch,
+                n_sweeps,
                 n_sites,
-                n_chains,
+                len(self.order),
+                n_lanes,
                 self.width,
-                RENEW=step < n_sweeps,
-                SITES=_SITES,
-                CHAINS=_CHAINS,
+                ALONE=self.alone,
+                SITES=sites,
+                CHAINS=chains,
+                num_warps=_WARPS if self.alone else 4,
             )
-            if step < n_sweeps:
-                old, new = new, old
+        last = messages[n_sweeps % 2]
+        if not self.alone:
+            beliefs, last = beliefs[:, :n_chains].T, last[:, :n_chains].T
         if not keep_messages:
-            return beliefs.T, None
-        kept = (scale * old + half)[self.slots.flatten()].T
-        return beliefs.T, kept.reshape(n_chains, 2, -1)
+            return beliefs, None
+        kept = (last + self.half)[:, self.slots.flatten()]
+        return beliefs, kept.reshape(n_chains, 2, -1)
 
 
 @triton.jit
+def places(entry, chain, n_chains, ALONE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return where some entries lie in some chains, or in the chain of a program."""
+    if ALONE:
+        at = entry[:, None]
+    else:
+        at = entry.to(tl.int64)[:, None] * n_chains + chain[None, :]
+    return at
+
+
+@triton.jit(do_not_specialize=["first_step", "last_step", "n_sweeps"])
 def site_sweep(  # type: ignore[no-untyped-def]
     numbers,
     start,
@@ -368,50 +425,64 @@ def site_sweep(  # type: ignore[no-untyped-def]
     before,
     after,
     beliefs,
+    first_step,
+    last_step,
+    n_sweeps,
     n_sites,
+    n_entries,
     n_chains,
     width,
-    RENEW: tl.constexpr,
+    ALONE: tl.constexpr,
     SITES: tl.constexpr,
     CHAINS: tl.constexpr,
 ):
-    """Renew all that a block of sites says in some chains; or note its beliefs.
+    """Renew all that some sites say in some chains, sweep after sweep.
 
     numbers as above. Entries start[i] to start[i + 1], at most width, are what site
     i says; answer is the entry that comes back. half (n_entries,), unaries and
-    beliefs (n_sites, n_chains), before and after (n_entries, n_chains).
+    beliefs (n_sites, n_chains), before and after (n_entries, n_chains), which change
+    places from step to step. Where a program is ALONE with one chain, chains come
+    before sites and entries, and it may do more than one step: it waits for its own
+    threads after each. Step n_sweeps notes the beliefs.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
-    site = tl.program_id(0) * SITES + tl.arange(0, SITES)
-    chain = tl.program_id(1) * CHAINS + tl.arange(0, CHAINS)
-    site_there, chain_there = site < n_sites, (chain < n_chains)[None, :]
-    first = tl.load(start + site, mask=site_there, other=0)
-    degree = tl.load(start + site + 1, mask=site_there, other=0) - first
-    here = site.to(tl.int64)[:, None] * n_chains + chain[None, :]
-    there = site_there[:, None] & chain_there
-    p = tl.load(unaries + here, mask=there, other=0.0)
-    for k in range(width):
-        some = k < degree
-        entry = tl.load(answer + first + k, mask=some, other=0).to(tl.int64)
-        h = tl.load(half + first + k, mask=some, other=0.0)[:, None]
-        at, both = (
-            entry[:, None] * n_chains + chain[None, :],
-            some[:, None] & chain_there,
-        )
-        c = tl.where(h < 0, -new, new)
-        p += c * tl.load(before + at, mask=both, other=0.0)
-    if RENEW:
-        for k in range(width):
-            some = k < degree
-            entry = tl.load(answer + first + k, mask=some, other=0).to(tl.int64)
-            h = tl.load(half + first + k, mask=some, other=0.0)[:, None]
-            at = entry[:, None] * n_chains + chain[None, :]
-            both = some[:, None] & chain_there
-            c = tl.where(h < 0, -new, new)
-            reply = tl.load(before + at, mask=both, other=0.0)
-            at = (first + k).to(tl.int64)[:, None] * n_chains + chain[None, :]
-            message = tl.load(before + at, mask=both, other=0.0)
-            said = renewed(message, p, reply, c, tl.abs(h), keep)
-            tl.store(after + at, said, mask=both)
-    else:
-        tl.store(beliefs + here, p, mask=there)
+    chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
+    chain_there = (chain < n_chains)[None, :]
+    if ALONE:
+        one = tl.program_id(0).to(tl.int64)
+        unaries += one * n_sites
+        beliefs += one * n_sites
+        before += one * n_entries
+        after += one * n_entries
+    for step in range(first_step, last_step):
+        begin = tl.program_id(1) * SITES
+        for block in range(begin, n_sites, tl.num_programs(1) * SITES):
+            site = block + tl.arange(0, SITES)
+            site_there = site < n_sites
+            first = tl.load(start + site, mask=site_there, other=0)
+            degree = tl.load(start + site + 1, mask=site_there, other=0) - first
+            here = places(site, chain, n_chains, ALONE)
+            there = site_there[:, None] & chain_there
+            p = tl.load(unaries + here, mask=there, other=0.0)
+            for k in range(width):
+                some = k < degree
+                entry = tl.load(answer + first + k, mask=some, other=0)
+                at = places(entry, chain, n_chains, ALONE)
+                both = some[:, None] & chain_there
+                p += tl.load(before + at, mask=both, other=0.0)
+            if step < n_sweeps:
+                for k in range(width):
+                    some = k < degree
+                    entry = tl.load(answer + first + k, mask=some, other=0)
+                    h = tl.load(half + first + k, mask=some, other=0.0)[:, None]
+                    both = some[:, None] & chain_there
+                    at = places(entry, chain, n_chains, ALONE)
+                    reply = tl.load(before + at, mask=both, other=0.0)
+                    at = places(first + k, chain, n_chains, ALONE)
+                    message = tl.load(before + at, mask=both, other=0.0)
+                    said = renewed(message, p, reply, h, keep, new)
+                    tl.store(after + at, said, mask=both)
+            else:
+                tl.store(beliefs + here, p, mask=there)
+        tl.debug_barrier()
+        before, after = after, before

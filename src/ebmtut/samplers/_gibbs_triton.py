@@ -3,27 +3,43 @@
 The references are `plain_word_sweeps` and `plain_class_sweeps`, which draw the same
 random numbers: Philox, counted by what is redrawn and when.
 
-What bounds the lattice: 32 spins are settled by D digits, about 12 for the 4096 spins
-that one program waits for. A digit takes a quarter of a Philox call (7 rounds of about
-10 instructions: 18) and 8 logical ones; counting the neighbours takes a dozen. So 32
-spins cost about 26 D + 40 = 350 integer instructions, of which an H100 issues 64 a
-clock on each of 132 multiprocessors: at 1.7 GHz 14 T a second, or 1300 spins a
-nanosecond. Memory is no bound: 40 bytes for 32 spins, most of it tables that stay in
-the cache.
+Instructions are counted in the machine code for an H100 (sm_90), not measured. There a
+multiprocessor issues 128 a clock and thread, of which 64 may be logic and 64 products;
+a product of 64 bits is taken for two. At 1.7 GHz and 132 multiprocessors:
 
-What bounds a graph: a site of degree d reads d bytes of neighbours' states a chain,
-across, and needs about 100 instructions, 70 of them Philox's: at the same rate 140
-sites a nanosecond.
+- A lattice's 32 spins take 235 instructions (the kernel before took 340): 163 for the
+  neighbours, their count and 8 digits of each spin, 42 for what is left open, which
+  four words settle together in 1.7 calls of Philox, and 30 to begin and to end. Logic
+  is 85 of them, and products, which also find the digits, 133 with those of 64 bits
+  twice. So they take 2.1 clocks of a multiprocessor, and the bound is 3400 spins a
+  nanosecond. Memory allows as much: 36 bytes for 32 spins where the tables of
+  neighbours come from far away, as those of a single lattice of 8192 x 8192 may, are
+  3000 at 3.35 TB/s. 64 registers a thread (by Triton 3.6, 77) leave room for 32 (26)
+  warps.
+- A state of a graph takes 82 instructions at degree 4 (before, 140 of which 70 were
+  Philox's): a quarter of a call of Philox, an exponential, and 30 for each neighbour of
+  four chains: 350 a nanosecond.
+
+Every class is a launch of its own, of about 10 microseconds, where a lattice is large.
+A small one is swept by one program for 32 chains, and a small graph by one for each
+four, which does all classes of all sweeps: it waits for its own threads alone (a
+barrier, after which they see what others have stored), and its states stay in its
+level-1 cache. Then a class takes about as long as its 200 to 300 instructions wait for
+one another, some 0.5 microseconds, and as few multiprocessors work as programs are.
 
 A lattice is integer words throughout; a graph's states are bytes, its fields float32,
 which decide to the last bit what the reference decides, as bf16 would not.
 
 Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
-claimed. Every class is a launch of its own, of about 10 microseconds: below some
-10 million spins a class, the launches are what a sweep takes.
+claimed.
 """
 
+# Kernels lengthen tuples in loops that are unrolled.
+# mypy: disable-error-code="assignment"
+
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import triton
@@ -34,22 +50,27 @@ from torch import Tensor
 from ebmtut.energies import LatticeIsing, PairwiseGraph
 from ebmtut.samplers._graph_classes import ClassPlan, classes_of
 from ebmtut.samplers._lattice_words import (
-    DIGITS_A_DRAW,
+    CALLS,
+    OWN_CALLS,
     WordPlan,
     digits_of,
     pack,
     plan_for,
     unpack,
 )
-from ebmtut.samplers._multispin import PROBABILITY_BITS
 from ebmtut.samplers._philox import ROUNDS
 
 __all__ = ["class_sweeps", "graph_gibbs", "lattice_gibbs", "word_sweeps"]
 
-# Words that a warp redraws together.
-_WORDS = 128
-# Sites and chains that a program of a graph redraws.
-_SITES, _CHAINS = 4, 64
+# Warps of a program that sweeps a whole lattice or graph by itself.
+_WARPS = 8
+# A graph of at most so many sites is swept by one program for each few chains; in a
+# larger one a program redraws so many states. To be measured on a GPU.
+_SMALL, _STATES = 4096, 512
+# A GPU takes no longer a grid along its second axis; programs then do several blocks.
+_MOST = 65535
+# Chains of a program: those of one call of Philox, and what a row of memory holds.
+_FEW, _MANY = 4, 64
 
 
 def lattice_gibbs(
@@ -74,11 +95,19 @@ def graph_gibbs(
 ) -> Float[Tensor, "n_chains n_sites"]:
     """Do what `boltzmann_gibbs` does with a graph, where the bits lie."""
     plan = classes_of(model, x.device)
-    states = x.detach()[:, plan.order].T.to(torch.int8).contiguous()
+    # Rows of memory that begin at a multiple of 16 are read four chains at a time.
+    n_more = -len(x) % 16
+    states = x.detach()[:, plan.order].T.to(torch.int8)
+    states = torch.nn.functional.pad(states, (0, n_more)).contiguous()
     class_sweeps(states, plan, seed, n_sweeps)
     swept = torch.empty_like(x, requires_grad=False)
-    swept[:, plan.order] = states.T.to(x.dtype)
+    swept[:, plan.order] = states[:, : len(x)].T.to(x.dtype)
     return swept
+
+
+def widest(first: tuple[int, ...]) -> int:
+    """Return the size of the largest class."""
+    return max(end - begin for begin, end in pairwise(first))
 
 
 # --------------------------------------------------------------------- lattices
@@ -93,107 +122,224 @@ def word_sweeps(
 ) -> None:
     """Do what `plain_word_sweeps` does, in place."""
     n_classes = len(plan.first) - 1
-    for step in range(n_sweeps * n_classes):
-        begin, end = plan.first[step % n_classes : step % n_classes + 2]
-        word_sweep[(triton.cdiv(end - begin, _WORDS), len(words))](
+    # One program sweeps a small group by itself; else every class is a launch.
+    alone = plan.n_pooled == 1
+    warps = _WARPS if alone else 1
+    block = 32 * warps * plan.n_pooled
+    n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), block))
+    n_steps = n_sweeps * n_classes
+    a_launch = max(1, n_steps) if alone else 1
+    for step in range(0, n_steps, a_launch):
+        word_sweep[(len(words), n_blocks)](
             words,
             plan.neighbor,
-            plan.turn,
+            plan.starts,
             digits,
             seed,
             step,
-            begin,
-            end,
+            step + a_launch,
+            step % n_classes,
+            n_classes,
             words.shape[1],
             TURNED=not plan.by_chains,
-            N_CALLS=PROBABILITY_BITS // DIGITS_A_DRAW,
+            OWN_CALLS=OWN_CALLS,
+            CALLS=CALLS,
             ROUNDS=ROUNDS,
-            WORDS=_WORDS,
-            num_warps=1,
+            POOLED=plan.n_pooled,
+            LANES=32 * warps,
+            num_warps=warps,
         )
 
 
 @triton.jit
-def neighbors(words, neighbor, turn, at, there, TURNED: tl.constexpr):  # type: ignore[no-untyped-def]
+def spins(words, neighbor, at, there, LEFT: tl.constexpr):  # type: ignore[no-untyped-def]
     """Read the spins that lie on one side of those at some words."""
-    word = tl.load(words + tl.load(neighbor + at, mask=there, other=0), mask=there)
-    if TURNED:
-        by = tl.load(turn + at, mask=there, other=0).to(tl.uint32)
-        word = word.to(tl.uint32, bitcast=True)
-        # A shift by 32 is undefined: by one, and by what is left.
-        word = (word << by) | ((word >> 1) >> (31 - by))
-        word = word.to(tl.int32, bitcast=True)
+    entry = tl.load(neighbor + at, mask=there, other=0)
+    word = tl.load(words + (entry & 0x7FFFFFFF if LEFT else entry))
+    if LEFT:
+        bits = word.to(tl.uint32, bitcast=True)
+        turned = ((bits << LEFT) | (bits >> (32 - LEFT))).to(tl.int32, bitcast=True)
+        word = tl.where(entry < 0, turned, word)
     return word
 
 
 @triton.jit
-def settle(below, unsettled, draw, digits, none, one, two, three, four):  # type: ignore[no-untyped-def]
-    """Compare one more digit of the uniform numbers with the probabilities'."""
-    draw = draw.to(tl.int32, bitcast=True)
-    digit = none & tl.load(digits) | one & tl.load(digits + 1)
-    digit = digit | two & tl.load(digits + 2)
-    digit = digit | three & tl.load(digits + 3) | four & tl.load(digits + 4)
-    below = below | unsettled & digit & ~draw
-    return below, unsettled & ~(draw ^ digit)
+def at_least(odd, most, last):  # type: ignore[no-untyped-def]
+    """Say where 1, 2, 3 and 4 are up: parity and majority of three, and the last."""
+    return odd | most | last, most | odd & last, most & (odd | last), odd & most & last
 
 
-@triton.jit(do_not_specialize=["seed", "step", "begin", "end"])
+@triton.jit
+def digit(row, one, two, three, four):  # type: ignore[no-untyped-def]
+    """Return a word of digits: sums that the multipliers take off the logic units."""
+    found = tl.load(row) + one * tl.load(row + 1) + two * tl.load(row + 2)
+    return found + three * tl.load(row + 3) + four * tl.load(row + 4)
+
+
+@triton.jit
+def four_digits(  # type: ignore[no-untyped-def]
+    seed, number, step, call, turn, digits, one, two, three, four, ROUNDS: tl.constexpr
+):
+    """Throw four coins; return the digits at the first 1, and where there was a 1."""
+    zero = tl.zeros_like(number)
+    c0, c1, c2, c3 = tl.philox(
+        seed, number, zero + step, zero + call, zero + turn, ROUNDS
+    )
+    c0, c1 = c0.to(tl.int32, bitcast=True), c1.to(tl.int32, bitcast=True)
+    c2, c3 = c2.to(tl.int32, bitcast=True), c3.to(tl.int32, bitcast=True)
+    row = digits + call * 20
+    found = c3 & digit(row + 15, one, two, three, four)
+    found = c2 & digit(row + 10, one, two, three, four) | ~c2 & found
+    found = c1 & digit(row + 5, one, two, three, four) | ~c1 & found
+    found = c0 & digit(row, one, two, three, four) | ~c0 & found
+    return found, c0 | c1 | c2 | c3
+
+
+@triton.jit
+def any_of(word):  # type: ignore[no-untyped-def]
+    """Whether any bit of a program's words is 1."""
+    return tl.max((word != 0).to(tl.int32), 0)
+
+
+@triton.jit(do_not_specialize=["seed", "first_step", "last_step", "color"])
 def word_sweep(  # type: ignore[no-untyped-def]
     words,
     neighbor,
-    turn,
+    starts,
+    digits,
+    seed,
+    first_step,
+    last_step,
+    color,
+    n_classes,
+    n_words,
+    TURNED: tl.constexpr,
+    OWN_CALLS: tl.constexpr,
+    CALLS: tl.constexpr,
+    ROUNDS: tl.constexpr,
+    POOLED: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """Redraw a part of the words of one group of lattices, class after class.
+
+    color is the class of the first step.
+    words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits
+    (4 CALLS, 5). More than one class in a launch needs one program a group: it waits
+    for its own threads after each.
+    """
+    group = tl.program_id(0)
+    words += group.to(tl.int64) * n_words
+    for step in range(first_step, last_step):
+        begin, end = tl.load(starts + color), tl.load(starts + color + 1)
+        begin += tl.program_id(1) * (POOLED * LANES)
+        for block in range(begin, end, tl.num_programs(1) * (POOLED * LANES)):
+            redraw(
+                words,
+                neighbor,
+                digits,
+                seed,
+                step,
+                group * n_words,
+                block + tl.arange(0, LANES),
+                end,
+                n_words,
+                TURNED,
+                OWN_CALLS,
+                CALLS,
+                ROUNDS,
+                POOLED,
+                LANES,
+            )
+        tl.debug_barrier()
+        color = tl.where(color + 1 < n_classes, color + 1, 0)
+
+
+@triton.jit
+def redraw(  # type: ignore[no-untyped-def]
+    words,
+    neighbor,
     digits,
     seed,
     step,
-    begin,
+    offset,
+    at,
     end,
     n_words,
     TURNED: tl.constexpr,
-    N_CALLS: tl.constexpr,
+    OWN_CALLS: tl.constexpr,
+    CALLS: tl.constexpr,
     ROUNDS: tl.constexpr,
-    WORDS: tl.constexpr,
+    POOLED: tl.constexpr,
+    LANES: tl.constexpr,
 ):
-    """Redraw some words of one class of one group of lattices.
-
-    words (n_groups, n_words); neighbor and turn (4, n_words), digits (4 N_CALLS, 5).
-    """
-    group = tl.program_id(1)
-    at = begin + tl.program_id(0) * WORDS + tl.arange(0, WORDS)
-    there = at < end
-    number = group * n_words + at
-    words += group.to(tl.int64) * n_words
-    a = neighbors(words, neighbor, turn, at, there, TURNED)
-    b = neighbors(words, neighbor, turn, at + n_words, there, TURNED)
-    c = neighbors(words, neighbor, turn, at + 2 * n_words, there, TURNED)
-    d = neighbors(words, neighbor, turn, at + 3 * n_words, there, TURNED)
-    odd, pair = a ^ b ^ c ^ d, a & b | c & d
-    four, none = a & b & c & d, ~(a | b | c | d)
-    one, two, three = odd & ~pair, ~(odd | none | four), odd & pair
-    below = tl.zeros_like(a)
-    unsettled = tl.where(there, -1, 0)
-    call = 0
-    left = 1
-    while (call < N_CALLS) & (left != 0):
-        counter = tl.zeros_like(number)
-        r0, r1, r2, r3 = tl.philox(
-            seed, number, counter + step, counter + call, counter, ROUNDS
-        )
-        level = digits + call * 20
-        below, unsettled = settle(
-            below, unsettled, r0, level, none, one, two, three, four
-        )
-        below, unsettled = settle(
-            below, unsettled, r1, level + 5, none, one, two, three, four
-        )
-        below, unsettled = settle(
-            below, unsettled, r2, level + 10, none, one, two, three, four
-        )
-        below, unsettled = settle(
-            below, unsettled, r3, level + 15, none, one, two, three, four
-        )
-        call += 1
-        left = tl.max((unsettled != 0).to(tl.int32), 0)
-    tl.store(words + at, below, mask=there)
+    """Redraw a thread's words at, at + LANES, ..., POOLED of them, if below end."""
+    number = offset + at
+    odds, mosts, lasts, belows, opens = (), (), (), (), ()
+    for j in tl.static_range(POOLED):
+        here = at + j * LANES
+        there = here < end
+        a = spins(words, neighbor, here, there, 0)
+        b = spins(words, neighbor + n_words, here, there, 0)
+        c = spins(words, neighbor + 2 * n_words, here, there, 1 if TURNED else 0)
+        last = spins(words, neighbor + 3 * n_words, here, there, 31 if TURNED else 0)
+        odd, most = a ^ b ^ c, a & b | (a | b) & c
+        one, two, three, four = at_least(odd, most, last)
+        below, unsettled = tl.zeros_like(at), tl.where(there, -1, 0)
+        for own in tl.static_range(OWN_CALLS):
+            drawn, met = four_digits(
+                seed,
+                number + j * LANES,
+                step,
+                own,
+                0,
+                digits,
+                one,
+                two,
+                three,
+                four,
+                ROUNDS,
+            )
+            below |= unsettled & drawn
+            unsettled &= ~met
+        odds += (odd,)
+        mosts += (most,)
+        lasts += (last,)
+        belows += (below,)
+        opens += (unsettled,)
+    turn, left = 1, 1
+    while left != 0:
+        odd, most, last = tl.zeros_like(at), tl.zeros_like(at), tl.zeros_like(at)
+        taken = tl.zeros_like(at)
+        for j in tl.static_range(POOLED):
+            mine = opens[j] & ~taken
+            odd |= mine & odds[j]
+            most |= mine & mosts[j]
+            last |= mine & lasts[j]
+            taken |= opens[j]
+        one, two, three, four = at_least(odd, most, last)
+        below, unsettled = tl.zeros_like(at), taken
+        call = OWN_CALLS
+        going = any_of(unsettled)
+        while (call < CALLS) & (going != 0):
+            drawn, met = four_digits(
+                seed, number, step, call, turn, digits, one, two, three, four, ROUNDS
+            )
+            below |= unsettled & drawn
+            unsettled &= ~met
+            call += 1
+            going = any_of(unsettled)
+        settled, rest = (), ()
+        taken, some = tl.zeros_like(at), tl.zeros_like(at)
+        for j in tl.static_range(POOLED):
+            settled += (belows[j] | opens[j] & ~taken & below,)
+            rest += (opens[j] & taken,)
+            some |= opens[j] & taken
+            taken |= opens[j]
+        belows, opens = settled, rest
+        turn += 1
+        left = any_of(some)
+    for j in tl.static_range(POOLED):
+        tl.store(words + at + j * LANES, belows[j], mask=at + j * LANES < end)
 
 
 # ----------------------------------------------------------------------- graphs
@@ -203,64 +349,93 @@ def class_sweeps(
     states: Int[Tensor, "n_sites n_chains"], plan: ClassPlan, seed: int, n_sweeps: int
 ) -> None:
     """Do what `plain_class_sweeps` does, in place."""
-    n_chains = states.shape[1]
-    for sweep in range(n_sweeps):
-        for begin, end in zip(plan.first, plan.first[1:], strict=False):
-            grid = (triton.cdiv(end - begin, _SITES), triton.cdiv(n_chains, _CHAINS))
-            class_sweep[grid](
-                states,
-                plan.neighbor,
-                plan.weight,
-                plan.bias,
-                seed,
-                sweep,
-                begin,
-                end,
-                n_chains,
-                plan.weight.shape[1],
-                ROUNDS=ROUNDS,
-                SITES=_SITES,
-                CHAINS=_CHAINS,
-            )
+    n_sites, n_chains = states.shape
+    n_classes = len(plan.first) - 1
+    # One program sweeps a small graph by itself; else every colour is a launch.
+    alone = n_sites <= _SMALL
+    chains = _FEW if alone else max(_FEW, min(_MANY, triton.next_power_of_2(n_chains)))
+    sites = 32 * _WARPS if alone else _STATES // chains
+    n_steps = n_sweeps * n_classes
+    n_blocks = 1 if alone else min(_MOST, triton.cdiv(widest(plan.first), sites))
+    a_launch = max(1, n_steps) if alone else 1
+    for step in range(0, n_steps, a_launch):
+        class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
+            states,
+            plan.neighbor,
+            plan.weight,
+            plan.bias,
+            plan.starts,
+            seed,
+            step,
+            step + a_launch,
+            step % n_classes,
+            n_classes,
+            n_chains,
+            plan.weight.shape[1],
+            ROUNDS=ROUNDS,
+            SITES=sites,
+            CHAINS=chains,
+            num_warps=_WARPS if alone else 4,
+            maxnreg=64,  # left alone, the compiler takes 32 and spills one
+        )
 
 
-@triton.jit(do_not_specialize=["seed", "sweep", "begin", "end"])
+@triton.jit(do_not_specialize=["seed", "first_step", "last_step", "color"])
 def class_sweep(  # type: ignore[no-untyped-def]
     states,
     neighbor,
     weight,
     bias,
+    starts,
     seed,
-    sweep,
-    begin,
-    end,
+    first_step,
+    last_step,
+    color,
+    n_classes,
     n_chains,
     width,
     ROUNDS: tl.constexpr,
     SITES: tl.constexpr,
     CHAINS: tl.constexpr,
 ):
-    """Redraw some sites of one colour in some chains.
+    """Redraw a part of the sites in some chains, colour after colour.
 
-    states (n_sites, n_chains); neighbor and weight (n_sites, width).
+    color is that of the first step.
+    states (n_sites, n_chains); neighbor and weight (n_sites, width), starts
+    (n_classes + 1). More than one colour in a launch needs one program for all sites:
+    it waits for its own threads after each.
     """
-    site = begin + tl.program_id(0) * SITES + tl.arange(0, SITES)
-    chain = tl.program_id(1) * CHAINS + tl.arange(0, CHAINS)
-    inside, there = site < end, (chain < n_chains)[None, :]
-    field = tl.load(bias + site, mask=inside, other=0.0)[:, None]
-    field = field + tl.zeros((SITES, CHAINS), tl.float32)
-    for k in range(width):
-        entry = site * width + k
-        other = tl.load(neighbor + entry, mask=inside, other=0).to(tl.int64)
-        w = tl.load(weight + entry, mask=inside, other=0.0)
-        at = other[:, None] * n_chains + chain[None, :]
-        x = tl.load(states + at, mask=there, other=0)
-        field += w[:, None] * x.to(tl.float32)
-    zero = tl.zeros((SITES, CHAINS), tl.int32)
-    draw, _, _, _ = tl.philox(
-        seed, zero + site[:, None], zero + chain[None, :], zero + sweep, zero, ROUNDS
-    )
-    uniform = ((draw >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
-    up = uniform + uniform * tl.exp(-field) < 1.0
-    at = site.to(tl.int64)[:, None] * n_chains + chain[None, :]
-    tl.store(states + at, up.to(tl.int8), mask=inside[:, None] & there)
+    chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
+    four = tl.program_id(0) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)
+    there = (chain < n_chains)[None, :]
+    zero = tl.zeros((SITES, CHAINS // 4), tl.int32)
+    for step in range(first_step, last_step):
+        begin, end = tl.load(starts + color), tl.load(starts + color + 1)
+        begin += tl.program_id(1) * SITES
+        for block in range(begin, end, tl.num_programs(1) * SITES):
+            site = block + tl.arange(0, SITES)
+            inside = site < end
+            field = tl.load(bias + site, mask=inside, other=0.0)[:, None]
+            field = field + tl.zeros((SITES, CHAINS), tl.float32)
+            for k in range(width):
+                entry = site.to(tl.int64) * width + k
+                other = tl.load(neighbor + entry, mask=inside, other=0).to(tl.int64)
+                w = tl.load(weight + entry, mask=inside, other=0.0)
+                at = other[:, None] * n_chains + chain[None, :]
+                x = tl.load(states + at, mask=there, other=0)
+                field += tl.where(x != 0, w[:, None], 0.0)
+            a, b, c, d = tl.philox(
+                seed,
+                zero + site[:, None],
+                zero + four[None, :],
+                zero + step,
+                zero,
+                ROUNDS,
+            )
+            draw = tl.join(tl.join(a, c), tl.join(b, d)).reshape((SITES, CHAINS))
+            uniform = ((draw >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
+            up = uniform + uniform * tl.exp(-field) < 1.0
+            at = site.to(tl.int64)[:, None] * n_chains + chain[None, :]
+            tl.store(states + at, up.to(tl.int8), mask=inside[:, None] & there)
+        tl.debug_barrier()
+        color = tl.where(color + 1 < n_classes, color + 1, 0)

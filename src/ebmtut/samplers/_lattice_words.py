@@ -6,12 +6,19 @@ length. Then bit b of word (r, k) is the site of row r and column b width + k, a
 lies beyond a piece's end is the word at the other end, turned by one bit. Words are
 sorted by colour, so that what is redrawn together lies together.
 
-A spin becomes 1 where a uniform number, drawn bit by bit from the most significant
-down, falls below its probability, as in `_lattice_kernels`.
+A spin becomes the first digit of its probability, from the most significant down, at
+which a fair coin shows 1: that is digit k with probability 2^-k, and so 1 with just
+that probability, of 48 digits. Each spin has 8 coins of its own, which leave one in
+256 open. Those are settled in rounds: of a few words that are 32 places apart, the
+first that has a lane open takes that lane of one further word of coins, until all
+lanes are settled. No two spins share a coin, and which spin is given a coin depends on
+other coins only: the law is exact.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -23,7 +30,8 @@ from ebmtut.samplers._multispin import PROBABILITY_BITS, threshold_bits
 from ebmtut.samplers._philox import WORD, philox
 
 __all__ = [
-    "DIGITS_A_DRAW",
+    "CALLS",
+    "OWN_CALLS",
     "WordPlan",
     "digits_of",
     "pack",
@@ -33,7 +41,15 @@ __all__ = [
 ]
 
 BITS = 32
-DIGITS_A_DRAW = 4  # philox returns four words
+DIGITS_A_CALL = 4  # philox returns four words
+CALLS = PROBABILITY_BITS // DIGITS_A_CALL
+# Calls of Philox that each word makes for itself; later ones are shared.
+OWN_CALLS = 2
+# A lattice of at most so many words is swept by one program, each word for itself;
+# in a larger one four words settle together. To be measured on a GPU.
+_SMALL, _POOLED = 4096, 4
+# Taken away from the place of a neighbour whose word is to be turned.
+_TURNED = 2**31
 
 
 class WordPlan(NamedTuple):
@@ -46,18 +62,23 @@ class WordPlan(NamedTuple):
     order
         Sites, or places of a piece, in the order of the words.
     neighbor
-        The words that hold the neighbours' spins, four rows.
-    turn
-        How far to turn them to the left, 0, 1 or 31.
+        The words that hold the neighbours' spins, four rows. A word of the third row
+        that is to be turned by a bit to the left, and one of the fourth to be turned
+        to the right, has 2^31 taken away.
     first
         Where each class begins, and the end.
+    starts
+        The same, on the device.
+    n_pooled
+        How many words settle their open spins together; 1 in small lattices.
     """
 
     by_chains: bool
     order: Int[Tensor, " n_words"]
     neighbor: Tensor
-    turn: Tensor
     first: tuple[int, ...]
+    starts: Tensor
+    n_pooled: int
 
 
 def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
@@ -66,11 +87,16 @@ def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
     Pieces need an even length, lest neighbours share a colour: a side of 64 or more.
     """
     by_pieces = side % (2 * BITS) == 0 and n_chains < -(-n_chains // BITS) * BITS
+    return _plan(side, by_pieces, device)
+
+
+@lru_cache(maxsize=4)
+def _plan(side: int, by_pieces: bool, device: torch.device) -> WordPlan:
     width = side // BITS if by_pieces else side
     words = torch.arange(side * width).reshape(side, width)
-    turns = torch.zeros(4, side, width, dtype=torch.int64)
+    turned = torch.zeros(4, side, width, dtype=torch.bool)
     if by_pieces:
-        turns[2, :, 0], turns[3, :, -1] = 1, BITS - 1
+        turned[2, :, 0] = turned[3, :, -1] = True
         colors = (words // width + words % width) % 2
     else:
         colors = lattice_coloring(side).reshape(side, side)
@@ -80,9 +106,15 @@ def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
     place[order] = torch.arange(len(order))
     sizes = torch.bincount(colors.flatten())
     first = (0, *(int(n) for n in sizes.cumsum(0)))
-    neighbor = place[around.flatten(1)[:, order]].to(device, torch.int32)
-    turn = turns.flatten(1)[:, order].to(device, torch.int32)
-    return WordPlan(not by_pieces, order.to(device), neighbor, turn, first)
+    neighbor = place[around.flatten(1)] - _TURNED * turned.flatten(1)
+    return WordPlan(
+        not by_pieces,
+        order.to(device),
+        neighbor[:, order].to(device, torch.int32),
+        first,
+        torch.tensor(first, dtype=torch.int32).to(device),
+        1 if len(order) <= _SMALL else _POOLED,
+    )
 
 
 def pack(
@@ -96,9 +128,9 @@ def pack(
     else:
         pieces = bits.reshape(len(bits), side, BITS, -1)
         lanes = pieces.transpose(1, 2).reshape(len(bits), BITS, -1)
-    words = torch.zeros_like(lanes[:, 0], dtype=torch.int32)
-    for lane in range(BITS):
-        words |= lanes[:, lane].to(torch.int32) << lane
+    lane = torch.arange(BITS, dtype=torch.int32, device=bits.device)[:, None]
+    # The highest bit is the sign: sums wrap around.
+    words = (lanes.to(torch.int32) << lane).sum(1, dtype=torch.int32)
     return words[:, plan.order].contiguous()
 
 
@@ -108,7 +140,8 @@ def unpack(
     """Undo `pack`."""
     placed = torch.empty_like(words)
     placed[:, plan.order] = words
-    lanes = torch.stack([placed >> lane & 1 for lane in range(BITS)], 1)
+    lane = torch.arange(BITS, dtype=torch.int32, device=words.device)[:, None]
+    lanes = placed[:, None] >> lane & 1
     if plan.by_chains:
         return lanes.flatten(0, 1)[:n_chains]
     pieces = lanes.reshape(n_chains, BITS, side, -1)
@@ -118,11 +151,18 @@ def unpack(
 def digits_of(
     sigma: float, bias: float, device: torch.device
 ) -> Int[Tensor, "n_levels 5"]:
-    """Binary digits of P(1 | 0, ..., 4 neighbours 1), (48, 5), each filling a word."""
+    """Binary digits of P(1 | 0, ..., 4 neighbours 1), (48, 5), for sums of words.
+
+    A row holds 0 or -1, the first digit as a word, then the differences of the five
+    digits. The digits of 32 spins are, up to multiples of 2^32, the first entry plus
+    each other one times the word of the spins with at least as many neighbours.
+    """
     n_up = torch.arange(5, dtype=torch.float64)
     chance = torch.sigmoid(4 * sigma * (2 * n_up - 4) + 2 * bias)
-    words = torch.from_numpy(threshold_bits(chance.numpy()).view("int64"))
-    return words.to(device, torch.int32)
+    digits = -torch.from_numpy(threshold_bits(chance.numpy()).view("int64"))
+    digits[:, 1:] = digits.diff()
+    digits[:, 0] *= -1
+    return digits.to(device, torch.int32)
 
 
 def plain_word_sweeps(
@@ -132,33 +172,91 @@ def plain_word_sweeps(
     seed: int,
     n_sweeps: int,
 ) -> Int[Tensor, "n_groups n_words"]:
-    """Redraw class after class; a spin's class is how many of its neighbours are 1."""
+    """Redraw class after class."""
     n_classes = len(plan.first) - 1
-    words, digits = words.long() & WORD, digits.long() & WORD
-    number = torch.arange(words.numel(), device=words.device).view_as(words)
+    words, digits = words.long() & WORD, digits.long()
     for step in range(n_sweeps * n_classes):
-        here = slice(*plan.first[step % n_classes : step % n_classes + 2])
-        a, b, c, d = (
-            _turned(words[:, neighbor[here].long()], turn[here].long())
-            for neighbor, turn in zip(plan.neighbor, plan.turn, strict=True)
-        )
-        odd, pair = a ^ b ^ c ^ d, a & b | c & d
-        four, none = a & b & c & d, ~(a | b | c | d)
-        counts = (none, odd & ~pair, ~(odd | none | four), odd & pair, four)
-        below, unsettled = torch.zeros_like(a), torch.full_like(a, WORD)
-        for level in range(PROBABILITY_BITS):
-            if level % DIGITS_A_DRAW == 0:
-                counters = (number[:, here], step, level // DIGITS_A_DRAW, 0)
-                draws = philox(seed, counters)
-            draw, digit = draws[level % DIGITS_A_DRAW], torch.zeros_like(a)
-            for count, one in zip(counts, digits[level], strict=True):
-                digit |= count & one
-            below |= unsettled & digit & ~draw
-            unsettled &= ~(draw ^ digit)
-        words[:, here] = below
+        begin, end = plan.first[step % n_classes : step % n_classes + 2]
+        at_least = _at_least(words, plan, begin, end)
+        words[:, begin:end] = _redrawn(at_least, begin, plan, digits, seed, step)
     return words.to(torch.int32)
 
 
-def _turned(words: Tensor, by: Tensor) -> Tensor:
-    """Turn 32-bit words to the left."""
-    return (words << by | words >> BITS - by) & WORD
+def _at_least(
+    words: Tensor, plan: WordPlan, begin: int, end: int
+) -> tuple[Tensor, ...]:
+    """Say which spins have at least 1, 2, 3 and 4 neighbours that are 1."""
+    around = []
+    for neighbor, left in zip(plan.neighbor, (0, 0, 1, BITS - 1), strict=True):
+        entry = neighbor[begin:end].long()
+        word = words[:, entry % _TURNED]
+        turned = (word << left | word >> BITS - left) & WORD
+        around.append(torch.where(entry < 0, turned, word))
+    a, b, c, d = around
+    odd, most = a ^ b ^ c, a & b | (a | b) & c
+    return odd | most | d, most | odd & d, most & (odd | d), odd & most & d
+
+
+def _redrawn(
+    at_least: Sequence[Tensor],
+    begin: int,
+    plan: WordPlan,
+    digits: Tensor,
+    seed: int,
+    step: int,
+) -> Tensor:
+    """Draw the words of one class, of spins with so many neighbours."""
+    n_groups, n = at_least[0].shape
+    n_missing = -n % (plan.n_pooled * BITS)
+
+    def blocks(x: Tensor) -> Tensor:
+        padded = torch.nn.functional.pad(x, (0, n_missing))
+        return padded.view(n_groups, -1, plan.n_pooled, BITS)
+
+    at_least = [blocks(x) for x in at_least]
+    group = torch.arange(n_groups, device=digits.device)[:, None, None, None]
+    place = torch.arange(n + n_missing, device=digits.device)
+    number = group * len(plan.order) + begin + place.view(at_least[0].shape[1:])
+    unsettled = blocks(torch.full((n_groups, n), WORD, device=digits.device))
+    below, unsettled = _draw(unsettled, at_least, digits, seed, number, step, 0)
+    turn = 1
+    while unsettled.any():
+        # Whose lane it is: of the first word that has it open.
+        mine, taken = torch.zeros_like(unsettled), torch.zeros_like(unsettled[:, :, 0])
+        for j in range(plan.n_pooled):
+            mine[:, :, j] = unsettled[:, :, j] & ~taken
+            taken |= unsettled[:, :, j]
+        counts = [_any(mine & x) for x in at_least]
+        drawn, _ = _draw(taken, counts, digits, seed, number[:, :, 0], step, turn)
+        below |= mine & drawn[:, :, None]
+        unsettled &= ~mine
+        turn += 1
+    return below.flatten(1)[:, :n]
+
+
+def _draw(
+    unsettled: Tensor,
+    at_least: Sequence[Tensor],
+    digits: Tensor,
+    seed: int,
+    number: Tensor,
+    step: int,
+    turn: int,
+) -> tuple[Tensor, Tensor]:
+    """Settle open spins by coins: their own in turn 0, else until all are settled."""
+    below = torch.zeros_like(unsettled)
+    for call in range(OWN_CALLS) if turn == 0 else range(OWN_CALLS, CALLS):
+        coins = philox(seed, (number, step, call, turn))
+        for coin, row in zip(coins, digits[call * DIGITS_A_CALL :], strict=False):
+            sums = sum(x * by for x, by in zip(at_least, row[1:], strict=True))
+            below |= unsettled & coin & (row[0] + sums)
+            unsettled = unsettled & ~coin
+    return below, unsettled
+
+
+def _any(words: Tensor) -> Tensor:
+    """Unite the words that settle together."""
+    united = words[:, :, 0]
+    for j in range(1, words.shape[2]):
+        united = united | words[:, :, j]
+    return united

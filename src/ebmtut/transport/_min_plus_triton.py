@@ -44,7 +44,8 @@ def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
     n, k, m = values.shape
     values, cost = values.contiguous(), cost.contiguous()
     out = values.new_empty(n, m, cost.shape[1])
-    grid = (triton.cdiv(m, _M), triton.cdiv(cost.shape[1], _I), n)
+    # Problems may be more than 65535, which a grid takes along its first axis only.
+    grid = (n, triton.cdiv(m, _M), triton.cdiv(cost.shape[1], _I))
     least_sums_tile[grid](values, cost, out, k, m, cost.shape[1], N_M=_M, N_I=_I)
     return out
 
@@ -95,9 +96,9 @@ def least_sums_tile(  # type: ignore[no-untyped-def]
     values, cost, out, n_k, n_m, n_i, N_M: tl.constexpr, N_I: tl.constexpr
 ):
     """Find one tile of one matrix; values (n, n_k, n_m), cost (n_k, n_i)."""
-    n = tl.program_id(2).to(tl.int64)
-    m = tl.program_id(0) * N_M + tl.arange(0, N_M)
-    i = tl.program_id(1) * N_I + tl.arange(0, N_I)
+    n = tl.program_id(0).to(tl.int64)
+    m = tl.program_id(1) * N_M + tl.arange(0, N_M)
+    i = tl.program_id(2) * N_I + tl.arange(0, N_I)
     values += n * n_k * n_m
     least = tl.full((N_M, N_I), float("inf"), values.dtype.element_ty)
     for k in range(n_k):
