@@ -28,7 +28,7 @@ from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     column_name,
     edge_precision,
-    fit_coupling,
+    fit_couplings,
     ising_job,
 )
 from ebmtut.experiments.ed.densities import DensityConfig, draw_fit
@@ -659,7 +659,7 @@ def test_couplings_of_a_triangle_and_a_tail(method):
     rows = law.multinomial(n_data, True, generator=make_generator(1))
     config = IsingConfig()
     config = replace(config, train=replace(config.train, n_steps=800))
-    learned = fit_coupling(states[rows], method, 0.0, config, seed=0)
+    (learned,) = fit_couplings(states[rows], method, (0.0,), config, seed=0)
     # An efficient estimate errs by about 1 / (4 sqrt n) = 0.002 a coupling
     # (the gradient of s'Js in J_ij is 2 s_i s_j, twice for the symmetric pair);
     # noise and minibatches of 256 cost up to sqrt(n / (256 * 100)) of it again.

@@ -8,12 +8,12 @@ __all__ = ["symmetric_part"]
 
 
 def symmetric_part(
-    raw: Float[Tensor, "n_sites n_sites"],
-) -> Float[Tensor, "n_sites n_sites"]:
+    raw: Float[Tensor, "*models n_sites n_sites"],
+) -> Float[Tensor, "*models n_sites n_sites"]:
     """Return (A + A') / 2 with a zero diagonal of a raw A.
 
     Only the sum of A_ij and A_ji meets a pair, and a site is no pair: the rest of
     a raw matrix would be free to drift while it is learned.
     """
     half = raw / 2
-    return (half + half.T) * (1 - torch.eye(len(raw)).to(half))
+    return (half + half.mT) * (1 - torch.eye(raw.shape[-1]).to(half))

@@ -4,6 +4,7 @@ from ebmtut.losses.contrastive_divergence import (
     PersistentChains,
     contrastive_divergence_loss,
 )
+from ebmtut.losses.coupling_discrepancy import coupling_discrepancy_losses
 from ebmtut.losses.directed_neighborhood import DirectedNeighborhood
 from ebmtut.losses.energy_discrepancy import (
     energy_discrepancy_loss,
@@ -68,6 +69,7 @@ __all__ = [
     "bit_moments",
     "check_rbm_method",
     "contrastive_divergence_loss",
+    "coupling_discrepancy_losses",
     "denoising_score_matching_loss",
     "draw_rbm",
     "energy_discrepancy_loss",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,8 +26,8 @@ __all__ = ["energy_discrepancy_loss", "stabilized_log_mean_exp"]
 
 @checked
 def stabilized_log_mean_exp(
-    difference: Float[Tensor, "batch n_negatives"], ratio: NonNegative
-) -> Float[Tensor, " batch"]:
+    difference: Float[Tensor, "*shape n_negatives"], ratio: NonNegative
+) -> Float[Tensor, "*shape"]:
     """Return log(ratio + mean(exp(difference))) over the last dimension.
 
     Parameters
@@ -180,23 +180,43 @@ def _subsampled(
     """Return the loss with a gradient through ``n_backward`` negatives."""
     with torch.no_grad():
         difference, moved = _differences(energy, x, negatives)
-        values = stabilized_log_mean_exp(difference, ratio)
-        share = (difference - values[:, None]).exp() / difference.shape[1]
-        share *= moved  # the others have no gradient
-        # Systematic resampling: one uniform a row, evenly spaced points.
-        # Each negative is drawn (n_backward * share / total) times on average.
-        cumulative = share.cumsum(1)
-        total = cumulative[:, -1:]
-        u = torch.rand(
-            total.shape, generator=generator, device=total.device, dtype=total.dtype
+        values, total, drawn = resampled(
+            difference, moved, ratio, n_backward, generator
         )
-        steps = torch.arange(n_backward, device=total.device, dtype=total.dtype)
-        points = (steps + u) / n_backward * total
-        drawn = torch.searchsorted(cumulative, points, right=True)
-        drawn.clamp_(max=difference.shape[1] - 1)
         rows = torch.arange(len(x), device=x.device)[:, None]
         chosen = negatives.x[rows, drawn]
     chosen_difference, _ = _differences(energy, x, Negatives(chosen))
     surrogate = (total * chosen_difference).mean(1).mean()
     # The bracket is zero: it brings the gradient and leaves the value alone.
     return values.mean() + (surrogate - surrogate.detach())
+
+
+def resampled(
+    difference: Float[Tensor, "*models batch n_negatives"],
+    moved: Bool[Tensor, "batch n_negatives"],
+    ratio: float,
+    n_backward: int,
+    generator: torch.Generator,
+) -> tuple[
+    Float[Tensor, "*models batch"],
+    Float[Tensor, "*models batch 1"],
+    Int[Tensor, "*models batch n_backward"],
+]:
+    """Draw negatives in proportion to their shares of the gradient.
+
+    Returns the losses, the shares' sum, and which negatives were drawn. Models share
+    what is random. Systematic resampling: one uniform a row, evenly spaced points, so
+    that each is drawn (n_backward * share / sum) times on average.
+    """
+    values = stabilized_log_mean_exp(difference, ratio)
+    share = (difference - values[..., None]).exp() / difference.shape[-1]
+    share *= moved  # the others have no gradient
+    cumulative = share.cumsum(-1)
+    total = cumulative[..., -1:]
+    u = torch.rand(
+        total.shape[-2:], generator=generator, device=total.device, dtype=total.dtype
+    )
+    steps = torch.arange(n_backward, device=total.device, dtype=total.dtype)
+    points = (steps + u) / n_backward * total
+    drawn = torch.searchsorted(cumulative, points, right=True)
+    return values, total, drawn.clamp_(max=difference.shape[-1] - 1)

@@ -5,13 +5,15 @@ Source: Schröder, Ou, Li and Duncan (2023), Appendix E.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, NonNegative, OneOf, checked
@@ -24,6 +26,7 @@ from ebmtut.losses import (
     Grid,
     Perturbation,
     Pool,
+    coupling_discrepancy_losses,
     energy_discrepancy_loss,
     pseudo_likelihood_loss,
 )
@@ -38,7 +41,7 @@ __all__ = [
     "cells",
     "column_name",
     "edge_precision",
-    "fit_coupling",
+    "fit_couplings",
     "held_out_loss",
     "ising_job",
     "perturbation_of",
@@ -127,23 +130,25 @@ def perturbation_of(method: str, config: IsingConfig, n_sites: int) -> Perturbat
     return Grid() if method == "ED-Grid" else Pool(n_sites)
 
 
-def fit_coupling(
-    x: Tensor,
+def fit_couplings(
+    x: Float[Tensor, "n_data n_sites"],
     method: str,
-    penalty: float,
+    penalties: Sequence[float],
     config: IsingConfig,
     *,
     seed: int,
     checkpoint: Path | None = None,
     clock: CpuClock | None = None,
-) -> Tensor:
+) -> Float[Tensor, "n_models n_sites n_sites"]:
     """Learn couplings from samples by energy discrepancy, or by its rival.
+
+    All penalties side by side: a matrix each, with the same minibatches and negatives.
 
     Parameters
     ----------
     x
-        Bits, shape (n_data, n_sites).
-    method, penalty, config
+        Bits.
+    method, penalties, config
         See `IsingConfig`; also "PL", pseudo-likelihood, whose loss is a sum
         over sites and asks for penalties some ten times as large.
     seed
@@ -155,8 +160,8 @@ def fit_coupling(
 
     Returns
     -------
-    coupling
-        Symmetric couplings with a zero diagonal, shape (n_sites, n_sites).
+    couplings
+        For each penalty, symmetric with a zero diagonal.
     """
     n_sites = x.shape[1]
     perturbation = None if method == "PL" else perturbation_of(method, config, n_sites)
@@ -166,12 +171,12 @@ def fit_coupling(
         return x[pick]
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        assert isinstance(energy, Ising)
+        models = [model for model in energy.children() if isinstance(model, Ising)]
         if perturbation is None:
-            value = pseudo_likelihood_loss(energy, x)
+            values = torch.stack([pseudo_likelihood_loss(m, x) for m in models])
         else:
-            value = energy_discrepancy_loss(
-                energy,
+            values = coupling_discrepancy_losses(
+                torch.stack([model.coupling for model in models]),
                 x,
                 perturbation,
                 n_negatives=config.n_negatives,
@@ -179,24 +184,35 @@ def fit_coupling(
                 n_backward=8,
                 generator=generator,
             )
-        return value + penalty * energy.symmetric_coupling.abs().mean()
+        sizes = torch.stack([m.symmetric_coupling.abs().mean() for m in models])
+        return (values + sizes.new_tensor(penalties) * sizes).sum()
 
     start = torch.zeros(n_sites, n_sites, device=x.device)
+    models = nn.ModuleList(Ising(start, learnable=True) for _ in penalties)
+    # No gradient of one model may shorten another's: each is clipped on its own.
+    for parameter in models.parameters():
+        parameter.register_hook(partial(_shortened, longest=config.train.clip_norm))
+    together = config.train.clip_norm * 2 * len(penalties)
     clock = clock or CpuClock()
     result = train(
-        Ising(start, learnable=True),
+        models,
         loss,
         sample,
-        config.train,
+        replace(config.train, clip_norm=together),
         generator=make_generator(seed, str(x.device)),
         label=f"{method} Ising",
         buffers={"seconds": clock.seconds},
         on_step=clock.tick,
         checkpoint=checkpoint,
-        identity={"method": method, "penalty": penalty, "seed": seed},
+        identity={"method": method, "penalties": list(penalties), "seed": seed},
     )
-    assert isinstance(result.energy, Ising)
-    return result.energy.symmetric_coupling.detach()
+    learned = [m for m in result.energy.children() if isinstance(m, Ising)]
+    return torch.stack([model.symmetric_coupling for model in learned]).detach()
+
+
+def _shortened(gradient: Tensor, *, longest: float) -> Tensor:
+    """Scale a gradient down to the longest norm that it may have."""
+    return gradient * (longest / (gradient.norm() + 1e-6)).clamp(max=1.0)
 
 
 def held_out_loss(
@@ -226,8 +242,6 @@ def ising_job(
 ) -> Outcome:
     """Draw data of one lattice and learn its couplings at every penalty.
 
-    Each penalty has a file of its own beside ``checkpoint``.
-
     Returns
     -------
     outcome
@@ -243,18 +257,15 @@ def ising_job(
     )
     truth = sigma * lattice_adjacency(side).to(x)
     clock = CpuClock()
-    fits = [
-        fit_coupling(
-            x,
-            method,
-            penalty,
-            config,
-            seed=seed,
-            checkpoint=checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}"),
-            clock=clock,
-        )
-        for k, penalty in enumerate(config.penalties)
-    ]
+    fits = fit_couplings(
+        x,
+        method,
+        config.penalties,
+        config,
+        seed=seed,
+        checkpoint=checkpoint,
+        clock=clock,
+    )
     scores = [negative_log_rmse(fit, truth) for fit in fits]
     losses = [held_out_loss(fit, fresh, method, config, seed) for fit in fits]
     best, chosen = int(np.argmax(scores)), int(np.argmin(losses))
