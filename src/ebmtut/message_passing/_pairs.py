@@ -45,9 +45,13 @@ def edges_to_sweep(
     """
     if isinstance(model, PairwiseGraph):
         return terms
-    if isinstance(model, BoltzmannMachine) and not keep_all:
+    few = _SPARSE * len(terms.weight)
+    if (
+        isinstance(model, BoltzmannMachine)
+        and not keep_all
+        and int(terms.weight.count_nonzero()) < few
+    ):
         some = terms.weight != 0
-        if int(some.sum()) < _SPARSE * len(some):
-            ends = terms.first[some], terms.second[some]
-            return PairTerms(lambda: ends, terms.weight[some], terms.bias)
+        ends = terms.first[some], terms.second[some]
+        return PairTerms(lambda: ends, terms.weight[some], terms.bias)
     return None

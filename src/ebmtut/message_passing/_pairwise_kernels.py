@@ -101,7 +101,7 @@ class Rows(NamedTuple):
     """
 
     half: Float[np.ndarray, " n_slots"]
-    lean: Float[np.ndarray, " n_places"]
+    lean: Float[np.ndarray, " n"]
     begin: Int64[np.ndarray, " n_rows"]
     place: Int64[np.ndarray, " n_rows"]
     n_filled: int
