@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,20 +33,32 @@ class PairTerms:
 
     Attributes
     ----------
-    first
-        One site of each pair.
-    second
-        The other.
+    ends
+        Makes `first` and `second`, when they are asked for: of a large matrix they
+        take longer than some sweeps over its pairs, which do without.
     weight
         w of each pair.
     bias
         b.
     """
 
-    first: Int[Tensor, " n_pairs"]
-    second: Int[Tensor, " n_pairs"]
+    ends: Callable[[], tuple[Int[Tensor, " n_pairs"], Int[Tensor, " n_pairs"]]]
     weight: Float[Tensor, " n_pairs"]
     bias: Float[Tensor, " n_sites"]
+
+    @cached_property
+    def _both(self) -> tuple[Int[Tensor, " n_pairs"], Int[Tensor, " n_pairs"]]:
+        return self.ends()
+
+    @property
+    def first(self) -> Int[Tensor, " n_pairs"]:
+        """One site of each pair."""
+        return self._both[0]
+
+    @property
+    def second(self) -> Int[Tensor, " n_pairs"]:
+        """The other."""
+        return self._both[1]
 
 
 @dataclass(frozen=True)
@@ -136,12 +150,19 @@ class BoltzmannMachine(Energy):
 
     def pair_terms(self) -> PairTerms:
         """Return all pairs i < j, row by row; weights without a gradient."""
-        first, second = torch.triu_indices(self.n_sites, self.n_sites, 1)
-        weight = self.symmetric_weight.detach()[first, second]
-        device = weight.device
-        return PairTerms(
-            first.to(device), second.to(device), weight, self.bias.detach()
-        )
+        n, raw = self.n_sites, self.weight.detach()
+
+        def ends() -> tuple[Tensor, Tensor]:
+            first, second = torch.triu_indices(n, n, 1)
+            return first.to(raw.device), second.to(raw.device)
+
+        if raw.device.type == "cpu" and raw.dtype in (torch.float32, torch.float64):
+            weight = raw.new_empty(n * (n - 1) // 2)
+            _pack_pairs(raw.numpy(), weight.numpy())
+        else:
+            first, second = ends()
+            weight = self.symmetric_weight.detach()[first, second]
+        return PairTerms(ends, weight, self.bias.detach())
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
         """Energies of bits ``x``."""
@@ -270,8 +291,8 @@ class PairwiseGraph(Energy):
 
     def pair_terms(self) -> PairTerms:
         """Return the edges; weights without a gradient."""
-        first, second = self.edges
-        return PairTerms(first, second, self.weight.detach(), self.bias.detach())
+        ends = self.edges[0], self.edges[1]
+        return PairTerms(lambda: ends, self.weight.detach(), self.bias.detach())
 
     def neighbor_lists(self) -> NeighborLists:
         """Return each site's neighbours; weights without a gradient."""
@@ -315,6 +336,19 @@ class PairwiseGraph(Energy):
         field = field.index_add(1, first, x[:, second] * weight)
         field = field.index_add(1, second, x[:, first] * weight)
         return (1 - 2 * x) * field
+
+
+@compiled
+def _pack_pairs(raw, weight):  # type: ignore[no-untyped-def]
+    """Write (raw_ij + raw_ji) / 2 for i < j, row by row, as `symmetric_part`."""
+    n = len(raw)
+    # In tiles, so that a line of the cache is read once on its way down a column.
+    for top in range(0, n, 16):
+        for left in range(top, n, 16):
+            for i in range(top, min(top + 16, n)):
+                before = i * (2 * n - i - 1) // 2 - i - 1
+                for j in range(max(left, i + 1), min(left + 16, n)):
+                    weight[before + j] = raw[i, j] / 2 + raw[j, i] / 2
 
 
 @compiled

@@ -75,8 +75,10 @@ class RBM(Energy):
         hidden = torch.arange(self.n_hidden, device=device) + self.n_visible
         bias = torch.cat([self.visible_bias, self.hidden_bias]).detach()
         return PairTerms(
-            visible.repeat(self.n_hidden),
-            hidden.repeat_interleave(self.n_visible),
+            lambda: (
+                visible.repeat(self.n_hidden),
+                hidden.repeat_interleave(self.n_visible),
+            ),
             self.weight.detach().flatten(),
             bias,
         )

@@ -28,9 +28,9 @@ def nonzero_pairs(model: PairwiseModel) -> PairTerms:
     """Pairs whose weight is not zero, on the CPU, in double precision."""
     terms = pairs_of(model)
     kept = terms.weight != 0
+    ends = terms.first[kept].cpu(), terms.second[kept].cpu()
     return PairTerms(
-        terms.first[kept].cpu(),
-        terms.second[kept].cpu(),
+        lambda: ends,
         terms.weight[kept].double().cpu(),
         terms.bias.double().cpu(),
     )
@@ -45,9 +45,13 @@ def edges_to_sweep(
     """
     if isinstance(model, PairwiseGraph):
         return terms
-    if isinstance(model, BoltzmannMachine) and not keep_all:
+    few = _SPARSE * len(terms.weight)
+    if (
+        isinstance(model, BoltzmannMachine)
+        and not keep_all
+        and int(terms.weight.count_nonzero()) < few
+    ):
         some = terms.weight != 0
-        if int(some.sum()) < _SPARSE * len(some):
-            first, second = terms.first[some], terms.second[some]
-            return PairTerms(first, second, terms.weight[some], terms.bias)
+        ends = terms.first[some], terms.second[some]
+        return PairTerms(lambda: ends, terms.weight[some], terms.bias)
     return None

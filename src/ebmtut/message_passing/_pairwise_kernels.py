@@ -67,12 +67,8 @@ def compiled_sweeps(
     keep_all = keep_messages or messages is not None
     edges = edges_to_sweep(model, terms, keep_all=keep_all)
     terms = edges or terms
-    half = terms.weight.to(dtype) / 2
-    # The kernels keep n - w / 2, and so each site hears half its weights anyway.
-    lean = torch.zeros(unaries.shape[1], dtype=dtype)
-    lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
     before = None if messages is None else messages.to(dtype)
-    task = (unaries.to(dtype) + lean, before, n_sweeps, damping)
+    task = (unaries.to(dtype), before, n_sweeps, damping)
     if edges is not None or isinstance(model, PairwiseGraph):
         found, final = _sweep_edges(terms, *task, symmetric, keep_messages)
     else:
@@ -90,27 +86,27 @@ class Rows(NamedTuple):
     ----------
     half
         Half weights, row after row, zero where there is no pair.
-    slots
-        Where in `half` each pair lies.
-    first
-        The column that a row starts with.
+    lean
+        The sum of each place's half weights.
+    begin
+        The column of a row's first pair; the row starts at the line that holds it.
     place
         A row's site among the places; those of the columns come first.
+    n_filled
+        Columns that are sites.
     n_columns
         Columns, with what fills up the last line.
     sites
         The place of each site of the model.
-    n_places
-        Places, some of which may be no site.
     """
 
-    half: Float[Tensor, " n_slots"]
-    slots: Int64[Tensor, " n_pairs"]
-    first: Int64[Tensor, " n_rows"]
-    place: Int64[Tensor, " n_rows"]
+    half: Float[np.ndarray, " n_slots"]
+    lean: Float[np.ndarray, " n"]
+    begin: Int64[np.ndarray, " n_rows"]
+    place: Int64[np.ndarray, " n_rows"]
+    n_filled: int
     n_columns: int
     sites: Int64[Tensor, " n_sites"]
-    n_places: int
 
 
 def rows_of(
@@ -125,19 +121,41 @@ def rows_of(
     if isinstance(model, RBM):
         n_columns = _filled_up(model.n_visible)
         sites[model.n_visible :] += n_columns - model.n_visible
-        row, column = terms.second - model.n_visible, terms.first
-        place = sites[model.n_visible :]
-        first = torch.zeros_like(place)
+        n_filled, place = model.n_visible, sites[model.n_visible :]
+        begin = torch.zeros_like(place)
     else:
-        n_columns = _filled_up(len(sites))
-        row, column, place = terms.first, terms.second, sites
-        first = (sites + 1) // _LANES * _LANES
+        n_columns, n_filled, place = _filled_up(len(sites)), len(sites), sites
+        begin = sites + 1
     n_places = max(n_columns, int(sites[-1]) + 1)
-    ends = (n_columns - first).cumsum(0)
-    slots = (ends - n_columns)[row] + column
-    half = torch.zeros(int(ends[-1]), dtype=dtype)
-    half[slots] = terms.weight.to(dtype) / 2
-    return Rows(half, slots, first, place, n_columns, sites, n_places)
+    n_slots = int((n_columns - begin // _LANES * _LANES).sum())
+    weight = terms.weight.to(dtype).numpy()
+    half = _zeros_on_lines((n_slots,), weight.dtype.type)
+    lean = np.zeros(n_places, weight.dtype)
+    rows = begin.numpy(), place.numpy()
+    lay_out(weight, *rows, n_filled, n_columns, half, lean)
+    return Rows(half, lean, *rows, n_filled, n_columns, sites)
+
+
+@_compiled
+def lay_out(  # type: ignore[no-untyped-def]
+    weight, begin, place, n_filled, n_columns, half, lean
+):
+    """Fill ``half`` and ``lean``, which are zero, as `Rows` has them."""
+    e = at = 0
+    for r in range(len(begin)):
+        first = begin[r] // _LANES * _LANES
+        pair, row = e - begin[r], at - first
+        for column in range(begin[r], n_filled):
+            half[row + column] = weight[pair + column] / half.dtype.type(2)
+            lean[place[r]] += half[row + column]
+        e += n_filled - begin[r]
+        at += n_columns - first
+    at = 0
+    for r in range(len(begin)):
+        first = begin[r] // _LANES * _LANES
+        for column in range(begin[r], n_filled):
+            lean[column] += half[at - first + column]
+        at += n_columns - first
 
 
 def _filled_up(n: int) -> int:
@@ -155,10 +173,11 @@ def _sweep_matrix(
     symmetric: bool,
     keep_messages: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Sweep a dense or a bipartite model; half its weights are in the unaries."""
+    """Sweep a dense or a bipartite model."""
     rows = rows_of(model, terms, unaries.dtype)
-    places = unaries.new_zeros(len(unaries), rows.n_places)
-    places[:, rows.sites] = unaries
+    places = torch.from_numpy(rows.lean).repeat(len(unaries), 1)
+    # The kernels keep n - w / 2, and so each site hears half its weights anyway.
+    places[:, rows.sites] += unaries
     none = unaries.new_empty(0, 2, len(terms.weight))
     start = none if before is None else before.contiguous()
     end = none
@@ -166,15 +185,15 @@ def _sweep_matrix(
         end = unaries.new_empty(len(unaries), 2, len(terms.weight))
     found = torch.empty_like(places)
     number = places.numpy().dtype.type
-    half, slots, first, place = (x.numpy() for x in rows[:4])
     arrays = [x.numpy() for x in (places, found, start, end)]
 
     def work(part: slice) -> None:
         row_sweeps(
-            half,
-            slots,
-            first,
-            place,
+            rows.half,
+            *_zeros_on_lines((2, len(rows.half)), number),
+            rows.begin,
+            rows.place,
+            rows.n_filled,
             rows.n_columns,
             *(array[part] for array in arrays),
             int(isinstance(model, RBM)),  # whose pairs are (column, row)
@@ -184,7 +203,7 @@ def _sweep_matrix(
             number(1 - damping),
         )
 
-    in_threads(work, len(unaries), len(unaries) * n_sweeps * half.size)
+    in_threads(work, len(unaries), len(unaries) * n_sweeps * rows.half.size)
     return found[:, rows.sites], end if keep_messages else None
 
 
@@ -200,9 +219,11 @@ def renewed(message, belief, answer, c, height, keep):  # type: ignore[no-untype
 @compiled
 def row_sweeps(  # type: ignore[no-untyped-def]
     half,
-    slots,
-    first,
+    out,
+    back,
+    begin,
     place,
+    n_filled,
     n_columns,
     unaries,
     belief,
@@ -216,7 +237,8 @@ def row_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep all pairs of rows and columns, one chain after the other.
 
-    ``half``, ``slots``, ``first``, ``place`` and ``n_columns`` are those of `Rows`.
+    ``half``, ``begin``, ``place``, ``n_filled`` and ``n_columns`` are those of `Rows`,
+    ``out`` and ``back`` zeros, as long as ``half``, that messages may be kept in.
     ``unaries`` (n_chains, n_places), the columns' first, include the sum of a
     site's half weights; ``belief``, of its shape, is filled. ``before``
     (n_chains, 2, n_pairs) are the N to start from, ``way`` being the one from rows
@@ -226,14 +248,17 @@ def row_sweeps(  # type: ignore[no-untyped-def]
     """
     n_chains, n_places = unaries.shape
     p, sums = np.empty(n_places, half.dtype), np.empty(n_places, half.dtype)
-    out, back = np.zeros_like(half), np.zeros_like(half)
+    first = begin // _LANES * _LANES
     for chain in range(n_chains):
         if len(before):
-            for e in range(len(slots)):
-                at = slots[e]
-                c = math.copysign(new, half[at])
-                out[at] = (before[chain, way, e] - half[at]) / c
-                back[at] = (before[chain, 1 - way, e] - half[at]) / c
+            e = at = 0
+            for r in range(len(first)):
+                for slot in range(at + begin[r] - first[r], at + n_filled - first[r]):
+                    c = math.copysign(new, half[slot])
+                    out[slot] = (before[chain, way, e] - half[slot]) / c
+                    back[slot] = (before[chain, 1 - way, e] - half[slot]) / c
+                    e += 1
+                at += n_columns - first[r]
         else:
             for e in range(half.size):
                 out[e] = back[e] = start * abs(half[e])
@@ -267,11 +292,14 @@ def row_sweeps(  # type: ignore[no-untyped-def]
                 at += n_columns - first[r]
         belief[chain] = sums
         if len(after):
-            for e in range(len(slots)):
-                at = slots[e]
-                c = math.copysign(new, half[at])
-                after[chain, way, e] = c * out[at] + half[at]
-                after[chain, 1 - way, e] = c * back[at] + half[at]
+            e = at = 0
+            for r in range(len(first)):
+                for slot in range(at + begin[r] - first[r], at + n_filled - first[r]):
+                    c = math.copysign(new, half[slot])
+                    after[chain, way, e] = c * out[slot] + half[slot]
+                    after[chain, 1 - way, e] = c * back[slot] + half[slot]
+                    e += 1
+                at += n_columns - first[r]
 
 
 # ----------------------------------------------------------- graphs: a list of edges
@@ -287,9 +315,11 @@ def _sweep_edges(
     keep_messages: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Sweep the edges of a graph, as `_sweep_matrix` does a matrix."""
-    given = unaries.numpy()
+    halves = terms.weight.to(unaries.dtype) / 2
+    lean = unaries.new_zeros(unaries.shape[1])
+    lean.index_add_(0, terms.first, halves).index_add_(0, terms.second, halves)
+    given, half = (unaries + lean).numpy(), halves.numpy()[:, None]
     number = given.dtype.type
-    half = (terms.weight.to(unaries.dtype) / 2).numpy()[:, None]
     scale = np.copysign(number(1 - damping), half)
     first, second = terms.first.numpy(), terms.second.numpy()
     known = None if before is None else before.numpy()
