@@ -22,8 +22,9 @@ The floor of a variant is the time of its matrix products alone, at the rate
 of one large product of its precision, measured in the same run. It bounds what
 bfloat16 can bring with all negatives: three times plain on an AMD with AVX-512 BF16. On
 an Intel with that alone products in bfloat16 ran at 0.6 of float32's rate, and training
-in it was the slower; on one with AMX they take an eighth of the time, and what passes
-over the activations bounds the step.
+in it was the slower; on one with AMX they take a seventh of the time, and the step four
+times its floor: products of transposed matrices run at half that rate, and the rest is
+tables that are looked up (in one thread only), draws, casts and the optimiser.
 
 Other work may share the machine. So variants take turns, everything runs in
 one thread, and times are those of the processor, which waiting does not

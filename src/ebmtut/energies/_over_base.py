@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["check_weights_dtype", "energy_over_base", "logits_of_base"]
+__all__ = ["check_weights_dtype", "energy_over_base", "logits_of_base", "over_base"]
 
 
 def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
@@ -44,8 +44,15 @@ def energy_over_base(
         features = features.to(last.weight.dtype)
         if features.ndim == 4:
             features = features.mean((2, 3))
-        energy: Tensor = last(features).squeeze(-1)
-        return energy if base_logits is None else energy - x @ base_logits
+        return over_base(last(features).squeeze(-1), x, base_logits)
+
+
+def over_base(energy: Tensor, x: Tensor, base_logits: Tensor | None) -> Tensor:
+    """Return the energies of a network, (batch,), over a base if there is one."""
+    if base_logits is None:
+        return energy
+    with torch.autocast(x.device.type, enabled=False):
+        return energy - x @ base_logits
 
 
 def check_weights_dtype(x: Tensor, dtype: torch.dtype) -> None:

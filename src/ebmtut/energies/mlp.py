@@ -13,7 +13,9 @@ from ebmtut.energies._over_base import (
     check_weights_dtype,
     energy_over_base,
     logits_of_base,
+    over_base,
 )
+from ebmtut.energies._silu_tower import runs_by_tables, silu_tower
 from ebmtut.energies.base import Energy
 from ebmtut.tensor_checks import check_states
 
@@ -114,6 +116,8 @@ class MLPEnergy(Energy):
         """
         check_states("x", x, self.n_sites)
         check_weights_dtype(x, self.weights_dtype)
+        if runs_by_tables(self.net, x):
+            return over_base(silu_tower(self.net, x), x, self.base_logits)
         last = self.net[-1]
         assert isinstance(last, nn.Linear)
         return energy_over_base(last, self.net[:-1](x), x, self.base_logits)
