@@ -124,3 +124,7 @@ def test_bad_data_is_told():
         coupling_discrepancy_losses(
             coupling, x, Grid(), n_backward=0, generator=make_generator(0)
         )
+    with pytest.raises(InputError, match="coupling"):
+        coupling_discrepancy_losses(
+            coupling[:, 1:, 1:], x, Grid(), generator=make_generator(0)
+        )

@@ -24,7 +24,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
 )
-from ebmtut.losses.energy_discrepancy import _moved
+from ebmtut.losses.energy_discrepancy import has_moved
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
@@ -420,7 +420,7 @@ def test_where_few_are_x_itself_all_are_evaluated(n_backward):
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_states_that_differ_are_found_in_every_dtype(seed, dtype):
     x, other = bits(5, 3, seed=seed).to(dtype), bits(5, 7, 3, seed=seed + 1).to(dtype)
-    assert torch.equal(_moved(x, other), (other != x[:, None]).any(-1))
+    assert torch.equal(has_moved(x, other), (other != x[:, None]).any(-1))
 
 
 @pytest.mark.parametrize("k", [8, 9, 1000])

@@ -20,10 +20,10 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut.checks import Count, NonNegative, check_counts, checked
 from ebmtut.energies._symmetric import symmetric_part
-from ebmtut.losses.energy_discrepancy import _moved, resampled
+from ebmtut.losses.energy_discrepancy import has_moved, resampled
 from ebmtut.losses.perturbations import Perturbation
 from ebmtut.states import bits_to_spins
-from ebmtut.tensor_checks import check_bits
+from ebmtut.tensor_checks import check_bits, check_shape
 
 __all__ = ["coupling_discrepancy_losses"]
 
@@ -45,7 +45,7 @@ def coupling_discrepancy_losses(
     """Energy discrepancies of Ising models without a field, on the same negatives.
 
     Each is what `energy_discrepancy_loss` gives for `Ising(coupling[k])`, with its
-    gradient.
+    gradient; what is drawn is drawn once for all.
 
     Parameters
     ----------
@@ -59,9 +59,11 @@ def coupling_discrepancy_losses(
     Raises
     ------
     InputError
-        If ``x`` is not made of bits or empty, or a number lies out of its range.
+        If ``x`` is not made of bits or empty, the matrices are of another size, or a
+        number lies out of its range.
     """
     check_bits("x", x, least=1)
+    check_shape("coupling", coupling, (None, x.shape[1], x.shape[1]))
     check_counts(n_negatives=n_negatives)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
     symmetric = symmetric_part(coupling)
@@ -69,7 +71,7 @@ def coupling_discrepancy_losses(
         difference = _differences(symmetric, x, negatives.x)
         if negatives.log_weight is not None:
             difference = difference + negatives.log_weight
-        moved = _moved(x, negatives.x)
+        moved = has_moved(x, negatives.x)
         values, total, drawn = resampled(
             difference, moved, stabilizer / n_negatives, n_backward, generator
         )

@@ -123,7 +123,7 @@ def _differences(
     and a processor compiles its products for each size of a batch.
     """
     batch = len(x)
-    moved = _moved(x, negatives.x)
+    moved = has_moved(x, negatives.x)
     spared = x.device.type == "cpu" and float(moved.float().mean()) < _NEARLY_ALL
     asked = negatives.x[moved] if spared else negatives.x.flatten(0, 1)
     u = energies_of(energy, torch.cat([x, asked]))
@@ -145,7 +145,7 @@ def _differences(
 _NEARLY_ALL = 0.95
 
 
-def _moved(
+def has_moved(
     x: Float[Tensor, "batch n_sites"], other: Float[Tensor, "batch n_others n_sites"]
 ) -> Bool[Tensor, "batch n_others"]:
     """Which states are another one than the data point of their row."""
