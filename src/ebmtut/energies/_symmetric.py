@@ -8,8 +8,8 @@ __all__ = ["symmetric_part"]
 
 
 def symmetric_part(
-    raw: Float[Tensor, "*models n_sites n_sites"],
-) -> Float[Tensor, "*models n_sites n_sites"]:
+    raw: Float[Tensor, "*shape n_sites n_sites"],
+) -> Float[Tensor, "*shape n_sites n_sites"]:
     """Return (A + A') / 2 with a zero diagonal of a raw A.
 
     Only the sum of A_ij and A_ji meets a pair, and a site is no pair: the rest of

@@ -192,15 +192,15 @@ def _subsampled(
 
 
 def resampled(
-    difference: Float[Tensor, "*models batch n_negatives"],
+    difference: Float[Tensor, "*shape batch n_negatives"],
     moved: Bool[Tensor, "batch n_negatives"],
     ratio: float,
     n_backward: int,
     generator: torch.Generator,
 ) -> tuple[
-    Float[Tensor, "*models batch"],
-    Float[Tensor, "*models batch 1"],
-    Int[Tensor, "*models batch n_backward"],
+    Float[Tensor, "*shape batch"],
+    Float[Tensor, "*shape batch 1"],
+    Int[Tensor, "*shape batch n_draws"],
 ]:
     """Draw negatives in proportion to their shares of the gradient.
 
