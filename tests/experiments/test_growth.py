@@ -11,7 +11,6 @@ from ebmtut.experiments.growth import (
     draw_growth,
     growth_table,
     load_growth,
-    load_report,
 )
 
 
@@ -20,9 +19,8 @@ def report():
     return load_growth()
 
 
-@pytest.mark.parametrize("name", ["growth", "growth_xeon"])
-def test_the_stored_measurement_is_whole(name):
-    for found in load_report(name)["operations"].values():
+def test_the_stored_measurement_is_whole(report):
+    for found in report["operations"].values():
         assert found["provenance"]["commit"] != "unknown"
         assert len(found["rows"]) >= 4
         for row in found["rows"]:
