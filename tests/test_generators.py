@@ -75,6 +75,7 @@ from ebmtut.losses import (
     PersistentChains,
     Pool,
     RecoveryLikelihood,
+    coupling_discrepancy_losses,
     denoising_score_matching_loss,
     draw_rbm,
     energy_discrepancy_loss,
@@ -319,6 +320,9 @@ CALLS = {
         generator=g,
     ),
     "digits_at_hand": lambda g: digits_at_hand("drawn", generator=g, n_glyphs=1),
+    "coupling_discrepancy_losses": lambda g: coupling_discrepancy_losses(
+        torch.ones(2, X.shape[1], X.shape[1]), X, Grid(), generator=g
+    ),
     "drawn_faces": lambda g: drawn_faces(1, generator=g),
     "draw_samples": lambda g: draw_samples(ISING, 2, n_sweeps=1, generator=g),
     "draw_rbm": lambda g: draw_rbm("Gibbs-reset", PAIRS, 2, (1,), generator=g),
