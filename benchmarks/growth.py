@@ -25,6 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import torch
 from bench_message_passing import processor
 
 from ebmtut.results import collect_provenance
@@ -149,6 +150,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=7)
     arguments = parser.parse_args()
+    torch.set_num_threads(1)  # as all parties have it, and the provenance says
     pythons = dict.fromkeys(("ours", "POT", "floor"), sys.executable)
     for peer, python in (
         ("thrml", arguments.thrml_python),
