@@ -44,8 +44,9 @@ def coupling_discrepancy_losses(
 ) -> Float[Tensor, " n_models"]:
     """Energy discrepancies of Ising models without a field, on the same negatives.
 
-    Each is what `energy_discrepancy_loss` gives for `Ising(coupling[k])`, with its
-    gradient; what is drawn is drawn once for all.
+    Each is what `energy_discrepancy_loss` gives for `Ising(coupling[k])`, with the
+    gradient through ``n_backward`` negatives, drawn however few there are. What is
+    random is drawn once for all.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def coupling_discrepancy_losses(
     check_shape("coupling", coupling, (None, x.shape[1], x.shape[1]))
     check_counts(n_negatives=n_negatives)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
-    symmetric = symmetric_part(coupling)
+    symmetric = symmetric_part(coupling).to(x)
     with torch.no_grad():
         difference = _differences(symmetric, x, negatives.x)
         if negatives.log_weight is not None:
@@ -100,7 +101,7 @@ def _differences(
     x: Float[Tensor, "batch n_sites"],
     other: Float[Tensor, "batch n_negatives n_sites"],
 ) -> Float[Tensor, "n_models batch n_negatives"]:
-    """U(s) - U(s') of all models: by the flipped spins on a processor."""
+    """U(s) - U(s') of all models: in float32 on a processor by the flipped spins."""
     field = bits_to_spins(x) @ symmetric
     if x.device.type != "cpu" or x.dtype != torch.float32:
         return _differences_reference(symmetric, field, x, other)

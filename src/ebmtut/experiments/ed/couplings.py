@@ -150,7 +150,7 @@ def fit_couplings(
         Bits.
     method, penalties, config
         See `IsingConfig`; also "PL", pseudo-likelihood, whose loss is a sum
-        over sites and asks for penalties some ten times as large.
+        over sites and asks for penalties some fifteen times as large.
     seed
         Seed of minibatches and noise.
     checkpoint
