@@ -185,7 +185,7 @@ JOBS = {
             "train": {"n_steps": 6, "batch_size": 4},
         },
         "ED-Grid",
-        8,
+        3,
     ),
     "zeros, PMP": ("pmp/zeros-mmd", "quick", _ZEROS, "PMP", 3),
     "zeros, Gibbs": ("pmp/zeros-mmd", "quick", _ZEROS, "Gibbs", 3),
