@@ -14,7 +14,11 @@ from ebmtut.losses import (
     coupling_discrepancy_losses,
     energy_discrepancy_loss,
 )
-from ebmtut.losses.coupling_discrepancy import _differences
+from ebmtut.losses.coupling_discrepancy import (
+    _differences,
+    _find_flips,
+    _moments,
+)
 from ebmtut.random import make_generator
 from ebmtut.states import bits_to_spins, enumerate_states
 
@@ -65,21 +69,30 @@ def test_each_model_has_its_own_loss_and_gradient(perturbation, dtype):
         assert not torch.allclose(losses[k], losses[k - 1], **near)
 
 
-@given(
-    n_models=st.integers(1, 4), n_sites=st.integers(1, 70), seed=st.integers(0, 9999)
-)
-def test_flipped_spins_alone_tell_the_difference(n_models, n_sites, seed):
-    """The compiled sum against energies of both states, in double precision.
-
-    It adds n^2 products, each below 16 |J| and rounded n times at most.
-    """
+def draw_states(n_models, n_sites, seed):
+    """Symmetric couplings, data, and other states, of which the first is the data."""
     coupling, x = draw(n_models, n_sites, torch.float32, seed)
     symmetric = (coupling + coupling.mT) / 2
     symmetric.diagonal(dim1=1, dim2=2).zero_()
     generator = make_generator(seed)
     other = torch.randint(2, (17, 5, n_sites), generator=generator).float()
-    other[:, 0] = x  # no flip at all
-    found = _differences(symmetric, x, other)
+    other[:, 0] = x
+    return symmetric, x, other
+
+
+every_size = given(
+    n_models=st.integers(1, 4), n_sites=st.integers(1, 70), seed=st.integers(0, 9999)
+)
+
+
+@every_size
+def test_flipped_spins_alone_tell_the_difference(n_models, n_sites, seed):
+    """The compiled sum against energies of both states, in double precision.
+
+    It adds n^2 products, each below 16 |J| and rounded n times at most.
+    """
+    symmetric, x, other = draw_states(n_models, n_sites, seed)
+    found = _differences(symmetric, x, other, _find_flips(x, other))
 
     def energies(states):
         s = bits_to_spins(states.double())
@@ -89,6 +102,26 @@ def test_flipped_spins_alone_tell_the_difference(n_models, n_sites, seed):
     bound = 16 * symmetric.abs().sum((1, 2)).amax() * n_sites * 2.0**-24
     assert (found - exact).abs().max() <= bound + 1e-30
     assert not found[:, :, 0].any()
+
+
+@every_size
+def test_flipped_spins_alone_tell_the_moments(n_models, n_sites, seed):
+    """Twice the symmetric part against s's'' - ss', in double precision.
+
+    An entry adds 17 states times 6 draws, each below 2 shares and rounded once a sum.
+    """
+    _, x, other = draw_states(n_models, n_sites, seed)
+    generator = make_generator(seed)
+    drawn = torch.randint(5, (n_models, 17, 6), generator=generator)
+    share = torch.rand(n_models, 17, 6, generator=generator)
+    found = _moments(x, other, drawn, share, _find_flips(x, other))
+    s = bits_to_spins(x.double())
+    chosen = bits_to_spins(other.double())[torch.arange(17)[:, None], drawn]
+    exact = torch.einsum("kbd,kbdi,kbdj->kij", share.double(), chosen, chosen)
+    exact -= torch.einsum("kbd,bi,bj->kij", share.double(), s, s)
+    terms = 17 * 6
+    bound = terms * 2 * terms * 2.0**-24
+    assert (found + found.mT - exact).abs().max() <= bound
 
 
 def test_the_loss_of_all_neighbors_is_its_enumeration():

@@ -11,10 +11,12 @@ Source: Schröder, Ou, Li and Duncan (2023), Eq. 2 and Appendix E.1.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
@@ -69,81 +71,144 @@ def coupling_discrepancy_losses(
     negatives = perturbation.negatives(x, n_negatives, generator=generator)
     symmetric = symmetric_part(coupling).to(x)
     with torch.no_grad():
-        difference = _differences(symmetric, x, negatives.x)
+        # Negatives of a row flip few spins of what most of them agree on.
+        center = negatives.x.mean(1).round()
+        states = torch.cat([x[:, None], negatives.x], 1)
+        flips = _find_flips(center, states)
+        apart = _differences(symmetric, center, states, flips)
+        difference = apart[..., 1:] - apart[..., :1]
         if negatives.log_weight is not None:
             difference = difference + negatives.log_weight
-        moved = has_moved(x, negatives.x)
         values, total, drawn = resampled(
-            difference, moved, stabilizer / n_negatives, n_backward, generator
+            difference,
+            has_moved(x, negatives.x),
+            stabilizer / n_negatives,
+            n_backward,
+            generator,
         )
-        rows = torch.arange(len(x), device=x.device)[:, None]
-        chosen = negatives.x[rows, drawn]
-        # The gradient: data against those drawn, by the moments s s' of both.
-        weight = total.expand(drawn.shape).flatten(1) / n_backward
-        moments = _moments(x[None], total[..., 0]) - _moments(
-            chosen.flatten(1, 2), weight
-        )
-    surrogate = -(symmetric * moments).sum((1, 2)) / len(x)
+        # The gradient: those drawn against the data, by the moments s s' of both.
+        chosen = torch.cat([torch.zeros_like(drawn[..., :1]), drawn + 1], -1)
+        share = (total / (n_backward * len(x))).repeat(1, 1, n_backward + 1)
+        share[..., :1] *= -n_backward
+        moments = _moments(center, states, chosen, share, flips)
+    surrogate = 2 * (symmetric * moments).sum((1, 2))
     return values.mean(1) + (surrogate - surrogate.detach())
 
 
-def _moments(
-    x: Float[Tensor, "#n_models n_states n_sites"],
-    weight: Float[Tensor, "n_models n_states"],
-) -> Float[Tensor, "n_models n_sites n_sites"]:
-    """Weighted sums of s s', of which the energy -s'Js is a product with J."""
-    s = bits_to_spins(x)
-    return (s * weight[..., None]).mT @ s
+class _Flips(NamedTuple):
+    """Which spins of other states differ: ``sites[b, m, :counts[b, m]]``."""
+
+    sites: NDArray[np.uint16]
+    counts: NDArray[np.uint16]
+
+
+def _find_flips(
+    x: Float[Tensor, "batch n_sites"],
+    other: Float[Tensor, "batch n_negatives n_sites"],
+) -> _Flips | None:
+    """List the flipped spins for the kernels; None where torch does their work."""
+    if x.device.type != "cpu" or x.dtype != torch.float32 or x.shape[1] >= 2**16:
+        return None
+    flips = _Flips(
+        np.empty(other.shape, np.uint16), np.empty(other.shape[:2], np.uint16)
+    )
+    _list_flips(x.contiguous().numpy(), other.contiguous().numpy(), *flips)
+    return flips
+
+
+@compiled
+def _list_flips(x, other, sites, counts):  # type: ignore[no-untyped-def]
+    """Fill ``sites`` and ``counts``; without branches, as most bits are noise."""
+    batch, n_negatives, n_sites = other.shape
+    for b in range(batch):
+        for m in range(n_negatives):
+            n = 0
+            for i in range(n_sites):
+                sites[b, m, n] = i
+                n += other[b, m, i] != x[b, i]
+            counts[b, m] = n
 
 
 def _differences(
     symmetric: Float[Tensor, "n_models n_sites n_sites"],
     x: Float[Tensor, "batch n_sites"],
     other: Float[Tensor, "batch n_negatives n_sites"],
+    flips: _Flips | None = None,
 ) -> Float[Tensor, "n_models batch n_negatives"]:
-    """U(s) - U(s') of all models: in float32 on a processor by the flipped spins."""
-    field = bits_to_spins(x) @ symmetric
-    if x.device.type != "cpu" or x.dtype != torch.float32:
-        return _differences_reference(symmetric, field, x, other)
+    """U(s) - U(s') of all models, by the flipped spins if they are given."""
+    s = bits_to_spins(x)
+    field = s @ symmetric
+    if flips is None:
+        t = 2 * (other - x[:, None])
+        heard = (t.flatten(0, 1) @ symmetric).unflatten(1, t.shape[:2])
+        return (t * (2 * field[:, :, None] + heard)).sum(-1)
     found = x.new_empty(len(symmetric), *other.shape[:2])
-    arrays = (symmetric, field, x, other, found)
-    _sum_over_flips(*(array.contiguous().numpy() for array in arrays))
+    arrays = (array.contiguous().numpy() for array in (symmetric, field, s, found))
+    _sum_over_flips(*flips, *arrays)
     return found
 
 
-def _differences_reference(
-    symmetric: Float[Tensor, "n_models n_sites n_sites"],
-    field: Float[Tensor, "n_models batch n_sites"],
-    x: Float[Tensor, "batch n_sites"],
-    other: Float[Tensor, "batch n_negatives n_sites"],
-) -> Float[Tensor, "n_models batch n_negatives"]:
-    """What `_sum_over_flips` computes, in torch."""
-    t = 2 * (other - x[:, None])
-    twice = 2 * field[:, :, None] + (t.flatten(0, 1) @ symmetric).unflatten(
-        1, t.shape[:2]
-    )
-    return (t * twice).sum(-1)
-
-
 @compiled
-def _sum_over_flips(symmetric, field, x, other, found):  # type: ignore[no-untyped-def]
+def _sum_over_flips(sites, counts, symmetric, field, s, found):  # type: ignore[no-untyped-def]
     """Fill ``found`` with sum_i t_i (2 field_i + (Jt)_i) over the flipped i."""
     n_models, batch, n_negatives = found.shape
-    n_sites = x.shape[1]
-    flipped = np.empty(n_sites, np.uint64)
-    t = np.empty(n_sites, x.dtype)
+    n_sites = s.shape[1]
+    t = np.zeros(n_sites, s.dtype)
     for b in range(batch):
         for m in range(n_negatives):
-            n = 0
-            for i in range(n_sites):
-                t[i] = 2 * (other[b, m, i] - x[b, i])
-                flipped[n] = i
-                n += t[i] != 0
+            flipped = sites[b, m, : counts[b, m]]
+            for i in flipped:
+                t[i] = -2 * s[b, i]
             for k in range(n_models):
-                total = x.dtype.type(0)
-                for i in flipped[:n]:
-                    row, heard = symmetric[k, i], x.dtype.type(0)
+                total = s.dtype.type(0)
+                for i in flipped:
+                    row, heard = symmetric[k, i], s.dtype.type(0)
                     for j in range(n_sites):
                         heard += row[j] * t[j]
                     total += t[i] * (heard + 2 * field[k, b, i])
                 found[k, b, m] = total
+            for i in flipped:
+                t[i] = 0
+
+
+def _moments(
+    x: Float[Tensor, "batch n_sites"],
+    other: Float[Tensor, "batch n_negatives n_sites"],
+    drawn: Int[Tensor, "n_models batch n_draws"],
+    share: Float[Tensor, "n_models batch n_draws"],
+    flips: _Flips | None = None,
+) -> Float[Tensor, "n_models n_sites n_sites"]:
+    """Sums of share t (s + t/2)' over the states drawn, of which t = s' - s.
+
+    Twice the symmetric part is the same sum of s's'' - ss'.
+    """
+    s = bits_to_spins(x)
+    if flips is None:
+        rows = torch.arange(len(x), device=x.device)[:, None]
+        t = 2 * (other[rows, drawn] - x[:, None])
+        shared = (t * share[..., None]).flatten(1, 2)
+        return shared.mT @ (s[:, None] + t / 2).flatten(1, 2)
+    found = x.new_zeros(len(drawn), x.shape[1], x.shape[1])
+    arrays = (array.contiguous().numpy() for array in (s, drawn, share, found))
+    _add_flipped_rows(*flips, *arrays)
+    return found
+
+
+@compiled
+def _add_flipped_rows(sites, counts, s, drawn, share, found):  # type: ignore[no-untyped-def]
+    """Add share t_i (s + t/2)' to row i for the flipped i; of them, s + t/2 is 0."""
+    n_models, batch, n_draws = drawn.shape
+    n_sites = s.shape[1]
+    middle = np.empty(n_sites, s.dtype)
+    for k in range(n_models):
+        for b in range(batch):
+            for d in range(n_draws):
+                m = drawn[k, b, d]
+                flipped = sites[b, m, : counts[b, m]]
+                middle[:] = s[b]
+                for i in flipped:
+                    middle[i] = 0
+                for i in flipped:
+                    row, weight = found[k, i], -2 * s[b, i] * share[k, b, d]
+                    for j in range(n_sites):
+                        row[j] += weight * middle[j]
