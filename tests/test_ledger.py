@@ -29,6 +29,7 @@ from ebmtut.ledger.reference import Reference
 from ebmtut.results.store import _digest
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
+KINDS = ("full, 3 seeds", "paper, 1 seed")
 
 
 def store(root: Path, id: str, scale: str, verdicts: list[Verdict]) -> None:
@@ -328,6 +329,23 @@ def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
     # Words of a result are text, not markup.
     assert "three seeds, &lt;one&gt; thread" in html
     assert "<one>" not in html
+
+
+def test_page_shows_every_stored_run(tmp_path: Path) -> None:
+    """A larger run hides neither the numbers nor the claims of a smaller one."""
+    store(tmp_path, RMSE[0], "full", ising_verdicts())
+    larger = compare(*RMSE, "ED-Grid", "10x10, 0.1", 4.9, stderr=0.002, n_seeds=1)
+    store(tmp_path, RMSE[0], "paper", [larger, claim("other", 0.6, "at most", 0.5)])
+    ledger = rows(tmp_path, paper="ed")
+    html = paper_html(ledger, no_references)
+    both = [f'ED-Grid<small class="muted">ours, {kind}</small>' for kind in KINDS]
+    assert 0 < html.index(both[0]) < html.index(both[1])
+    assert "1 of 1 claims of our own hold (full)" in html
+    assert "0 of 1 claims of our own hold (paper)" in html
+    assert "Stored run (full)" in html and "Stored run (paper)" in html
+    # The counts and the table of all verdicts are of the largest.
+    assert counts(ledger)["ed"]["claims"] + counts(ledger)["ed"]["without a null"] == 1
+    assert '<td data-head="what">margin' not in verdicts_html(ledger)
 
 
 def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:

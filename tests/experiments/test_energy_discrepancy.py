@@ -689,18 +689,23 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
 
 
 def test_the_page_of_table_3_has_null_and_rival():
-    stored = get_experiment("ed/ising-rmse").stored()
+    stored = get_experiment("ed/ising-rmse").stored(largest="full")
     columns = [column_name(*problem) for problem in PROBLEMS]
-    table = score_table(stored, dict.fromkeys(columns, 5.0))
+    table = score_table(stored, rival=dict.fromkeys(columns, 5.0))
     assert table.kinds[0] == "null" and table.rows[0][1] == "3.91"
     assert table.rows[-1] == ("PL, live", *["5"] * 7)
-    # Without a result the paper's rows stand alone; its J = 0 has no strength.
-    assert set(score_table(None).kinds) == {"null", "paper"}
+    # Without a result the paper's rows stand alone, and nothing has a strength.
+    assert set(score_table().kinds) == {"null", "paper"}
+    assert strength_table().rows == ()
+    # Runs of different lengths stand one after another, by their steps.
+    shorter = replace(stored, config=stored.config | {"train": {"n_steps": 7}})
+    names = [row[0] for row in score_table(stored, shorter).rows]
+    assert names[-6::3] == ["ED-Bern, 1,000 steps", "ED-Bern, 7 steps"]
     # The truth is as strong as the truth.
     truth = {f"true/{c}": stored.arrays[f"truth/{c}"] for c in columns}
     row = next(iter(stored.scalars["table"].values()))
     exact = replace(stored, scalars={"table": {"true": row}}, arrays=truth)
-    assert strength_table(exact).rows == (("true", *["1.00"] * 7),)
+    assert strength_table(exact).rows == (("true, 1,000 steps", *["1.00"] * 7),)
 
 
 @pytest.mark.cuda

@@ -87,10 +87,13 @@ class Row:
             },
         }
 
+    def stored(self) -> dict[Scale, ScaleState]:
+        """Return the scales that are stored, the largest last."""
+        return {scale: at for scale, at in self.scales.items() if at.state == "stored"}
+
     def best(self) -> ScaleState:
         """Return the largest scale that is stored, else the quick one."""
-        stored = [at for at in self.scales.values() if at.state == "stored"]
-        return stored[-1] if stored else self.scales["quick"]
+        return [self.scales["quick"], *self.stored().values()][-1]
 
 
 def rows(

@@ -7,6 +7,7 @@ from importlib.resources import files
 from ebmtut.experiments.facts import PublishedTable
 from ebmtut.experiments.registry import (
     PAPERS_IN_FULL,
+    Scale,
     available,
     get_experiment,
     label_of,
@@ -174,19 +175,22 @@ def _is_begun(row: Row) -> bool:
 
 
 def _section(row: Row, references: References) -> str:
-    fact, best = row.fact, row.best()
+    fact, stored = row.fact, row.stored()
     parts = [f"<section><p><b>{escape(fact.title)}</b> ({escape(fact.shown_in)}), "]
     parts.append(f"<code>{fact.id}</code><br>{_states(row)}</p>")
     parts.append(f"<p>{escape(fact.what)}</p>")
     for table in fact.tables:
         parts.append(_table(row, table, references(fact.id, table.name)))
-    parts.append(_claims([v for v in best.verdicts if v.cell is None]))
-    reasons = {v.reason: None for v in best.verdicts if v.verdict == "not comparable"}
+    parts += [_claims(scale, at.verdicts) for scale, at in stored.items()]
+    verdicts = [verdict for at in stored.values() for verdict in at.verdicts]
+    reasons = {v.reason: None for v in verdicts if v.verdict == "not comparable"}
     notes = [f"Not comparable: {reason}." for reason in reasons]
-    notes += [f"Protocol: {best.protocol}"] if best.protocol else []
-    notes += [_origin(best.provenance)] if best.provenance else []
+    protocols = {at.protocol: None for at in stored.values() if at.protocol}
+    notes += [f"Protocol: {protocol}" for protocol in protocols]
+    origins = {scale: at.provenance for scale, at in stored.items()}
+    notes += [_origin(scale, made) for scale, made in origins.items() if made]
     notes += [fact.note] if fact.note else []
-    if fact.check and not best.verdicts:
+    if fact.check and not verdicts:
         notes.append(f"Claim to be tested: {fact.check}")
     parts += [f'<p class="muted">{escape(note)}</p>' for note in notes]
     return "".join([*parts, "</section>"])
@@ -208,22 +212,22 @@ def _states(row: Row) -> str:
 
 
 def _table(row: Row, table: PublishedTable, references: Sequence[Reference]) -> str:
-    best = row.best()
-    scale = next(name for name, at in row.scales.items() if at is best)
-    ours: dict[str, dict[str, Verdict]] = {}
-    for verdict in best.verdicts:
-        if verdict.cell and verdict.cell[0] == table.name:
-            ours.setdefault(verdict.cell[1], {})[verdict.cell[2]] = verdict
+    ours: dict[str, dict[Scale, dict[str, Verdict]]] = {}
+    for scale, at in row.stored().items():
+        for verdict in at.verdicts:
+            if verdict.cell and verdict.cell[0] == table.name:
+                _, method, column = verdict.cell
+                ours.setdefault(method, {}).setdefault(scale, {})[column] = verdict
     body = [_reference(ref, table) for ref in references if ref.kind == "null"]
     for method in dict.fromkeys([*table.published, *ours]):
         if method in table.published:
             cells = (_printed(table, method, column) for column in table.columns)
             body.append(_line("paper", method, "paper", cells))
-        if method in ours:
-            cells = (_ours(ours[method].get(column)) for column in table.columns)
-            body.append(_line("ours", method, _source(scale, ours[method]), cells))
+        for scale, found in ours.get(method, {}).items():
+            cells = (_ours(found.get(column)) for column in table.columns)
+            body.append(_line("ours", method, _source(scale, found), cells))
     if not ours:
-        state = "live" if best.state == "live" else "not run"
+        state = "live" if row.best().state == "live" else "not run"
         body.append(_line("ours", "ours", "", (state for _ in table.columns)))
     body += [_reference(ref, table) for ref in references if ref.kind == "exact"]
     side = "the number itself" if table.better == "equal" else table.better
@@ -288,8 +292,9 @@ def _reference(reference: Reference, table: PublishedTable) -> str:
     return _line(reference.kind, reference.label, source, cells)
 
 
-def _claims(verdicts: Sequence[Verdict]) -> str:
-    """Return our own claims, folded away unless one of them failed."""
+def _claims(scale: Scale, verdicts: Sequence[Verdict]) -> str:
+    """Return our own claims of a run, folded away unless one of them failed."""
+    verdicts = [verdict for verdict in verdicts if verdict.cell is None]
     if not verdicts:
         return ""
     counted = [verdict for verdict in verdicts if not verdict.sanity]
@@ -305,13 +310,13 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
     holds = all(verdict.verdict == "match" for verdict in verdicts)
     return (
         f"<details{'' if holds else ' open'}><summary>{kept} of {len(counted)} claims "
-        f"of our own hold{also}</summary>{_box('Claims of our own')}"
+        f"of our own hold ({scale}){also}</summary>{_box('Claims of our own')}"
         '<table class="claims"><thead><tr><th></th><th>ours</th><th>claimed</th>'
         f"<th>null</th></tr></thead><tbody>{lines}</tbody></table></div></details>"
     )
 
 
-def _origin(origin: Provenance) -> str:
+def _origin(scale: Scale, origin: Provenance) -> str:
     minutes = origin.duration_s / 60
     of_jobs = origin.jobs_s / 60
     # A run of several processes, or one that went on where another had stopped.
@@ -320,7 +325,7 @@ def _origin(origin: Provenance) -> str:
     else:
         took = f"{minutes:.1f} min"
     return (
-        f"Stored run: seed {origin.seed}, {origin.device}, "
+        f"Stored run ({scale}): seed {origin.seed}, {origin.device}, "
         f"{took}, commit {origin.commit[:10]}"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,15 +93,13 @@ def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figur
     return figure
 
 
-def score_table(
-    result: Result | None, rival: Mapping[str, float] | None = None
-) -> Table:
+def score_table(*results: Result, rival: Mapping[str, float] | None = None) -> Table:
     """Write Table 3: no coupling, the paper's numbers, ours, and a rival's.
 
     Parameters
     ----------
-    result
-        Of this row; None for the paper's columns without ours.
+    results
+        Of this row, with different numbers of steps; none for the paper's rows alone.
     rival
         Scores of pseudo-likelihood by column, if they are to stand below.
     """
@@ -114,11 +112,11 @@ def score_table(
         printed = [published.number(method, c) for c in columns]
         lines.append([f"{method}, paper", *printed])
     kinds = ["null"] + ["paper"] * (len(lines) - 1)
-    for method, row in ({} if result is None else result.scalars["table"]).items():
+    for name, _, _, row in _runs(results):
         scores = [
             mean_and_stderr(row[c]["nlr"])[0] if c in row else None for c in columns
         ]
-        lines.append([method, *scores])
+        lines.append([name, *scores])
     if rival:
         lines.append(["PL, live", *(rival[c] for c in columns)])
     cells = zip(*lines, strict=True)
@@ -130,27 +128,37 @@ def score_table(
     )
 
 
-def strength_table(result: Result | None) -> Table:
+def strength_table(*results: Result) -> Table:
     """Write the mean learned coupling of true edges over the true coupling.
 
     Parameters
     ----------
-    result
-        Of this row; None for a table without rows.
+    results
+        Of this row, with different numbers of steps; none for a table without rows.
     """
-    table = {} if result is None else result.scalars["table"]
-    columns: dict[str, list[Cell]] = {"learned / true": [*table]}
+    runs = list(_runs(results))
+    columns: dict[str, list[Cell]] = {"learned / true": [name for name, *_ in runs]}
     for side, sigma in PROBLEMS:
         column = column_name(side, sigma)
         is_edge = lattice_adjacency(side).bool().numpy()
         head = f"{sigma:g}".replace("-", "−")
         columns[head] = [
             f"{result.arrays[f'{method}/{column}'][is_edge].mean() / sigma:.2f}"
-            if result is not None and column in row
+            if column in row
             else None
-            for method, row in table.items()
+            for _, method, result, row in runs
         ]
     return Table(columns)
+
+
+def _runs(
+    results: Iterable[Result],
+) -> Iterator[tuple[str, str, Result, dict[str, Any]]]:
+    """Yield what a table calls a method, the method, its result and its cells."""
+    for result in results:
+        n_steps = result.config["train"]["n_steps"]
+        for method, row in result.scalars["table"].items():
+            yield f"{method}, {n_steps:,} steps", method, result, row
 
 
 def check_rmse(result: Result) -> list[Verdict]:
