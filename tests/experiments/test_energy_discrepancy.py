@@ -45,6 +45,7 @@ from ebmtut.experiments.ed.densities_table import (
 )
 from ebmtut.experiments.ed.density_jobs import density_job
 from ebmtut.experiments.ed.ising_heatmaps import edges_table
+from ebmtut.experiments.ed.ising_penalties import OTHERS, SUMMED
 from ebmtut.experiments.ed.ising_rmse import score_table, strength_table
 from ebmtut.experiments.ed.judging import (
     Evaluation,
@@ -691,21 +692,35 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
 def test_the_page_of_table_3_has_null_and_rival():
     stored = get_experiment("ed/ising-rmse").stored(largest="full")
     columns = [column_name(*problem) for problem in PROBLEMS]
-    table = score_table(stored, rival=dict.fromkeys(columns, 5.0))
+    table = score_table({"full": stored}, dict.fromkeys(columns, 5.0))
     assert table.kinds[0] == "null" and table.rows[0][1] == "3.91"
     assert table.rows[-1] == ("PL, live", *["5"] * 7)
     # Without a result the paper's rows stand alone, and nothing has a strength.
-    assert set(score_table().kinds) == {"null", "paper"}
-    assert strength_table().rows == ()
-    # Runs of different lengths stand one after another, by their steps.
-    shorter = replace(stored, config=stored.config | {"train": {"n_steps": 7}})
-    names = [row[0] for row in score_table(stored, shorter).rows]
-    assert names[-6::3] == ["ED-Bern, 1,000 steps", "ED-Bern, 7 steps"]
+    assert set(score_table({}).kinds) == {"null", "paper"}
+    assert strength_table({}).rows == ()
+    # Runs stand one after another, by how they differ.
+    names = [row[0] for row in score_table({"long": stored, "short": stored}).rows]
+    assert names[-6::3] == ["ED-Bern, long", "ED-Bern, short"]
     # The truth is as strong as the truth.
     truth = {f"true/{c}": stored.arrays[f"truth/{c}"] for c in columns}
     row = next(iter(stored.scalars["table"].values()))
     exact = replace(stored, scalars={"table": {"true": row}}, arrays=truth)
-    assert strength_table(exact).rows == (("true, 1,000 steps", *["1.00"] * 7),)
+    assert strength_table({"known": exact}).rows == (("true, known", *["1.00"] * 7),)
+
+
+def test_studies_of_the_penalty_change_nothing_else():
+    row = get_experiment("ed/ising-rmse")
+    others, summed = OTHERS.config("full"), SUMMED.config("full")
+    assert replace(others, penalties=row.config("full").penalties) == row.config("full")
+    paper = row.config("paper")
+    same = {"penalties": paper.penalties, "problems": paper.problems}
+    assert replace(summed, **same) == paper
+    # A penalty of the sum over J is as many times that of the mean as J has entries.
+    assert {side for side, _ in summed.problems} == {10}
+    want = [penalty * 100**2 for penalty in sorted(paper.penalties)[:2]]
+    assert list(summed.penalties) == pytest.approx(want)
+    result = SUMMED.run("quick", train={"n_steps": 2}, n_sweeps=20)
+    assert SUMMED.check(result) == []
 
 
 @pytest.mark.cuda

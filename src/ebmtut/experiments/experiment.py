@@ -30,7 +30,15 @@ from ebmtut.results import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Experiment", "Names", "Runs", "by_seed", "nested", "resolve_device"]
+__all__ = [
+    "Experiment",
+    "Names",
+    "Runs",
+    "by_seed",
+    "nested",
+    "no_claims",
+    "resolve_device",
+]
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -52,6 +60,11 @@ def _as_configured(config: Any, names: Names) -> int:
 
 def _nothing(config: Any, seed: int) -> Outcome:
     return Outcome()
+
+
+def no_claims(result: Result) -> list[Verdict]:
+    """Claim nothing: the `check` of a study beside the rows."""
+    return []
 
 
 @dataclass(frozen=True, kw_only=True)

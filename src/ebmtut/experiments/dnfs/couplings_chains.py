@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ebmtut.experiments.dnfs.couplings_gflownet import draw_scores
 from ebmtut.experiments.dnfs.ising_learning import EXPERIMENT
-from ebmtut.experiments.dnfs.scaling import no_claims
+from ebmtut.experiments.experiment import no_claims
 
 __all__ = ["CHAINS"]
 

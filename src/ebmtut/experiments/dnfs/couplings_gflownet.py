@@ -22,9 +22,8 @@ from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import Ising
 from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
 from ebmtut.experiments.ed.couplings import column_name
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict
 from ebmtut.flows import BitsGFlowNet
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
@@ -162,11 +161,6 @@ def draw_scores(result: Result) -> Figure:
     ax.set_xticks(range(len(table)), list(table))
     ax.set(ylabel="−ln RMSE")
     return figure
-
-
-def no_claims(result: Result) -> list[Verdict]:
-    """Claim nothing: it is a rival."""
-    return []
 
 
 COUPLINGS = Experiment(

@@ -24,8 +24,8 @@ from ebmtut.experiments.dnfs.lattices import (
     exact_answers,
     train_lattice_flow,
 )
-from ebmtut.experiments.dnfs.scaling import FINER, draw_scaling, no_claims
-from ebmtut.experiments.experiment import Experiment, Names, Runs
+from ebmtut.experiments.dnfs.scaling import FINER, draw_scaling
+from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs.captions import range_of, ranges_of
 from ebmtut.experiments.dnfs.joint_training import JointConfig, sweeps_job
-from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -75,11 +75,6 @@ def draw_control(result: Result) -> Figure:
     ax.set_xticks(range(len(table)), list(table), rotation=20)
     ax.set(ylabel="NLL minus entropy [nats]", yscale="log")
     return figure
-
-
-def no_claims(result: Result) -> list[Verdict]:
-    """Claim nothing: it is a control."""
-    return []
 
 
 CONTROL = Experiment(

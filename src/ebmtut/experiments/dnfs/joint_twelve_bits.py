@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.dnfs.joint_training import JointConfig
-from ebmtut.experiments.dnfs.scaling import no_claims
+from ebmtut.experiments.experiment import no_claims
 
 __all__ = ["TWELVE_BITS"]
 

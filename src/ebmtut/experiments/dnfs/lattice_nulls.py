@@ -20,8 +20,7 @@ from ebmtut.experiments.dnfs.lattices import (
     column_name,
     lattice_job,
 )
-from ebmtut.experiments.dnfs.scaling import no_claims
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.results import Result
 

@@ -28,9 +28,8 @@ from ebmtut.experiments.dnfs.lattices import (
     lattice_job,
     new_network,
 )
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, figure_size
@@ -44,7 +43,6 @@ __all__ = [
     "SCALING",
     "draw_scaling",
     "finer_table",
-    "no_claims",
     "scaling_table",
     "steps_table",
 ]
@@ -166,11 +164,6 @@ def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, ncols=5, loc="outside lower center", fontsize=8)
     return figure
-
-
-def no_claims(result: Result) -> list[Verdict]:
-    """Claim nothing: it is a question."""
-    return []
 
 
 #: How many times finer the steps of time are, at which a longer training is judged.

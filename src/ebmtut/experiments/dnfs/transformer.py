@@ -23,8 +23,7 @@ from ebmtut.experiments.dnfs.lattices import (
     column_name,
     train_lattice_flow,
 )
-from ebmtut.experiments.dnfs.scaling import no_claims
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,13 +93,15 @@ def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figur
     return figure
 
 
-def score_table(*results: Result, rival: Mapping[str, float] | None = None) -> Table:
+def score_table(
+    results: Mapping[str, Result], rival: Mapping[str, float] | None = None
+) -> Table:
     """Write Table 3: no coupling, the paper's numbers, ours, and a rival's.
 
     Parameters
     ----------
     results
-        Of this row, with different numbers of steps; none for the paper's rows alone.
+        Of this row, by how the runs differ; none for the paper's rows alone.
     rival
         Scores of pseudo-likelihood by column, if they are to stand below.
     """
@@ -112,7 +114,7 @@ def score_table(*results: Result, rival: Mapping[str, float] | None = None) -> T
         printed = [published.number(method, c) for c in columns]
         lines.append([f"{method}, paper", *printed])
     kinds = ["null"] + ["paper"] * (len(lines) - 1)
-    for name, _, _, row in _runs(results):
+    for name, _, _, row in _methods(results):
         scores = [
             mean_and_stderr(row[c]["nlr"])[0] if c in row else None for c in columns
         ]
@@ -128,16 +130,16 @@ def score_table(*results: Result, rival: Mapping[str, float] | None = None) -> T
     )
 
 
-def strength_table(*results: Result) -> Table:
+def strength_table(results: Mapping[str, Result]) -> Table:
     """Write the mean learned coupling of true edges over the true coupling.
 
     Parameters
     ----------
     results
-        Of this row, with different numbers of steps; none for a table without rows.
+        Of this row, by how the runs differ; none for a table without rows.
     """
-    runs = list(_runs(results))
-    columns: dict[str, list[Cell]] = {"learned / true": [name for name, *_ in runs]}
+    methods = list(_methods(results))
+    columns: dict[str, list[Cell]] = {"learned / true": [name for name, *_ in methods]}
     for side, sigma in PROBLEMS:
         column = column_name(side, sigma)
         is_edge = lattice_adjacency(side).bool().numpy()
@@ -146,19 +148,18 @@ def strength_table(*results: Result) -> Table:
             f"{result.arrays[f'{method}/{column}'][is_edge].mean() / sigma:.2f}"
             if column in row
             else None
-            for _, method, result, row in runs
+            for _, method, result, row in methods
         ]
     return Table(columns)
 
 
-def _runs(
-    results: Iterable[Result],
+def _methods(
+    results: Mapping[str, Result],
 ) -> Iterator[tuple[str, str, Result, dict[str, Any]]]:
-    """Yield what a table calls a method, the method, its result and its cells."""
-    for result in results:
-        n_steps = result.config["train"]["n_steps"]
+    """Yield how a table calls a method, the method, its result and its cells."""
+    for how, result in results.items():
         for method, row in result.scalars["table"].items():
-            yield f"{method}, {n_steps:,} steps", method, result, row
+            yield f"{method}, {how}", method, result, row
 
 
 def check_rmse(result: Result) -> list[Verdict]:
