@@ -45,7 +45,7 @@ from ebmtut.message_passing import (
     start_persistent,
 )
 from ebmtut.metrics import mmd
-from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size
+from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -245,7 +245,7 @@ def draw_persistent(result: Result) -> Figure:
         colors = {"PMP": COLORS["PMP"], **dict(zip(kept, shades, strict=True))}
         for ax, metric in zip(line, ("error", "own error"), strict=True):
             for place, (way, rows) in enumerate(ways.items()):
-                cost = [np.mean(row["updates"]) for row in rows.values()]
+                cost = [np.mean(row["updates"]) / 1e6 for row in rows.values()]
                 curve = mean_curve(result, size, way, metric)
                 is_pmp = way == "PMP"
                 marker = "s" if is_pmp else _MARKERS[place % len(_MARKERS)]
@@ -273,7 +273,8 @@ def draw_persistent(result: Result) -> Figure:
                 level = np.mean(first[f"{name} error"])
                 text = "data" if name == "data" else "independent bits"
                 ax.axhline(level, color=COLORS[name], lw=1, ls=":", label=text)
-            ax.set(xscale="log", yscale="log", xlabel="message updates of learning")
+            plain_log(ax.xaxis)
+            ax.set(yscale="log", xlabel="millions of message updates")
         line[0].set_ylabel(f"{size} spins: error of moments")
     n_sweeps = result.config["judged_sweeps"]
     axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps")
