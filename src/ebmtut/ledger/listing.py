@@ -91,9 +91,15 @@ class Row:
         """Return the scales that are stored, the largest last."""
         return {scale: at for scale, at in self.scales.items() if at.state == "stored"}
 
-    def best(self) -> ScaleState:
-        """Return the largest scale that is stored, else the quick one."""
-        return [self.scales["quick"], *self.stored().values()][-1]
+    def verdicts(self) -> list[Verdict]:
+        """Return every number and claim once, from the largest stored run that has it.
+
+        A larger run may have fewer methods: what only a smaller one has still stands.
+        """
+        latest: dict[Any, Verdict] = {}
+        for at in self.stored().values():
+            latest |= {(verdict.cell, verdict.name): verdict for verdict in at.verdicts}
+        return list(latest.values())
 
 
 def rows(
@@ -198,7 +204,7 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 def _count(ledger: Sequence[Row]) -> dict[str, int]:
     states = [{at.state for at in row.scales.values()} for row in ledger]
-    verdicts = [verdict for row in ledger for verdict in row.best().verdicts]
+    verdicts = [verdict for row in ledger for verdict in row.verdicts()]
     # A number of ours in a cell that the paper leaves empty is none of the printed.
     published = Counter(v.verdict for v in verdicts if v.published is not None)
     claims = [v for v in verdicts if not v.cell and not v.sanity]
@@ -227,11 +233,11 @@ def text_table(ledger: Sequence[Row]) -> str:
     lines = [f"{'id':{wide}}{head}{'verdicts':15}title"]
     for row in ledger:
         states = "".join(f"{row.scales[scale].state:9}" for scale in SCALES)
-        words = Counter(v.verdict for v in row.best().verdicts if not v.sanity)
+        words = Counter(v.verdict for v in row.verdicts() if not v.sanity)
         marks = " ".join(f"{words[w]}{mark}" for w, mark in MARKS.items() if words[w])
         lines.append(f"{row.fact.id:{wide}}{states}{marks:14} {row.fact.title}")
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
-    lines += ["", f"of the largest stored scale: {legend}"]
+    lines += ["", f"by the largest stored run: {legend}"]
     if any(row.scales["paper"].state == "same run" for row in ledger):
         lines.append("same run: the full run has the paper's own setting")
     if any(row.scales["quick"].state == "can run" for row in ledger):

@@ -118,7 +118,7 @@ def verdicts_html(ledger: Sequence[Row]) -> str:
     body = "".join(
         _verdict_line(row, verdict, heads)
         for row in ledger
-        for verdict in row.best().verdicts
+        for verdict in row.verdicts()
         if not verdict.sanity
     )
     script = files("ebmtut.ledger").joinpath("every.js").read_text("utf-8")
@@ -227,7 +227,7 @@ def _table(row: Row, table: PublishedTable, references: Sequence[Reference]) -> 
             cells = (_ours(found.get(column)) for column in table.columns)
             body.append(_line("ours", method, _source(scale, found), cells))
     if not ours:
-        state = "live" if row.best().state == "live" else "not run"
+        state = "live" if row.scales["quick"].state == "live" else "not run"
         body.append(_line("ours", "ours", "", (state for _ in table.columns)))
     body += [_reference(ref, table) for ref in references if ref.kind == "exact"]
     side = "the number itself" if table.better == "equal" else table.better
