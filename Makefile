@@ -36,7 +36,7 @@ bench: $(READY) ## speed and memory beside plain implementations
 # Without a virtual environment: a machine with a GPU has a torch of its own.
 MINUTES ?= 9
 gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by slice
-	@PYTHONPATH=src $(PYTHON) -m tools.gpu --minutes $(MINUTES)
+	@$(PYTHON) -m tools.gpu --minutes $(MINUTES) $(if $(RESUME),--resume $(RESUME))
 
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
 	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)

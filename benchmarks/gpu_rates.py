@@ -2,7 +2,8 @@
 
     python benchmarks/gpu_rates.py [--json rates.json]
 
-Times are the median of CUDA events, launches included. The bounds are what the
+Times are the median of CUDA events, launches included; states and plans of Gibbs
+sweeps are laid out before, the pairs of max-product within. The bounds are what the
 kernels' docstrings derive, at the rates that this GPU shows here: bytes a second of a
 copy, from memory and within the level-2 cache, instructions a second of Philox, whose
 mixture of logic and products is much that of Gibbs sweeps, and additions with a minimum
@@ -35,9 +36,14 @@ from ebmtut.message_passing import max_product, max_product_reference
 from ebmtut.message_passing._pairwise_triton import SMALL
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
-from ebmtut.samplers import boltzmann_gibbs, ising_gibbs_reference
-from ebmtut.samplers._gibbs_triton import word_sweeps
-from ebmtut.samplers._lattice_words import digits_of, pack, plan_for
+from ebmtut.samplers._gibbs_triton import class_sweeps, word_sweeps
+from ebmtut.samplers._graph_classes import classes_of, plain_class_sweeps
+from ebmtut.samplers._lattice_words import (
+    digits_of,
+    pack,
+    plain_word_sweeps,
+    plan_for,
+)
 from ebmtut.samplers._philox import ROUNDS
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from ebmtut.transport import grid_cost, min_plus, min_plus_reference
@@ -69,6 +75,18 @@ def seconds(run: Callable[[], object], device: torch.device) -> float:
     return statistics.median(times)
 
 
+def replayed(run: Callable[[], object], device: torch.device) -> Callable[[], object]:
+    """Return what does the same; on a GPU a recorded graph, launched as one."""
+    if device.type != "cuda":
+        return run
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
 @triton.jit
 def draw_words(out, n_calls, ROUNDS: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * 128 + tl.arange(0, 128)
@@ -95,17 +113,19 @@ def bounds(device: torch.device, size: int) -> dict[str, float]:
     copied = 2 * a.numel() * 4 / seconds(lambda: b.copy_(a), device)
     # Two arrays of 8 MiB, again and again.
     c, d = a[: 2**21], b[: 2**21]
-    near = seconds(lambda: [d.copy_(c) for _ in range(20)], device)
+    near = seconds(replayed(lambda: [d.copy_(c) for _ in range(20)], device), device)
     n = max(1, size // 2**16)
+    # A millisecond and more on a GPU, beside which a launch is nothing.
+    n_steps = min(4096, 16 * n)
     out = torch.empty(n * 128, dtype=torch.int32, device=device)
-    spent = seconds(lambda: draw_words[(n,)](out, 64, ROUNDS, num_warps=1), device)
+    spent = seconds(lambda: draw_words[(n,)](out, n_steps, ROUNDS, num_warps=1), device)
     found = torch.empty(n * 2048, device=device)
-    took = seconds(lambda: add_and_min[(n,)](a, found, 64), device)
+    took = seconds(lambda: add_and_min[(n,)](a, found, n_steps), device)
     return {
         "bytes": copied,
         "cached bytes": 20 * 2 * c.numel() * 4 / near,
-        "instructions": n * 128 * 64 * CALL / spent,
-        "sums": n * 2048 * 64 / took,
+        "instructions": n * 128 * n_steps * CALL / spent,
+        "sums": n * 2048 * n_steps / took,
     }
 
 
@@ -169,11 +189,10 @@ def cases(device: torch.device, small: bool) -> list[dict]:
                 "work": work,
             }
         )
-    few, draw = 1 if small else 100, make_generator(0, device)
+    few = 1 if small else 100
     fewer = min(few, 2)  # plain torch takes long
     lattices = ((8192, 1), (2048, 64), (256, 64), (25, 100))
     for side, count in ((32, 1), (16, 4), (3, 5)) if small else lattices:
-        lattice = LatticeIsing(side, 0.2)
         x = (normal(count, side * side, device=device) > 0).float()
         plan = plan_for(side, count, device)
         words, digits = pack(x, side, plan), digits_of(0.2, 0.0, device)
@@ -186,8 +205,8 @@ def cases(device: torch.device, small: bool) -> list[dict]:
                 "kernel": lambda w=words, p=plan, d=digits: word_sweeps(
                     w, p, d, 5, few
                 ),
-                "torch": lambda e=lattice, x=x: ising_gibbs_reference(
-                    e, x, fewer, generator=draw
+                "torch": lambda w=words, p=plan, d=digits: plain_word_sweeps(
+                    w, p, d, 5, fewer
                 ),
                 "torch updates": x.numel() * fewer,
                 "work": ("instructions", SPINS * words.numel() * few),
@@ -195,16 +214,17 @@ def cases(device: torch.device, small: bool) -> list[dict]:
         )
     for side, count in ((max(3, 512 // k), 64 // k), (max(3, 25 // k), 100 // k)):
         graph = lattice_graph(side, device)
-        x = (normal(count, graph.n_sites, device=device) > 0).float()
+        plan = classes_of(graph, device)
+        states = (normal(graph.n_sites, count, device=device) > 0).to(torch.int8)
         rows.append(
             {
                 "name": f"Gibbs graph {graph.n_sites} sites, {count} chains",
                 "unit": "spins/ns",
-                "updates": x.numel() * few,
-                "kernel": lambda g=graph, x=x: boltzmann_gibbs(
-                    g, x, few, generator=draw
-                ),
-                "work": ("instructions", STATE * x.numel() * few),
+                "updates": states.numel() * few,
+                "kernel": lambda s=states, p=plan: class_sweeps(s, p, 5, few),
+                "torch": lambda s=states, p=plan: plain_class_sweeps(s, p, 5, fewer),
+                "torch updates": states.numel() * fewer,
+                "work": ("instructions", STATE * states.numel() * few),
             }
         )
     cost, images = (
@@ -295,6 +315,12 @@ def both_ways(
     return found
 
 
+def write(report: dict, file: Path | None) -> None:
+    """Write what there is: a run that is cut off has shown something."""
+    if file is not None:
+        file.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="where to write the numbers")
@@ -328,14 +354,12 @@ def main() -> int:
             f"torch {plain:>9}  {row['part of bound']:4.0%} of {kind}",
             flush=True,
         )
-        if arguments.json:  # after each row: a run that is cut off has shown something
-            arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+        write(report, arguments.json)
     for name, measure in (("training", training), ("flow training", flow_training)):
         report[name] = measure(device, arguments.small)
         told = ", ".join(f"{key}: {v:.4g}" for key, v in report[name].items())
-        print(f"{name}: {told} [ms]")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+        print(f"{name}: {told} [ms]", flush=True)
+        write(report, arguments.json)
     return 0
 
 

@@ -1,13 +1,17 @@
 """The GPU's plan is kept to: in order, resumed, within its time, honest without one."""
 
 import json
+import os
+import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 from tools import gpu
 from tools.gpu import Step, main, run_plan
+from tools.paths import ROOT
 
 
 def step(name, code, limit=""):
@@ -18,8 +22,8 @@ def states(done):
     return {name: record.code for name, record in done.items()}
 
 
-def run(steps, out, minutes=1.0, commit="abc"):
-    return run_plan(steps, out, minutes, commit, "a device")
+def run(steps, out, minutes=1.0, source="abc"):
+    return run_plan(steps, out, minutes, source, "a device")
 
 
 def test_steps_run_once_and_failures_are_kept(tmp_path):
@@ -27,11 +31,11 @@ def test_steps_run_once_and_failures_are_kept(tmp_path):
     assert states(run(steps, tmp_path)) == {"good": 0, "bad": 5}
     assert (tmp_path / "good.log").read_text() == "well\n"
     record = json.loads((tmp_path / "bad.step.json").read_text())
-    assert (record["commit"], record["device"]) == ("abc", "a device")
+    assert (record["source"], record["device"]) == ("abc", "a device")
     (tmp_path / "good.log").unlink()
     assert states(run(steps, tmp_path)) == {"good": 0, "bad": 5}
     assert not (tmp_path / "good.log").exists()
-    run(steps, tmp_path, commit="def")  # other code: all anew
+    run(steps, tmp_path, source="def")  # other code: all anew
     assert (tmp_path / "good.log").exists()
 
 
@@ -79,8 +83,79 @@ def test_a_slice_is_packed_and_gone_on_with_elsewhere(tmp_path, monkeypatch, cap
     zipped = str(tmp_path / "here" / "gpu.zip")
     assert main(["--out", str(tmp_path / "there"), "--resume", zipped, "--list"]) == 0
     assert capsys.readouterr().out.count("done,") == 4
+    # What is there already is newer than what is brought, and stays.
+    record = tmp_path / "there" / "one.step.json"
+    record.write_text(record.read_text().replace('"code": 0', '"code": 1'))
+    assert main(["--out", str(tmp_path / "there"), "--resume", zipped]) == 1
+    assert "has records already" in capsys.readouterr().out
     monkeypatch.setattr(gpu, "plan", lambda out: [step("bad", "raise SystemExit(1)")])
     assert main(["--out", str(tmp_path / "there")]) == 1
+
+
+def test_checkpoints_travel_in_pieces(tmp_path, monkeypatch):
+    """Beside what was found, which stays small."""
+    monkeypatch.setattr(gpu, "_PIECE", 1000)
+    here, there = tmp_path / "here", tmp_path / "there"
+    for name, content in (("row/full/result.json", b"{}"), (".tmp/row/a", bytes(10))):
+        (here / "results" / name).parent.mkdir(parents=True)
+        (here / "results" / name).write_bytes(content)
+    noise = np.random.default_rng(0).bytes(5000)  # which packing does not shorten
+    (here / "results" / ".tmp" / "row" / "b").write_bytes(noise)
+    (here / "gpu-begun.123").write_bytes(b"of another slice")
+    gpu._pack(here)
+    sizes = [piece.stat().st_size for piece in sorted(here.glob("gpu-begun.*"))]
+    assert len(sizes) == 6 and max(sizes) == 1000
+    assert (here / "gpu.zip").stat().st_size < 1000
+    gpu._unpack(here / "gpu.zip", there)
+    assert (there / "results" / "row" / "full" / "result.json").read_bytes() == b"{}"
+    assert (there / "results" / ".tmp" / "row" / "b").read_bytes() == noise
+    assert (there / "results" / ".tmp" / "row" / "a").read_bytes() == bytes(10)
+
+
+def test_what_lacks_its_modules_is_not_begun(tmp_path):
+    steps = [Step("tests", ("false",), needs=("json", "no_such_module"))]
+    assert states(run(steps, tmp_path)) == {"tests": gpu.NO_MODULE}
+    assert (tmp_path / "tests.log").read_text() == "missing modules: no_such_module\n"
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_options_are_taken_once_the_tests_have_passed(passed, tmp_path):
+    code = "import sys; print(sys.argv[1:])"
+    row = Step("row", (sys.executable, "-c", code), proven=("--cuda-graph",))
+    run([step("tests", f"raise SystemExit({int(not passed)})"), row], tmp_path)
+    assert eval((tmp_path / "row.log").read_text()) == ["--cuda-graph"] * passed
+
+
+def test_no_row_begins_in_the_last_minute(tmp_path):
+    steps = [step("row", "", "--time-limit"), step("other", "")]
+    assert states(run(steps, tmp_path, minutes=1.4)) == {}
+
+
+def test_the_plan_is_made_where_the_package_is_not_installed(tmp_path):
+    """By a Python that finds it nowhere, as on a machine that has a torch only."""
+    bare = (
+        "import sys; from pathlib import Path; sys.path[:] = "
+        "[p for p in sys.path if not Path(p, 'ebmtut').is_dir()]; "
+        "sys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f)]; "
+        "from importlib.util import find_spec; assert find_spec('ebmtut') is None; "
+        "from tools.gpu import main; sys.exit(main(['--list']))"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", bare],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tests ")
+
+
+def test_a_path_that_is_given_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/some/where")
+    path = gpu.environment_of_steps(tmp_path)["PYTHONPATH"].split(os.pathsep)
+    assert path == [str(ROOT / "src"), str(ROOT), "/some/where"]
 
 
 def test_the_plan_runs_rows_that_say_so(tmp_path):
@@ -95,6 +170,8 @@ def test_the_plan_runs_rows_that_say_so(tmp_path):
     names = [s.name for s in runs]
     assert names.index("dnfs-max-cut-paper") < names.index("pmp-deconvolution-paper")
     batched = [s.name for s in runs if "--batch" in s.command]
+    assert {s.name for s in runs if s.proven} <= set(batched)
+    assert runs[0].proven == ("--cuda-graph",)
     assert batched[:2] == ["ed-densities-paper", "ed-densities-table-paper"]
     assert "ed-ising-rmse-paper" not in batched
 

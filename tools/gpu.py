@@ -5,18 +5,22 @@
 
 Steps come in order of worth. What a step said and how it ended is kept in one folder
 of small files, and what is done on this code is not done again; a run that was cut off
-goes on from its checkpoints. ``gpu.zip`` in that folder holds all of it: given back by
-``--resume gpu.zip`` it goes on elsewhere. Nothing is fetched.
+goes on from its checkpoints. ``gpu.zip`` in that folder holds what was found, and
+``gpu-begun.000`` and so on the checkpoints, in pieces of 15 MB: given back by
+``--resume gpu.zip``, beside which they lie, it goes on in an empty folder elsewhere.
+Nothing is fetched.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -49,6 +53,15 @@ NEEDED = (
     "yaml",
 )
 
+#: What the tests need, too.
+TESTING = ("pytest", "hypothesis")
+
+# Seconds below which no row is begun.
+_SHORTEST = 90.0
+
+# Bytes of a piece of the checkpoints.
+_PIECE = 15_000_000
+
 # Rows in order of worth; others that can use a GPU follow.
 WORTH = ("ed/densities", "ed/ising-rmse", "ed/densities-table")
 
@@ -68,12 +81,18 @@ class Step:
         by itself, with exit code 124, to be gone on with.
     instead
         What is done where this one's data are not at hand.
+    needs
+        Modules without which it is not begun.
+    proven
+        Options that it gets once the tests have passed on this GPU.
     """
 
     name: str
     command: tuple[str, ...]
     limit: str = ""
     instead: Step | None = None
+    needs: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,14 +105,14 @@ class Record:
         The step and its exit code.
     seconds
         In all slices together.
-    commit, device
-        What ran, and where.
+    source, device
+        What ran, by its hash, and where.
     """
 
     name: str
     code: int
     seconds: float
-    commit: str
+    source: str
     device: str
 
 
@@ -123,8 +142,9 @@ def plan(out: Path) -> list[Step]:
     from ebmtut.experiments.registry import SCALES, available
 
     python = sys.executable
+    test = (python, "-m", "pytest", "-q", "-m", "cuda", *cuda_tests())
     steps = [
-        Step("tests", (python, "-m", "pytest", "-q", "-m", "cuda", *cuda_tests())),
+        Step("tests", test, needs=TESTING),
         Step(
             "rates", (python, "benchmarks/gpu_rates.py", "--json", f"{out}/rates.json")
         ),
@@ -138,12 +158,16 @@ def plan(out: Path) -> list[Step]:
         run = (python, "-m", "ebmtut.cli", "run", experiment.id, "--device", "cuda")
         options = ("--results", f"{out}/results", "--quiet")
         # Where it can: launches are what small models wait for.
-        batch = () if experiment.batch is None else ("--batch",)
+        in_one = experiment.batch
+        batch = () if in_one is None else ("--batch",)
+        graph: tuple[str, ...] = ()
+        if in_one is not None and "cuda_graph" in signature(in_one).parameters:
+            graph = ("--cuda-graph",)
         step = None
         for scale in (s for s in SCALES[1:] if s in experiment.presets):
             command = (*run, "--scale", scale, *options, *batch)
             name = f"{experiment.id.replace('/', '-')}-{scale}"
-            step = Step(name, command, "--time-limit", instead=step)
+            step = Step(name, command, "--time-limit", instead=step, proven=graph)
         if step is not None:
             steps.append(step)
     return steps
@@ -179,22 +203,23 @@ def environment_of_steps(out: Path) -> dict[str, str]:
     told = {"EBMTUT_OFFLINE": "1"}
     if find_spec("platformdirs") is None:
         told["EBMTUT_CACHE"] = str(out / "data")
-    path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+    given = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *([given] if given else [])])
     return told | dict(os.environ) | {"PYTHONPATH": path}
 
 
-def records(out: Path, commit: str) -> dict[str, Record]:
+def records(out: Path, source: str) -> dict[str, Record]:
     """Read how steps ended on this code."""
     found = {}
     for file in sorted(out.glob("*.step.json")):
         record = Record(**json.loads(file.read_text("utf-8")))
-        if record.commit == commit:
+        if record.source == source:
             found[record.name] = record
     return found
 
 
 def run_plan(
-    steps: Sequence[Step], out: Path, minutes: float, commit: str, device: str
+    steps: Sequence[Step], out: Path, minutes: float, source: str, device: str
 ) -> dict[str, Record]:
     """Do what is not done yet, until the time is over.
 
@@ -209,7 +234,7 @@ def run_plan(
         Folder of what they leave: a record and the end of what was said.
     minutes
         Of this slice.
-    commit, device
+    source, device
         For the records.
 
     Returns
@@ -219,24 +244,30 @@ def run_plan(
     """
     out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * minutes
-    done = records(out, commit)
+    done = records(out, source)
     environment = environment_of_steps(out)
     for step in reached(steps, done):
         before = done.get(step.name)
         if before is not None and before.code != UNFINISHED:
             continue
         left = end - time.monotonic()
-        if left <= 0:
+        # What stops by itself leaves a minute, too short to begin something else.
+        if left <= (_SHORTEST if step.limit else 0):
             break
         command = list(step.command)
         if step.limit:
-            # The command stops by itself, and has a minute to put things away.
-            command += [step.limit, f"{max(left / 60 - 1, left / 120):.2f}"]
+            # It has a minute to put things away.
+            command += [step.limit, f"{left / 60 - 1:.2f}"]
+        if step.proven and "tests" in done and done["tests"].code == 0:
+            command += step.proven
         began = time.monotonic()
         print(f"{step.name}: at most {left / 60:.1f} min", flush=True)
         log = out / f"{step.name}.log"
         with log.open("w") as file:
             try:
+                if lacking := [name for name in step.needs if find_spec(name) is None]:
+                    file.write(f"missing modules: {', '.join(lacking)}\n")
+                    raise ModuleNotFoundError
                 code = subprocess.run(
                     command,
                     cwd=ROOT,
@@ -247,8 +278,10 @@ def run_plan(
                 ).returncode
             except subprocess.TimeoutExpired:
                 code = UNFINISHED
+            except ModuleNotFoundError:
+                code = NO_MODULE
         seconds = time.monotonic() - began + (before.seconds if before else 0)
-        record = Record(step.name, code, round(seconds, 1), commit, device)
+        record = Record(step.name, code, round(seconds, 1), source, device)
         text = json.dumps(asdict(record), indent=2) + "\n"
         (out / f"{step.name}.step.json").write_text(text, "utf-8")
         log.write_bytes(log.read_bytes()[-20_000:])
@@ -270,19 +303,43 @@ def _ended(record: Record | None) -> str:
     return f"{state}, {record.seconds:.0f} s on {record.device}"
 
 
-def _commit() -> str:
-    """Return which code this is; a copy without a history has none."""
-    command = ("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
+def _source() -> str:
+    """Return which code this is: changed by a hand, or without a history, too."""
+    digest = hashlib.sha256()
+    for folder in ("benchmarks", "src", "tests", "tools"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _pack(out: Path) -> None:
-    """Put the folder into one file in it, but for that file."""
-    file = out / "gpu.zip"
-    file.unlink(missing_ok=True)
-    made = shutil.make_archive(str(out.with_name(out.name + "-packed")), "zip", out)
-    Path(made).replace(file)
+    """Put what was found into one file, and the checkpoints into pieces beside it."""
+    for stale in (out / "gpu.zip", *out.glob("gpu-begun.*")):
+        stale.unlink(missing_ok=True)
+    begun = out / "results" / ".tmp"
+    with tempfile.TemporaryDirectory(dir=out.parent) as folder:
+        found, rest = Path(folder, "found"), Path(folder, "begun")
+        aside = shutil.ignore_patterns(".tmp")
+        shutil.copytree(out, found, ignore=aside)
+        Path(shutil.make_archive(str(found), "zip", found)).replace(out / "gpu.zip")
+        if not begun.is_dir():
+            return
+        packed = Path(shutil.make_archive(str(rest), "zip", begun)).read_bytes()
+    for k, at in enumerate(range(0, len(packed), _PIECE)):
+        (out / f"gpu-begun.{k:03}").write_bytes(packed[at : at + _PIECE])
+
+
+def _unpack(file: Path, out: Path) -> None:
+    """Do the reverse in a folder that has no records yet."""
+    if any(out.glob("*.step.json")):
+        print(f"{out} has records already: goes on with those, not with {file}")
+        return
+    shutil.unpack_archive(file, out)
+    if pieces := sorted(file.parent.glob("gpu-begun.*")):
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder, "begun.zip")
+            packed.write_bytes(b"".join(piece.read_bytes() for piece in pieces))
+            shutil.unpack_archive(packed, out / "results" / ".tmp")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -314,17 +371,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NO_GPU
     out = options.out.resolve()
     if options.resume is not None:
-        shutil.unpack_archive(options.resume, out)
-    steps, commit = plan(out), _commit()
+        _unpack(options.resume, out)
+    sys.path.insert(0, str(ROOT / "src"))  # the package need not be installed
+    steps, source = plan(out), _source()
     if options.list:
-        known = records(out, commit)
+        known = records(out, source)
         for step in reached(steps, known):
             print(f"{step.name:28} {_ended(known.get(step.name))}")
         return 0
     name = torch.cuda.get_device_name()
-    done = run_plan(steps, out, options.minutes, commit, name)
+    done = run_plan(steps, out, options.minutes, source, name)
     _pack(out)
-    print(f"{out / 'gpu.zip'} holds what was found")
+    print(f"{out / 'gpu.zip'} holds what was found, gpu-begun.* what was begun")
     codes = [
         done[s.name].code if s.name in done else None for s in reached(steps, done)
     ]

@@ -2,9 +2,12 @@
 
 A kernel stands in a module ``_*_triton.py`` beside the operation that it speeds up,
 which imports it only once it is needed. Its plain reference, which is what a reader
-is shown, runs wherever there is no Triton.
+is shown, runs wherever there is no Triton, or none that works: it compiles a piece of
+its own in C first, and a small machine may have no compiler.
 """
 
+import warnings
+from functools import cache
 from importlib.util import find_spec
 
 from torch import Tensor
@@ -14,4 +17,20 @@ __all__ = ["runs_triton"]
 
 def runs_triton(x: Tensor) -> bool:
     """Whether a tensor lies on a GPU, and Triton is there to compile for it."""
-    return x.device.type == "cuda" and find_spec("triton") is not None
+    return x.device.type == "cuda" and _works()
+
+
+@cache
+def _works() -> bool:
+    """Whether Triton is there and reaches the GPU; a warning tells why not, once."""
+    if find_spec("triton") is None:
+        return False
+    from triton.runtime import driver
+
+    try:
+        driver.active.get_current_device()
+    except Exception as error:  # a missing compiler, header or driver: of any type
+        message = f"Triton does not work here, plain torch runs in its place: {error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return False
+    return True

@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 
+from ebmtut import _gpu
 from ebmtut._gpu import runs_triton
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.transport import GridCost
@@ -41,6 +42,7 @@ def launches(monkeypatch):
 
     for module, name in (
         (pairwise, "tile_sweep"),
+        (pairwise, "site_sweep"),
         (gibbs, "word_sweep"),
         (gibbs, "class_sweep"),
         (min_plus, "least_sums_tile"),
@@ -103,6 +105,25 @@ def test_min_plus(launches):
     found = grid_least_sums(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
     assert found.shape == (3, 4, 5) and found.device == META
     assert launches == ["least_sums_tile"] * 2
+
+
+@pytest.mark.parametrize("fault", [None, RuntimeError("no C compiler")])
+def test_without_a_compiler_plain_torch_runs(fault, monkeypatch, recwarn):
+    """It is asked once, and told once why."""
+    from triton.runtime import driver
+
+    class Active:
+        def get_current_device(self):
+            if fault:
+                raise fault
+
+    _gpu._works.cache_clear()
+    monkeypatch.setattr(driver, "_active", Active())
+    assert [_gpu._works() for _ in range(2)] == [fault is None] * 2
+    told = [str(w.message) for w in recwarn if "Triton" in str(w.message)]
+    assert len(told) == (fault is not None)
+    assert all("no C compiler" in line for line in told)
+    _gpu._works.cache_clear()
 
 
 def test_triton_is_imported_only_where_it_runs():

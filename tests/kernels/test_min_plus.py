@@ -42,13 +42,16 @@ def test_separable_costs(shape, dtype, device):
     assert torch.equal(min_plus(h, cost), min_plus_reference(h, cost))
 
 
-def test_a_chain_of_dense_problems(device):
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_chain_of_dense_problems(turned, device):
     """Three problems of one cost, some entries without mass, five iterations."""
     from ebmtut.transport._min_plus_triton import TritonChain
 
     p, q = uniform(3, 6, seed=3), uniform(3, 7, seed=4)
     p[:, 2] = q[0, 1] = q[2, 3] = p[1, 0] = 0
     p, q = (x.div(x.sum(1, keepdim=True)).to(device) for x in (p, q))
+    if turned:  # as masses are that came as columns
+        p, q = (x.T.contiguous().T for x in (p, q))
     cost, g = uniform(6, 7, seed=5).to(device), uniform(3, 6, seed=6).to(device)
     chains = [kind(p, q, cost, g) for kind in (PlainChain, TritonChain)]
     temperatures = torch.linspace(0.1, 0.05, 10, dtype=torch.float64).view(5, 2)

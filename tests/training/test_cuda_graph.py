@@ -310,7 +310,8 @@ def follow(device, network, objective, **how):
         refine=gibbs_kernel(path, lattice_coloring(4).to(device)),
         **how,
     )
-    weights = [p.cpu().numpy() for p in found.flow.network.parameters()]
+    named = found.flow.network.named_parameters()
+    weights = {name: weight.detach().cpu().numpy() for name, weight in named}
     counted = (found.n_clipped, found.n_ratios, found.max_log_ratio)
     return found.losses, weights, counted, found.slope_spread
 
@@ -357,6 +358,10 @@ def test_a_gpu_replays_the_training_of_a_flow(network):
     """Up to the rounding of sums, whose order a GPU chooses."""
     plain = follow("cuda", NETWORKS[network], "batch")
     replayed = follow("cuda", NETWORKS[network], "batch", cuda_graph=True)
-    for one, other in zip(replayed[1], plain[1], strict=True):
-        assert abs(one - other).max() < 1e-4
+    for name, weight in plain[1].items():
+        off = abs(replayed[1][name] - weight)
+        if name.endswith("queries_keys_values.bias"):
+            # Attention does not see the keys': their gradient is rounding alone.
+            off = np.delete(off, slice(len(off) // 3, 2 * len(off) // 3))
+        assert off.max() < 1e-4, name
     assert replayed[2][1] == plain[2][1]

@@ -60,6 +60,14 @@ class PairTerms:
         """The other."""
         return self._both[1]
 
+    def at_sites(self, values: Float[Tensor, " n_pairs"]) -> Float[Tensor, " n_sites"]:
+        """Sum a number of each pair over the pairs of each site, in a fixed order."""
+        sums = values.new_zeros(len(self.bias))
+        if values.is_cuda:  # where index_add_ adds in any order, and this sorts
+            ends = torch.cat([self.first, self.second])
+            return sums.index_put_((ends,), values.repeat(2), accumulate=True)
+        return sums.index_add_(0, self.first, values).index_add_(0, self.second, values)
+
 
 @dataclass(frozen=True)
 class NeighborLists:

@@ -316,8 +316,7 @@ def _sweep_edges(
 ) -> tuple[Tensor, Tensor | None]:
     """Sweep the edges of a graph, as `_sweep_matrix` does a matrix."""
     halves = terms.weight.to(unaries.dtype) / 2
-    lean = unaries.new_zeros(unaries.shape[1])
-    lean.index_add_(0, terms.first, halves).index_add_(0, terms.second, halves)
+    lean = terms.at_sites(halves)
     given, half = (unaries + lean).numpy(), halves.numpy()[:, None]
     number = given.dtype.type
     scale = np.copysign(number(1 - damping), half)

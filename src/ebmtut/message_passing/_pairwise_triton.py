@@ -82,23 +82,23 @@ def triton_sweeps(
     edges = edges_to_sweep(model, terms, keep_all=keep_all)
     terms = edges or terms
     half = terms.weight.detach().to(unaries.device, dtype) / 2
-    lean = half.new_zeros(unaries.shape[1])
-    lean.index_add_(0, terms.first, half).index_add_(0, terms.second, half)
+    lean = terms.at_sites(half)
     lanes: _Matrix | _Graph = (
         _Matrix(model, terms, half) if edges is None else _Graph(terms, half)
     )
     size = lanes.n_at_once(unaries.device)
-    parts = [
-        lanes.sweep(
-            unaries[a : a + size].detach().to(dtype) + lean,
-            None if messages is None else messages[a : a + size].detach().to(half),
-            symmetric,
-            n_sweeps,
-            damping,
-            keep_messages,
-        )
-        for a in range(0, max(1, len(unaries)), size)
-    ]
+    with torch.cuda.device_of(unaries):
+        parts = [
+            lanes.sweep(
+                unaries[a : a + size].detach().to(dtype) + lean,
+                None if messages is None else messages[a : a + size].detach().to(half),
+                symmetric,
+                n_sweeps,
+                damping,
+                keep_messages,
+            )
+            for a in range(0, max(1, len(unaries)), size)
+        ]
     found = torch.cat([part for part, _ in parts]).to(unaries)
     ends = [end for _, end in parts if end is not None]
     return found, torch.cat(ends).to(unaries) if keep_messages else None

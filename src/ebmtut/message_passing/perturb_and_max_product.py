@@ -121,9 +121,7 @@ def held(
     clamp: Float[Tensor, "n_samples n_sites"],
 ) -> Tensor:
     """Do what `clamp_unaries` does."""
-    swing = terms.weight.new_zeros(len(terms.bias))
-    swing.index_add_(0, terms.first, terms.weight.abs())
-    swing.index_add_(0, terms.second, terms.weight.abs())
+    swing = terms.at_sites(terms.weight.abs())
     # Twice what all neighbours together can say: the largest single weight, too.
     surely = (2 * clamp - 1).to(unaries) * (2 * swing + 1).to(unaries)
     return torch.where(clamp.isnan(), unaries, surely)

@@ -27,8 +27,9 @@ barrier, after which they see what others have stored), and its states stay in i
 level-1 cache. Then a class takes as long as its 400 to 500 instructions wait for one
 another, about a microsecond, and as many multiprocessors work as there are programs.
 
-A lattice is integer words throughout; a graph's states are bytes, its fields float32,
-which decide to the last bit what the reference decides, as bf16 would not.
+A lattice is integer words throughout, and drawn bit for bit as by the reference. A
+graph's states are bytes, its fields float32, where bf16 would be too coarse: a GPU's
+exponential is right to some 1e-7, so that about one draw in ten million may differ.
 
 Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
 claimed.
@@ -83,7 +84,8 @@ def lattice_gibbs(
     plan = plan_for(energy.side, len(x), x.device)
     words = pack(x.detach(), energy.side, plan)
     digits = digits_of(energy.sigma, energy.bias, x.device)
-    word_sweeps(words, plan, digits, seed, n_sweeps)
+    with torch.cuda.device_of(words):
+        word_sweeps(words, plan, digits, seed, n_sweeps)
     return unpack(words, energy.side, len(x), plan).to(x.dtype)
 
 
@@ -99,7 +101,8 @@ def graph_gibbs(
     n_more = -len(x) % 16
     states = x.detach()[:, plan.order].T.to(torch.int8)
     states = torch.nn.functional.pad(states, (0, n_more)).contiguous()
-    class_sweeps(states, plan, seed, n_sweeps)
+    with torch.cuda.device_of(states):
+        class_sweeps(states, plan, seed, n_sweeps)
     swept = torch.empty_like(x, requires_grad=False)
     swept[:, plan.order] = states[:, : len(x)].T.to(x.dtype)
     return swept

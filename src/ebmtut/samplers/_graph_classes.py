@@ -61,7 +61,7 @@ def classes_of(model: PairwiseGraph, device: torch.device) -> ClassPlan:
     weight = torch.zeros_like(neighbor, dtype=torch.float32)
     neighbor[place[site], turn] = place[lists.neighbor]
     weight[place[site], turn] = lists.weight.float()
-    first = (0, *(int(n) for n in torch.bincount(colors).cumsum(0)))
+    first = (0, *torch.bincount(colors).cumsum(0).tolist())
     bias = model.bias.detach().float()[order]
     return ClassPlan(
         order.to(device),

@@ -46,7 +46,8 @@ def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
     out = values.new_empty(n, m, cost.shape[1])
     # Problems may be more than 65535, which a grid takes along its first axis only.
     grid = (n, triton.cdiv(m, _M), triton.cdiv(cost.shape[1], _I))
-    least_sums_tile[grid](values, cost, out, k, m, cost.shape[1], N_M=_M, N_I=_I)
+    with torch.cuda.device_of(values):
+        least_sums_tile[grid](values, cost, out, k, m, cost.shape[1], N_M=_M, N_I=_I)
     return out
 
 
@@ -80,7 +81,8 @@ class TritonChain(PlainChain):
     ) -> None:
         """Iterate with these exponentials, as `gibbs_ot_iteration` says."""
         p, q = self.p, self.q
-        theta_h, theta_g = torch.ones_like(q), torch.ones_like(p)
+        # In one piece, whatever the strides of the masses are.
+        theta_h, theta_g = q.new_ones(q.shape), p.new_ones(p.shape)
         n_h = len(self.h_places)
         for (t_h, t_g), draws in zip(temperatures, theta.to(p), strict=True):
             theta_h.view(-1).index_copy_(0, self.h_places, draws[:n_h])
@@ -100,10 +102,13 @@ def least_sums_tile(  # type: ignore[no-untyped-def]
     m = tl.program_id(1) * N_M + tl.arange(0, N_M)
     i = tl.program_id(2) * N_I + tl.arange(0, N_I)
     values += n * n_k * n_m
+    # From row to row by pointers: a large matrix has more entries than 32 bits count.
     least = tl.full((N_M, N_I), float("inf"), values.dtype.element_ty)
-    for k in range(n_k):
-        v = tl.load(values + k * n_m + m, mask=m < n_m, other=0.0)
-        c = tl.load(cost + k * n_i + i, mask=i < n_i, other=0.0)
+    for _ in range(n_k):
+        v = tl.load(values + m, mask=m < n_m, other=0.0)
+        c = tl.load(cost + i, mask=i < n_i, other=0.0)
         least = tl.minimum(least, v[:, None] + c[None, :])
+        values += n_m
+        cost += n_i
     there = (m < n_m)[:, None] & (i < n_i)[None, :]
     tl.store(out + (n * n_m + m[:, None]) * n_i + i[None, :], least, mask=there)

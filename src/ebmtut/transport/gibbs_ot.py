@@ -361,7 +361,8 @@ def standard_exponential(
 
     In float32, as noise needs no more digits; by inversion of uniform numbers
     of 24 bits, two from each 64-bit draw, which takes a tenth of the time of
-    ``Tensor.exponential_``. Rows do not depend on how they are grouped.
+    ``Tensor.exponential_``. Rows do not depend on how they are grouped, for which a
+    GPU, whose numbers depend on how many a call draws, draws row by row.
 
     Parameters
     ----------
@@ -379,7 +380,9 @@ def exponential_draws(
 ) -> Float32[Tensor, "n_rows n_draws"]:
     """Do what `standard_exponential` does."""
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
-    bits = draws.random_(generator=generator).view(torch.int32)[:, :n]
+    for call in draws if draws.is_cuda else draws[None]:
+        call.random_(generator=generator)
+    bits = draws.view(torch.int32)[:, :n]
     if bits.device.type == "cpu":
         theta = torch.empty(rows, n)
         exponentials(bits.reshape(-1).numpy(), theta.view(-1).numpy())

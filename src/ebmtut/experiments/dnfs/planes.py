@@ -68,7 +68,8 @@ class TableEnergy(Energy):
         return nn.functional.pad(ratios, (0, self.n_sites - self.n_seen))
 
     def _index(self, x: Tensor) -> Tensor:
-        return x[:, : self.n_seen].long() @ self.bits
+        # No product of matrices: a GPU has none of integers.
+        return (x[:, : self.n_seen].long() * self.bits).sum(1)
 
 
 def _gray_cells(n_bits: int) -> Tensor:
