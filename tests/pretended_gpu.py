@@ -35,6 +35,9 @@ INDEXED = {
 # Told of each operation on the GPU's numbers; see `pretended_graphs`.
 watch = None
 
+# Products of matrices and vectors, which a GPU has of no integers.
+PRODUCTS = {f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "addmv")}
+
 # Operations whose result the processor, or the size of a tensor, depends on.
 WAITS = {
     "aten::_local_scalar_dense",
@@ -156,6 +159,8 @@ def computed(function, args, kwargs):
         kwargs["device"] = "cpu"
     if not on_gpu:
         return function(*args, **kwargs)
+    floats = all(x.is_floating_point() or x.is_complex() for x in there)
+    assert floats or name not in PRODUCTS, f"{name}: a product of integers"
     if watch is not None:
         if name in MOVES and here:
             watch.waits(f"{name} from the processor")

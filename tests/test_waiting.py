@@ -252,3 +252,13 @@ def test_the_loss_of_a_gpu_is_that_of_the_processor(n_backward):
     with pretended_gpu() as (device, _):
         theirs = found(device)
     torch.testing.assert_close(theirs, ours)
+
+
+def test_a_gpu_has_no_product_of_integers():
+    """Torch's CUDA multiplies no matrices of them: the pretended one says so, too."""
+    with pretended_gpu() as (device, _):
+        bits = torch.ones(3, 4, device=device, dtype=torch.int64)
+        assert (bits * bits).sum(1).cpu().tolist() == [4] * 3
+        assert (bits.double() @ bits[0].double()).cpu().tolist() == [4] * 3
+        with pytest.raises(AssertionError, match="aten::mv: a product of integers"):
+            bits @ bits[0]
