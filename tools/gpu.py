@@ -263,23 +263,7 @@ def run_plan(
         began = time.monotonic()
         print(f"{step.name}: at most {left / 60:.1f} min", flush=True)
         log = out / f"{step.name}.log"
-        with log.open("w") as file:
-            try:
-                if lacking := [name for name in step.needs if find_spec(name) is None]:
-                    file.write(f"missing modules: {', '.join(lacking)}\n")
-                    raise ModuleNotFoundError
-                code = subprocess.run(
-                    command,
-                    cwd=ROOT,
-                    env=environment,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                    timeout=left,
-                ).returncode
-            except subprocess.TimeoutExpired:
-                code = UNFINISHED
-            except ModuleNotFoundError:
-                code = NO_MODULE
+        code = _do(step, command, environment, left, log)
         seconds = time.monotonic() - began + (before.seconds if before else 0)
         record = Record(step.name, code, round(seconds, 1), source, device)
         text = json.dumps(asdict(record), indent=2) + "\n"
@@ -288,6 +272,27 @@ def run_plan(
         done[step.name] = record
         print(f"  {_ended(record)}", flush=True)
     return done
+
+
+def _do(
+    step: Step, command: list[str], environment: dict[str, str], left: float, log: Path
+) -> int:
+    """Run a step's command for at most so many seconds; return its exit code."""
+    with log.open("w") as file:
+        if lacking := [name for name in step.needs if find_spec(name) is None]:
+            file.write(f"missing modules: {', '.join(lacking)}\n")
+            return NO_MODULE
+        try:
+            return subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=left,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return UNFINISHED
 
 
 def _ended(record: Record | None) -> str:
