@@ -92,7 +92,8 @@ def step_table(report: dict[str, Any]) -> Table:
     return Table(
         columns,
         caption=f"CPU ms of one step; {report['batch']} states of {report['sites']} "
-        f"sites, medians of {report['rounds']} rounds.",
+        f"sites, medians of {report['rounds']} rounds. "
+        f"Measured on {report['provenance']['device']}.",
         digits=3,
     )
 
