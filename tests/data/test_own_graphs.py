@@ -47,6 +47,7 @@ def test_a_weight_left_out_is_one(tmp_path: Path) -> None:
         ("a,\n", "two names"),
         ("a,b,1\nb,c,heavy\n", "finite weights, got 'heavy' in line 2"),
         ("a,b,1\nb,c,nan\n", "finite weights, got 'nan' in line 2"),
+        ("a,b,1\nb,c,1_0\n", "finite weights, got '1_0' in line 2"),
         # No head: it is a number, of a kind.
         ("a,b,nan\nb,c,1\n", "finite weights, got 'nan' in line 1"),
         ("a,b\na,a\n", "got 'a' and 'a' in line 2"),

@@ -197,6 +197,11 @@ def test_the_benchmark_is_a_table_or_a_hint(tmp_path, capsys):
     assert found.rows == (("dense 900, 50", "0.4", "33.5", "–", "0.3"),)
 
 
+def test_the_benchmark_is_found_wherever_results_go(tmp_path, monkeypatch):
+    monkeypatch.setenv("EBMTUT_RESULTS", str(tmp_path))
+    assert speeds_table() is not None
+
+
 def test_the_truth_is_what_the_paper_draws():
     lattice = true_model("lattice", StructuredConfig(side=5), 0)
     coupling = lattice.symmetric_coupling

@@ -191,6 +191,13 @@ def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tm
     assert "of other data" in capsys.readouterr().err
 
 
+def test_seeds_are_no_axis_of_a_picture(page):
+    """They are what it averages over."""
+    sweep(page, "eps=0.1", "seed=0,1")
+    with pytest.raises(InputError, match="x must be"):
+        gather(page.parent / "out", x="seed")
+
+
 def test_two_sweeps_do_not_share_a_folder(page):
     from filelock import FileLock
 

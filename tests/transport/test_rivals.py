@@ -90,6 +90,19 @@ def test_sinkhorn_is_diagonal_scaling_of_the_kernel(problem, log_domain):
     assert bool((plan[torch.isinf(cost)] == 0).all())
 
 
+@pytest.mark.parametrize("log_domain", [False, True])
+def test_sinkhorn_leaves_places_without_mass_empty(problem, log_domain):
+    """And couples the others as if these were not there."""
+    p, q, cost = problem(6, 5)
+    p[1], q[0], q[3] = 0, 0, 0
+    p, q = p / p.sum(), q / q.sum()
+    plan = sinkhorn(p, q, cost, 0.1, 2000, log_domain=log_domain)
+    assert marginal_error(plan, p, q) < 1e-9
+    some = sinkhorn(p[p > 0], q[q > 0], cost[p > 0][:, q > 0], 0.1, 2000)
+    torch.testing.assert_close(plan[p > 0][:, q > 0], some)
+    assert not plan[p == 0].any() and not plan[:, q == 0].any()
+
+
 def test_sinkhorn_does_all_its_iterations(problem):
     p, q, cost = problem(6, 5)
     few, more = (sinkhorn(p, q, cost, 0.02, n) for n in (3, 30))

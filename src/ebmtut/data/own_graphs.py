@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 
 from ebmtut.checks import InputError, OneOf, check_range, checked
-from ebmtut.data.tables import read_rows
+from ebmtut.data.tables import number_in, read_rows
 from ebmtut.energies import PairwiseGraph
 from ebmtut.energies.graph_batch import (
     check_simple_graph,
@@ -56,7 +56,7 @@ def read_graph(path: str | Path) -> Any:
                 f"got {len(cells)} cells {where}"
             )
         first, second = cells[:2]
-        weight = _number(cells[2]) if len(cells) == 3 else 1.0
+        weight = number_in(cells[2]) if len(cells) == 3 else 1.0
         if weight is None or not math.isfinite(weight):
             raise InputError(
                 f"{path} must hold finite weights, got {cells[2][:30]!r} {where}"
@@ -74,14 +74,7 @@ def read_graph(path: str | Path) -> Any:
 
 def _is_head(cells: list[str]) -> bool:
     named = [cell.lower() for cell in cells[:2]] == ["source", "target"]
-    return named or (len(cells) == 3 and _number(cells[2]) is None)
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
+    return named or (len(cells) == 3 and number_in(cells[2]) is None)
 
 
 @checked

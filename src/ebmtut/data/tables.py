@@ -14,7 +14,7 @@ from torch import Tensor
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_floating
 
-__all__ = ["read_bits", "read_histograms", "read_numbers", "read_rows"]
+__all__ = ["number_in", "read_bits", "read_histograms", "read_numbers", "read_rows"]
 
 
 def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -85,7 +85,7 @@ def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
 def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
     width: int | None = None
     for index, (number, cells) in enumerate(read_rows(path)):
-        wrong = [k for k, cell in enumerate(cells) if not _is_number(cell)]
+        wrong = [k for k, cell in enumerate(cells) if number_in(cell) is None]
         if index == 0 and len(wrong) == len(cells):
             continue  # the columns' names
         if wrong:
@@ -104,12 +104,12 @@ def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
         raise InputError(f"{path} must hold a row of numbers, got none")
 
 
-def _is_number(cell: str) -> bool:
+def number_in(cell: str) -> float | None:
+    """Return the number that a cell holds, NaN and infinity among them, or None."""
     try:
-        float(cell)
+        return None if "_" in cell else float(cell)  # Python reads 1_0 as ten
     except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_0 as ten
+        return None
 
 
 def _numpy_table(path: Path) -> np.ndarray:

@@ -62,7 +62,7 @@ def gather(
     for name in y:
         check_choice("y", name, numbers)
     if x is not None:
-        check_choice("x", x, varied)
+        check_choice("x", x, [name for name in varied if name != "seed"])
     files = [folder / "table.csv"]
     replace_file(files[0], _csv(rows))
     if (parquet := _parquet(rows)) is not None:

@@ -194,7 +194,7 @@ def diverged(
     """Say that the loss or its gradient is not finite, and what may help."""
     return DivergenceError(
         f"{label} diverged at step {step}: loss {loss}, gradient norm {norm}; try a "
-        f"smaller learning_rate ({config.learning_rate}) or a larger stabilizer",
+        f"smaller learning_rate ({config.learning_rate})",
         step,
     )
 

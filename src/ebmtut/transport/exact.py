@@ -133,15 +133,23 @@ def sinkhorn(
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)
-    coupling = ot.sinkhorn(
-        *(x.detach().cpu().numpy() for x in (p, q, cost)),
-        reg=regularization,
-        method="sinkhorn_log" if log_domain else "sinkhorn",
-        numItermax=n_iterations,
-        stopThr=-math.inf,
-        warn=False,
+    # Only between places with mass: POT divides zero by zero elsewhere, and stops.
+    rows, columns = (x.detach().cpu().nonzero().squeeze(1) for x in (p, q))
+    a, b, M = (x.detach().cpu() for x in (p, q, cost))
+    coupling = torch.zeros_like(M)
+    coupling[rows[:, None], columns] = torch.as_tensor(
+        ot.sinkhorn(
+            a[rows].numpy(),
+            b[columns].numpy(),
+            M[rows[:, None], columns].numpy(),
+            reg=regularization,
+            method="sinkhorn_log" if log_domain else "sinkhorn",
+            numItermax=n_iterations,
+            stopThr=-math.inf,
+            warn=False,
+        )
     )
-    return torch.as_tensor(coupling).to(p)
+    return coupling.to(p)
 
 
 def _pot() -> ModuleType:

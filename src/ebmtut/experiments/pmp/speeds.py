@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from ebmtut.results import default_root
+from ebmtut.experiments.growth import load_report
 from ebmtut.results.tables import Table
 
 __all__ = ["speeds_table"]
@@ -26,12 +25,11 @@ def speeds_table(folder: Path | None = None) -> Table | None:
         A row a model; torch's time is scaled to as many chains as ours, by the
         benchmark. None, after a line that says what to call, if there is no file.
     """
-    folder = folder or default_root().parent / "benchmarks" / "results"
-    file = folder / "message_passing.json"
-    if not file.is_file():
+    try:
+        report = load_report("message_passing", folder)
+    except FileNotFoundError:
         print("not stored here: benchmarks/bench_message_passing.py makes it")
         return None
-    report = json.loads(file.read_text())
     rows, made = report["rows"], report["provenance"]
     return Table(
         {
