@@ -9,6 +9,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.data import density_log_prob, sample_density
 from ebmtut.experiments import get_experiment
+from ebmtut.experiments.drl.checkerboard import level_table
 from ebmtut.experiments.drl.plane import (
     METHODS,
     PLANE,
@@ -60,12 +61,26 @@ def test_the_null_is_the_gaussian_with_the_datas_moments():
     assert found["kl"] == pytest.approx(exact, abs=0.02)
 
 
+def test_levels_that_are_exact_diverge_by_nothing_and_their_gaussian_by_the_nulls():
+    row = get_experiment("drl/checkerboard")
+    noise = plane_noise("recovery", row.config("paper").plane)
+    laws = [noised_log_density("checkerboard", noise, k) for k in range(noise.n_levels)]
+    arrays = {"density/recovery": torch.stack(laws).numpy()}
+    table = level_table(dataclasses.replace(row.stored(), arrays=arrays))
+    (_, *exact), (_, *null) = table.rows
+    assert set(exact) == {"0.000"}
+    found = gaussian_fit("checkerboard", 0, 100)["kl"]
+    # The fit has the moments of 20,000 draws; noise only makes the board rounder.
+    assert float(null[0]) == pytest.approx(found, abs=0.02)
+    assert sorted(map(float, null), reverse=True) == list(map(float, null))
+
+
 @pytest.mark.parametrize("density", ["moons", "8gaussians"])
 def test_what_score_matching_is_after_has_the_datas_moments_and_the_noises(density):
     """Of a x + s e with unit normal e: a^2 times the covariance, and s^2."""
     noise = plane_noise("score matching")
     covariances = []
-    for log_p in (exact_log_density(density), noised_log_density(density)):
+    for log_p in (exact_log_density(density), noised_log_density(density, noise)):
         p = log_p.exp().flatten()
         p = p / p.sum()
         mean = p @ PLANE.points

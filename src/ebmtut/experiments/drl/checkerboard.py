@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, checked
@@ -14,15 +15,19 @@ from ebmtut.experiments.drl.plane import (
     PlaneConfig,
     exact_row,
     gaussian_fit,
+    gaussian_with_moments_of,
+    noised_log_density,
     plane_job,
+    plane_noise,
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result
+from ebmtut.results.tables import Table
 
-__all__ = ["EXPERIMENT", "CheckerboardConfig"]
+__all__ = ["EXPERIMENT", "CheckerboardConfig", "level_table"]
 
 #: Three levels in place of four, so that a third of the batch, not a quarter, learns
 #: the lowest; the highest of four is nearly white.
@@ -152,3 +157,27 @@ EXPERIMENT = Experiment(
     null=null,
     devices=("cpu", "cuda"),
 )
+
+
+def level_table(result: Result) -> Table:
+    """Tabulate how far each level is from the board with that level's noise.
+
+    Parameters
+    ----------
+    result
+        Of this row. The first seed is judged.
+
+    Returns
+    -------
+    table
+        Nats, on the grid; the null is a Gaussian with the noised board's mean and
+        covariance.
+    """
+    noise = plane_noise("recovery", EXPERIMENT.config(result.scale).plane)
+    columns: dict[str, list[str]] = {"KL in nats": ["recovery likelihood", "Gaussian"]}
+    for level, log_q in enumerate(result.arrays["density/recovery"]):
+        exact = noised_log_density("checkerboard", noise, level)
+        laws = (torch.from_numpy(log_q).double(), gaussian_with_moments_of(exact))
+        title = f"level {level}, noise {noise.noises[level]:.2f}"
+        columns[title] = [f"{PLANE.kl(exact, law):.3f}" for law in laws]
+    return Table(columns, kinds=["", "null"])

@@ -336,16 +336,24 @@ def exact_log_density(density: str) -> Tensor:
     return log_p.reshape(PLANE.n, PLANE.n)
 
 
-def noised_log_density(density: str) -> Tensor:
-    """Log density on the grid of what score matching is after: its level 0 is noisy."""
-    noise = plane_noise("score matching")
-    signal, width = noise.signals[0], noise.noises[0]
+def noised_log_density(density: str, noise: NoiseLevels, level: int = 0) -> Tensor:
+    """Log density on the grid of the data with the noise of a level."""
+    signal, width = noise.signals[level], noise.noises[level]
     log_p = density_log_prob(density, PLANE.points * SCALE / signal)
     p = log_p.exp().reshape(PLANE.n, PLANE.n).numpy()
     cell = 2 * PLANE.extent / PLANE.n
     blurred = gaussian_filter(p, width / cell, mode="constant", truncate=8)
     scale = 2 * math.log(SCALE / signal)
     return torch.from_numpy(blurred).clamp(min=0).log() + scale
+
+
+def gaussian_with_moments_of(log_p: Tensor) -> Tensor:
+    """Log density on the grid of the Gaussian with a law's mean and covariance."""
+    p = log_p.exp().flatten() / log_p.exp().sum()
+    mean = p @ PLANE.points
+    away = PLANE.points - mean
+    law = torch.distributions.MultivariateNormal(mean, away.T @ (p[:, None] * away))
+    return law.log_prob(PLANE.points).reshape(log_p.shape)
 
 
 def on_board(samples: Tensor) -> Tensor:
