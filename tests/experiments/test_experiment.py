@@ -359,17 +359,6 @@ def test_the_largest_stored_result_is_found(tmp_path, capsys):
     assert ROW.stored(tmp_path).scalars == full.scalars
 
 
-def test_claims_are_reported(capsys):
-    result = ROW.run()
-    ROW.report(None)
-    ROW.report(result)
-    assert capsys.readouterr().out == "claims that do not hold:\nmany\n"
-    replace(ROW, check=lambda result: []).report(result)
-    assert capsys.readouterr().out == "claims that do not hold: none\n"
-    ROW.report(result, every=True)
-    assert capsys.readouterr().out.startswith("match: few\n  1, claimed at most 2\n")
-
-
 def test_nothing_is_shown_of_nothing(monkeypatch):
     drawn = []
     monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)

@@ -26,7 +26,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, check_type, checked
-from ebmtut.data.density_laws import LOG_PROB
+from ebmtut.data.density_laws import LOG_PROB, polar
 from ebmtut.states import gray_encode
 from ebmtut.tensor_checks import check_floats
 
@@ -232,10 +232,6 @@ class _Draws:
         return torch.randint(high, (n,), generator=self.generator, device=self.device)
 
 
-def _polar(angle: Tensor) -> Tensor:
-    return torch.stack([angle.cos(), angle.sin()], dim=1)
-
-
 def _two_spirals(n: int, draws: _Draws) -> Tensor:
     turn = 3.0 * math.pi * draws.uniform(n).sqrt()
     curve = torch.stack([-turn.cos(), turn.sin()], dim=1) * turn[:, None]
@@ -245,19 +241,19 @@ def _two_spirals(n: int, draws: _Draws) -> Tensor:
 
 
 def _eight_gaussians(n: int, draws: _Draws) -> Tensor:
-    centre = 4.0 * _polar(math.pi / 4.0 * draws.integers(8, n).double())
+    centre = 4.0 * polar(math.pi / 4.0 * draws.integers(8, n).double())
     # 1.414, not the square root of two, in the reference code.
     return (centre + 0.5 * draws.normal(n, 2)) / 1.414
 
 
 def _circles(n: int, draws: _Draws) -> Tensor:
     radius = 1.0 - 0.5 * draws.integers(2, n).double()
-    circle = radius[:, None] * _polar(2.0 * math.pi * draws.uniform(n))
+    circle = radius[:, None] * polar(2.0 * math.pi * draws.uniform(n))
     return 3.0 * (circle + 0.08 * draws.normal(n, 2))
 
 
 def _moons(n: int, draws: _Draws) -> Tensor:
-    upper = _polar(math.pi * draws.uniform(n))
+    upper = polar(math.pi * draws.uniform(n))
     lower = torch.stack([1.0 - upper[:, 0], 0.5 - upper[:, 1]], dim=1)
     choice = draws.integers(2, n).bool()[:, None]
     moon = torch.where(choice, upper, lower) + 0.1 * draws.normal(n, 2)
@@ -278,7 +274,7 @@ def _pinwheel(n: int, draws: _Draws) -> Tensor:
 
 def _swissroll(n: int, draws: _Draws) -> Tensor:
     turn = 1.5 * math.pi * (1.0 + 2.0 * draws.uniform(n))
-    return (turn[:, None] * _polar(turn) + draws.normal(n, 2)) / 5.0
+    return (turn[:, None] * polar(turn) + draws.normal(n, 2)) / 5.0
 
 
 def _checkerboard(n: int, draws: _Draws) -> Tensor:

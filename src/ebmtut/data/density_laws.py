@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["LOG_PROB"]
+__all__ = ["LOG_PROB", "polar"]
 
 _CHUNK = 8192
 _LOG_TWO_PI = math.log(2.0 * math.pi)
@@ -53,7 +53,8 @@ def _noisy_curve(
     return _gaussian_mixture(points, curve(nodes), weights.log(), std)
 
 
-def _polar(angle: Tensor) -> Tensor:
+def polar(angle: Tensor) -> Tensor:
+    """Points of the unit circle at these angles."""
     return torch.stack([angle.cos(), angle.sin()], dim=1)
 
 
@@ -85,7 +86,7 @@ def _two_spirals(points: Tensor, n_nodes: int = 384) -> Tensor:
 
 def _eight_gaussians(points: Tensor) -> Tensor:
     angle = torch.arange(8, dtype=points.dtype, device=points.device)
-    centres = 4.0 * _polar(math.pi / 4.0 * angle) / 1.414
+    centres = 4.0 * polar(math.pi / 4.0 * angle) / 1.414
     log_weights = torch.full_like(angle, -math.log(8.0))
     return _gaussian_mixture(points, centres, log_weights, 0.5 / 1.414)
 
@@ -107,8 +108,8 @@ def _moons(points: Tensor, n_nodes: int = 128) -> Tensor:
     shift = points.new_tensor([-1.0, -0.2])
     corner = points.new_tensor([1.0, 0.5])
     moons = [
-        lambda t: 2.0 * _polar(math.pi * t) + shift,
-        lambda t: 2.0 * (corner - _polar(math.pi * t)) + shift,
+        lambda t: 2.0 * polar(math.pi * t) + shift,
+        lambda t: 2.0 * (corner - polar(math.pi * t)) + shift,
     ]
     terms = [_noisy_curve(points, moon, n_nodes, 0.2) for moon in moons]
     return torch.logaddexp(*terms) - math.log(2.0)
@@ -117,7 +118,7 @@ def _moons(points: Tensor, n_nodes: int = 128) -> Tensor:
 def _swissroll(points: Tensor, n_nodes: int = 256) -> Tensor:
     def curve(t: Tensor) -> Tensor:
         turn = 1.5 * math.pi * (1.0 + 2.0 * t)
-        return turn[:, None] * _polar(turn) / 5.0
+        return turn[:, None] * polar(turn) / 5.0
 
     return _noisy_curve(points, curve, n_nodes, 0.2)
 

@@ -406,27 +406,6 @@ class Experiment(Generic[C]):
             return found
         return against_null(self.id, found, self.check(self.null(result)))
 
-    def report(self, result: Result | None, *, every: bool = False) -> None:
-        """Print the claims that a result does not keep, or what became of each.
-
-        Parameters
-        ----------
-        result
-            Of this row; nothing is printed for None.
-        every
-            Whether to print every claim with its verdict and its reason.
-        """
-        if result is None:
-            return
-        verdicts = self.verdicts(result)
-        if every:
-            for verdict in verdicts:
-                print(f"{verdict.verdict}: {verdict.name}\n  {verdict.reason}")
-        else:
-            missed = [v.name for v in verdicts if v.verdict == "miss"]
-            listing = "".join(f"\n{name}" for name in missed) or " none"
-            print(f"claims that do not hold:{listing}")
-
 
 def nested(runs: Runs) -> dict[str, Any]:
     """Return a table of tables: ``[name][name]...[metric]`` lists the seeds.

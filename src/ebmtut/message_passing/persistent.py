@@ -16,7 +16,7 @@ from torch import Tensor
 from ebmtut.checks import Count, Probability, checked
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
 from ebmtut.message_passing.max_product import check_settings, decode
-from ebmtut.random import check_generator
+from ebmtut.random import check_generator, normal
 from ebmtut.tensor_checks import check_floats
 
 __all__ = [
@@ -80,8 +80,7 @@ def correlated_normals(
     InputError
         If ``rho`` is out of its range, or the generator elsewhere than ``z``.
     """
-    check_generator(generator, z.device)
-    fresh = torch.randn(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+    fresh = normal(z, generator=generator)
     return rho**0.5 * z + (1 - rho) ** 0.5 * fresh
 
 
