@@ -694,7 +694,7 @@ def test_the_page_of_table_3_has_null_and_rival():
     columns = [column_name(*problem) for problem in PROBLEMS]
     table = score_table({"full": stored}, dict.fromkeys(columns, 5.0))
     assert table.kinds[0] == "null" and table.rows[0][1] == "3.91"
-    assert table.rows[-1] == ("PL, live", *["5"] * 7)
+    assert table.rows[-1] == ("PL, live", *["5.00"] * 7)
     # Without a result the paper's rows stand alone, and nothing has a strength.
     assert set(score_table({}).kinds) == {"null", "paper"}
     assert strength_table({}).rows == ()

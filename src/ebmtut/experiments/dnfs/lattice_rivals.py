@@ -207,7 +207,8 @@ def rival_table(row: Result, study: Result, column: str) -> Table:
     return Table(
         columns,
         caption=f"{column}: rivals run by run, with few steps; the others are means "
-        "over runs. Distance: of the energies from their exact law.",
+        "over runs. Distance: of the energies of a run, theirs of the first, from "
+        "their exact law.",
         kinds=[*("null" if null else "" for null in nulls), "exact"],
         digits=3,
     )

@@ -107,20 +107,20 @@ def score_table(
     """
     published = get_fact("ed/ising-rmse").table("negative log-RMSE")
     columns = [column_name(*problem) for problem in PROBLEMS]
-    lines: list[list[Cell]] = [
-        ["J = 0", *(-math.log(2 * abs(sigma) / side) for side, sigma in PROBLEMS)]
-    ]
+    nothing = [-math.log(2 * abs(sigma) / side) for side, sigma in PROBLEMS]
+    lines: list[list[Cell]] = [["J = 0", *map(_two_digits, nothing)]]
     for method in published.published:
-        printed = [published.number(method, c) for c in columns]
+        printed = [f"{published.number(method, c):.1f}" for c in columns]
         lines.append([f"{method}, paper", *printed])
     kinds = ["null"] + ["paper"] * (len(lines) - 1)
     for name, _, _, row in _methods(results):
         scores = [
-            mean_and_stderr(row[c]["nlr"])[0] if c in row else None for c in columns
+            _two_digits(mean_and_stderr(row[c]["nlr"])[0]) if c in row else None
+            for c in columns
         ]
         lines.append([name, *scores])
     if rival:
-        lines.append(["PL, live", *(rival[c] for c in columns)])
+        lines.append(["PL, live", *(_two_digits(rival[c]) for c in columns)])
     cells = zip(*lines, strict=True)
     heads = ["−ln RMSE", *(f"{sigma:g}".replace("-", "−") for _, sigma in PROBLEMS)]
     return Table(
@@ -128,6 +128,10 @@ def score_table(
         kinds=kinds + [""] * (len(lines) - len(kinds)),
         caption="By coupling σ: 10 × 10, and 9 × 9 where it is negative",
     )
+
+
+def _two_digits(score: float) -> str:
+    return f"{score:.2f}"
 
 
 def strength_table(results: Mapping[str, Result]) -> Table:
