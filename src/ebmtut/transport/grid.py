@@ -61,7 +61,7 @@ def grid_gibbs_pass(
     U
         That of the last iteration, zeros at the start.
     p, q
-        Masses; pixels without mass are left out. Masses are
+        Masses; pixels without mass are left out. They are
         not checked, since this is the learning's innermost line.
     cost
         The cost.

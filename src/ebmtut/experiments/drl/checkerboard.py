@@ -173,7 +173,8 @@ def level_table(result: Result) -> Table:
         Nats, on the grid; the null is a Gaussian with the noised board's mean and
         covariance.
     """
-    noise = plane_noise("recovery", EXPERIMENT.config(result.scale).plane)
+    plane = EXPERIMENT.config(result.scale).plane
+    noise = plane_noise("recovery, many starts", plane)
     columns: dict[str, list[str]] = {"KL in nats": ["recovery likelihood", "Gaussian"]}
     for level, log_q in enumerate(result.arrays["density/recovery"]):
         exact = noised_log_density("checkerboard", noise, level)
