@@ -26,6 +26,7 @@ from typing import Any
 
 import ebmtut.experiments
 from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import to_json
 from ebmtut.results import Result, benchmarks_root, default_root, load_result
 from ebmtut.results.serialize import to_json as plain
@@ -81,7 +82,7 @@ def _tables(module: Any, stored: Mapping[str, Result]) -> dict[str, str]:
     texts = {}
     for name, function in vars(module).items():
         is_here = getattr(function, "__module__", "") == module.__name__
-        if name.startswith("_") or not is_here:
+        if name.startswith("_") or not (is_here or isinstance(function, Pivot)):
             continue
         for results in (own, of_paper):
             made = {

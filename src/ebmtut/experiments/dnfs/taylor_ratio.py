@@ -8,11 +8,9 @@ import numpy as np
 
 from ebmtut.experiments.dnfs import pretrained_ebm
 from ebmtut.experiments.dnfs.captions import means_of
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.pivot import Pivot
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
-
-__all__ = ["EXPERIMENT", "ratio_table"]
 
 METHODS = ("DNFS", "Taylor", "untrained")
 
@@ -32,26 +30,20 @@ def check_taylor(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def ratio_table(result: Result) -> Table:
-    """Set what weights say of Taylor ratios beside what they do.
-
-    Parameters
-    ----------
-    result
-        Of this row, or of dnfs/pretrained-ebm.
-    """
-    exact, taylor = (result.scalars["table"][m] for m in ("DNFS", "Taylor"))
-    columns: dict[str, list[Cell]] = {"energy": list(exact)}
-    for head, row, metric in (
-        ("ESS, exact ratios", exact, "ESS"),
-        ("ESS, Taylor", taylor, "ESS"),
-        ("log Z off, Taylor", taylor, "log Z error"),
-        ("TV, exact ratios", exact, "TV"),
-        ("TV, Taylor", taylor, "TV"),
-    ):
-        columns[head] = [mean_and_stderr(cell[metric]) for cell in row.values()]
-    caption = f"Ratios to first order, and exact ones.{means_of(result)}"
-    return Table(columns, caption=caption, digits=2)
+# What the weights say of Taylor ratios, beside what they do.
+ratio_table = Pivot(
+    head="energy",
+    rows={"{density}": "table/DNFS/{density}"},
+    columns={
+        "ESS, exact ratios": "ESS",
+        "ESS, Taylor": "/table/Taylor/{density}/ESS",
+        "log Z off, Taylor": "/table/Taylor/{density}/log Z error",
+        "TV, exact ratios": "TV",
+        "TV, Taylor": "/table/Taylor/{density}/TV",
+    },
+    caption=lambda result: f"Ratios to first order, and exact ones.{means_of(result)}",
+    digits=2,
+)
 
 
 def no_difference(result: Result) -> Result:

@@ -1,0 +1,92 @@
+"""Tables that only select and average, declared as data and drawn by one function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ebmtut.experiments.verdicts import mean_and_stderr
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pivot:
+    """A table of a result's scalars: call it with a result.
+
+    Paths lead through the nested scalars: ``"table/{method}/{size}"`` gives a row for
+    each method and size that are stored, in their order; labels and the columns' paths
+    have the same names. A column's path begins at the row's entry, or at the top of the
+    scalars with ``"/"``; if it has a name that the row has not, there is one column for
+    each key. A list of numbers, one per seed, becomes its mean and standard error; what
+    is not there becomes a dash. `kinds` bears a row's label as it is written in `rows`,
+    or one of its keys; `factors` change the unit of a column; a caption is formatted
+    with the configuration, or is a function of the result. For example::
+
+        Pivot(
+            head="method",
+            rows={"{method}": "table/{method}", "independent bits": "null"},
+            columns={"TV": "TV", "KL [1e-3]": "KL"},
+            factors={"KL [1e-3]": 1e3},
+            kinds={"independent bits": "null"},
+        )
+    """
+
+    head: str
+    rows: Mapping[str, str]
+    columns: Mapping[str, str]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
+    caption: str | Callable[[Result], str] = ""
+    digits: int = 3
+
+    def __call__(self, result: Result) -> Table:
+        """Draw the table of a result."""
+        labels: list[str] = []
+        kinds: list[str] = []
+        cells: list[dict[str, Cell]] = []
+        for label, path in self.rows.items():
+            for keys, entry in _found(result.scalars, path.split("/"), {}):
+                labels.append(label.format_map(keys))
+                names = (label, *keys.values())
+                kinds.append(
+                    next((self.kinds[n] for n in names if n in self.kinds), "")
+                )
+                cells.append(self._row(result, entry, keys))
+        heads = dict.fromkeys(head for row in cells for head in row)
+        columns: dict[str, list[Cell]] = {self.head: [*labels]}
+        columns |= {head: [row.get(head) for row in cells] for head in heads}
+        words = self.caption
+        text = words(result) if callable(words) else words.format_map(result.config)
+        return Table(columns, caption=text, kinds=kinds, digits=self.digits)
+
+    def _row(self, result: Result, entry: Any, keys: dict[str, str]) -> dict[str, Cell]:
+        row: dict[str, Cell] = {}
+        for head, path in self.columns.items():
+            above = result.scalars if path.startswith("/") else entry
+            factor = self.factors.get(head, 1.0)
+            row |= {} if "{" in head else {head: None}
+            for found, value in _found(above, path.removeprefix("/").split("/"), keys):
+                if found != keys and "{" not in head:
+                    continue  # a name that this row has not
+                mean, error = mean_and_stderr(value if type(value) is list else [value])
+                error = None if error is None else factor * error
+                row[head.format_map(found)] = (factor * mean, error)
+        return row
+
+
+def _found(
+    entry: Any, path: list[str], keys: dict[str, str]
+) -> Iterator[tuple[dict[str, str], Any]]:
+    """Yield what lies at a path, with the keys that its open names stand for."""
+    if path in ([], [""]):
+        yield keys, entry
+        return
+    name = re.fullmatch(r"\{(\w+)\}", path[0])
+    if name and name[1] not in keys:
+        for key in entry:
+            yield from _found(entry[key], path[1:], {**keys, name[1]: key})
+    elif isinstance(entry, Mapping) and (key := path[0].format_map(keys)) in entry:
+        yield from _found(entry[key], path[1:], keys)
