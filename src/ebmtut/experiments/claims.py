@@ -7,21 +7,11 @@ from collections.abc import Sequence
 from ebmtut.experiments.verdicts import Verdict
 from ebmtut.results import Table
 
-__all__ = ["claims_table"]
-
 _SIGNS = {"at least": "≥", "at most": "≤"}
 
 
 def claims_table(verdicts: Sequence[Verdict], caption: str = "") -> Table:
-    """List what was claimed, the number, the bound, the null's number and the verdict.
-
-    Parameters
-    ----------
-    verdicts
-        Of one row or of several.
-    caption
-        What stands above.
-    """
+    """List claims with their number, bound, baseline and verdict."""
     return Table(
         {
             "claim": [v.name for v in verdicts],

@@ -30,16 +30,6 @@ from ebmtut.results import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Experiment",
-    "Names",
-    "Runs",
-    "by_seed",
-    "nested",
-    "no_claims",
-    "resolve_device",
-]
-
 DEVICES = ("auto", "cpu", "cuda")
 
 C = TypeVar("C")
@@ -139,31 +129,11 @@ class Experiment(Generic[C]):
     parallel: bool = True
 
     def config(self, scale: str, **knobs: Any) -> C:
-        """Return the preset of a scale, with some fields set otherwise.
-
-        Parameters
-        ----------
-        scale
-            One of the row's presets.
-        knobs
-            Fields of the configuration; a mapping changes fields of a field.
-
-        Raises
-        ------
-        InputError
-            If the row has no such scale, or its configuration no such field; the
-            message lists those that there are.
-        """
+        """Return the preset of a scale, with some fields set otherwise."""
         return _changed(lookup(f"scale of {self.id}", scale, self.presets), knobs)
 
     def has_papers_setting(self, scale: str) -> bool:
-        """Whether a preset is the paper's own setting, with as many seeds or more.
-
-        Raises
-        ------
-        InputError
-            If the row has no such scale.
-        """
+        """Whether a preset is the paper's own setting, with as many seeds or more."""
         config, paper = self.config(scale), self.presets.get("paper")
         if paper is None:
             return False
@@ -177,13 +147,7 @@ class Experiment(Generic[C]):
         )
 
     def device(self, name: str) -> str:
-        """Turn a device's name into one that is there and that the row can use.
-
-        Raises
-        ------
-        InputError
-            If there is none such, or the row does not run on it.
-        """
+        """Turn a device's name into one that is there and that the row can use."""
         check_choice("device", name, DEVICES)
         if name == "auto" and "cuda" not in self.devices:
             return "cpu"
@@ -193,18 +157,7 @@ class Experiment(Generic[C]):
         return resolve_device(name)
 
     def check_cuda_graph(self, device: str, in_one_batch: bool) -> None:
-        """Require a batch whose steps can be recorded, and a GPU.
-
-        Parameters
-        ----------
-        device, in_one_batch
-            As for `run`.
-
-        Raises
-        ------
-        InputError
-            If there is no such batch, or the device is the CPU.
-        """
+        """Require a batch whose steps can be recorded, and a GPU."""
         has = self.batch and "cuda_graph" in inspect.signature(self.batch).parameters
         if not has:
             raise InputError(f"{self.id} has no steps that cuda_graph could record")
@@ -227,39 +180,7 @@ class Experiment(Generic[C]):
         cuda_graph: bool = False,
         **knobs: Any,
     ) -> Result:
-        """Compute the row.
-
-        Parameters
-        ----------
-        scale
-            One of the presets, or a configuration. The result says which scale it
-            is; a configuration that is no preset counts as "quick".
-        seed
-            Of the first run of each cell, from 0 to 2**62.
-        device
-            "cpu", "cuda" or "auto", which takes the best that the row can use.
-        progress
-            Whether to show a progress bar over jobs.
-        checkpoints
-            A folder that outlives a killed run: the same call goes on from it.
-        time_limit
-            Minutes after which no further job begins, and those that keep a
-            checkpoint stop; needs ``checkpoints``.
-        in_one_batch
-            Whether this process makes all jobs at once, where the row can.
-        cuda_graph
-            Whether such a batch records its steps, and a GPU replays them, where the
-            row can; never run on a GPU.
-        knobs
-            Fields of the configuration that are set otherwise, as for `config`.
-
-        Raises
-        ------
-        InputError
-            Before any work, if a value cannot be.
-        OutOfTime
-            If jobs are left at the time limit.
-        """
+        """Compute the row."""
         started = time.time()
         if isinstance(scale, str):
             config = self.config(scale, **knobs)
@@ -352,20 +273,7 @@ class Experiment(Generic[C]):
     def stored(
         self, root: Path | None = None, *, largest: Scale = "paper"
     ) -> Result | None:
-        """Return the stored result of the largest scale above "quick".
-
-        Parameters
-        ----------
-        root
-            Folder of the results; by default the project's own.
-        largest
-            "full" for that scale, also where the paper's own is stored.
-
-        Returns
-        -------
-        result
-            None if nothing is stored, after a line that says how to make it.
-        """
+        """Return the stored result of the largest scale above "quick"."""
         allowed = SCALES[1 : SCALES.index(largest) + 1]
         larger = [s for s in reversed(allowed) if s in self.presets]
         for scale in larger:
@@ -378,15 +286,7 @@ class Experiment(Generic[C]):
         return None
 
     def show(self, result: Result | None, **options: Any) -> None:
-        """Draw a result and show the picture; nothing for no result.
-
-        Parameters
-        ----------
-        result
-            Of this row.
-        options
-            Of the row's `figure`.
-        """
+        """Draw a result and show the picture; nothing for no result."""
         if result is not None:
             import matplotlib.pyplot as plt
 
@@ -394,13 +294,7 @@ class Experiment(Generic[C]):
             plt.show()
 
     def verdicts(self, result: Result) -> list[Verdict]:
-        """Check a result, each number beside that of the row's null.
-
-        Parameters
-        ----------
-        result
-            Of this row.
-        """
+        """Check a result, each number beside that of the row's null."""
         found = self.check(result)
         if self.null is None:
             return found
@@ -408,13 +302,7 @@ class Experiment(Generic[C]):
 
 
 def nested(runs: Runs) -> dict[str, Any]:
-    """Return a table of tables: ``[name][name]...[metric]`` lists the seeds.
-
-    Parameters
-    ----------
-    runs
-        Cells whose names are equally many.
-    """
+    """Return a table of tables: ``[name][name]...[metric]`` lists the seeds."""
     table: dict[str, Any] = {}
     for cell, found in runs.items():
         row = table
@@ -428,13 +316,6 @@ def by_seed(config: Any, runs: Runs) -> Outcome:
     """Return the scalars of the only cell, whatever their form, each a list of seeds'.
 
     A `gather` for a row whose job returns a whole table; arrays are the first seed's.
-
-    Parameters
-    ----------
-    config
-        Not read.
-    runs
-        Of one cell; scalars of the same form.
     """
     (found,) = runs.values()
     return Outcome(_by_seed([run.scalars for run in found]), found[0].arrays)
@@ -453,18 +334,7 @@ def told(function: Callable[..., Any], device: str) -> dict[str, str]:
 
 
 def resolve_device(name: str) -> str:
-    """Turn "auto" into a device that is there.
-
-    Parameters
-    ----------
-    name
-        "auto", "cpu" or "cuda"; "auto" takes CUDA where there is one.
-
-    Raises
-    ------
-    InputError
-        If the name is another, or CUDA is asked for and not there.
-    """
+    """Turn "auto" into a device that is there."""
     check_choice("device", name, DEVICES)
     has_cuda = torch.cuda.is_available()
     if name == "cuda" and not has_cuda:

@@ -16,17 +16,6 @@ import yaml
 
 from ebmtut.checks import check_choice
 
-__all__ = [
-    "Better",
-    "Fact",
-    "Paper",
-    "PublishedTable",
-    "facts",
-    "get_fact",
-    "lookup",
-    "papers",
-]
-
 Value = TypeVar("Value")
 Better = Literal["higher", "lower", "equal"]
 
@@ -134,13 +123,7 @@ class Fact:
         return sum(not math.isnan(number) for row in rows for number in row)
 
     def table(self, name: str) -> PublishedTable:
-        """Return the table of that name.
-
-        Raises
-        ------
-        InputError
-            If the row has no such table.
-        """
+        """Return the table of that name."""
         return lookup(f"table of {self.id}", name, {t.name: t for t in self.tables})
 
 
@@ -177,28 +160,12 @@ def facts() -> Mapping[str, Fact]:
 
 
 def get_fact(id: str) -> Fact:
-    """Return one figure or table.
-
-    Raises
-    ------
-    InputError
-        If there is no such id; the message lists what exists.
-    """
+    """Return one figure or table."""
     return lookup("id", id, facts())
 
 
 def lookup(name: str, key: str, known: Mapping[str, Value]) -> Value:
-    """Return ``known[key]``, or raise an InputError that lists the keys.
-
-    Parameters
-    ----------
-    name
-        Name of the argument, for the message.
-    key
-        What is asked for.
-    known
-        What exists.
-    """
+    """Return ``known[key]``, or raise an InputError that lists the keys."""
     if key not in known:
         check_choice(name, key, known)
     return known[key]

@@ -13,63 +13,23 @@ from ebmtut.plotting import OKABE_ITO, figure_size, part_rows
 from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Cell, Table
 
-__all__ = [
-    "discrepancy_table",
-    "draw_growth",
-    "growth_table",
-    "load_growth",
-    "load_report",
-    "step_table",
-]
-
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 
 
 def load_report(name: str, folder: Path | None = None) -> dict[str, Any]:
-    """Load what a program in ``benchmarks/`` stored.
-
-    Parameters
-    ----------
-    name
-        Of the file, without ``.json``.
-    folder
-        Where it lies; by default the repository's own results.
-    """
+    """Load what a program in ``benchmarks/`` stored."""
     folder = folder or benchmarks_root()
     report: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     return report
 
 
 def load_growth(folder: Path | None = None) -> dict[str, Any]:
-    """Load what ``benchmarks/growth.py`` stored.
-
-    Parameters
-    ----------
-    folder
-        As for `load_report`.
-
-    Returns
-    -------
-    report
-        The operations' rows and exponents, the processor and the provenance.
-    """
+    """Load what ``benchmarks/growth.py`` stored."""
     return load_report("growth", folder)
 
 
 def step_table(report: dict[str, Any]) -> Table:
-    """Tabulate a flow's steps of training and of time.
-
-    Parameters
-    ----------
-    report
-        From ``load_report("flow")``.
-
-    Returns
-    -------
-    table
-        Medians, CPU milliseconds, and over those of the first of each network; the
-        seconds of whole rollouts of 64 steps where the report has them.
-    """
+    """Tabulate a flow's steps of training and of time."""
     rows = report["rows"]
     first = {row["network"]: row for row in reversed(rows)}
     ratios = [
@@ -99,19 +59,7 @@ def step_table(report: dict[str, Any]) -> Table:
 
 
 def discrepancy_table(report: dict[str, Any]) -> Table:
-    """Tabulate a step of training by energy discrepancy.
-
-    Parameters
-    ----------
-    report
-        From ``load_report("energy_discrepancy")``, with the authors' notebook.
-
-    Returns
-    -------
-    table
-        Medians, CPU milliseconds; how many times as fast as the notebook; and what the
-        matrix products of the step alone take.
-    """
+    """Tabulate a step of training by energy discrepancy."""
     rows = report["rows"]
     (notebook,) = [r for r in rows if r["variant"].startswith("official")]
     setting = report["setting"]
@@ -136,21 +84,7 @@ def _digits(value: float) -> float:
 
 
 def growth_table(report: dict[str, Any], operation: str) -> Table:
-    """Tabulate one operation.
-
-    Parameters
-    ----------
-    report
-        From `load_growth`.
-    operation
-        One of its operations.
-
-    Returns
-    -------
-    table
-        Microseconds of an iteration or a sweep, medians; the peer's over ours; by how
-        many MiB each process has grown at most since its start.
-    """
+    """Tabulate one operation."""
     found = report["operations"][operation]
     rows, power = found["rows"], found["exponents"]
     columns: dict[str, list[Any]] = {
@@ -173,13 +107,7 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
 
 
 def draw_growth(report: dict[str, Any]) -> Figure:
-    """Draw time against size, a panel an operation, with quartiles.
-
-    Parameters
-    ----------
-    report
-        From `load_growth`.
-    """
+    """Draw time against size, a panel an operation, with quartiles."""
     operations = report["operations"]
     width, height = figure_size("full")
     n_rows = -(-len(operations) // 2)

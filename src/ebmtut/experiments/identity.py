@@ -26,26 +26,9 @@ from ebmtut import __version__
 from ebmtut.checks import InputError
 from ebmtut.results import to_json
 
-__all__ = ["code_digest"]
-
 
 def code_digest(function: Callable[..., Any], *others: object) -> str:
-    """Digest a function's code and all code and constants that it can reach.
-
-    Parameters
-    ----------
-    function
-        Where to begin. Followed are functions, methods, classes and constants of
-        this package and of the function's own; other packages are not.
-    others
-        Values whose classes are followed, too: the function's arguments.
-
-    Returns
-    -------
-    text
-        16 hexadecimal digits. Comments, docstrings, annotations and places of
-        lines do not change it; the version of Python may.
-    """
+    """Digest a function's code and all code and constants that it can reach."""
     ours = {"ebmtut", function.__module__.partition(".")[0]}
     parts: set[str] = {__version__}
     seen: dict[int, object] = {}  # holds what it names, so that no id comes twice

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from ebmtut.checks import InputError, check_choice
 
-__all__ = ["check_injected", "executed_cells"]
-
 # What papermill writes over the cell that it adds.
 _MARK = "# Parameters"
 
@@ -25,19 +23,7 @@ def executed_cells() -> list[str]:
 
 
 def check_injected(cells: Sequence[str]) -> None:
-    """Compare the cell that papermill has added with the one that stands before it.
-
-    Parameters
-    ----------
-    cells
-        Sources, in the order in which they were executed.
-
-    Raises
-    ------
-    InputError
-        If it sets a name that the notebook does not have, or a value of another
-        type than the notebook's annotation.
-    """
+    """Compare the cell that papermill has added with the one that stands before it."""
     for before, added in pairwise(cells):
         if not added.startswith(_MARK):
             continue

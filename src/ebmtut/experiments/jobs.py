@@ -37,14 +37,6 @@ from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
-__all__ = [
-    "Outcome",
-    "commits_of",
-    "one_thread",
-    "run_jobs",
-    "scalars_of",
-]
-
 # The state of a batch; no job has this name, which `_file_name` does not make.
 BATCH = "all jobs"
 
@@ -79,54 +71,7 @@ def run_jobs(
     label: str = "jobs",
     stop_at: float | None = None,
 ) -> dict[str, Outcome]:
-    """Call ``function(**arguments)`` for every job.
-
-    Parameters
-    ----------
-    function
-        What a job calls; importable by name where the workers run. If it has a
-        parameter ``checkpoint`` and there is a folder, it gets the path of a file
-        for its state, which is there if an earlier run of the same job left it. It
-        may keep more files beside that one, whose names begin with its stem.
-    jobs
-        Keyword arguments by job name; a name is a file's name, too.
-    folder
-        Where outcomes are kept. One that is there is used again if the same
-        code computed it from the same arguments (see `code_digest`); else it
-        is computed anew, and a line on stderr says so.
-    n_workers
-        Processes; None: one for each core that this process may use, or as
-        many as ``joblib.parallel_config`` says. With one, or a single job, the
-        jobs run in this process. A worker computes with one thread.
-    batch
-        Makes the jobs at once, in this process, in the place of ``function``:
-        ``batch(jobs, without=..., checkpoint=..., progress=...)`` yields a name and
-        its outcome for each but those of ``without``, as they are there, with the
-        seconds that it took.
-    batch_options
-        More arguments of ``batch``. They count as arguments of each of its jobs: an
-        outcome that was made by others is computed anew.
-    progress
-        Whether to show a progress bar over jobs, named ``label``.
-    stop_at
-        When no further job begins, in seconds of ``time.time()``. Jobs that ask
-        `ebmtut.deadlines.out_of_time` stop then, too.
-
-    Returns
-    -------
-    outcomes
-        In the order of ``jobs``.
-
-    Raises
-    ------
-    InputError
-        If ``n_workers`` is less than 1, or a name leads out of the folder.
-    OutOfTime
-        If jobs are left when time is up. The same call goes on.
-    Exception
-        What a job raised. Outcomes that were there by then are kept, and so are
-        those of jobs that were running; on a cluster all jobs end first.
-    """
+    """Call ``function(**arguments)`` for every job."""
     for name in jobs:
         if Path(name).name != name or name in ("", ".."):
             raise InputError(f"a job's name must be a file's name, got {name!r}")
@@ -291,13 +236,7 @@ def _leave_with(parent: int) -> None:
 
 
 def scalars_of(runs: Sequence[Outcome]) -> dict[str, list[float]]:
-    """List each number over the runs of one cell, NaN where a run lacks it.
-
-    Parameters
-    ----------
-    runs
-        Of one cell.
-    """
+    """List each number over the runs of one cell, NaN where a run lacks it."""
     names = dict.fromkeys(metric for run in runs for metric in run.scalars)
     return {m: [run.scalars.get(m, math.nan) for run in runs] for m in names}
 

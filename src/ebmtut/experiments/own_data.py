@@ -22,19 +22,6 @@ from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
 from ebmtut.plotting import image_grid
 from ebmtut.results.tables import Table
 
-__all__ = [
-    "autoencoder",
-    "energy_table",
-    "likelihood_table",
-    "mean_and_error",
-    "partition_table",
-    "ruler_table",
-    "show_histograms",
-    "show_refusals",
-    "show_rows",
-    "write_digits",
-]
-
 
 def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:
     """Mean, and its standard error."""
@@ -42,16 +29,7 @@ def mean_and_error(x: Float[Tensor, " n"]) -> tuple[float, float]:
 
 
 def write_digits(path: Path, pool: int) -> None:
-    """Write the digits that come with scikit-learn as a table of 0 and 1.
-
-    Parameters
-    ----------
-    path
-        The file, CSV, a row a digit.
-    pool
-        Side of the blocks of pixels, 1, 2 or 4, whose mean ink is one pixel; it is 1
-        where there is more than on average.
-    """
+    """Write the digits that come with scikit-learn as a table of 0 and 1."""
     from sklearn.datasets import load_digits
 
     ink = torch.tensor(load_digits().images) / 16
@@ -61,20 +39,7 @@ def write_digits(path: Path, pool: int) -> None:
 
 
 def show_refusals(read: Callable[[Path], Any], *texts: str) -> None:
-    """Print why files of these texts are refused, a line each.
-
-    Parameters
-    ----------
-    read
-        A reader of files.
-    *texts
-        What a file holds that it does not read.
-
-    Raises
-    ------
-    RuntimeError
-        If it reads one.
-    """
+    """Print why files of these texts are refused, a line each."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bad.csv"
         for text in texts:
@@ -92,17 +57,7 @@ def show_rows(
     n: int = 16,
     shape: tuple[int, int] | None = None,
 ) -> None:
-    """Draw the first rows of each kind as little pictures.
-
-    Parameters
-    ----------
-    rows
-        Name to values from 0, white, to 1.
-    n
-        Pictures a kind.
-    shape
-        Of a picture; None draws squares where rows are as long, else strips.
-    """
+    """Draw the first rows of each kind as little pictures."""
     fig, _ = plt.subplots(len(rows), 1, figsize=(6.5, 0.65 * len(rows)))
     for ax, (name, x) in zip(fig.axes, rows.items(), strict=True):
         side = math.isqrt(x.shape[1])
@@ -116,15 +71,7 @@ def show_rows(
 def energy_table(
     energy: Energy, samples: Mapping[str, Float[Tensor, "n_samples n_sites"]]
 ) -> Table:
-    """Mean energies of samples, and of the law itself where it can be listed.
-
-    Parameters
-    ----------
-    energy
-        Of the law.
-    samples
-        Name to states; the last are the null.
-    """
+    """Mean energies of samples, and of the law itself where it can be listed."""
     means: dict[str, Any] = {
         name: mean_and_error(energy(x)) for name, x in samples.items()
     }
@@ -140,13 +87,7 @@ def energy_table(
 
 
 def partition_table(found: Mapping[str, LogPartitions]) -> Table:
-    """Two estimates of each log Z, and the exact one where there is one.
-
-    Parameters
-    ----------
-    found
-        Way of learning to log Z of what it learned.
-    """
+    """Two estimates of each log Z, and the exact one where there is one."""
     return Table(
         {
             "log Z of what was learned by": list(found),
@@ -166,19 +107,7 @@ def likelihood_table(
     independent: BernoulliProposal,
     held_out: Float[Tensor, "n_data n_sites"],
 ) -> Table:
-    """Negative log-likelihoods, and differences of them row by row.
-
-    Parameters
-    ----------
-    energies
-        Way of learning to what it learned; the first is what others are held to.
-    log_z
-        Of each.
-    independent
-        Bits without an energy, the null.
-    held_out
-        Rows that none has seen.
-    """
+    """Negative log-likelihoods, and differences of them row by row."""
     with torch.no_grad():
         rows = {
             name: energy(held_out).double() + log_z[name].value
@@ -219,15 +148,6 @@ def autoencoder(
     """Return a small model that squeezes histograms and unpacks them again.
 
     Layers of 64, n_code and 64 units, in float64; a softmax at the end.
-
-    Parameters
-    ----------
-    n_bins
-        Of a histogram.
-    n_code
-        Numbers in the middle, which no bend follows.
-    generator
-        Of the initial weights, uniform as in `torch.nn.Linear`.
     """
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise((n_bins, 64, n_code, 64, n_bins)):
@@ -242,15 +162,7 @@ def autoencoder(
 def ruler_table(
     scores: Mapping[str, Mapping[str, Float[Tensor, " n"]]], *, gain: str, over: str
 ) -> Table:
-    """How far histograms are from what came back, by several rulers.
-
-    Parameters
-    ----------
-    scores
-        Way of learning to ruler to the values of all rows; the null is last.
-    gain, over
-        Two ways whose difference by the first one's ruler is shown, row by row.
-    """
+    """How far histograms are from what came back, by several rulers."""
     rulers = list(next(iter(scores.values())))
     against = scores[over][gain]
     columns: dict[str, list[Any]] = {"learned by": list(scores)}
@@ -272,15 +184,7 @@ def show_histograms(
     height: int,
     width: int,
 ) -> None:
-    """Draw the first histograms of each kind as little pictures, each to its largest.
-
-    Parameters
-    ----------
-    rows
-        Name to histograms.
-    height, width
-        Of a picture.
-    """
+    """Draw the first histograms of each kind as pictures, each to its largest."""
     show_rows(
         {name: x / x.amax(1, keepdim=True) for name, x in rows.items()},
         12,

@@ -18,8 +18,6 @@ from ebmtut.plotting import COLORS, DIVERGING_CMAP
 from ebmtut.random import make_generator
 from ebmtut.samplers import draw_samples
 
-__all__ = ["chances", "pull_errors", "show_leanings", "show_pull_errors"]
-
 
 def chances(
     x: Float[Tensor, "n_samples n_sites"],
@@ -31,17 +29,7 @@ def chances(
 
 
 def show_leanings(graph: Any, lean: Mapping[Any, float], held: Sequence[Any]) -> None:
-    """Draw a graph, its vertices coloured by their chance of a yes.
-
-    Parameters
-    ----------
-    graph
-        Of NetworkX.
-    lean
-        Vertex to chance.
-    held
-        Vertices that are drawn larger.
-    """
+    """Draw a graph, its vertices coloured by their chance of a yes."""
     import networkx as nx
 
     fig, ax = plt.subplots(figsize=(6.5, 4.2))
@@ -76,26 +64,7 @@ def pull_errors(
     n_sweeps: int,
     seed: int,
 ) -> dict[str, list[float]]:
-    """Errors of the chances of a yes over the strength of the pull.
-
-    Parameters
-    ----------
-    graph
-        Of NetworkX with edge weights, few enough vertices free to list all states.
-    clamp
-        0, 1, or NaN for a free vertex.
-    pulls
-        Strengths of an edge of weight 1, in spins.
-    n_samples, n_sweeps
-        Of every sampler.
-    seed
-        Of all draws.
-
-    Returns
-    -------
-    errors
-        Name of the curve to root mean squares over the free vertices.
-    """
+    """Errors of the chances of a yes over the strength of the pull."""
     names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "one half", "noise")
     curves: dict[str, list[float]] = {name: [] for name in names}
     unit = pairwise_graph(graph, weight="weight", variables="spins")

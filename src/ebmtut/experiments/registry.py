@@ -16,17 +16,6 @@ from ebmtut.experiments.facts import facts, get_fact
 if TYPE_CHECKING:
     from ebmtut.experiments.experiment import Experiment
 
-__all__ = [
-    "PAPERS_IN_FULL",
-    "SCALES",
-    "Scale",
-    "available",
-    "get_experiment",
-    "label_of",
-    "module_of",
-    "page_of",
-]
-
 Scale = Literal["quick", "full", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "full", "paper")
 
@@ -68,15 +57,7 @@ def label_of(id: str) -> str:
 
 @cache
 def page_of(id: str, book: Path = BOOK) -> str | None:
-    """Return the page that shows a row, such as "ed/ising", or None.
-
-    Parameters
-    ----------
-    id
-        A row of the facts.
-    book
-        The folder of the pages.
-    """
+    """Return the page that shows a row, such as "ed/ising", or None."""
     paper, label = id.split("/")[0], f"({label_of(id)})="
     for path in sorted((book / paper).glob("*.ipynb")):
         if label in path.read_text("utf-8"):
@@ -85,19 +66,7 @@ def page_of(id: str, book: Path = BOOK) -> str | None:
 
 
 def get_experiment(id: str) -> "Experiment[Any]":
-    """Return an experiment, importing its module.
-
-    Parameters
-    ----------
-    id
-        A row of the facts, such as "ed/ising-rmse".
-
-    Raises
-    ------
-    InputError
-        If there is no such row, or no experiment for it yet; the message lists
-        what exists.
-    """
+    """Return an experiment, importing its module."""
     get_fact(id)
     known = available()
     if id not in known:

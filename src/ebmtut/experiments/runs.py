@@ -25,33 +25,9 @@ from ebmtut.results import (
 )
 from ebmtut.results.atomic import replace_file
 
-__all__ = ["check_parameters", "redraw", "resolve_device", "run_experiment"]
-
 
 def check_parameters(seed: int, device: str, results_dir: str) -> str:
-    """Look at what all notebooks are told, before any work.
-
-    Parameters
-    ----------
-    seed
-        Of everything drawn.
-    device
-        One of "auto", "cpu", "cuda".
-        As for `resolve_device`.
-    results_dir
-        Folder for what the notebook finds, "" for nowhere.
-
-    Returns
-    -------
-    text
-        The device that is there.
-
-    Raises
-    ------
-    InputError
-        If a value is another, nothing can be written to the folder, or papermill
-        has set a name that the notebook's own cell does not have.
-    """
+    """Look at what all notebooks are told, before any work."""
     check_injected(executed_cells())
     check_seed(seed)
     if not isinstance(results_dir, (str, Path)):
@@ -73,43 +49,7 @@ def run_experiment(
     in_one_batch: bool = False,
     cuda_graph: bool = False,
 ) -> tuple[Path, list[Verdict]]:
-    """Run a preset of an experiment and store what it gave.
-
-    Parameters
-    ----------
-    experiment
-        What to run.
-    scale
-        Which of its presets.
-    seed
-        At least 0 and at most 2**62.
-    device
-        One of "auto", "cpu", "cuda".
-        Where to compute.
-    root
-        Folder of the results; by default the project's own.
-    progress
-        Whether to show progress bars.
-    time_limit
-        Minutes after which it stops, to be gone on with by the same call.
-    in_one_batch, cuda_graph
-        As for `Experiment.run`.
-
-    Returns
-    -------
-    folder
-        Holds ``result.json``, ``arrays.npz`` and ``figure.png``.
-    verdicts
-        The experiment's own check.
-
-    Raises
-    ------
-    InputError
-        Before any work: if the scale, the seed or the device cannot be, the folder
-        cannot be written to, or another process makes the same run there.
-    OutOfTime
-        If jobs are left at the time limit.
-    """
+    """Run a preset of an experiment and store what it gave."""
     experiment.config(scale)
     check_seed(seed)
     device = experiment.device(device)
@@ -150,22 +90,7 @@ def run_experiment(
 def redraw(
     experiment: Experiment[Any], scale: str, root: Path | None = None
 ) -> tuple[Path, list[Verdict]]:
-    """Judge and draw a stored result again, computing nothing.
-
-    Parameters
-    ----------
-    experiment
-        Whose result it is.
-    scale
-        At which scale.
-    root
-        Folder of the results.
-
-    Raises
-    ------
-    ResultNotFound
-        If nothing is stored.
-    """
+    """Judge and draw a stored result again, computing nothing."""
     result = load_result(experiment.id, scale, root)
     verdicts = experiment.verdicts(result)
     evidence = [to_json(verdict) for verdict in verdicts]

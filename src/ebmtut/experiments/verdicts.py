@@ -19,21 +19,6 @@ from typing import Any, Literal
 
 from ebmtut.experiments.facts import Better, get_fact
 
-__all__ = [
-    "RULES",
-    "Rule",
-    "Verdict",
-    "Word",
-    "against_null",
-    "claim",
-    "compare",
-    "judge",
-    "judge_again",
-    "mean_and_stderr",
-    "null_keeps",
-    "to_json",
-]
-
 Word = Literal["match", "better", "miss", "not told from null", "not comparable"]
 Rule = Literal["published", "at least", "at most"]
 
@@ -123,31 +108,7 @@ def judge(
     null: float | None = None,
     null_noise: float = 0.0,
 ) -> tuple[Word, str]:
-    """Judge a number against a published one.
-
-    Parameters
-    ----------
-    ours, published
-        The two numbers; None or not finite where there is none.
-    better
-        One of "higher", "lower", "equal".
-        The metric's direction.
-    rounding
-        Half a unit of the last printed digit.
-    stderr
-        Standard error of the difference.
-    slack, slack_reason
-        How far the paper's protocol leaves its number open, and why.
-    excuse
-        Why the protocols differ; "" if they do not.
-    null, null_noise
-        The null's number, and the standard error of our difference from it.
-
-    Returns
-    -------
-    verdict
-        The word by ``RULES["published"]``, and its reason.
-    """
+    """Judge a number against a published one."""
     if excuse:
         return "not comparable", excuse
     if published is None or not math.isfinite(published):
@@ -185,33 +146,7 @@ def compare(
     null: float | None = None,
     null_stderr: float | None = None,
 ) -> Verdict:
-    """Set a number of ours beside the paper's.
-
-    Parameters
-    ----------
-    id, table, method, column
-        The cell: row of the facts, its table, the method and the column.
-    ours
-        Our number, the mean over the seeds.
-    stderr
-        Its standard error.
-    n_seeds
-        Number of independent runs.
-    excuse
-        Why the two are not comparable, if they are not.
-    null, null_stderr
-        The null's number and its standard error; `against_null` sets them.
-
-    Returns
-    -------
-    verdict
-        By ``RULES["published"]``.
-
-    Raises
-    ------
-    InputError
-        If there is no such row, table or column.
-    """
+    """Set a number of ours beside the paper's."""
     printed = get_fact(id).table(table)
     published = printed.number(method, column)
     deviation = printed.deviation(method, column)
@@ -256,32 +191,7 @@ def claim(
     null_stderr: float | None = None,
     sanity: bool = False,
 ) -> Verdict:
-    """Set a number of ours beside a bound of our own.
-
-    Parameters
-    ----------
-    name
-        What is claimed.
-    ours
-        The number that must keep to the bound.
-    rule
-        One of "at least", "at most".
-        The side of the bound.
-    target
-        The bound.
-    stderr, n_seeds
-        Standard error of `ours`, number of runs.
-    null, null_stderr
-        The null's number and its standard error; `against_null` sets them.
-    sanity
-        Whether this only guards against a broken computation.
-
-    Returns
-    -------
-    verdict
-        "match" if the claim holds, else "miss"; "not told from null" if it holds
-        and the null's number says as much.
-    """
+    """Set a number of ours beside a bound of our own."""
     ours, null = _finite(ours), _finite(null)
     holds = ours is not None and (
         ours >= target - _FUZZ if rule == "at least" else ours <= target + _FUZZ
@@ -334,15 +244,7 @@ def null_keeps(verdict: Verdict) -> bool:
 def against_null(
     id: str, verdicts: Iterable[Verdict], nulls: Iterable[Verdict]
 ) -> list[Verdict]:
-    """Judge verdicts beside those of the null result, matched by name.
-
-    Parameters
-    ----------
-    id
-        The row.
-    verdicts, nulls
-        What the row's check says of a result, and of its null result.
-    """
+    """Judge verdicts beside those of the null result, matched by name."""
     known = {null.name: null for null in nulls}
 
     def beside(verdict: Verdict) -> Verdict:
@@ -358,21 +260,7 @@ def against_null(
 def mean_and_stderr(
     values: Sequence[float | None], errors: Sequence[float | None] = ()
 ) -> tuple[float, float | None]:
-    """Return the mean over the seeds and its standard error.
-
-    Parameters
-    ----------
-    values
-        A number of each seed; None or NaN where there is none.
-    errors
-        Each number's own standard error, if it has one: the mean's is not smaller
-        than what follows from them.
-
-    Returns
-    -------
-    estimate
-        NaN if a seed has no number; the error is None for one seed without `errors`.
-    """
+    """Return the mean over the seeds and its standard error."""
     import numpy as np
 
     numbers = np.array(values, dtype=float)
@@ -386,20 +274,7 @@ def mean_and_stderr(
 
 
 def judge_again(id: str, stored: Mapping[str, Any]) -> Verdict:
-    """Judge stored evidence by today's facts and rule.
-
-    Parameters
-    ----------
-    id
-        The row that the evidence belongs to.
-    stored
-        A verdict as `to_json` wrote it; its word is not read.
-
-    Raises
-    ------
-    InputError
-        If the cell is no longer among the facts.
-    """
+    """Judge stored evidence by today's facts and rule."""
     keys = ("ours", "stderr", "n_seeds", "null", "null_stderr")
     evidence: dict[str, Any] = {key: stored.get(key) for key in keys}
     if stored["rule"] == "published":

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from ebmtut.results import Result
 from ebmtut.results.tables import MINUS, Cell
 
-__all__ = ["means_of", "range_of", "ranges_of"]
-
 
 def means_of(result: Result) -> str:
     """Return a sentence on the errors in a table, nothing for a single run."""
@@ -22,18 +20,6 @@ def ranges_of(result: Result) -> str:
 
 def range_of(values: Sequence[float], decimals: int | None = None) -> Cell:
     """Return the lowest and the highest of a few runs, too few for a standard error.
-
-    Parameters
-    ----------
-    values
-        A number of each run.
-    decimals
-        Digits behind the point; three significant digits by default.
-
-    Returns
-    -------
-    cell
-        The number alone where there is one run, or where both ends print alike.
 
     Examples
     --------

@@ -24,8 +24,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
-__all__ = ["EXPERIMENT", "VarianceConfig", "variance_job"]
-
 ESTIMATORS = ("stein", "plain")
 
 
@@ -74,16 +72,7 @@ def variance_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train by coordinate descent and keep both estimators' spread.
-
-    Returns
-    -------
-    outcome
-        Of the last fifth of the rollouts, the standard deviation over
-        trajectories, mean over times, of xi_t and of the derivative alone,
-        and their ratio, also before the first step ("ratio at start");
-        the mean loss; the same over all steps as arrays.
-    """
+    """Train by coordinate descent and keep both estimators' spread."""
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     sizes = LatticeConfig(problems=(), width=config.width)

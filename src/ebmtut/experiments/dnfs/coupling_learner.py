@@ -28,8 +28,6 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
-__all__ = ["LearnedCouplings", "LearningConfig", "learn_couplings"]
-
 METHODS = ("DNFS", "AIS", "DNFS+DMALA", "PCD")
 
 
@@ -121,26 +119,6 @@ def learn_couplings(
     The gradient is the difference of the second moments of the data and of the
     sampler's weighted draws (Equation 44). The couplings know nothing of the
     lattice; the flow's network, unless it is leTF, does know that sites lie on a torus.
-
-    Parameters
-    ----------
-    x
-        The data; couplings and sampler are learned where they lie.
-    side
-        Sites a side of the lattice.
-    method, config
-        See `LearningConfig`.
-    seed
-        Of all chains.
-    checkpoint
-        File for the state, which `ebmtut.training.ResumableLoop` keeps; None for none.
-
-    Raises
-    ------
-    DivergenceError
-        If couplings are not finite; names the step.
-    OutOfTime, InputError
-        As in `ebmtut.training.ResumableLoop`.
     """
     generator = make_generator(seed, x.device)
     start = torch.zeros(side**2, side**2, device=x.device)

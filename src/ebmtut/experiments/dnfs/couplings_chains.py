@@ -14,8 +14,6 @@ from ebmtut.experiments.dnfs.couplings_gflownet import draw_scores
 from ebmtut.experiments.dnfs.ising_learning import EXPERIMENT
 from ebmtut.experiments.experiment import no_claims
 
-__all__ = ["CHAINS"]
-
 CHAINS = replace(
     EXPERIMENT,
     id="dnfs/couplings-chains",

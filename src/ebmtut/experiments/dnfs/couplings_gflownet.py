@@ -30,13 +30,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import EBGFNConfig, train_eb_gfn
 
-__all__ = [
-    "COUPLINGS",
-    "GFlowNetCouplingsConfig",
-    "couplings_job",
-    "draw_scores",
-]
-
 
 @checked
 @dataclass(frozen=True)
@@ -93,14 +86,7 @@ def couplings_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Draw data of one lattice and learn its couplings with a GFlowNet.
-
-    Returns
-    -------
-    outcome
-        As of `coupling_scores`; the last tenth's mean share of accepted proposals; CPU
-        seconds. The couplings.
-    """
+    """Draw data of one lattice and learn its couplings with a GFlowNet."""
     x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
     energy = Ising(torch.zeros_like(truth), learnable=True)
     policy = BitsGFlowNet(side**2, config.hidden, generator=make_generator(seed))

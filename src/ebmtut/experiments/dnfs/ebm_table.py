@@ -13,8 +13,6 @@ from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT"]
-
 #: Between marks of one density, so that none hides another.
 _APART = 0.11
 

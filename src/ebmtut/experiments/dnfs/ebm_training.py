@@ -26,8 +26,6 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.training import EBGFNConfig
 
-__all__ = ["EXPERIMENT", "learning_job", "score_table"]
-
 #: What we ask of the energy: nats above the entropy of the data.
 GAP = 0.05
 

@@ -26,8 +26,6 @@ from ebmtut.samplers import (
 )
 from ebmtut.training.graph_flow import flow_on
 
-__all__ = ["Judge"]
-
 
 class Judge:
     """Scores of methods on the same graphs, of one state and of the best of each.

@@ -20,15 +20,6 @@ from ebmtut.random import generator_on, make_generator
 from ebmtut.training import TrainConfig, train_set_policy
 from ebmtut.training.graph_flow import GraphFlowConfig, train_graph_flow
 
-__all__ = [
-    "OTHERS",
-    "OTHER_TEMPERATURE",
-    "PACE",
-    "Learned",
-    "fresh_network",
-    "learn",
-]
-
 #: The paper anneals the temperature while it trains; the rows have both.
 OTHER_TEMPERATURE = "other temperature"
 #: Steps of our messages in the time of one step of another learner, by size of the
@@ -73,29 +64,7 @@ def learn(
     identity: Mapping[str, Any],
     n_layers: int = 0,
 ) -> Learned:
-    """Train one learner on the graphs of a problem.
-
-    Parameters
-    ----------
-    name
-        "" for our network, or one of `OTHERS`, which learns for about as long.
-    problem
-        On the training graphs; learning is where they lie.
-    size
-        Theirs.
-    width
-        Hidden units of the network.
-    rollout, optimizer
-        How our network learns; the other takes steps of the same kind.
-    seed
-        Of the first weights and of learning.
-    checkpoint
-        File of our network's state; that of another stands beside it.
-    identity
-        As in `ebmtut.training.train`.
-    n_layers
-        As for `fresh_network`, where ``name`` is "".
-    """
+    """Train one learner on the graphs of a problem."""
     generator = make_generator(seed)
     device = problem.graphs.adjacency.device
     if name:

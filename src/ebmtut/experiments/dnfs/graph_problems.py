@@ -44,15 +44,6 @@ from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig
 from ebmtut.training.graph_flow import GraphFlowConfig
 
-__all__ = [
-    "GraphProblemConfig",
-    "cells",
-    "graph_job",
-    "graph_row",
-    "n_seeds",
-    "optima",
-]
-
 #: Graph family of each problem.
 FAMILIES = {
     "max-independent-set": "erdos-renyi",
@@ -259,17 +250,7 @@ def exact_scores(problem: GraphEnergy) -> list[float]:
 def graph_row(
     problem: str, title: str, *, prefix: str, table: str
 ) -> Experiment[GraphProblemConfig]:
-    """Declare the row of a problem.
-
-    Parameters
-    ----------
-    problem
-        As in `GraphProblemConfig`; also the row's name.
-    title
-        The row's.
-    prefix, table
-        What the facts call its graphs and its table.
-    """
+    """Declare the row of a problem."""
     # As many answers a graph as the program of Zhang et al. (2023) draws, which also
     # prints their mean and the best; the paper's text follows their set-up.
     full = GraphProblemConfig(

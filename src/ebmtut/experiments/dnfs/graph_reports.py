@@ -21,29 +21,12 @@ from ebmtut.plotting import OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["draw_graph_states", "rivals_table", "shares_table", "temperature_table"]
-
 
 @checked
 def shares_table(
     result: Result, draws: Annotated[str, OneOf(("one", "best"))] = "one"
 ) -> Table:
-    """Set out every method's share of the optimum, by size of graphs.
-
-    Parameters
-    ----------
-    result
-        Of dnfs/max-independent-set or dnfs/max-cut.
-    draws
-        Whether the mean share of one state is shown, beside the exact law's, or that
-        of the best of each graph's states and the CPU seconds of sampling the largest
-        graphs.
-
-    Returns
-    -------
-    table
-        A row a method, with the evaluations of all ratios that it makes at a state.
-    """
+    """Set out every method's share of the optimum, by size of graphs."""
     config = result.config
     n_times = config["n_time_steps"]
     most = max(config["refinements"])
@@ -91,21 +74,7 @@ def shares_table(
 
 
 def rivals_table(result: Result, size: str | None = None) -> Table:
-    """Set out what other learners reach in about as much time as our network.
-
-    Parameters
-    ----------
-    result
-        Of dnfs/max-independent-set or dnfs/max-cut, with rivals.
-    size
-        Of the graphs; None for the smallest.
-
-    Returns
-    -------
-    table
-        Of each learner the share of the optimum and the CPU seconds of learning and
-        of drawing; then the paper's shares.
-    """
+    """Set out what other learners reach in about as much time as our network."""
     size = size or next(iter(result.scalars["table"]))
     metrics = result.scalars["table"][size]
     problem = result.config["problem"]
@@ -156,19 +125,7 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
 
 
 def temperature_table(*results: Result) -> Table:
-    """Set a flow that learned while the temperature fell beside one at a single one.
-
-    Parameters
-    ----------
-    results
-        Of the rows, with the other temperature among the rivals.
-
-    Returns
-    -------
-    table
-        Shares of the optimum of one draw, of the flow alone and with DMALA, for each
-        problem and size that has both.
-    """
+    """Set a flow that learned while the temperature fell beside one at a single one."""
     columns: dict[str, list[Cell]] = {"graphs": []}
     for result in results:
         most = max(result.config["refinements"])
@@ -212,18 +169,7 @@ def draw_graph_states(
     *,
     mark_cut: bool = False,
 ) -> Figure:
-    """Draw one graph a panel for each state, its vertices on a circle.
-
-    Parameters
-    ----------
-    graphs
-        A single graph.
-    states
-        Bits by the panel's title; ones are filled.
-    mark_cut
-        Whether edges between the sides are drawn strong, else those inside the
-        chosen vertices.
-    """
+    """Draw one graph a panel for each state, its vertices on a circle."""
     n = int(graphs.n_vertices[0])
     angle = 2 * math.pi * np.arange(n) / n
     place = np.stack([np.sin(angle), np.cos(angle)], 1)

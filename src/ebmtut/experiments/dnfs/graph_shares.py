@@ -13,8 +13,6 @@ from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.results import Result
 
-__all__ = ["check_shares", "draw_shares", "refined", "shares"]
-
 #: Shares of the optimum with DMALA that the best draw is to reach, about the paper's.
 TARGETS = {
     "max-independent-set": {"16-20": 0.998, "32-40": 0.979, "64-75": 0.976},

@@ -31,8 +31,6 @@ from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 
-__all__ = ["GROWN", "grown_job"]
-
 #: Rate and warm-up on a larger lattice, in units of those on the first: in a trial from
 #: 15 to 20 sites a side two hundred such steps left more than a thousand at full rate.
 SLOWER = 1 / 4
@@ -43,25 +41,7 @@ TRAINED, CARRIED = "grown", "as carried"
 def grown_job(
     config: LatticeConfig, seed: int, checkpoint: Path | None = None
 ) -> Outcome:
-    """Train on one lattice after the other, each time the last network, grown.
-
-    Parameters
-    ----------
-    config
-        Its problems are the way: sides that rise, and the steps on each; without any
-        the network is judged there as it is carried.
-    seed
-        Of the weights, and of the chains on every lattice.
-    checkpoint
-        Where the state is kept, a file for each lattice.
-
-    Returns
-    -------
-    outcome
-        Scores of each network on its lattice, and "as carried" of the one before,
-        as ``method/lattice/metric``; "train cpu s" is of all trainings so far. The
-        losses, and the last network's weights.
-    """
+    """Train on one lattice after the other, each time the last network, grown."""
     table: dict[Names, dict[str, float]] = {}
     arrays: dict[str, Any] = {}
     network: OddLatticeNetwork | None = None

@@ -33,8 +33,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "draw_losses", "law_table"]
-
 # What we ask of our recipe: ESS and the error of log Z, of every seed.
 TARGETS = {
     "quick": {"10x10, 0.1": (0.99, 0.01), "4x4, critical": (0.98, 0.02)},
@@ -90,15 +88,7 @@ def draw_histograms(result: Result) -> Figure:
 
 
 def draw_losses(result: Result, *others: Result) -> Figure:
-    """Draw the first losses of the first runs, then means of fortieths of a training.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    others
-        Studies beside it, with losses under the same names.
-    """
+    """Draw the first losses of the first runs, then means over parts of training."""
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     for name, losses in {
         name: losses
@@ -195,18 +185,7 @@ def _in_noise(result: Result, method: str, column: str) -> float:
 
 
 def law_table(result: Result) -> Table:
-    """Distance of energies from their exact law, plain and weighted, on each lattice.
-
-    Parameters
-    ----------
-    result
-        Of this row; the samples of each method's first seed.
-
-    Returns
-    -------
-    table
-        Null rows, and the distance of exact draws: mean and standard deviation.
-    """
+    """Tabulate the distance of energies from their exact distribution by lattice."""
     rows = list(result.scalars["table"])
     columns: dict[str, list[Cell]] = {"method": [*rows, "long Gibbs", "exact draws"]}
     for column, law in _laws(result).items():

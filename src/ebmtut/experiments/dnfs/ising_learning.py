@@ -27,8 +27,6 @@ from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "score_table", "share_table"]
-
 #: What we ask: the paper's numbers, where they are above those of J = 0 by more
 #: than 0.5.
 OURS = {"10x10, 0.1": 4.6, "10x10, 0.2": 3.9, "9x9, -0.1": 4.6, "9x9, -0.2": 3.9}
@@ -53,13 +51,7 @@ def learning_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Draw data of one lattice and learn its couplings.
-
-    Returns
-    -------
-    outcome
-        As of `coupling_scores`; the last tenth's mean ESS; CPU seconds. The couplings.
-    """
+    """Draw data of one lattice and learn its couplings."""
     x, truth = magnet(side, sigma, config.n_data, config.n_sweeps, seed=seed)
     learned = learn_couplings(
         x.to(device), side, method, config, seed=seed, checkpoint=checkpoint
@@ -119,23 +111,7 @@ def draw_couplings(result: Result) -> Figure:
 
 
 def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table:
-    """Negative log-RMSE by lattice: ours, the paper's, and J = 0.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    rivals
-        Of another method each, on some of its lattices; adds that row, and for
-        EB-GFN the paper's, too.
-    seconds
-        Whether to add the lowest and the highest CPU seconds of a lattice.
-
-    Returns
-    -------
-    table
-        A row a method; those that learn no sampler stand apart.
-    """
+    """Negative log-RMSE by lattice: ours, the paper's, and J = 0."""
     table = result.scalars["table"]
     lattices = list(table["DNFS"])
     found = dict(table)
@@ -175,13 +151,7 @@ def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table
 
 
 def share_table(result: Result) -> Table:
-    """ESS of the draws' weights at the training's end, by method and lattice.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """ESS of the draws' weights at the training's end, by method and lattice."""
     table = result.scalars["table"]
     columns: dict[str, list[Cell]] = {"ESS": [_name(m) for m in table]}
     for lattice in table["DNFS"]:

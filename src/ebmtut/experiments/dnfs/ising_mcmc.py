@@ -42,14 +42,6 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
-__all__ = [
-    "EXPERIMENT",
-    "McmcConfig",
-    "correlation_table",
-    "distance_table",
-    "mcmc_job",
-]
-
 #: What tables and pictures call a method, where that is another name.
 _SHOWN = {"DNFS": "ours"}
 METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
@@ -109,15 +101,7 @@ def mcmc_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Draw samples by one method and compare them with the exact laws.
-
-    Returns
-    -------
-    outcome
-        First Wasserstein distance of the energies from their exact law, mean energy,
-        mean products of two spins by their distance, CPU seconds; the first and the
-        third of as many long chains, too. The energies.
-    """
+    """Draw samples by one method and compare them with the exact laws."""
     law = energy_law(config.side, config.sigma)
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)

@@ -23,8 +23,6 @@ from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["CONTROL", "control_table"]
-
 
 def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every density."""
@@ -33,15 +31,7 @@ def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def control_table(trained: Result, control: Result) -> Table:
-    """Set the energies' distances from the data beside each other.
-
-    Parameters
-    ----------
-    trained
-        Of the row dnfs/ebm-training; with EB-GFN, where that was run.
-    control
-        Of `CONTROL`.
-    """
+    """Set the energies' distances from the data beside each other."""
     rival = "EB-GFN" in trained.scalars["table"]
 
     def column(result: Result, method: str) -> list[Cell]:

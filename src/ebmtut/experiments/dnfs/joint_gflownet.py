@@ -20,8 +20,6 @@ from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 from ebmtut.training import train_eb_gfn
 
-__all__ = ["gflownet_job"]
-
 
 def gflownet_job(
     density: str,
@@ -30,14 +28,7 @@ def gflownet_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn an energy with a GFlowNet that proposes its negative samples.
-
-    Returns
-    -------
-    outcome
-        As of `joint_job`; "flow" is the exact law of the GFlowNet's last states, and
-        "accepted" the mean share of proposals taken in the last tenth. No bound.
-    """
+    """Learn an energy with a GFlowNet that proposes its negative samples."""
     data = plane_law(density, config.n_bits)
     n_sites = 2 * config.n_bits
     x_all, law_there = enumerate_states(n_sites).float().to(device), data.to(device)

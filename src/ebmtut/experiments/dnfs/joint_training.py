@@ -60,8 +60,6 @@ from ebmtut.training import (
     average_weights,
 )
 
-__all__ = ["JointConfig", "joint_job", "sweeps_job"]
-
 METHODS = ("DNFS", "EB-GFN")
 
 
@@ -313,14 +311,6 @@ def joint_job(
     A Gibbs sweep follows each step of the flow where it draws for the energy, so
     that these samples are good while the flow runs after an energy that changes.
     What is judged as "flow" has none.
-
-    Returns
-    -------
-    outcome
-        Scores of `judged`, of the energy, the flow's samples ("flow") and
-        independent bits ("null"); the bound on the flow's KL by reversed
-        paths, and its standard error; the entropy of the data; CPU seconds. The
-        three laws as pictures.
     """
     data = plane_law(density, config.n_bits)
     there = data.to(device)
@@ -357,14 +347,7 @@ def joint_job(
 def sweeps_job(
     density: str, config: JointConfig, seed: int, checkpoint: Path | None = None
 ) -> Outcome:
-    """Learn the same energy with the same sweeps, and no flow.
-
-    Returns
-    -------
-    outcome
-        Scores of `judged`, of the energy and of independent bits ("null"); CPU
-        seconds.
-    """
+    """Learn the same energy with the same sweeps, and no flow."""
     data = plane_law(density, config.n_bits)
     known, _, seconds = _learned(
         data, config, seed, _Sweeps, checkpoint, generator=make_generator(seed)

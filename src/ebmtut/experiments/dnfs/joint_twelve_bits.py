@@ -14,8 +14,6 @@ from ebmtut.experiments.dnfs import ebm_training
 from ebmtut.experiments.dnfs.joint_training import JointConfig
 from ebmtut.experiments.experiment import no_claims
 
-__all__ = ["TWELVE_BITS"]
-
 #: The two that the row's recipe was chosen by: the hardest of its seven.
 _HARD = JointConfig(densities=("2spirals", "checkerboard"), methods=("DNFS",), n_bits=6)
 

@@ -15,8 +15,6 @@ from ebmtut.flows import (
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 
-__all__ = ["NULL_DRAWS", "draws_beside_nulls"]
-
 #: Names of what has learned nothing, in `draws_beside_nulls`.
 NULL_DRAWS = ("untrained", "AIS", "AIS, weighted", "SMC", "SMC, weighted")
 
@@ -24,28 +22,7 @@ NULL_DRAWS = ("untrained", "AIS", "AIS, weighted", "SMC", "SMC, weighted")
 def draws_beside_nulls(
     flow: Flow, run: ExactRollout, *, n: int = 1000, n_steps: int = 64, seed: int
 ) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """Draw samples of a lattice by every sampler, with weights and without.
-
-    Parameters
-    ----------
-    flow
-        Trained, on a path to a lattice of even side.
-    run
-        Its exact simulation, with the weights of its path.
-    n
-        Samples of a flow; of annealing, whose samples cost less, there are twice as
-        many.
-    n_steps
-        Steps of time, and of annealing.
-    seed
-        Of each sampler, and of the untrained network.
-
-    Returns
-    -------
-    draws
-        States and log-weights, None for unweighted ones, by name: those of
-        `NULL_DRAWS` and "ours", "ours, weighted", "ours, exactly".
-    """
+    """Draw samples of a lattice by every sampler, with weights and without."""
     target = flow.path.target
     assert isinstance(target, LatticeIsing)
     network = OddLatticeNetwork(target.side, generator=make_generator(seed))

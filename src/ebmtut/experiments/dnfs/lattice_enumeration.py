@@ -38,8 +38,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["ENUMERATED", "enumeration_job", "enumeration_table"]
-
 STEPPED, EXACTLY = "in steps", "exactly"
 
 
@@ -52,15 +50,7 @@ def enumeration_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train our recipe, or leave it untrained, and estimate what a sum would give.
-
-    Returns
-    -------
-    outcome
-        Of the simulation in steps and of the exact one: "log Z", "energy", "marginals"
-        and "products" of two spins by their distance, by the weights of continuous
-        time. Candidates beyond the bound of the rates: none, or it is not exact.
-    """
+    """Train our recipe, or leave it untrained, and estimate what a sum would give."""
     path = AnnealingPath(LatticeIsing(side, sigma))
     flow, scalars, _ = train_lattice_flow(
         "ours", path, n_steps, config, seed=seed, checkpoint=checkpoint
@@ -127,20 +117,7 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def enumeration_table(result: Result) -> Table:
-    """Set what flows estimate beside the sums over all states.
-
-    Parameters
-    ----------
-    result
-        Of `ENUMERATED`.
-
-    Returns
-    -------
-    table
-        "Marginal off by": that of the site furthest from its exact one; "distance":
-        mean products of two spins. Means and errors over runs, of log Z no smaller
-        than its weights say.
-    """
+    """Set what flows estimate beside the sums over all states."""
     exact = result.scalars["exact"]
     distances = range(1, 1 + min(len(known["products"]) for known in exact.values()))
     heads = ["lattice", "flow", "log Z", "energy", "marginal off by"]

@@ -26,16 +26,6 @@ from ebmtut.flows import (
 )
 from ebmtut.paths import AnnealingPath
 
-__all__ = [
-    "energy_bins",
-    "few_and_many",
-    "in_steps",
-    "judged",
-    "kept",
-    "other_weights",
-    "rate_bound",
-]
-
 
 def judged(
     path: AnnealingPath,
@@ -44,24 +34,7 @@ def judged(
     log_weights: Float[Tensor, " n"],
     seconds: float,
 ) -> dict[str, float]:
-    """Return ESS, and beside it what ESS cannot see.
-
-    Parameters
-    ----------
-    path
-        Whose end the samples are meant for.
-    exact
-        Its log Z.
-    x, log_weights
-        Samples, and the logarithms of their weights.
-    seconds
-        That they took together.
-
-    Returns
-    -------
-    scores
-        Where every weight is zero, an ESS of 0 and a log Z of minus infinity alone.
-    """
+    """Return ESS, and beside it what ESS cannot see."""
     if not bool(torch.isfinite(log_weights).any()):
         return {"ESS": 0.0, "log Z error": -math.inf}
     found = log_partition(log_weights, path.log_partition_start)
@@ -87,19 +60,7 @@ def in_steps(
     suffix: str = "",
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Return what `judged` says of one simulation.
-
-    Parameters
-    ----------
-    flow, exact, n, n_steps
-        As for `other_weights`.
-    chain
-        Whether also by the weights of the chain, as "chain".
-    suffix
-        Of the names of all that is found.
-    generator
-        Source of all randomness.
-    """
+    """Return what `judged` says of one simulation."""
     began = time.process_time()
     drawn = simulate(flow, n, n_steps, chain_weights=chain, generator=generator)
     seconds = time.process_time() - began
@@ -124,22 +85,7 @@ def few_and_many(
     *,
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """Judge by many samples, and by a few by the weights of the chain, which cost more.
-
-    Parameters
-    ----------
-    flow, exact, n_steps
-        As for `other_weights`.
-    few, many
-        Samples with the weights of the chain, and without.
-    generator
-        Source of all randomness.
-
-    Returns
-    -------
-    scores
-        Of `in_steps`: those "chain" of the few samples, all others of the many.
-    """
+    """Evaluate many samples, and a few by the costlier discrete-time weights."""
     by_chain = in_steps(flow, exact, few, n_steps, generator=generator)
     by_time = in_steps(flow, exact, many, n_steps, chain=False, generator=generator)
     return by_chain | by_time
@@ -162,28 +108,7 @@ def other_weights(
     colors: Tensor,
     generator: torch.Generator,
 ) -> dict[str, Any]:
-    """Return what `judged` says of other weights, and of rollouts with Gibbs sweeps.
-
-    Parameters
-    ----------
-    flow
-        Which is judged.
-    exact
-        Log Z of its path's end.
-    n, n_steps
-        Samples of each kind, and steps of time.
-    colors
-        Of the lattice's sites, for the sweeps.
-    generator
-        Source of all randomness.
-
-    Returns
-    -------
-    found
-        "chain": weights of the discrete chain. "swept": a Gibbs sweep after each
-        step. "exact": weights of the exact simulation; "path": those of continuous
-        time along it.
-    """
+    """Return what `judged` says of other weights, and of rollouts with Gibbs sweeps."""
     clock = [time.process_time()]
 
     def seconds() -> float:
@@ -213,13 +138,7 @@ def other_weights(
 
 
 def rate_bound(flow: Flow, n_steps: int, *, generator: torch.Generator) -> float:
-    """Twice the largest total rate that a few chains meet on a grid of times.
-
-    Parameters
-    ----------
-    flow, n_steps, generator
-        As for `other_weights`.
-    """
+    """Twice the largest total rate that a few chains meet on a grid of times."""
     pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
     assert pilot.states is not None
     met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]

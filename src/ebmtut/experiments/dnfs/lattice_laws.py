@@ -24,17 +24,6 @@ from ebmtut.plotting import COLORS
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import bits_to_spins
 
-__all__ = [
-    "EnergyLaw",
-    "draw_energies",
-    "drawn_distances",
-    "energy_law",
-    "law_distance",
-    "pair_products",
-    "pair_table",
-    "share_by_spread",
-]
-
 #: Sets of exact draws, whose distances are the noise of as many samples.
 _N_SETS = 200
 
@@ -47,13 +36,7 @@ class EnergyLaw(NamedTuple):
 
 
 def energy_law(side: int, sigma: float) -> EnergyLaw:
-    """Return the exact law of the energy of a torus of even side.
-
-    Raises
-    ------
-    InputError
-        If the side is odd or not 4 to 64, or sigma not in (0, 0.5].
-    """
+    """Return the exact law of the energy of a torus of even side."""
     levels, chances = torus_energy_law(side, side, 2 * sigma)
     return EnergyLaw(levels.numpy(), chances.numpy())
 
@@ -63,17 +46,7 @@ def law_distance(
     law: EnergyLaw,
     log_weights: Float[np.ndarray, " n_samples"] | None = None,
 ) -> float:
-    """First Wasserstein distance of energies from their exact law, in nats.
-
-    Parameters
-    ----------
-    energies
-        Of the samples.
-    law
-        Of `energy_law`.
-    log_weights
-        Of the samples; none: all weigh the same.
-    """
+    """First Wasserstein distance of energies from their exact law, in nats."""
     weights = None
     if log_weights is not None:
         weights = np.exp(log_weights.astype(float) - log_weights.max())
@@ -81,22 +54,7 @@ def law_distance(
 
 
 def share_by_spread(means: list[float], law: EnergyLaw, n: int) -> float:
-    """Effective share of samples that depend on each other, by their mean energies.
-
-    Parameters
-    ----------
-    means
-        Weighted mean energies of independent runs.
-    law
-        The exact law of the energy.
-    n
-        Samples of a run.
-
-    Returns
-    -------
-    share
-        Variance of as many independent samples' mean over the mean square error.
-    """
+    """Effective share of samples that depend on each other, by their mean energies."""
     mean = float(law.levels @ law.chances)
     variance = float((law.levels - mean) ** 2 @ law.chances)
     error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
@@ -106,17 +64,7 @@ def share_by_spread(means: list[float], law: EnergyLaw, n: int) -> float:
 def drawn_distances(
     law: EnergyLaw, n: int, *, generator: torch.Generator
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the distance that exact draws have.
-
-    Parameters
-    ----------
-    law
-        Of `energy_law`.
-    n
-        Draws of a set.
-    generator
-        Source of the 200 sets.
-    """
+    """Mean and standard deviation of the distance that exact draws have."""
     chances = torch.from_numpy(law.chances)
     found = [
         law_distance(
@@ -136,21 +84,7 @@ def draw_energies(
     *,
     long: Float[np.ndarray, " n_samples"] | None = None,
 ) -> None:
-    """Draw histograms of energies over that of their exact law.
-
-    Parameters
-    ----------
-    ax
-        To draw on.
-    side, sigma
-        Of the lattice.
-    found
-        Energies of each sampler.
-    styles
-        How each outline is drawn; "label": other than its name.
-    long
-        Energies of long chains, as dots.
-    """
+    """Draw histograms of energies over that of their exact law."""
     energies = [*found.values(), *([] if long is None else [long])]
     bins = energy_bins(energies, sigma)
     law = energy_law(side, sigma)
@@ -170,20 +104,7 @@ def draw_energies(
 def pair_products(
     x: Float[Tensor, "n_samples n_sites"], side: int
 ) -> Float[Tensor, "n_samples n"]:
-    """Mean product of two spins of each sample, by their distance.
-
-    Parameters
-    ----------
-    x
-        Bits of a side x side torus.
-    side
-        Its sites a side.
-
-    Returns
-    -------
-    products
-        At distances 1 to side // 2 along both axes, over all pairs of sites.
-    """
+    """Mean product of two spins of each sample, by their distance."""
     s = bits_to_spins(x).reshape(len(x), side, side)
     along = [
         (s * s.roll(r, dims=1) + s * s.roll(r, dims=2)).mean((1, 2)) / 2
@@ -198,23 +119,7 @@ def pair_table(
     *,
     nulls: Sequence[str] = (),
 ) -> Table:
-    """Set correlations of two spins, by distance, beside the exact ones.
-
-    Parameters
-    ----------
-    samples
-        States, and their log-weights where they are to count, by name.
-    energy
-        Of the lattice, without field.
-    nulls
-        Names of samplers that have learned nothing.
-
-    Returns
-    -------
-    table
-        Errors are those of the samples as they are independent; by weights, of the
-        ratio of two means, to first order.
-    """
+    """Set correlations of two spins, by distance, beside the exact ones."""
     side = energy.side
     exact = torus_correlations(side, side, 2 * energy.sigma)[1:]
     columns: dict[str, list[Cell]] = {"sampler": [*samples, "exact"]}

@@ -24,8 +24,6 @@ from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.plotting import COLORS, panel_size
 from ebmtut.results import Result
 
-__all__ = ["MANY_NULLS", "with_nulls"]
-
 #: What a run of a null is judged by.
 _JUDGED = ("ESS", "log Z error", "energy", "weighted energy")
 #: Runs of SMC for each of another null: what its samples are worth is told by their
@@ -42,13 +40,6 @@ def with_nulls(row: Result, nulls: Result) -> Result:
     """Return the row with the study's runs of nulls in the place of its own.
 
     Seconds stay those of the row: of another day they do not compare with the flow's.
-
-    Parameters
-    ----------
-    row
-        Of dnfs/ising.
-    nulls
-        Of `MANY_NULLS`.
     """
     table = dict(row.scalars["table"])
     for name, found in nulls.scalars["table"].items():

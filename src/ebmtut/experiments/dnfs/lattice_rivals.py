@@ -44,8 +44,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["RIVALS", "RivalConfig", "rival_job", "rival_table"]
-
 POLICY = "GFlowNet"
 METHODS = ("LEAPS, leConv", "LEAPS, leTF", "paper, leConv", POLICY)
 _BARE = ", untrained"
@@ -85,15 +83,7 @@ def rival_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train one rival and judge it; without steps, judge it as it is.
-
-    Returns
-    -------
-    outcome
-        Of flows ESS by the weights of continuous time, of the GFlowNet by those of its
-        ways; what `judged` says besides; distance of the energies from their exact
-        law; CPU seconds. Energies, log-weights and losses.
-    """
+    """Train one rival and judge it; without steps, judge it as it is."""
     target = LatticeIsing(config.side, sigma)
     path = AnnealingPath(target)
     start, n = path.log_partition_start, config.flow.n_samples
@@ -152,22 +142,7 @@ def seeds_of(config: RivalConfig, names: Names) -> int:
 
 
 def rival_table(row: Result, study: Result, column: str) -> Table:
-    """Set the runs of the rivals, one by one, beside what the row has.
-
-    Parameters
-    ----------
-    row
-        Of dnfs/ising.
-    study
-        Of `RIVALS`.
-    column
-        A lattice of both.
-
-    Returns
-    -------
-    table
-        The row's methods are means over runs, their distances those of first runs.
-    """
+    """Set the runs of the rivals, one by one, beside what the row has."""
     law = energy_law(study.config["side"], _sigmas(study)[column])
     shared = ("ours", "paper, leConv", "untrained", "AIS")
     steps = {

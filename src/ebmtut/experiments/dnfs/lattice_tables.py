@@ -25,26 +25,9 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import enumerate_states
 
-__all__ = [
-    "flow_table",
-    "payback",
-    "payback_table",
-    "quality_table",
-    "sample_table",
-    "seconds_table",
-]
-
 
 def quality_table(result: Result, column: str) -> Table:
-    """Set ESS beside the error of log Z and the energies, of every method.
-
-    Parameters
-    ----------
-    result
-        Of the row dnfs/ising.
-    column
-        The lattice.
-    """
+    """Set ESS beside the error of log Z and the energies, of every method."""
     exact = result.scalars["exact"][column]
     rows = _rows_of(result, column)
     heads = ("ESS", "log Z error", "energy", "weighted energy")
@@ -66,15 +49,7 @@ def quality_table(result: Result, column: str) -> Table:
 
 
 def flow_table(flows: Mapping[str, Flow], *, seed: int) -> Table:
-    """Judge flows of one small path by 2000 samples of 64 steps, beside enumeration.
-
-    Parameters
-    ----------
-    flows
-        By name; "untrained" is marked as a null.
-    seed
-        Of the samples.
-    """
+    """Judge flows of one small path by 2000 samples of 64 steps, beside enumeration."""
     runs = {
         name: simulate(flow, 2000, 64, generator=make_generator(seed))
         for name, flow in flows.items()
@@ -86,15 +61,7 @@ def flow_table(flows: Mapping[str, Flow], *, seed: int) -> Table:
 def sample_table(
     samples: Mapping[str, tuple[Tensor, Tensor]], path: AnnealingPath
 ) -> Table:
-    """Judge weighted samples of the end of one small path, beside enumeration.
-
-    Parameters
-    ----------
-    samples
-        States and their log-weights, by name; "untrained" is marked as a null.
-    path
-        Whose target's states can be listed.
-    """
+    """Judge weighted samples of the end of one small path, beside enumeration."""
     rows = {}
     for name, (x, log_weights) in samples.items():
         found = log_partition(log_weights, path.log_partition_start)
@@ -116,20 +83,7 @@ def sample_table(
 
 
 def payback(cost: float, training: float, null_cost: float) -> float:
-    """Effective samples from which on a training is paid back, to two digits.
-
-    Parameters
-    ----------
-    cost, null_cost
-        Of an effective sample, of the flow and of a null.
-    training
-        Cost of the training, in the same units.
-
-    Returns
-    -------
-    number
-        Infinite where a null's sample costs no more.
-    """
+    """Effective samples from which on a training is paid back, to two digits."""
     if null_cost <= cost:
         return math.inf
     return int(float(f"{training / (null_cost - cost):.1e}"))
@@ -140,22 +94,7 @@ _INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
 
 
 def payback_table(result: Result, column: str) -> Table:
-    """Set the cost of a flow's effective sample beside that of annealing.
-
-    Parameters
-    ----------
-    result
-        Of the row dnfs/ising.
-    column
-        The lattice.
-
-    Returns
-    -------
-    table
-        By means over the runs: looks at a state that an effective sample takes, of the
-        flow simulated exactly and of annealing; the CPU milliseconds; and after how
-        many effective samples the looks of the training are paid back.
-    """
+    """Set the cost of a flow's effective sample beside that of annealing."""
     rows = _rows_of(result, column)
     ours, n_steps = rows["ours"], result.config["n_time_steps"]
     # A candidate is one evaluation of the network, and so is a jump that is taken.
@@ -187,24 +126,7 @@ def payback_table(result: Result, column: str) -> Table:
 
 
 def seconds_table(result: Result, column: str) -> Table:
-    """Set a flow beside annealing by CPU seconds, its training excluded and included.
-
-    Parameters
-    ----------
-    result
-        Of the row dnfs/ising.
-    column
-        The lattice.
-
-    Returns
-    -------
-    table
-        Of every method effective samples a CPU second, those that it gives in the
-        seconds in which the flow draws its samples, and in these and the training's;
-        and from how many on a null falls behind the flow and its training: "never"
-        where it gives more a second than the flow does when its training is free. SMC
-        is there if it has several runs: its "ESS" is by the spread of their energies.
-    """
+    """Compare a flow with annealing by CPU seconds, without and with its training."""
     rows = _rows_of(result, column)
     ours, n = rows["ours"], result.config["n_samples"]
     found = {

@@ -30,49 +30,19 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["chain_table", "drawn_each_way", "stored_bound", "weights_table"]
-
 #: Stretches of a chain, whose means tell its error.
 _N_STRETCHES = 10
 
 
 def stored_bound(result: Result, column: str) -> float:
-    """Return the bound of the rates that a stored run of dnfs/ising found for ours.
-
-    Parameters
-    ----------
-    result
-        Of that row.
-    column
-        The lattice.
-    """
+    """Return the bound of the rates that a stored run of dnfs/ising found for ours."""
     return float(result.scalars["table"]["ours"][column]["bound"][0])
 
 
 def drawn_each_way(
     flow: Flow, steps: Sequence[int], n: int, *, bound: float, seed: int
 ) -> tuple[dict[str, Rollout], ExactRollout]:
-    """Simulate a flow in several numbers of steps, and exactly.
-
-    Parameters
-    ----------
-    flow
-        What to simulate.
-    steps
-        Numbers of steps.
-    n
-        Samples of each simulation.
-    bound
-        Of the rates, as for `ebmtut.flows.simulate_exact`.
-    seed
-        Of each simulation.
-
-    Returns
-    -------
-    found
-        Simulations by their name, with the weights of the chain; the exact one, with
-        those of its path.
-    """
+    """Simulate a flow in several numbers of steps, and exactly."""
     stepped = {
         f"{k} steps": simulate(
             flow, n, k, chain_weights=True, generator=make_generator(seed)
@@ -89,17 +59,7 @@ def drawn_each_way(
 def weights_table(
     path: AnnealingPath, stepped: Mapping[str, Rollout], thinned: ExactRollout
 ) -> Table:
-    """Judge one flow by each kind of weights.
-
-    Parameters
-    ----------
-    path
-        To the lattice without field that the samples are meant for.
-    stepped
-        Simulations in steps, with the weights of the chain, by name.
-    thinned
-        The exact simulation, with the weights of its path.
-    """
+    """Judge one flow by each kind of weights."""
     target = path.target
     assert isinstance(target, LatticeIsing)
     exact = torus_log_partition(target.side, target.side, 2 * target.sigma)
@@ -129,24 +89,7 @@ def chain_table(
     nulls: Sequence[str] = (),
     seed: int,
 ) -> Table:
-    """Set mean energies of chains that propose a flow's samples beside exact ones.
-
-    Parameters
-    ----------
-    runs
-        Flows by name: their paths to lattices of even side, and samples of the exact
-        simulation.
-    nulls
-        Names of flows that have learned nothing.
-    seed
-        Of the chains' decisions.
-
-    Returns
-    -------
-    table
-        "Accepted" is the share of proposals; the error of a chain's mean is that of
-        its ten stretches.
-    """
+    """Set mean energies of chains that propose a flow's samples beside exact ones."""
     heads = (
         "proposals",
         "n",

@@ -36,20 +36,6 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
-__all__ = [
-    "CRITICAL",
-    "LEARNED",
-    "NULLS",
-    "LatticeConfig",
-    "cells",
-    "column_name",
-    "exact_answers",
-    "lattice_job",
-    "new_network",
-    "seeds_of",
-    "train_lattice_flow",
-]
-
 #: Coupling at which the infinite lattice is critical, ln(1 + sqrt 2) / 4.
 CRITICAL = math.log(1 + math.sqrt(2)) / 4
 
@@ -164,18 +150,6 @@ def train_lattice_flow(
     """Train one flow by one recipe, on the device of the path's energy.
 
     Without steps it stays as it is made, and there are no scalars and no arrays.
-
-    Parameters
-    ----------
-    method, path, n_steps, config, seed, checkpoint, device
-        As for `lattice_job`; the path's end is the lattice.
-    network
-        What it begins from; by default a new one of the method.
-
-    Returns
-    -------
-    trained
-        The flow, without a cut of its ratios; scalars; arrays.
     """
     assert isinstance(path.target, LatticeIsing)
     side = path.target.side
@@ -240,15 +214,7 @@ def lattice_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train one method on one lattice and judge it, or judge a null.
-
-    Returns
-    -------
-    outcome
-        Errors of log Z and of the mean energy, ESS by each kind of weights
-        and CPU seconds; energies and log-weights, losses and weights of the
-        network.
-    """
+    """Train one method on one lattice and judge it, or judge a null."""
     path = AnnealingPath(LatticeIsing(side, sigma).to(device))
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = make_generator(seed + 1_000_000, device)

@@ -9,8 +9,6 @@ from torch import Tensor
 from ebmtut.experiments.dnfs.planes import distance
 from ebmtut.states import enumerate_states
 
-__all__ = ["entropy", "independent_bits", "judged"]
-
 
 def entropy(law: Float[Tensor, " n_all"]) -> float:
     """Entropy of a law, in nats."""
@@ -28,15 +26,7 @@ def independent_bits(law: Float[Tensor, " n_all"]) -> Float[Tensor, " n_all"]:
 def judged(
     law: Float[Tensor, " n_all"], data: Float[Tensor, " n_all"]
 ) -> dict[str, float]:
-    """Hold a law against the data's: nats, misplaced mass, and MMD, all exact.
-
-    Returns
-    -------
-    scores
-        "KL", of the data from the law: its mean negative log-likelihood less
-        the entropy; "TV"; "MMD", squared, of the kernel exp(-0.1 Hamming), in
-        units of 1e-4.
-    """
+    """Hold a law against the data's: nats, misplaced mass, and MMD, all exact."""
     x = enumerate_states(len(law).bit_length() - 1).double()
     kernel = (-0.1 * torch.cdist(x, x, p=1)).exp()
     off = law.double() - data

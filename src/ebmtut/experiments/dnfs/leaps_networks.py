@@ -10,8 +10,6 @@ from ebmtut.experiments.dnfs import pretrained_ebm
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT"]
-
 METHODS = ("LEAPS, leTF", "LEAPS, leConv", "untrained")
 
 

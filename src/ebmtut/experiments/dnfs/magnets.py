@@ -15,30 +15,11 @@ from ebmtut.experiments.ed.couplings import edge_precision
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
 
-__all__ = ["coupling_scores", "magnet"]
-
 
 def magnet(
     side: int, sigma: float, n_data: int, n_sweeps: int, *, seed: int
 ) -> tuple[Float[Tensor, "n_data n_sites"], Float[Tensor, "n_sites n_sites"]]:
-    """Draw data of a periodic lattice.
-
-    Parameters
-    ----------
-    side, sigma
-        Sites a side, and the coupling of neighbours.
-    n_data, n_sweeps
-        Samples, and Gibbs sweeps that each of them takes.
-    seed
-        Of the data.
-
-    Returns
-    -------
-    x
-        Bits.
-    truth
-        The couplings J.
-    """
+    """Draw data of a periodic lattice."""
     generator = make_generator(seed)
     x = ising_samples(side, sigma, n_data, n_sweeps=n_sweeps, generator=generator)
     return x, sigma * lattice_adjacency(side).to(x)
@@ -47,14 +28,7 @@ def magnet(
 def coupling_scores(
     learned: Float[Tensor, "n_sites n_sites"], truth: Float[Tensor, "n_sites n_sites"]
 ) -> dict[str, float]:
-    """Score couplings against the true ones.
-
-    Returns
-    -------
-    scores
-        "nlr", the negative log-RMSE; "null", that of J = 0; "precision", the share of
-        true edges among as many largest couplings.
-    """
+    """Score couplings against the true ones."""
     return {
         "nlr": negative_log_rmse(learned, truth),
         "null": negative_log_rmse(torch.zeros_like(truth), truth),

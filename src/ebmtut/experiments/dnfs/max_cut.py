@@ -2,6 +2,4 @@
 
 from ebmtut.experiments.dnfs.graph_problems import graph_row
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = graph_row("max-cut", "Maximum cut", prefix="BA", table="cut size")

@@ -2,8 +2,6 @@
 
 from ebmtut.experiments.dnfs.graph_problems import graph_row
 
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = graph_row(
     "max-independent-set",
     "Maximum independent set",

@@ -35,8 +35,6 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
-__all__ = ["EXPERIMENT", "NetworkConfig", "network_job", "network_table"]
-
 #: Optimiser steps that take about as long, in units of those of leTF: measured
 #: at 16 sites and width 32; the table shows the seconds.
 PACE = {"leTF": 1, "leAttn": 9, "leMLP": 10, "leConv": 20, "odd lattice": 20}
@@ -97,14 +95,7 @@ def network_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train one network and judge it, and the same untrained.
-
-    Returns
-    -------
-    outcome
-        ESS, error of log Z, energies, CPU seconds; the same of the untrained
-        network with "bare" before the name; the losses.
-    """
+    """Train one network and judge it, and the same untrained."""
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     method = "ours" if network == "odd lattice" else f"ours, {network}"

@@ -18,29 +18,13 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, DIVERGING_CMAP
 from ebmtut.results.tables import Cell, Table
 
-__all__ = [
-    "agreement_table",
-    "metropolis_table",
-    "pair_generator",
-    "pair_picture",
-    "pair_pictures",
-]
-
 _STATES = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 _NAMES = ("−−", "−+", "+−", "++")
 _PLACES = ((0, 1), (1, 1), (0, 0), (1, 0))
 
 
 def pair_generator(strength: float, t: float) -> np.ndarray:
-    """Return the exact one-way generator of two spins, rows are ends, columns starts.
-
-    Parameters
-    ----------
-    strength
-        J, of the energy -J s_1 s_2.
-    t
-        Time in [0, 1].
-    """
+    """Return the exact one-way generator of two spins; a column is where it starts."""
     rate = strength / (1 + np.exp(-2 * t * strength))
     matrix = np.zeros((4, 4))
     for disagree in (1, 2):
@@ -51,15 +35,7 @@ def pair_generator(strength: float, t: float) -> np.ndarray:
 
 
 def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
-    """Draw the four states with the flow between them, and the generator.
-
-    Parameters
-    ----------
-    path
-        Of the two spins.
-    strength, t
-        As for `pair_generator`.
-    """
+    """Draw the four states with the flow between them, and the generator."""
     p = path.log_density(_STATES, t).softmax(0).numpy()
     generator = pair_generator(strength, t)
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.6, 2.6))
@@ -99,13 +75,7 @@ def pair_picture(path: AnnealingPath, strength: float, t: float) -> Figure:
 
 
 def pair_pictures(path: AnnealingPath, strength: float) -> list[ipywidgets.Image]:
-    """Draw the picture at eleven times, for a slider.
-
-    Parameters
-    ----------
-    path, strength
-        As for `pair_picture`.
-    """
+    """Draw the picture at eleven times, for a slider."""
     pictures = []
     for k in range(11):
         figure = pair_picture(path, strength, k / 10)
@@ -123,17 +93,7 @@ def _share_that_agrees(x: Tensor) -> float:
 def metropolis_table(
     x: Float[Tensor, "batch 2"], kept: Int[Tensor, " batch"], path: AnnealingPath
 ) -> Table:
-    """Set the share that agrees beside that of a chain that proposes these states.
-
-    Parameters
-    ----------
-    x
-        What the flow has drawn.
-    kept
-        Of these, where the chain was (`ebmtut.flows.independence_metropolis`).
-    path
-        Of the two spins.
-    """
+    """Set the share that agrees beside that of a chain that proposes these states."""
     shares = [_share_that_agrees(x), _share_that_agrees(x[kept]), _target_share(path)]
     moved = float((kept[1:] != kept[:-1]).double().mean())
     return Table(
@@ -150,15 +110,7 @@ def metropolis_table(
 def agreement_table(
     runs: Mapping[str, Rollout | ExactRollout], path: AnnealingPath
 ) -> Table:
-    """Set the shares that agree beside the ESS of each kind of weights.
-
-    Parameters
-    ----------
-    runs
-        By the number of their steps, say.
-    path
-        Of the two spins.
-    """
+    """Set the shares that agree beside the ESS of each kind of weights."""
     table: dict[str, list[Cell]] = {"steps": [*runs, "target"]}
     table["share that agrees"] = [_share_that_agrees(run.x) for run in runs.values()]
     table["share that agrees"].append(_target_share(path))

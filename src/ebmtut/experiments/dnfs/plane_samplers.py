@@ -56,8 +56,6 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
-__all__ = ["METHODS", "PlaneConfig", "cells", "exact_laws", "plane_job"]
-
 #: Our recipe, the paper's, the paper's with Taylor ratios, that of LEAPS with
 #: two networks, a GFlowNet by trajectory balance, and the untrained flow.
 METHODS = (
@@ -138,14 +136,6 @@ def plane_job(
     """Let one sampler learn one pre-trained energy, and judge its exact law.
 
     The energy itself, of few bits, is learned on the CPU: the same on all devices.
-
-    Returns
-    -------
-    outcome
-        "TV", of the law of its states in continuous time from the energy's; of
-        flows also ESS, the error of log Z by 64 steps and the clipped ratios;
-        CPU seconds of the training. Arrays: pictures of the law, and of a flow
-        at five times, there and, reversed, back. Of 16 bits see `judge_flow`.
     """
     if config.n_bits == BITS:
         return _wide_job(method, density, config, seed, checkpoint, device)

@@ -25,15 +25,6 @@ from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, train
 
-__all__ = [
-    "TableEnergy",
-    "distance",
-    "new_flow",
-    "plane_law",
-    "plane_picture",
-    "pretrained_energy",
-]
-
 
 class TableEnergy(Energy):
     """The energy of every state of a few bits, as a table.
@@ -81,21 +72,7 @@ def _gray_cells(n_bits: int) -> Tensor:
 
 
 def plane_law(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
-    """Probability of every state of a Gray-coded plane.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_bits
-        Bits a coordinate, which cut the pictured square into 4**n_bits cells.
-
-    Returns
-    -------
-    law
-        Float64, in the order of `enumerate_states`; the density's mean over
-        eight by eight points of each cell, normalised.
-    """
+    """Probability of every state of a Gray-coded plane."""
     extent, side, fine = density_extent(density), 2**n_bits, 8
     ticks = (torch.arange(side * fine).double() + 0.5) / (side * fine)
     points = torch.cartesian_prod(*[extent * (2 * ticks - 1)] * 2)
@@ -126,20 +103,7 @@ def distance(
 def pretrained_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
-    """Learn an energy by energy discrepancy, as in the first chapter.
-
-    Parameters
-    ----------
-    density, n_bits
-        As for `plane_law`.
-    n_steps, seed
-        Of the training.
-
-    Returns
-    -------
-    energy
-        The network, and its table over all states.
-    """
+    """Learn an energy by energy discrepancy, as in the first chapter."""
     law = plane_law(density, n_bits)
     states = enumerate_states(2 * n_bits).float()
     perturbation = Grid()
@@ -169,23 +133,7 @@ def new_flow(
     seed: int,
     device: str | torch.device = "cpu",
 ) -> Flow:
-    """Make an untrained flow.
-
-    Parameters
-    ----------
-    method
-        "DNFS", "Taylor" and "untrained" are ours: reversible rates that nothing
-        cuts. Any other name is a recipe of the papers: one-way rates, log-ratios
-        cut at 5; one that ends in "leConv" has a convolution for leTF.
-    path
-        What it is to carry.
-    width, n_layers
-        Of leTF; leConv has twice the width.
-    seed
-        Of the weights.
-    device
-        Of the path's energy, and of the network then.
-    """
+    """Make an untrained flow."""
     generator = make_generator(seed)
     network: nn.Module
     if method.endswith("leConv"):

@@ -27,8 +27,6 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.training import TrainConfig
 
-__all__ = ["EXPERIMENT", "draw_samplers", "nothing_learned", "sampler_table"]
-
 #: States of a batch of a flow's training.
 BATCH = TrainConfig(n_steps=0).batch_size
 #: What we ask of our recipe: the mass that its law has in the wrong place.
@@ -83,17 +81,7 @@ def sampler_table(
     *,
     methods: Sequence[str] = (),
 ) -> Table:
-    """Judge each sampler on each energy.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    metric
-        "TV", with the seconds of a training; "ESS"; "log Z error"; or "clipped share".
-    methods
-        Which samplers; none: all.
-    """
+    """Judge each sampler on each energy."""
     table = {m: result.scalars["table"][m] for m in methods or result.scalars["table"]}
     exact, words = _SHOWN[metric]
     last: list[Cell] = [] if exact is None else [exact]

@@ -37,16 +37,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = [
-    "FINER",
-    "PROPORTIONAL",
-    "SCALING",
-    "draw_scaling",
-    "finer_table",
-    "scaling_table",
-    "steps_table",
-]
-
 _COLORS = {
     "ours": COLORS["DNFS"],
     "grown": COLORS["LEAPS"],
@@ -61,20 +51,7 @@ _LINES = {"ours": "-", "grown": "-", "as carried": ":"}
 
 
 def scaling_table(result: Result) -> Table:
-    """Set ESS beside log Z and energies, a row a method and lattice.
-
-    Parameters
-    ----------
-    result
-        Of `SCALING`.
-
-    Returns
-    -------
-    table
-        Each error of log Z with the standard error that the weights tell, and the
-        energies over the exact one. "CPU s": of training; "CPU ms": of a sample. The
-        samples of SMC depend on each other: no ESS, no standard error.
-    """
+    """Set ESS beside log Z and energies, a row a method and lattice."""
     table, exact = result.scalars["table"], result.scalars["exact"]
     columns: dict[str, list[Cell]] = {
         head: []
@@ -128,15 +105,7 @@ def _mean(values: list[float]) -> float:
 
 
 def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
-    """Draw ESS, the error of log Z, and the energy, over the side of the lattice.
-
-    Parameters
-    ----------
-    result
-        Of a study of this module, or of `grown_lattices`.
-    grown
-        Of that module; adds its lines.
-    """
+    """Draw ESS, the error of log Z, and the energy, over the side of the lattice."""
     results = [result] if grown is None else [result, grown]
     table = {m: row for r in results for m, row in r.scalars["table"].items()}
     exact = {name: e for r in results for name, e in r.scalars["exact"].items()}
@@ -171,23 +140,7 @@ FINER = 4
 
 
 def steps_table(fixed: Result, longer: Result, grown: Result) -> Table:
-    """Set ours after as many steps on each lattice beside more, and networks that grew.
-
-    Parameters
-    ----------
-    fixed
-        Of `SCALING`.
-    longer
-        Of `PROPORTIONAL`.
-    grown
-        Of `grown_lattices.GROWN`, whose networks begin from smaller lattices.
-
-    Returns
-    -------
-    table
-        A row a lattice and number of steps. Energies over the exact one. "CPU s": of
-        all training, on smaller lattices too.
-    """
+    """Compare flows of equal and of longer training with transferred networks."""
     rows = _steps_rows(fixed, longer, grown)
     keys = {"ESS": "ESS", "energy": "energy", "CPU s": "train cpu s"}
     columns = _columns(rows, keys)
@@ -203,19 +156,7 @@ def steps_table(fixed: Result, longer: Result, grown: Result) -> Table:
 
 
 def finer_table(fixed: Result, longer: Result, grown: Result) -> Table:
-    """Show for the rows of `steps_table` what finer steps of time bring.
-
-    Parameters
-    ----------
-    fixed, longer, grown
-        As for `steps_table`.
-
-    Returns
-    -------
-    table
-        Energies over the exact one, of simulations in 64 steps, in 256, and exactly.
-        "Chain": ESS of its weights. What a run was not asked stays empty.
-    """
+    """Show for the rows of `steps_table` what finer steps of time bring."""
     rows = _steps_rows(fixed, longer, grown)
     keys = {
         "energy": "energy",
@@ -279,14 +220,7 @@ def finer_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train and judge as `lattice_job` does, and judge at finer steps of time, too.
-
-    Returns
-    -------
-    outcome
-        Also ESS, errors and energies "finer", by the weights of continuous time, and
-        "chain finer", by those of the chain.
-    """
+    """Train and judge as `lattice_job` does, and judge at finer steps of time, too."""
     found = lattice_job(method, side, sigma, n_steps, config, seed, checkpoint)
     network = new_network(method, side, config, seed=seed)
     weights = {

@@ -13,28 +13,13 @@ from ebmtut.flows import Flow, chain_law, flow_laws, simulate_exact
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import enumerate_states
 
-__all__ = ["quadrature_table", "step_error_table"]
-
 _METHODS = {"Euler": "euler", "tau-leaping": "tau_leaping"}
 # Steps of the master equation that stand for continuous time.
 _FINE = 256
 
 
 def quadrature_table(flow: Flow, steps: Sequence[int]) -> Table:
-    """Set log Z of a perfect flow by three quadratures of xi beside the exact one.
-
-    Parameters
-    ----------
-    flow
-        Perfect: xi_t is the same at all of its few states.
-    steps
-        Numbers of steps.
-
-    Raises
-    ------
-    InputError
-        If it is not.
-    """
+    """Set log Z of a perfect flow by three quadratures of xi beside the exact one."""
     path = flow.path
     x = enumerate_states(path.n_sites).float()
 
@@ -75,17 +60,6 @@ def step_error_table(
 
     The error is misplaced mass, half the sum of the differences of two laws; those of
     both chains are sums over all states, without noise.
-
-    Parameters
-    ----------
-    flow
-        Of at most 10 bits.
-    steps
-        Numbers of steps of time, each one evaluation of the network.
-    n
-        Exact simulations, whose evaluations are counted.
-    generator
-        Of these.
     """
     path = flow.path
     x = enumerate_states(path.n_sites).float()

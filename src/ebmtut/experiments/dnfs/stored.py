@@ -11,29 +11,11 @@ from ebmtut.flows import OddLatticeNetwork
 from ebmtut.results import load_result
 from ebmtut.widgets import TrainedFlow
 
-__all__ = ["stored_flows"]
-
 _SIDE = 10
 
 
 def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
-    """Return our recipe's first seeds of the row dnfs/ising at full scale.
-
-    Parameters
-    ----------
-    root
-        Folder of the results; by default the project's own.
-
-    Returns
-    -------
-    trained
-        At criticality, and at sigma = 0.1.
-
-    Raises
-    ------
-    ResultNotFound
-        If the run is not stored.
-    """
+    """Return our recipe's first seeds of the row dnfs/ising at full scale."""
     result = load_result("dnfs/ising", "full", root)
     found = []
     for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):

@@ -31,8 +31,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["TRANSFORMER", "recipe_table", "transformer_job"]
-
 RECIPE, RIVAL = "paper, leTF", "paper, leConv"
 
 
@@ -44,14 +42,7 @@ def transformer_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train leTF by the paper's recipe and judge it; without steps, judge it as it is.
-
-    Returns
-    -------
-    outcome
-        Scores by the weights of continuous time and, of fewer samples, by those of the
-        chain; CPU seconds. The losses.
-    """
+    """Train leTF by the paper's recipe, for no step or more, and evaluate it."""
     path = AnnealingPath(LatticeIsing(side, sigma))
     flow, scalars, arrays = train_lattice_flow(
         RECIPE, path, n_steps, config, seed=seed, checkpoint=checkpoint
@@ -86,20 +77,7 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
 
 
 def recipe_table(row: Result, study: Result) -> Table:
-    """Set the runs of the paper's recipe side by side: leConv, leTF, leTF untrained.
-
-    Parameters
-    ----------
-    row
-        Of dnfs/ising, with leConv.
-    study
-        Of `TRANSFORMER`, on that row's first lattice.
-
-    Returns
-    -------
-    table
-        A row a run: a mean may hide one that went astray.
-    """
+    """Set the runs of the paper's recipe side by side: leConv, leTF, leTF untrained."""
     side, sigma, n_steps = row.config["problems"][0]
     lattice = column_name(side, sigma)
     rival = row.scalars["table"][RIVAL][lattice]

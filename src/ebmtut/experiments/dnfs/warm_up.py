@@ -35,8 +35,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["WARM_UP", "WarmUpConfig", "failure_table", "failures", "warm_up_job"]
-
 #: A training has failed if it diverges, if its ESS is below this share of the median
 #: with warm-up, or if its log Z is further off, in nats. Fixed before the runs.
 SHARE, NATS = 0.5, 0.5
@@ -82,14 +80,7 @@ def warm_up_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train one flow and judge it.
-
-    Returns
-    -------
-    outcome
-        As of `judged`, and CPU seconds; of one that diverged an ESS of zero, and
-        "diverged at", its step. The losses.
-    """
+    """Train one flow and judge it."""
     side, sizes = config.side, config.sizes
     path = AnnealingPath(LatticeIsing(side, sigma))
     how = replace(sizes, learning_rate=learning_rate, n_warmup=n_warmup)
@@ -128,13 +119,7 @@ def cells(config: WarmUpConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def failures(row: Mapping[str, Mapping[str, list[float]]]) -> dict[str, list[bool]]:
-    """Tell which trainings of one kind failed, with a warm-up and without.
-
-    Parameters
-    ----------
-    row
-        "with" and "without": the scores of all seeds.
-    """
+    """Tell which trainings of one kind failed, with a warm-up and without."""
     least = SHARE * median(row[WITH]["ESS"])
     return {
         words: [

@@ -36,8 +36,6 @@ from ebmtut.random import make_generator
 from ebmtut.schedules import cosine
 from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 
-__all__ = ["wide_joint"]
-
 #: The first chapter's, with the paper's million uniform draws.
 JUDGED = Evaluation(n_uniform=1_000_000)
 #: States of the data at which the flow's likelihood is bounded.
@@ -60,37 +58,7 @@ def wide_joint(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn an energy and a flow by the paper's recipe, in turns.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_steps, n_flow_steps, n_last, n_time_steps, n_samples, width, n_layers
-        As for `ebm_training.JointConfig`.
-    learning_rate, energy_learning_rate, seed
-        As well; the energy's rate stays as it is.
-    checkpoint
-        File for the state of the training; None for none.
-    device
-        Where both learn and are judged.
-
-    Returns
-    -------
-    outcome
-        Scores of the energy ("KL", with its standard error, "TV", "MMD"), of the
-        flow's samples ("flow ...") and of independent bits ("null ..."): "KL" of the
-        energy by importance sampling, of the flow by the bound of reversed paths,
-        which is at least it, or NaN where a rate was above four times the largest of
-        some samples; "TV" of the leading bits' laws. The entropy of the data, how
-        many log-ratios the flow's training cut ("clipped") and their share, CPU
-        seconds, and three laws of leading bits as pictures.
-
-    Raises
-    ------
-    DivergenceError
-        If the energies are not finite; names the step and the largest log-ratio.
-    """
+    """Learn an energy and a flow by the paper's recipe, in turns."""
     data = DensityData(density)
     generator = make_generator(seed, device)
     energy = MLPEnergy(data.n_sites, generator=make_generator(seed)).to(device)

@@ -26,20 +26,6 @@ from ebmtut.metrics import grid_log_partition, sample_by_proposal
 from ebmtut.random import make_generator
 from ebmtut.states import states_to_index
 
-__all__ = [
-    "BITS",
-    "LISTED",
-    "PaddedEnergy",
-    "WideEnergy",
-    "coarse_law",
-    "coarse_picture",
-    "count_states",
-    "data_law",
-    "exact_draws",
-    "judge_flow",
-    "wide_energy",
-]
-
 #: Up to so many bits a coordinate, laws are tables of all states.
 LISTED = 6
 #: Bits of the paper's coordinates, and leading ones that make the coarse picture.
@@ -89,19 +75,7 @@ class WideEnergy(NamedTuple):
 
 
 def coarse_law(x: Float[Tensor, "n n_sites"]) -> Float[Tensor, " n_cells"]:
-    """Law of the leading bits of both coordinates, counted in samples.
-
-    Parameters
-    ----------
-    x
-        Their first 32 sites are the two coordinates' Gray codes.
-
-    Returns
-    -------
-    law
-        Float64, of 1024 cells: sign and four bits of either coordinate, read as a
-        binary number; on the CPU.
-    """
+    """Law of the leading bits of both coordinates, counted in samples."""
     leading = torch.cat([x[:, :COARSE], x[:, BITS : BITS + COARSE]], 1)
     index = states_to_index(leading).cpu()
     return torch.bincount(index, minlength=4**COARSE).double() / len(x)
@@ -153,19 +127,6 @@ def wide_energy(
     """Learn an energy of 32 bits by energy discrepancy, as that chapter's paper does.
 
     One that this process has learned is not learned again.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_steps, seed
-        Of the training.
-    n_samples
-        Of a sampler that is to be judged; exact draws are five times as many.
-    device
-        Where it is learned and drawn from.
-    checkpoint
-        File for the state of the training; None for none.
     """
     key = density, n_steps, n_samples, seed, device
     if key in _LEARNED:
@@ -196,28 +157,7 @@ def judge_flow(
     both_ways: bool,
     generator: torch.Generator,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Judge a flow by its samples, as `plane_samplers.plane_job` does by sums.
-
-    Parameters
-    ----------
-    flow, target
-        The flow, without a cut of its ratios, and the energy of its path's end.
-    n, n_steps
-        Samples, and steps of each.
-    both_ways
-        Whether the law of the path, and of the reversed flow, is asked for at five
-        times.
-    generator
-        Source of all randomness.
-
-    Returns
-    -------
-    judged
-        "TV" of the leading bits' laws, and "TV of exact draws": what as many exact
-        ones have by chance; "ESS", "log Z error" by the weights of continuous time;
-        with both ways the "worst TV" of the five times, there and back. Laws:
-        "law", "path" and with both ways "back" and "wanted".
-    """
+    """Judge a flow by its samples, as `plane_samplers.plane_job` does by sums."""
     path, spare = flow.path, flow.path.n_sites - 2 * BITS
     weights, laws = [], torch.zeros(5, 4**COARSE, dtype=torch.float64)
     for size in _blocks(n):
