@@ -87,7 +87,7 @@ def _pattern() -> re.Pattern[str]:
         return re.escape(phrase).replace(r"\ ", r"\s+")
 
     allowed = [escape(phrase) for term in terms() for phrase in term.allowed]
-    # The longest first, so that "the null" does not hide "the null row".
+    # The longest first, so that a phrase does not hide one that contains it.
     numbered = sorted(enumerate(terms()), key=lambda item: -len(item[1].phrase))
     groups = [rf"(?P<t{number}>{escape(t.phrase)}s?)" for number, t in numbered]
     return re.compile(rf"\b(?:{'|'.join(allowed)}|{'|'.join(groups)})\b", re.IGNORECASE)

@@ -198,7 +198,7 @@ def _drop_back_links(
     context: dict[str, Any],
     doctree: Any,
 ) -> None:
-    """Leave out the way back from a listing to the reference.
+    """Leave out links from a listing back to the reference.
 
     viewcode sets it on every name of a module and guesses the anchor,
     which a name that is re-exported or not public does not have.
