@@ -9,7 +9,9 @@ FOR_AUTHORS = {"book/style"}
 
 def test_every_page_has_one_place_in_the_contents() -> None:
     pages = [p.relative_to(ROOT).with_suffix("").as_posix() for p in book_pages()]
-    placed = toc_pages()
+    # The pattern of the API pages matches their first page as well.
+    placed = [page for page in toc_pages() if not page.startswith("book/api/")]
+    placed.append("book/api/index")
     assert len(placed) == len(set(placed))
     assert set(pages) - FOR_AUTHORS == set(placed)
 
