@@ -433,7 +433,7 @@ def test_data_says_where_files_are(
         "toy/kept": "in cache",
         "toy/broken": "in cache, damaged (wrong SHA-256)",
         "toy/absent": "missing",
-        "toy/local": "missing, nowhere to download from",
+        "toy/local": "missing, cannot be downloaded",
     }
     assert str(tmp_path / "EBMTUT_CACHE") in out
     assert "checkerboard" in out

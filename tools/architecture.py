@@ -1,9 +1,8 @@
-"""Draw the two pictures of the architecture page: the floors, and a row's way.
+"""Draw the two pictures of the architecture page: the floors, and an experiment's path.
 
-They are SVG that stands inside the page, so that they take the theme's colours, light
-or dark; as wide as a phone, and larger where there is room. The renderer draws them
-anew into the staged copy of the book, so that they show the package as it is. The
-floors here are those that a test holds every import to.
+The pictures are inline SVG, so that they take the colours of the light or dark theme,
+and they fit a phone. The renderer draws them into the staged copy of the book, so that
+they show the package as it is. A test compares every import with the floors here.
 
     python -m tools.architecture FOLDER
 """
@@ -55,7 +54,7 @@ FLOORS = (
         "exact answers, sampling, transport",
         ("exact", "samplers", "message_passing", "transport", "flows"),
     ),
-    Floor("how to learn, how to judge", ("losses", "metrics")),
+    Floor("learning and evaluation", ("losses", "metrics")),
     Floor(
         "what a run reads, keeps and shows",
         ("data", "results", "plotting", "training", "widgets"),
@@ -152,7 +151,7 @@ def draw_floors(existing: set[str]) -> str:
 
 
 def draw_way() -> str:
-    """Draw the way of a row, from what a paper prints to the page that shows ours."""
+    """Draw the path of an experiment, from the paper's values to the book's page."""
     # x, y, width, what it is called in the repository, what that is
     stops = (
         (60, 6, 240, "experiments/ed/ising_rmse.py", "EXPERIMENT: a row, declared"),
@@ -162,7 +161,7 @@ def draw_way() -> str:
         (1, 264, 174, "Result", "arrays, numbers, provenance"),
         (185, 264, 174, "experiments/facts.yaml", "what the paper prints"),
         (1, 350, 174, "figure(result)", "a pure function"),
-        (185, 350, 174, "check(result)", "verdicts, held to the null"),
+        (185, 350, 174, "check(result)", "verdicts, also of the baseline"),
         (1, 436, 174, "book/ed/ising.ipynb", "section (ed-ising-rmse)="),
         (185, 436, 174, "book/ledger, ebmtut list", "every row, every word"),
     )

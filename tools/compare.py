@@ -10,7 +10,7 @@ processors. A cell whose numbers come from training says so in its metadata,
 ``{"ebmtut": {"tolerance": 0.1}}``: its decimal numbers may then differ by that much,
 its words and whole numbers may not. One whose numbers are large says
 ``{"ebmtut": {"tolerance": 0.5, "share": 0.1}}``: numbers with and without a point may
-also differ by that share of themselves.
+also differ by that fraction of their value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LEFT_OUT = {
 
 # Digits behind a point: what a tolerance applies to.
 DECIMAL = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
-# What a share applies to; a sign that is a letter of its own is a word.
+# What the relative tolerance applies to; a sign that is a letter of its own is a word.
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 MOST_LINES = 30  # of a difference; the first ones tell enough

@@ -33,7 +33,7 @@ from tools.paths import ROOT
 __all__ = ["NEEDED", "NO_GPU", "Record", "Step", "main", "missing", "plan", "run_plan"]
 
 NO_GPU = 3  # the exit code that says so
-UNFINISHED = 124  # a step's, and ours: call again
+UNFINISHED = 124  # exit code of a step and of this tool: call again
 NO_DATA = 66  # a step's: the row's data set is not at hand
 NO_MODULE = 69  # a step's: an optional module is not, such as POT
 
@@ -235,7 +235,7 @@ def run_plan(
     minutes
         Of this slice.
     source, device
-        For the records.
+        Stored with the measurements.
 
     Returns
     -------

@@ -182,7 +182,7 @@ def _ancestor(element: Locator, css_class: str) -> Locator:
 
 
 def _pictures(area: Locator) -> list[str]:
-    """Return what a widget shows, once two looks in a row agree."""
+    """Return what a widget shows, once two consecutive readings agree."""
     before: list[str] = []
     for _ in range(50):
         area.page.wait_for_timeout(100)

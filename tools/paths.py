@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-__all__ = ["BOOK", "BUILD", "EXECUTED", "HTML", "ROOT", "book_notebooks"]
+__all__ = [
+    "BOOK",
+    "BUILD",
+    "EXECUTED",
+    "HTML",
+    "ROOT",
+    "book_notebooks",
+    "book_pages",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -30,3 +38,20 @@ def book_notebooks(root: Path = ROOT) -> list[Path]:
         for path in book.rglob("*.ipynb")
         if not any(part[0] in "._" for part in path.relative_to(book).parts)
     )
+
+
+def book_pages(root: Path = ROOT) -> list[Path]:
+    """Every notebook and Markdown page of the book, as sorted absolute paths.
+
+    Parameters
+    ----------
+    root
+        As `book_notebooks` has it.
+    """
+    book = root / "book"
+    pages = [
+        path
+        for path in book.rglob("*.md")
+        if not any(part[0] in "._" for part in path.relative_to(book).parts)
+    ]
+    return sorted(book_notebooks(root) + pages)

@@ -11,6 +11,7 @@ from sphinx.ext import autosummary
 
 __all__ = [
     "fold_setup",
+    "number_visible_figures",
     "plain_signs",
     "reachable",
     "setup",
@@ -198,7 +199,7 @@ def _drop_back_links(
     context: dict[str, Any],
     doctree: Any,
 ) -> None:
-    """Leave out the way back from a listing to the reference.
+    """Leave out links from a listing back to the reference.
 
     viewcode sets it on every name of a module and guesses the anchor,
     which a name that is re-exported or not public does not have.
@@ -312,6 +313,71 @@ def _box_untitled_sections(
             node.replace_self(box)
 
 
+def _note_folded_figures(app: Sphinx, doctree: nodes.document) -> None:
+    """Remember which figures of a page are folded."""
+    folds = {"dropdown", "tag_hide-cell", "tag_hide-output"}
+    folded = [
+        name
+        for box in doctree.findall(nodes.Element)
+        if folds & set(box.get("classes", ()))
+        for figure in box.findall(nodes.figure)
+        for name in figure["ids"]
+    ]
+    app.env.metadata[app.env.docname]["folded_figures"] = folded
+
+
+def number_visible_figures(
+    numbers: dict[str, dict[str, tuple[int | str, ...]]],
+    folded: dict[str, list[str]],
+) -> None:
+    """Count visible figures without gaps; a folded one gets a letter.
+
+    A folded figure behind Figure 2.3 becomes Figure 2.3a.
+
+    Parameters
+    ----------
+    numbers
+        For each page, the number of each figure; changed in place.
+    folded
+        For each page, the figures that a reader has to unfold.
+    """
+    everything = sorted(
+        (number, page, name)
+        for page, figures in numbers.items()
+        for name, number in figures.items()
+    )
+    visible: dict[tuple[int | str, ...], int] = {}
+    behind: dict[tuple[int | str, ...], int] = {}
+    given: dict[tuple[int | str, ...], tuple[int | str, ...]] = {}
+    for number, page, name in everything:
+        chapter = number[:-1]
+        # A figure with two labels has one number.
+        if number not in given:
+            if name in folded.get(page, ()):
+                letter = chr(ord("a") + behind.get(chapter, 0))
+                behind[chapter] = behind.get(chapter, 0) + 1
+                last = f"{visible.get(chapter, 0)}{letter}"
+                given[number] = (*chapter, last)
+            else:
+                visible[chapter] = visible.get(chapter, 0) + 1
+                behind[chapter] = 0
+                given[number] = (*chapter, visible[chapter])
+        numbers[page][name] = given[number]
+
+
+def _number_figures(app: Sphinx, env: Any) -> None:
+    folded = {
+        page: list(about.get("folded_figures", ()))
+        for page, about in env.metadata.items()
+    }
+    numbers = {
+        page: kinds["figure"]
+        for page, kinds in env.toc_fignumbers.items()
+        if "figure" in kinds
+    }
+    number_visible_figures(numbers, folded)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
     # A summary is a first sentence, which "Eq. 2" does not end.
@@ -326,6 +392,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("viewcode-follow-imported", _alias_at_home)
     app.connect("doctree-read", _box_untitled_sections, priority=100)
     app.connect("doctree-read", _fold_setup)
+    app.connect("doctree-read", _note_folded_figures)
+    app.connect("env-check-consistency", _number_figures)
     app.connect("doctree-resolved", _link_pictures)
     app.connect("html-page-context", _drop_thebe, priority=900)
     app.connect("html-page-context", _drop_back_links)

@@ -1,9 +1,9 @@
-"""Validation with one-line messages: the name, the value, what is allowed.
+"""Validate arguments, with one-line messages that name the value and what is allowed.
 
-What is allowed stands in the signature or beside the field, ``n_steps: Count`` or
-``shrink: Annotated[int, Range(1, 28)]``, and `checked` holds every call to it. The
-functions are for what depends on more than the value. The checks of tensors are in
-`ebmtut.tensor_checks`; nothing here imports torch.
+A signature or a field declares what is allowed, ``n_steps: Count`` or
+``shrink: Annotated[int, Range(1, 28)]``, and `checked` validates every call. The
+functions are for conditions that depend on more than one value. The checks of tensors
+are in `ebmtut.tensor_checks`; this module does not import torch.
 """
 
 import difflib
@@ -50,20 +50,19 @@ __all__ = [
 
 
 class InputError(ValueError):
-    """An argument that a function cannot work with.
+    """An argument is not valid.
 
-    The message is one line that names the argument, its value and what is
-    allowed.
+    The message is one line that names the argument, its value and what is allowed.
     """
 
 
 class DivergenceError(RuntimeError):
-    """What is learned, or its loss or gradient, is no longer finite.
+    """Parameters, the loss or its gradient are no longer finite.
 
     Attributes
     ----------
     step
-        The step at which that was found.
+        The training step at which this was found.
     """
 
     def __init__(self, message: str, step: int) -> None:
@@ -71,7 +70,7 @@ class DivergenceError(RuntimeError):
         self.step = step
 
     def __reduce__(self) -> tuple[type["DivergenceError"], tuple[str, int]]:
-        """Keep both arguments on the way from a worker process."""
+        """Keep both arguments when a worker process sends the error."""
         return type(self), (str(self), self.step)
 
 
@@ -103,11 +102,11 @@ def check_range(
     Raises
     ------
     InputError
-        If `value` is no number, is not finite, is no integer where one is
-        asked for, or lies outside the bounds.
+        If `value` is no finite number, is no integer although `integer` is set, or
+        lies outside the bounds.
     """
     kind = Integral if integer else Real
-    # bool is an Integral, but True as a count is a slip, not a number.
+    # bool is an Integral, but True as a count is a mistake.
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if (
         not is_number
@@ -117,25 +116,25 @@ def check_range(
     ):
         noun = "an integer" if integer else "a number"
         rule = _interval(low, high, include_low, include_high)
-        if low is not None and low == high:  # only one value is left
+        if low is not None and low == high:  # only one value is allowed
             noun, rule = f"{low}", ""
         raise InputError(f"{name} must be {noun}{rule}, got {shown(value)}")
 
 
 def check_counts(*, low: int = 1, **values: Any) -> None:
-    """Require integers that are not too small.
+    """Require integers with a lower bound.
 
     Parameters
     ----------
     low
-        The least that is allowed.
+        The smallest integer that is allowed.
     **values
-        The integers by their names.
+        The integers, by name.
 
     Raises
     ------
     InputError
-        For the first that is none or less than `low`.
+        For the first value that is no integer or is less than `low`.
     """
     for name, value in values.items():
         check_range(name, value, low=low, integer=True)
@@ -147,12 +146,12 @@ def check_positive(**values: Any) -> None:
     Parameters
     ----------
     **values
-        The numbers by their names.
+        The numbers, by name.
 
     Raises
     ------
     InputError
-        For the first that is none.
+        For the first value that is no positive number.
     """
     for name, value in values.items():
         check_range(name, value, low=0, include_low=False)
@@ -181,13 +180,13 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     value
         The choice to check.
     choices
-        What exists.
+        The names that exist.
 
     Raises
     ------
     InputError
-        If `value` is not among `choices`; the message lists them, of many the
-        nearest, and suggests the closest.
+        If `value` is not among `choices`. The message lists the choices, or the most
+        similar ones if there are many, and suggests the closest.
     """
     known = list(choices)
     if value in known:
@@ -206,21 +205,21 @@ _MANY, _NEAREST = 30, 4
 
 
 def check_type(name: str, value: object, *types: type) -> None:
-    """Require an instance of one of some classes.
+    """Require an instance of one of several classes.
 
     Parameters
     ----------
     name
         Name of the argument, for the message.
     value
-        What to check.
+        The value to check.
     *types
-        The classes, at least one.
+        The allowed classes, at least one.
 
     Raises
     ------
     InputError
-        If `value` is an instance of none of them.
+        If `value` is an instance of none of the classes.
     """
     if not isinstance(value, types):
         known = " or ".join(kind.__name__ for kind in types)
@@ -228,18 +227,18 @@ def check_type(name: str, value: object, *types: type) -> None:
 
 
 def shown(value: object) -> str:
-    """Show any value in one short line, as messages do.
+    """Show a value in one short line, for messages.
 
     Parameters
     ----------
     value
-        What was given.
+        Any value.
 
     Returns
     -------
     text
-        How Python writes the value, cut behind 60 characters; of an object that it
-        writes by its address only, the type.
+        The value's repr, at most 60 characters of it. Where the repr is only an
+        address, the name of the type.
     """
     text = " ".join(repr(value).split())
     if f" at {hex(id(value))}" in text:
@@ -248,10 +247,10 @@ def shown(value: object) -> str:
 
 
 class Range(NamedTuple):
-    """Finite numbers between two bounds, in an annotation.
+    """A range of finite numbers, for annotations.
 
-    ``Annotated[int, Range(2, 6)]`` are the integers, ``Annotated[float, Range(2, 6)]``
-    the numbers from 2 to 6.
+    ``Annotated[int, Range(2, 6)]`` means the integers from 2 to 6,
+    ``Annotated[float, Range(2, 6)]`` the real numbers from 2 to 6.
 
     Parameters
     ----------
@@ -265,24 +264,24 @@ class Range(NamedTuple):
     include_high: bool = True
 
     def __repr__(self) -> str:
-        """Return the rule as a signature in the reference shows it."""
+        """Return the rule as the reference shows it in signatures."""
         return repr(_interval(*self).strip() or "finite")
 
 
 class OneOf:
-    """Some names, in an annotation: ``Annotated[str, OneOf(DENSITIES)]``.
+    """A set of names, for annotations: ``Annotated[str, OneOf(DENSITIES)]``.
 
     Parameters
     ----------
     choices
-        What exists.
+        The allowed names.
     """
 
     def __init__(self, choices: Iterable[str]) -> None:
         self.choices = tuple(choices)
 
     def __repr__(self) -> str:
-        """Return the rule as a signature in the reference shows it."""
+        """Return the rule as the reference shows it in signatures."""
         return " or ".join(map(repr, self.choices))
 
 
@@ -298,9 +297,9 @@ NonNegative = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, include_low=False)]
 #: Numbers from 0 to 1.
 Probability = Annotated[float, Range(0, 1)]
-#: Numbers from 0 that are less than 1.
+#: Numbers from 0 to 1, without 1.
 BelowOne = Annotated[float, Range(0, 1, include_high=False)]
-#: Numbers between 0 and 1, neither of them.
+#: Numbers between 0 and 1, without both ends.
 Fraction = Annotated[float, Range(0, 1, include_low=False, include_high=False)]
 
 _Door = TypeVar("_Door", bound=Callable[..., Any])
@@ -308,20 +307,22 @@ _Check = Callable[[str, Any], None]
 
 
 def checked(door: _Door) -> _Door:
-    """Hold every call of a function, or of a class, to what its annotations declare.
+    """Validate every call of a function or class against its annotations.
 
-    Looked at are the arguments that are given: a number by its `Range`, a name by its
-    `OneOf` or ``Literal``, and those in a sequence, in a mapping or beside None.
+    A number is compared with its `Range`, a name with its `OneOf` or ``Literal``. The
+    entries of sequences and mappings and the parts of unions are validated, too.
+    Defaults are not.
 
     Parameters
     ----------
     door
-        What is called, a dataclass for example.
+        A function or a class, for example a dataclass.
 
     Returns
     -------
     door
-        A function that checks first; of a class itself, which does so from now on.
+        A function that validates its arguments first; for a class, the class itself,
+        whose constructor now validates.
     """
     if isinstance(door, type):
         door.__init__ = checked(door.__init__)  # type: ignore[misc]
@@ -330,7 +331,7 @@ def checked(door: _Door) -> _Door:
 
     @cache
     def declared() -> list[tuple[str, int, _Check]]:
-        # At the first call: an annotation may name what its module defines later.
+        # At the first call, since an annotation may use names that are defined later.
         hints = get_type_hints(door, include_extras=True)
         found = {n: _check_of(hint) for n, hint in hints.items() if _declares(hint)}
         return [(n, k, found[n]) for n, k in places.items() if n in found]
@@ -348,13 +349,13 @@ def checked(door: _Door) -> _Door:
 
 
 def _declares(hint: Any) -> bool:
-    """Whether an annotation declares what is allowed."""
+    """Whether an annotation declares allowed values."""
     is_rule = isinstance(hint, (Range, OneOf)) or get_origin(hint) is Literal
     return is_rule or any(map(_declares, get_args(hint)))
 
 
 def _check_of(hint: Any) -> _Check:
-    """Return the check of a value, or of those that it holds, by its annotation."""
+    """Return the check of a value, or of its entries, by the annotation."""
     origin, inside = get_origin(hint), get_args(hint)
     if not _declares(hint):
         return lambda name, value: None
@@ -368,7 +369,7 @@ def _check_of(hint: Any) -> _Check:
     checks = [_check_of(part) for part in inside]
 
     def check_union(name: str, value: Any) -> None:
-        # What is an instance of no part is held to the first that has a rule.
+        # A value of no member's type is compared with the first member that has a rule.
         for part, check in zip(inside, checks, strict=True):
             kind = get_origin(part) or part
             if kind is not Annotated and isinstance(value, kind):

@@ -1,7 +1,7 @@
-"""The command line: rows are listed and run, notebooks swept, data found.
+"""The command line: list and run experiments, sweep notebooks, locate data.
 
-What computes is imported by the command that needs it, so that ``ebmtut list``
-answers at once.
+Each command imports the modules that compute only when it needs them, so that
+``ebmtut list`` answers at once.
 """
 
 import argparse
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-# argparse ends with 2 on a wrong command line; a wrong value ends the same way.
+# argparse exits with 2 on a wrong command line; so does a wrong value.
 BAD_INPUT = 2
 INTERRUPTED = 130
 FAILED_RUNS = 1
 DIVERGED = 3
-# The EX_NOINPUT and EX_UNAVAILABLE of sysexits.h.
+# EX_NOINPUT and EX_UNAVAILABLE in sysexits.h.
 NO_DATA = 66
 NO_MODULE = 69
-# As `timeout` ends a command: the work is not done, and nothing is wrong.
+# The exit code of `timeout`: the work is not finished, and nothing is wrong.
 OUT_OF_TIME = 124
 
 
@@ -43,22 +43,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        The words after ``ebmtut``; by default those of this process.
+        The words after ``ebmtut``; by default those of this process's command line.
 
     Returns
     -------
     status
-        0; 1 if runs of a sweep are not done; 2 after one line on stderr if a value
-        cannot be worked with; 3 after one line if what was learned diverged; 66 after
-        one line if a row's data set is not at hand, 69 if a module is not; 124 if a
-        time limit ended it before the work; 130 if interrupted from the keyboard.
+        0 after success; 1 if runs of a sweep are not done. With one line on stderr: 2
+        if a value is invalid, 3 if training diverged, 66 if a data set is missing, 69
+        if an optional module is not installed, 124 if a time limit stopped the
+        command, 130 if the keyboard interrupted it.
     """
     options = _parser().parse_args(arguments)
     try:
         return options.command(options) or 0
     except KeyboardInterrupt:
         print(
-            "interrupted: nothing half-written is left, the same command goes on",
+            "interrupted: finished parts are kept; the same command continues",
             file=sys.stderr,
         )
         return INTERRUPTED
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return OUT_OF_TIME
     except BrokenPipeError:
-        # Whoever reads, `head` perhaps, has seen enough. Python would complain
-        # once more when it flushes at exit, so stdout now leads nowhere.
+        # The program that reads our output, `head` for example, has closed it. Python
+        # would report that again when it flushes at exit, so stdout now goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except InputError as error:
         print(f"ebmtut: {error}", file=sys.stderr)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DIVERGED
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "ebmtut":
-            raise  # a fault of ours
+            raise  # an error in this package
         print(f"ebmtut: {error}. {_EXTRAS}", file=sys.stderr)
         return NO_MODULE
     except OSError as error:
@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         place = f" ({error.filename})" if error.filename else ""
         print(
-            f"ebmtut: nothing can be written{place}: {error.strerror}; what is "
-            "finished is kept, the same command goes on",
+            f"ebmtut: cannot write{place}: {error.strerror}; finished parts are kept, "
+            "and the same command continues",
             file=sys.stderr,
         )
         return BAD_INPUT
@@ -94,12 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _EXTRAS = (
-    "Optional parts come with pip install 'ebmtut[NAME]', in a checkout "
+    "Install optional parts by pip install 'ebmtut[NAME]', in a checkout by "
     "pip install -e '.[NAME]': transport, graphs, sweep, cluster, lsun, fid, book"
 )
 
 
-_SCHEDULER = "of Dask workers that see the same files, such as tcp://host:8786"
+_SCHEDULER = (
+    "address of a Dask scheduler whose workers see the same files, "
+    "such as tcp://host:8786"
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,57 +113,70 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="every figure and table, and its state")
-    listing.add_argument("--json", action="store_true", help="an array, for programs")
-    listing.add_argument("--paper", default="all", help="ed, drl, pmp, got or dnfs")
+    listing = commands.add_parser(
+        "list", help="list all experiments and their stored results"
+    )
+    listing.add_argument("--json", action="store_true", help="print a JSON array")
+    listing.add_argument(
+        "--paper", default="all", help="ed, drl, pmp, got or dnfs (default: all)"
+    )
     _add_results(listing)
     listing.set_defaults(command=_list)
 
-    run = commands.add_parser("run", help="regenerate a row: its result and picture")
-    run.add_argument("id", metavar="ID", help="such as ed/ising-heatmaps")
+    run = commands.add_parser("run", help="run an experiment and draw its figure")
+    run.add_argument(
+        "id", metavar="ID", help="name of the experiment, such as ed/ising-heatmaps"
+    )
     scales = f"{' | '.join(SCALES)} (default: quick)"
     run.add_argument("--scale", default="quick", help=scales)
     run.add_argument(
         "--device", default="auto", help="auto | cpu | cuda (default: auto)"
     )
     run.add_argument(
-        "--seed", default=0, type=_integer, help="of all that is drawn (default: 0)"
+        "--seed",
+        default=0,
+        type=_integer,
+        help="seed of all random numbers (default: 0)",
     )
     run.add_argument(
         "--time-limit",
         type=_number,
         metavar="MINUTES",
-        help="stop then, with what is done kept: the same command goes on",
+        help="stop after this time and keep what is done; the same command continues",
     )
     run.add_argument(
         "--batch",
         action="store_true",
-        help="all jobs at once in one process, for rows that can (the densities of ed)",
+        help="train all models at once in one process (ed/densities and ed/ablations)",
     )
     run.add_argument(
         "--cuda-graph",
         action="store_true",
-        help="with --batch: record a step of training, replay it (never run on a GPU)",
+        help="with --batch: capture a training step and replay it (untested on a GPU)",
     )
     run.add_argument(
         "--redraw",
         action="store_true",
-        help="compute nothing: draw and judge the stored result again",
+        help="compute nothing; draw and evaluate the stored result again",
     )
     run.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
-    run.add_argument("--quiet", action="store_true", help="no progress bar")
-    _add_results(run, "; a stored result of the same row and scale is replaced")
+    run.add_argument("--quiet", action="store_true", help="show no progress bar")
+    _add_results(run, "; replaces a stored result of the same scale")
     run.set_defaults(command=_run)
 
     _add_sweeps(commands)
 
-    data = commands.add_parser("data", help="data sets, and where they lie or belong")
+    data = commands.add_parser(
+        "data", help="list data sets and the folders they are read from"
+    )
     data.set_defaults(command=_data)
     return parser
 
 
 def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
-    sweep = commands.add_parser("sweep", help="a notebook over a grid of parameters")
+    sweep = commands.add_parser(
+        "sweep", help="run a notebook over a grid of its parameters"
+    )
     sweep.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     sweep.add_argument(
         "-p",
@@ -168,52 +184,64 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
         action="append",
         default=[],
         metavar="NAME=A,B,...",
-        help="values of one of its parameters; repeat for a grid",
+        help="values of one parameter; repeat for a grid of several",
     )
     sweep.add_argument(
-        "--seeds", type=_integer, metavar="N", help="repeats of each setting"
+        "--seeds", type=_integer, metavar="N", help="number of seeds for each setting"
     )
     sweep.add_argument(
         "--sample",
         type=_integer,
         metavar="N",
-        help="random settings instead of the grid; also from NAME=LOW..HIGH[:log]",
+        help="run N random settings instead of the grid; allows NAME=LOW..HIGH[:log]",
     )
     sweep.add_argument(
-        "--sample-seed", default=0, type=_integer, help="of these (default: 0)"
+        "--sample-seed", default=0, type=_integer, help="seed of --sample (default: 0)"
     )
     sweep.add_argument(
-        "--out", type=Path, metavar="DIR", help="default: sweeps/ and the name"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of the sweep (default: sweeps/NOTEBOOK)",
     )
     sweep.add_argument(
-        "--jobs", type=_integer, metavar="N", help="side by side (default: the cores)"
+        "--jobs",
+        type=_integer,
+        metavar="N",
+        help="parallel runs (default: number of cores)",
     )
     sweep.add_argument(
-        "--timeout", type=_number, metavar="MINUTES", help="after which a run is ended"
+        "--timeout", type=_number, metavar="MINUTES", help="stop a run after this time"
     )
     sweep.add_argument("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
     sweep.add_argument(
-        "--retry", action="store_true", help="run again what failed or took too long"
+        "--retry", action="store_true", help="repeat runs that failed or timed out"
     )
     sweep.add_argument(
         "--keep-old",
         action="store_true",
-        help="keep runs of other code, versions or data instead of running them anew",
+        help="do not repeat runs made with other code, versions or data",
     )
-    sweep.add_argument("--quiet", action="store_true", help="no progress bar")
+    sweep.add_argument("--quiet", action="store_true", help="show no progress bar")
     sweep.set_defaults(command=_sweep)
 
-    gather = commands.add_parser("gather", help="a sweep's table, picture and report")
+    gather = commands.add_parser(
+        "gather", help="write a sweep's table, figure and report"
+    )
     gather.add_argument("folder", type=Path, metavar="FOLDER")
-    gather.add_argument("-x", metavar="NAME", help="parameter on the picture's axis")
+    gather.add_argument("-x", metavar="NAME", help="parameter on the horizontal axis")
     gather.add_argument(
-        "-y", action="append", default=[], metavar="NAME", help="number that it shows"
+        "-y",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="result on the vertical axis; may be repeated",
     )
     gather.set_defaults(command=_gather)
 
 
 def _integer(text: str) -> int | str:
-    """Read an integer; what is none is refused later, by name and in one line."""
+    """Read an integer; anything else is refused later, with the option's name."""
     try:
         return int(text)
     except ValueError:
@@ -221,7 +249,7 @@ def _integer(text: str) -> int | str:
 
 
 def _number(text: str) -> float | str:
-    """Read a number; what is none is refused later, by name and in one line."""
+    """Read a number; anything else is refused later, with the option's name."""
     try:
         return float(text)
     except ValueError:
@@ -229,7 +257,7 @@ def _number(text: str) -> float | str:
 
 
 def _folder(text: str) -> Path:
-    """Read a folder; an empty word would be the working one."""
+    """Read a folder; an empty word would mean the working directory."""
     if not text:
         raise argparse.ArgumentTypeError("must be a folder, got ''")
     return Path(text)
@@ -241,7 +269,7 @@ def _add_results(parser: argparse.ArgumentParser, note: str = "") -> None:
         "--out",
         type=_folder,
         metavar="DIR",
-        help=f"folder of the results (default: EBMTUT_RESULTS, else results/){note}",
+        help=f"folder of results (default: EBMTUT_RESULTS, else results/){note}",
     )
 
 
@@ -259,7 +287,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    # Everything that can be wrong is looked at before any work.
+    # Check all options before any work.
     experiment = get_experiment(options.id)
     experiment.config(options.scale)
 
@@ -268,7 +296,7 @@ def _run(options: argparse.Namespace) -> int:
     from ebmtut.data import DataUnavailable
     from ebmtut.experiments.runs import redraw, run_experiment
 
-    matplotlib.use("Agg")  # pictures go to files, with or without a display
+    matplotlib.use("Agg")  # figures go to files, with or without a display
 
     scheduler: AbstractContextManager[Any] = nullcontext()
     if options.scheduler is not None:
@@ -343,14 +371,16 @@ def _show_gathered(files: Sequence[Path]) -> None:
 def _data(options: argparse.Namespace) -> None:
     from ebmtut.data import DATASETS, DENSITIES, cache_folder
 
-    print(f"computed, no file needed: {', '.join(DENSITIES)}; Ising samples")
+    print(f"generated, no file needed: {', '.join(DENSITIES)}; Ising samples")
     for name, files in DATASETS.items():
         print(f"\n{name}")
         for file in files:
             print(f"  {file.name:36}{_whereabouts(file)}")
     at_hand = os.environ.get("EBMTUT_DATA") or "not set"
-    print("\nA file that is missing is downloaded when it is first needed. To use one")
-    print("that you have, put it under its name into one of these folders:")
+    print(
+        "\nA missing file is downloaded when it is first needed. To use your own copy,"
+    )
+    print("put it under its name into one of these folders:")
     print(f"  EBMTUT_DATA  {at_hand}\n  cache        {cache_folder()}")
 
 
@@ -362,7 +392,7 @@ def _whereabouts(file: "RemoteFile") -> str:
         if folder and (path := Path(folder) / file.name).is_file():
             whole = sha256_of(path) == file.sha256
             return f"in {name}" if whole else f"in {name}, damaged (wrong SHA-256)"
-    return "missing" if file.urls else "missing, nowhere to download from"
+    return "missing" if file.urls else "missing, cannot be downloaded"
 
 
 if __name__ == "__main__":

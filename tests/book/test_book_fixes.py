@@ -41,3 +41,27 @@ def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
     assert fixes.reachable(body) == (
         '<div class="citation-list"><div class="citation">A book.</div></div>'
     )
+
+
+def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
+    numbers = {
+        "ed/index": {"idea": (1, 1), "quick": (1, 2), "again": (1, 3), "end": (1, 4)},
+        "ed/ising": {"first": (1, 5), "other-label": (1, 5), "live": (1, 6)},
+        "drl/index": {"live": (2, 1), "loss": (2, 2)},
+    }
+    folded = {
+        "ed/index": ["quick", "again"],
+        "ed/ising": ["live"],
+        "drl/index": ["live"],
+    }
+    fixes.number_visible_figures(numbers, folded)
+    assert numbers == {
+        "ed/index": {
+            "idea": (1, 1),
+            "quick": (1, "1a"),
+            "again": (1, "1b"),
+            "end": (1, 2),
+        },
+        "ed/ising": {"first": (1, 3), "other-label": (1, 3), "live": (1, "3a")},
+        "drl/index": {"live": (2, "0a"), "loss": (2, 1)},
+    }

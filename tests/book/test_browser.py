@@ -33,12 +33,12 @@ ALL_BUT_COLOURS = {
 }
 ONLY_COLOURS = {"runOnly": {"type": "rule", "values": BY_COLOUR}}
 # One style sheet colours all code, formulas have the colour of their text, and to
-# judge every letter of both takes longer than all the rest.
+# check every letter of both takes longer than all other checks.
 COLOURED_ALIKE = {"exclude": [["mjx-container"], [".highlight"]]}
 ALL_ITS_COLOURS = "book/ed/index.html"
 SOME_OF_THE_REFERENCE = ("book/api/index.html", "book/api/checks.html")
 
-# Colours that fade over would be judged half way.
+# Colours that fade over would be checked half-way.
 AT_ONCE = "*, *::before, *::after { transition: none !important; }"
 
 
@@ -73,13 +73,13 @@ def look(
     visit: Visit,
     address: str,
     pages: list[str],
-    judge: Callable[[Visit, str], list[str]] = lambda visit, page: [],
+    further: Callable[[Visit, str], list[str]] = lambda visit, page: [],
 ) -> list[str]:
-    """Open each page; return what is wrong, page by page, by a further judge, too."""
+    """Open each page; return what is wrong with it, also by a further check."""
     wrong = []
     for page in pages:
         visit.open(f"{address}/{page}")
-        wrong += [f"{page}: {what}" for what in visit.wrong() + judge(visit, page)]
+        wrong += [f"{page}: {what}" for what in visit.wrong() + further(visit, page)]
     return wrong
 
 

@@ -12,7 +12,7 @@ TEXT = (BOOK / "sweeps.md").read_text("utf-8")
 PAGE = " ".join(TEXT.split())
 SLIPS = re.findall(r"^\$ ebmtut (sweep .+)\n(ebmtut: .+)$", TEXT, re.MULTILINE)
 WAYS = {
-    "a process a model": "with a process a model",
+    "a process a model": "with a process per model",
     "one by one": "one after the other in one process",
     "one batch": "as one batch",
 }
@@ -38,8 +38,8 @@ def test_the_page_says_what_was_stored():
             f"{words}"
             for way, words in WAYS.items()
         ]
-        assert f"{parts[0]}, {parts[1]}, {parts[2]}" in PAGE
-        assert row["M"] == 1 and "one negative a data point" in PAGE
+        assert f"{parts[0]}, {parts[1]}, and {parts[2]}" in PAGE
+        assert row["M"] == 1 and "one negative per data point" in PAGE
         assert f"{row['steps']} steps each" in PAGE
     assert report["rounds"] == 3 and "medians of three rounds" in PAGE
 

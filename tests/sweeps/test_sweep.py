@@ -155,7 +155,7 @@ def test_cells_of_other_runs_are_left_out(page):
 
 @pytest.mark.parametrize("where", ["here", "on a cluster"])
 def test_killed_at_random_moments_it_ends_complete(page, where):
-    """The driver, a worker or a kernel dies by SIGKILL; the same command goes on."""
+    """The driver, a worker or a kernel dies by SIGKILL; the same command continues."""
     out = page.parent / "out"
     words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4", "--seeds", "2"]
     command = [sys.executable, "-m", "ebmtut.cli", *words]
@@ -184,11 +184,13 @@ def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tm
     assert "2 different states of code" in report
     capsys.readouterr()
     sweep(page, "eps=0.1,0.2")
-    assert "1 runs are of other notebook: run anew" in capsys.readouterr().err
+    assert (
+        "repeating 1 runs that were made with other notebook" in capsys.readouterr().err
+    )
     assert load_runs(page.parent / "out")[first["name"]]["numbers"]["f"]["loss"] == 7
     monkeypatch.setenv("EBMTUT_DATA", str(tmp_path))
     sweep(page, "eps=0.1")
-    assert "of other data" in capsys.readouterr().err
+    assert "made with other data" in capsys.readouterr().err
 
 
 def test_seeds_are_no_axis_of_a_picture(page):
@@ -205,7 +207,7 @@ def test_two_sweeps_do_not_share_a_folder(page):
     out.mkdir()
     with (
         FileLock(out / ".lock"),
-        pytest.raises(InputError, match="another sweep is at work"),
+        pytest.raises(InputError, match="another sweep is running"),
     ):
         sweep(page, "eps=0.1")
 
@@ -253,7 +255,7 @@ def test_a_scheduler_that_dies_ends_the_sweep_in_one_line(page):
                 process.kill()
         _, told = driver.communicate(timeout=120)
     assert driver.returncode == 2
-    assert "the same command goes on" in told.splitlines()[-1]
+    assert "the same command continues" in told.splitlines()[-1]
 
 
 # Stands for a run: as many lines as a record has, and no notebook.

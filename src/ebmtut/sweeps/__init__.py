@@ -1,4 +1,4 @@
-"""Sweeps: one notebook over a grid of its parameters, each run in its own folder."""
+"""Sweeps run a notebook over a grid of its parameters, each run in its own folder."""
 
 from ebmtut.sweeps.driver import run_sweep
 from ebmtut.sweeps.gather import gather

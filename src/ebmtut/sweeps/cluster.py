@@ -1,4 +1,4 @@
-"""Work on a Dask cluster: jobs by joblib, and runs of a sweep."""
+"""Send the jobs of an experiment, or the runs of a sweep, to a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ebmtut.sweeps.supervision import supervise
 
 __all__ = ["ended_on_cluster", "on_cluster"]
 
-#: Seconds that `ebmtut run` waits for a cluster's first worker: a week in a queue.
+#: Seconds that `ebmtut run` waits for the first worker: a week in a queue.
 _PATIENCE = 7 * 24 * 3600
 
 
@@ -25,17 +25,17 @@ def on_cluster(scheduler: str) -> Iterator[Any]:
     Parameters
     ----------
     scheduler
-        Its address, such as ``tcp://host:8786``. Workers may come later.
+        Address, such as ``tcp://host:8786``. Workers may join later.
 
     Yields
     ------
     client
-        Of that scheduler.
+        A client of the scheduler.
 
     Raises
     ------
     InputError
-        If Dask is missing, or nobody answers there.
+        If Dask is not installed, or no scheduler answers.
     """
     try:
         from distributed import Client
@@ -48,7 +48,7 @@ def on_cluster(scheduler: str) -> Iterator[Any]:
         client = Client(scheduler, timeout=10)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"scheduler must be the address of one that answers, got {scheduler!r} "
+            f"scheduler must be the address of a running scheduler, got {scheduler!r} "
             f"({' '.join(str(error).split())})"
         ) from error
     with (
@@ -65,30 +65,31 @@ def on_cluster(scheduler: str) -> Iterator[Any]:
 def ended_on_cluster(
     specifications: list[dict[str, Any]], limit: float | None, scheduler: str
 ) -> Iterator[tuple[str, str]]:
-    """Make runs by the workers of a Dask scheduler, and tell of each that has ended.
+    """Execute runs on the workers of a Dask scheduler.
 
     Parameters
     ----------
     specifications, limit
-        Of each run, and its seconds, as for `supervise`.
+        The runs, and the seconds that each may take, as for `supervise`.
     scheduler
         As for `on_cluster`.
 
     Yields
     ------
     ended
-        What `supervise` returns; "killed" where a run's workers died, time after time.
+        What `supervise` returns, for each run when it has ended; "killed" if its
+        workers died repeatedly.
 
     Raises
     ------
     InputError
-        As `on_cluster`, or if the scheduler has gone.
+        As `on_cluster`, or if the scheduler has stopped.
     """
     from distributed import as_completed
 
     with on_cluster(scheduler) as client:
-        # All at once: workers may come later, and a cluster that grows by need
-        # counts what waits.
+        # All at once, since an adaptive cluster decides on new workers by the number
+        # of waiting tasks.
         names = [s["name"] for s in specifications]
         keys = [f"{s['driver']}-{s['name']}" for s in specifications]
         futures = client.map(
@@ -96,7 +97,7 @@ def ended_on_cluster(
         )
         names_of = dict(zip(futures, names, strict=True))
         for future in as_completed(futures):
-            if future.status == "error":  # its workers died, time after time
+            if future.status == "error":  # its workers died repeatedly
                 complaint = " ".join(str(future.exception()).split())
                 print(f"{names_of[future]}: {complaint}", file=sys.stderr)
                 yield names_of[future], "killed"
@@ -104,6 +105,6 @@ def ended_on_cluster(
                 yield future.result()
             else:
                 raise InputError(
-                    f"the scheduler at {scheduler} is gone: start it again, and the "
-                    "same command goes on"
+                    f"the scheduler at {scheduler} has stopped: start it again; "
+                    "the same command continues"
                 )

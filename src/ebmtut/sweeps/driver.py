@@ -1,5 +1,4 @@
-"""The runs of a sweep side by side: kept, resumed, ended in time, never in each
-other's way."""
+"""Execute the runs of a sweep in parallel, resume them, and enforce time limits."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from ebmtut.sweeps.supervision import DRIVER, supervise
 
 __all__ = ["load_runs", "run_sweep"]
 
-#: A run that ended like this is not run again, unless it is asked for.
+#: Runs with this status are not repeated unless the caller asks for it.
 ENDED = ("done", "failed", "timeout")
 
 
@@ -47,44 +46,44 @@ def run_sweep(
     scheduler: str | None = None,
     progress: bool = True,
 ) -> dict[str, int]:
-    """Execute all runs of a plan that are not there yet.
+    """Execute all runs of a plan that are not finished.
 
-    Each run is a process with a kernel of its own, so that memory stays flat and
-    one that dies takes no other with it. Its folder ``runs/NAME`` is put in place
-    in one step when it has ended: the executed notebook, what it recorded, and
-    ``run.json`` with all parameters, the status and the provenance.
+    Each run is a process with its own kernel, so that memory does not accumulate and
+    a crash does not affect other runs. When a run has ended, its folder ``runs/NAME``
+    appears in one step. It holds the executed notebook, the numbers that it recorded,
+    and ``run.json`` with all parameters, the status and the provenance.
 
     Parameters
     ----------
     plan
-        What to run.
+        The runs.
     folder
-        Where runs are kept. The same call goes on with what is left.
+        Folder of the sweep. A second call with the same folder runs what is left.
     n_jobs
-        Runs side by side; by default one for each core that this process may use,
-        or on a GPU one for each GPU.
+        Number of parallel runs; by default the number of cores that this process may
+        use, or the number of GPUs if the runs use them.
     timeout
-        Minutes after which a run is ended.
+        Minutes after which a run is stopped.
     retry
-        Whether runs that failed or took too long are run again; those that were
-        killed always are.
+        Whether to repeat runs that failed or timed out. Killed runs are always
+        repeated.
     keep_old
-        Whether runs stay that other code, other versions or other data made. Else
-        they are run again. The table tells them apart either way.
+        Whether to keep runs that were made with other code, versions or data instead
+        of repeating them. The column ``code`` of the table shows the difference.
     scheduler
         Address of a Dask scheduler whose workers see the same folder and notebook.
     progress
-        Whether to show a bar with the time that is left.
+        Whether to show a progress bar with the remaining time.
 
     Returns
     -------
     counts
-        Runs of the plan by their status.
+        Number of runs by status.
 
     Raises
     ------
     InputError
-        If a number is out of range, or another sweep is at work in the folder.
+        If a number is out of range, or another sweep is running in the folder.
     """
     folder = check_writable(folder).resolve()
     runs = check_writable(folder / "runs")
@@ -92,8 +91,8 @@ def run_sweep(
         try:
             stack.enter_context(FileLock(folder / ".lock", timeout=0))
         except Timeout:
-            raise InputError(f"another sweep is at work in {folder}") from None
-        # First of all: what a cluster goes on with must not come in between.
+            raise InputError(f"another sweep is running in {folder}") from None
+        # Before anything else, so that runs which a cluster continues see it and end.
         driver = uuid.uuid4().hex
         replace_file(folder / DRIVER, driver.encode())
         for left in runs.glob(".tmp-*"):  # of runs that were killed
@@ -140,17 +139,17 @@ def run_sweep(
 
 
 def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read the records of all runs that have ended, by name.
+    """Read ``run.json`` of all runs that have ended, by name.
 
     Parameters
     ----------
     folder
-        Of the sweep.
+        Folder of the sweep.
 
     Raises
     ------
     InputError
-        If there is none, or a record is damaged.
+        If the folder holds no sweep, or a file is damaged.
     """
     if not (folder / "runs").is_dir():
         raise InputError(f"{folder} holds no sweep")
@@ -161,13 +160,13 @@ def load_runs(folder: Path) -> dict[str, dict[str, Any]]:
             found[record["name"]] = record
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
-                f"{path} is damaged ({error}): delete its folder to run it again"
+                f"{path} is damaged ({error}): delete its folder to repeat the run"
             ) from error
     return found
 
 
 def _why(run: Path) -> str:
-    """Return the last line of a run's error after a colon, or nothing."""
+    """Return a colon and the last line of a run's error, or nothing."""
     try:
         error = json.loads((run / RECORD).read_text("utf-8"))["error"] or ""
     except (OSError, ValueError, KeyError):
@@ -184,7 +183,7 @@ def _waiting(
     retry: bool,
     keep_old: bool,
 ) -> list[str]:
-    """List the runs that are still to be made, and say which old ones are made anew."""
+    """List the runs to execute; report how many are repeated and why."""
     kept = load_runs(runs.parent)
     waiting, old = [], []
     for name in plan.runs:
@@ -203,8 +202,8 @@ def _waiting(
             if kept[name]["identity"].get(key) != identity[key]
         }
         print(
-            f"{len(old)} runs are of other {', '.join(sorted(what))}: run anew "
-            "(--keep-old keeps them)",
+            f"repeating {len(old)} runs that were made with other "
+            f"{', '.join(sorted(what))} (--keep-old keeps them)",
             file=sys.stderr,
         )
     return waiting + old
@@ -223,7 +222,7 @@ def _write_plan(folder: Path, plan: Plan) -> None:
 
 
 def _words(words: list[str]) -> list[str]:
-    """Name no folder of this machine."""
+    """Remove the folders of this machine from the command."""
     return [Path(word).name if Path(word).is_absolute() else word for word in words]
 
 
@@ -233,7 +232,7 @@ def _ended(
     n_jobs: int | None,
     scheduler: str | None,
 ) -> Iterator[tuple[str, str]]:
-    """Make the runs, here or on a cluster, and tell of each when it has ended."""
+    """Execute the runs here or on a cluster; yield each when it has ended."""
     if not specifications:
         return
     if scheduler is not None:
@@ -252,7 +251,7 @@ def _ended(
         finally:
             places.put(gpu)
 
-    # Threads: they only wait for the processes of their runs.
+    # Threads suffice: they only wait for the processes of their runs.
     pool = ThreadPoolExecutor(places.qsize())
     try:
         futures = [pool.submit(here, s) for s in specifications]
@@ -264,7 +263,7 @@ def _ended(
 
 
 def _gpus(specifications: list[dict[str, Any]]) -> list[str]:
-    """List the GPUs, if a run would take one."""
+    """List the GPUs if a run would use one."""
     devices = {s["parameters"].get("device", "cpu") for s in specifications}
     if devices <= {"cpu"}:
         return []

@@ -1,4 +1,4 @@
-"""One tidy table of a sweep, a picture of it, and a page that a stranger can read."""
+"""Collect a sweep into one tidy table, a figure and a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ebmtut.sweeps.report import report_page
 
 __all__ = ["gather", "mean_rows", "tidy_rows"]
 
-# Lists longer than this stay in the run's own record.
+# Longer lists stay in run.json.
 _LONGEST = 16
 _PICTURES = 6
 _LINES = 8
@@ -26,28 +26,28 @@ _LINES = 8
 def gather(
     folder: str | Path, *, y: Sequence[str] = (), x: str | None = None
 ) -> list[Path]:
-    """Write the table, the picture and the page of a sweep.
+    """Write the table, the figure and the report of a sweep.
 
     Parameters
     ----------
     folder
-        Of the sweep; runs that are missing or failed are told, too.
+        Folder of the sweep. The report also lists runs that are missing or failed.
     y
-        Numbers that the picture shows; by default the first that differ.
+        Numbers on the vertical axes; by default the first that differ between runs.
     x
-        Parameter on its axis; by default the varied one of most values that is a
-        number.
+        Parameter on the horizontal axis; by default the varied number with the most
+        values.
 
     Returns
     -------
     files
-        ``table.csv``, ``table.parquet`` where pyarrow is installed, ``plot.png`` if
-        there is something to draw, and ``report.html``.
+        ``table.csv``, ``table.parquet`` if pyarrow is installed, ``plot.png`` if a
+        parameter varies, and ``report.html``.
 
     Raises
     ------
     InputError
-        If the folder holds no sweep, or a name is none of its table.
+        If the folder holds no sweep, or a name is no column of its table.
     """
     folder = Path(folder)
     try:
@@ -56,7 +56,7 @@ def gather(
         raise InputError(f"{folder} holds no sweep") from None
     records = load_runs(folder)
     rows = tidy_rows(records)
-    # Of all runs in the folder: a second call may have varied something else.
+    # All runs in the folder count: an earlier call may have varied another parameter.
     varied = [n for n in plan["help"] if len({json.dumps(r.get(n)) for r in rows}) > 1]
     numbers = _numbers_of(rows, records)
     for name in y:
@@ -83,19 +83,19 @@ def gather(
 
 
 def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row a run: its name, status, parameters, numbers, provenance.
+    """Return one row per run: name, status, parameters, numbers, provenance.
 
     Parameters
     ----------
     records
-        Of the runs, by name.
+        Contents of ``run.json``, by the name of the run.
 
     Returns
     -------
     rows
-        All with the same columns; None where a run lacks one. A number bears its
-        path in the notebook's record, such as ``table.ED.nll``, behind the record's
-        own name where there are several.
+        All with the same columns; None where a run lacks a value. The name of a
+        number is its path in the JSON file that the notebook recorded, such as
+        ``table.ED.nll``, preceded by the name of the file if there are several.
     """
     several = len({name for r in records.values() for name in r["numbers"]}) > 1
     rows = []
@@ -116,7 +116,7 @@ def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Numbers by size, names by the alphabet, the seed last."""
+    """Sort numbers by size, names alphabetically, and the seed last."""
     values = dict(record["parameters"])
     values["seed"] = values.pop("seed", None)
     return tuple(
@@ -134,15 +134,15 @@ def mean_rows(
     rows
         As `tidy_rows` gives them.
     settings
-        Columns that tell settings apart.
+        Columns that define a setting.
     numbers
-        Columns to be averaged.
+        Columns to average.
 
     Returns
     -------
     means
-        A row a setting: its values, ``runs``, and for each number a pair of the
-        mean and its standard error (None of a single run), or None.
+        One row per setting: its values, ``runs``, and for each number a pair of the
+        mean and its standard error (None for a single run), or None.
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -170,7 +170,7 @@ def _mean(values: Sequence[float]) -> tuple[float, float | None] | None:
 
 
 def _flat(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    """List the plain values of nested tables and short lists, with their paths."""
+    """List the values of nested tables and short lists, with their paths."""
     if isinstance(value, Mapping):
         parts = value.items()
     elif isinstance(value, list):
@@ -196,7 +196,7 @@ def _numbers_of(
 
 
 def _differing(rows: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> list[str]:
-    """Numbers that are not the same in all runs; seconds only if there are none."""
+    """Return numbers that differ between runs; seconds only if no other does."""
     found = [
         name
         for name in numbers
@@ -224,7 +224,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes | None:
         kinds = {type(value) for value in values if value is not None}
         if kinds > {float} and kinds <= {int, float}:
             columns[name] = [None if v is None else float(v) for v in values]
-        elif len(kinds) > 1:  # a column has one type there
+        elif len(kinds) > 1:  # parquet columns have one type
             columns[name] = [None if v is None else str(v) for v in values]
     file = io.BytesIO()
     parquet.write_table(pyarrow.table(columns), file)
@@ -237,7 +237,7 @@ def _picture(
     numbers: Sequence[str],
     x: str | None,
 ) -> bytes | None:
-    """Draw numbers over one parameter, a line for each setting of the others."""
+    """Draw numbers over one parameter, with a line for each setting of the others."""
     done = [row for row in rows if row["status"] == "done"]
     settings = [name for name in varied if name != "seed"]
     if not done or not numbers or not settings:

@@ -1,4 +1,4 @@
-"""What a run was made by: the notebook, the package, its versions, one's own data."""
+"""Identify what a run depends on: notebook, package, versions, the user's data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["run_identity"]
 
 
 def run_identity(notebook: Path) -> dict[str, str]:
-    """Tell runs apart that the same parameters would not.
+    """Identify the code, versions and data that a run was made with.
 
     Parameters
     ----------
     notebook
-        What is run.
+        The notebook's file.
 
     Returns
     -------
     identity
-        Digests of the notebook's code that a sweep runs, of the package's (comments
-        and docstrings do not count), of the versions of what computes, and of the
-        files in ``EBMTUT_DATA``. Files that the package fetches have a checksum of
-        their own.
+        Digests of the notebook's code that a sweep executes, of the package's code
+        (without comments and docstrings), of the versions of numerical packages, and
+        of the files in ``EBMTUT_DATA``. Files that the package downloads have their
+        own checksums.
     """
     return {
         "notebook": _digest(_code_of(notebook)),
@@ -50,7 +50,7 @@ def _code_of(notebook: Path) -> str:
 
 
 def _package() -> str:
-    """All of the package's modules as trees, without their docstrings."""
+    """Return the syntax trees of all modules of the package, without docstrings."""
     folder = Path(ebmtut.__file__).parent
     return "\n".join(
         f"{path.relative_to(folder)} {_bare(path.read_text('utf-8'))}"

@@ -1,7 +1,6 @@
-"""One run of a sweep, in a process of its own: a notebook, executed and recorded.
+"""Execute one run of a sweep in its own process and record its numbers.
 
-The process ends with its parent, and takes its kernel along: nobody computes for
-nobody.
+The process ends when its parent does, and stops its kernel first.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ __all__ = [
     "write_record",
 ]
 
-#: What a run's folder holds once the run has ended, whichever way.
+#: The file that describes a run that has ended, in the run's folder.
 RECORD = "run.json"
 
-#: Tag of cells that show runs which a page's own parameters do not ask for.
+#: Tag of cells that execute other runs than those of the page's own parameters.
 OTHER_RUNS = "other-runs"
 
 
 def swept(notebook: str | Path) -> dict[str, Any]:
-    """Read a notebook as a sweep runs it: without its cells of other runs.
+    """Read a notebook without its cells of other runs, as a sweep executes it.
 
     Parameters
     ----------
     notebook
-        Its file.
+        The notebook's file.
 
     Returns
     -------
     content
-        Of the file, as JSON holds it.
+        Content of the notebook, as JSON.
     """
     content: dict[str, Any] = json.loads(Path(notebook).read_text("utf-8"))
     content["cells"] = [
@@ -66,18 +65,18 @@ def execute(
     parameters: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> str:
-    """Execute a notebook and put its folder in place once all of it is there.
+    """Execute a notebook; its folder appears in one step when the run has ended.
 
     Parameters
     ----------
     notebook
-        Its file.
+        The notebook's file.
     folder, name
-        Where the runs are, and the name of this one.
+        Folder of all runs, and the name of this run.
     parameters
-        All of them.
+        All parameters of the run.
     about
-        What else its record holds: the identity, the commit.
+        Other entries of ``run.json``, such as the identity and the commit.
 
     Returns
     -------
@@ -87,8 +86,8 @@ def execute(
     Raises
     ------
     RuntimeError
-        If its folder is gone: a later call of the sweep makes the run anew, and
-        nothing is put in its place.
+        If a later call of the sweep has removed the unfinished run, which that call
+        repeats.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -133,10 +132,10 @@ def execute(
 
 
 def _execute(*words: Any, **options: Any) -> None:
-    """Run a notebook, on another kernel where one dies before its first word.
+    """Execute a notebook; try another kernel if one dies while it starts.
 
-    Kernels are given ports that are free, which another process can take before they
-    do. Three such deaths in a row are no accident.
+    A kernel is given free ports, which another process can take before the kernel
+    does. After three such failures the error is raised.
     """
     import papermill
 
@@ -160,7 +159,7 @@ def write_record(
     error: str | None = None,
     numbers: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what became of a run, with all that it was told."""
+    """Write ``run.json``: parameters, status and numbers of a run."""
     record = {
         "name": name,
         "status": status,
@@ -176,13 +175,13 @@ def write_record(
 
 
 def _told(error: Exception) -> str:
-    """A traceback without the colour codes that IPython puts into it."""
+    """Return a traceback without the colour codes of IPython."""
     told = str(error) or "".join(traceback.format_exception(error))
     return re.sub(r"\x1b\[[0-9;]*m", "", told).strip()
 
 
 def _numbers(results: Path) -> dict[str, Any]:
-    """What the notebook recorded, by the name of the record."""
+    """Return what the notebook recorded, by the name of each file."""
     return {
         path.stem: json.loads(path.read_text("utf-8"))
         for path in sorted(results.glob("*.json"))
@@ -190,12 +189,12 @@ def _numbers(results: Path) -> dict[str, Any]:
 
 
 def end_with_children(pid: int | None = None) -> None:
-    """End a process and all that it started, kernels in sessions of their own too.
+    """End a process and all processes that it started, kernels included.
 
     Parameters
     ----------
     pid
-        The process; None: all that this one started, but not itself.
+        The process. None ends all processes that this one started, but not itself.
     """
     import psutil
 
@@ -224,7 +223,7 @@ def _leave_with(parent: int) -> None:
 
 
 def main() -> None:
-    """Execute the specification that stands on the command line, as JSON."""
+    """Execute the run whose specification is on the command line, as JSON."""
     specification = json.loads(sys.argv[1])
     _leave_with(specification.pop("parent"))
     execute(**specification)

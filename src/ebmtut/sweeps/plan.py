@@ -1,6 +1,6 @@
-"""What a sweep runs: the words of the command line as values that a notebook takes.
+"""Turn the words of the command line into the runs of a sweep.
 
-Nothing runs before every name and every type is right.
+All names and types are checked before anything runs.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ebmtut.checks import Count, InputError, Natural, check_choice, checked
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 
-#: What the sweep itself sets: where a run records.
-OURS = ("results_dir",)
+#: Parameters that the sweep itself sets: the folder for a run's numbers.
+SET_BY_SWEEP = ("results_dir",)
 
 _Draw = Callable[[random.Random], Any]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A line of a notebook's cell ``parameters``.
+    """One parameter of a notebook.
 
     Attributes
     ----------
     name, kind, help
-        Its name, its type as it stands there (or that of the default), its comment.
+        Its name, its annotated type (or the type of the default), its comment.
     default
-        Its value.
+        Its default value.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Plan:
     Attributes
     ----------
     notebook
-        What is run.
+        The notebook's file.
     parameters
-        All that it takes.
+        All of its parameters.
     varied
-        Names of those that differ between runs.
+        Names of the parameters that differ between runs.
     runs
-        All parameters of each run, by the name of its folder.
+        The parameters of each run, by the name of the run's folder.
     """
 
     notebook: Path
@@ -73,12 +73,12 @@ def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
     Parameters
     ----------
     notebook
-        Its file.
+        The notebook's file.
 
     Raises
     ------
     InputError
-        If it is no notebook, or has no such cell with plain values.
+        If the file is no notebook or has no such cell with plain values.
     """
     path = Path(notebook)
     if not path.is_file():
@@ -86,7 +86,7 @@ def notebook_parameters(notebook: str | Path) -> dict[str, Parameter]:
     inspect_notebook = _papermill().inspect_notebook
     try:
         found = inspect_notebook(str(path))
-    except Exception as error:  # nbformat and JSON have many
+    except Exception as error:  # nbformat and JSON raise many types
         raise InputError(f"{path} must be a notebook: {error}") from error
     known = {}
     for name, about in found.items():
@@ -125,28 +125,28 @@ def make_plan(
     n_samples: Count | None = None,
     sample_seed: Natural = 0,
 ) -> Plan:
-    """List the runs of a grid, or of a random search.
+    """List the runs of a grid or of a random search.
 
     Parameters
     ----------
     notebook
-        What is run.
+        The notebook's file.
     given
-        ``name=value,value`` each. In a random search also ``name=low..high``, drawn
-        uniformly, and ``name=low..high:log``, uniformly in the logarithm.
+        ``name=value,value`` each. A random search also takes ``name=low..high``,
+        sampled uniformly, and ``name=low..high:log``, uniform in the logarithm.
     n_seeds
-        Repeats of each setting, with seeds from the notebook's own one upwards, or
-        from the one that is given.
+        Number of seeds for each setting. They count upwards from the seed that is
+        given, by default from the notebook's own.
     n_samples
-        Settings of a random search, each of which takes one of the values, or a
-        number of the range, for every name; None is the whole grid.
+        Number of settings of a random search. Each takes, for every name, one of the
+        listed values or a number in the range. None runs the whole grid.
     sample_seed
-        Of that search: the same one draws the same settings.
+        Seed of the random search; the same seed gives the same settings.
 
     Raises
     ------
     InputError
-        If a name is unknown, a value is of another type, or there is nothing to run.
+        If a name is unknown, a value has the wrong type, or there is nothing to run.
     """
     known = notebook_parameters(notebook)
     axes: dict[str, list[Any] | _Draw] = {}
@@ -154,7 +154,7 @@ def make_plan(
         name, equals, text = words.partition("=")
         if not equals:
             raise InputError(f"a parameter must be name=value, got {words!r}")
-        names = [n for n in known if n not in OURS]
+        names = [n for n in known if n not in SET_BY_SWEEP]
         check_choice("parameter", name, names)
         if name in axes:
             raise InputError(f"{name} must be given once: {name}=value,value")
@@ -174,7 +174,7 @@ def make_plan(
 def _settings(
     axes: Mapping[str, list[Any] | _Draw], n_samples: int | None, seed: int
 ) -> list[dict[str, Any]]:
-    """Cross the axes, or draw from them; seeds are crossed in both."""
+    """Cross the axes, or sample from them; both cross the seeds."""
     lists = {n: values for n, values in axes.items() if isinstance(values, list)}
     if n_samples is None:
         return [
@@ -198,15 +198,15 @@ def _seeds(
     known: Mapping[str, Parameter], given: list[Any] | _Draw | None, n_seeds: int
 ) -> list[int]:
     if "seed" not in known:
-        raise InputError("n_seeds needs a parameter seed, which the notebook lacks")
+        raise InputError("n_seeds needs a parameter seed, and the notebook has none")
     if given is not None and (not isinstance(given, list) or len(given) > 1):
-        raise InputError("n_seeds goes with one seed at most, the first")
+        raise InputError("n_seeds takes at most one value of seed, the first seed")
     first = given[0] if isinstance(given, list) else known["seed"].default
     return [first + k for k in range(n_seeds)]
 
 
 def _values(parameter: Parameter, text: str, *, ranges: bool) -> list[Any] | _Draw:
-    """Read what stands after the equals sign."""
+    """Read the values behind the equals sign."""
     span = re.fullmatch(r"(.+?)\.\.(.+?)(:log)?", text)
     if span and parameter.kind in ("int", "float"):
         if not ranges:
@@ -235,7 +235,7 @@ def _range(parameter: Parameter, first: str, last: str, *, logarithmic: bool) ->
 
 
 def _value(parameter: Parameter, text: str) -> Any:
-    """Read one value as the notebook's cell has its type."""
+    """Read one value in the type that the notebook's cell declares."""
     kind = parameter.kind
     try:
         if kind == "str":
@@ -259,13 +259,13 @@ def _value(parameter: Parameter, text: str) -> Any:
 
 
 def _folder_name(values: Mapping[str, Any], known: Mapping[str, Parameter]) -> str:
-    """Name a run by its parameters alone, so that any sweep finds it again."""
+    """Name a run by its parameters alone, so that every sweep finds it again."""
     text = json.dumps(values, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     changed = {
         name: f"{value:.4g}" if isinstance(value, float) else str(value)
         for name, value in values.items()
-        if name not in OURS and value != known[name].default
+        if name not in SET_BY_SWEEP and value != known[name].default
     }
     told = "-".join(f"{name}={value}" for name, value in changed.items())
     slug = re.sub(r"[^A-Za-z0-9.=+_-]+", "", told)[:60].strip(".-")

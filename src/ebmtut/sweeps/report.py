@@ -1,4 +1,4 @@
-"""The page of a sweep: plain HTML that stands alone beside its runs."""
+"""Write the report of a sweep, a single HTML file beside its runs."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def report_page(
     Parameters
     ----------
     plan
-        Of the sweep, as ``sweep.json`` holds it.
+        Contents of ``sweep.json``.
     records
-        Of all runs that have ended, by name.
+        Contents of ``run.json`` of all runs that have ended, by name.
     varied
-        Parameters that differ between them.
+        Parameters that differ between runs.
     means
-        A row a setting, as `ebmtut.sweeps.gather.mean_rows` gives them.
+        One row per setting, from `ebmtut.sweeps.gather.mean_rows`.
     numbers
-        Columns of these that are pairs of a mean and its error.
+        Columns of `means` that hold pairs of a mean and its standard error.
     has_picture
         Whether there is a ``plot.png``.
     """
@@ -65,11 +65,11 @@ def report_page(
     ]
     if has_picture:
         parts.append(
-            '<p><img src="plot.png" alt="The numbers of the table above over the '
-            'parameters of the sweep"></p>'
+            '<p><img src="plot.png" alt="The numbers of the table above, plotted over '
+            'the parameters of the sweep"></p>'
         )
     parts += ["<h2>Runs</h2>", _runs(records, varied), _failures(records)]
-    parts += ["<h2>Where it comes from</h2>", _provenance(records), "</body></html>"]
+    parts += ["<h2>Provenance</h2>", _provenance(records), "</body></html>"]
     return "\n".join(part for part in parts if part) + "\n"
 
 
@@ -89,10 +89,11 @@ def _state(
         for name in varied
     )
     older = len(records.keys() - set(plan["runs"]))
-    more = f" and {older} of earlier calls" if older else ""
+    more = f" and {older} from earlier calls" if older else ""
     return (
-        f"<p>{len(plan['runs'])} runs{more}: {told}. Made by</p>"
-        f"<pre>{escape(plan['command'])}</pre><p>What differs between runs:</p>"
+        f"<p>{len(plan['runs'])} runs{more}: {told}. Command:</p>"
+        f"<pre>{escape(plan['command'])}</pre>"
+        "<p>Parameters that differ between runs:</p>"
         f"<ul>{varied or '<li>nothing</li>'}</ul>"
     )
 
@@ -106,7 +107,7 @@ def _table(rows: Sequence[Mapping[str, Any]], numbers: Sequence[str]) -> str:
 
 
 def _cell(value: Any) -> Cell:
-    """Numbers as they are, all else in words."""
+    """Keep numbers and show everything else as text."""
     known = value is None or isinstance(value, (float, tuple))
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return value if known or is_count else str(value)
@@ -120,9 +121,9 @@ def _runs(records: Mapping[str, Mapping[str, Any]], varied: Sequence[str]) -> st
         lines.append(
             f'<tr><td><a href="{href}">{escape(told or name)}</a></td>'
             f"<td>{escape(record['status'])}</td><td>{record['seconds']:.0f} s</td>"
-            f'<td><a href="runs/{quote(name)}/run.json">all of it</a></td></tr>'
+            f'<td><a href="runs/{quote(name)}/run.json">run.json</a></td></tr>'
         )
-    head = "<tr><th>executed notebook</th><th>status</th><th>time</th><th>record</th>"
+    head = "<tr><th>executed notebook</th><th>status</th><th>time</th><th>details</th>"
     return f'<div class="wide"><table>{head}</tr>{"".join(lines)}</table></div>'
 
 
@@ -134,7 +135,7 @@ def _failures(records: Mapping[str, Mapping[str, Any]]) -> str:
     failed = [record for record in records.values() if record["status"] != "done"]
     if not failed:
         return ""
-    return "<h2>What failed</h2>" + "".join(
+    return "<h2>Failed runs</h2>" + "".join(
         f"<details><summary>{escape(r['name'])}: {escape(r['status'])}</summary>"
         f"<pre>{escape(r['error'] or '')}</pre></details>"
         for r in failed
@@ -142,15 +143,16 @@ def _failures(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _provenance(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say which code made the runs, and warn where there is more than one."""
+    """Name the code that made the runs; warn if there are several versions."""
     makers: dict[str, list[Mapping[str, Any]]] = {}
     for record in records.values():
         makers.setdefault(str(record["identity"]), []).append(record)
     parts = []
     if len(makers) > 1:
         parts.append(
-            f"<p><strong>These runs were made by {len(makers)} different states of "
-            "code, versions or data.</strong> Compare numbers within one only.</p>"
+            f"<p><strong>These runs were made with {len(makers)} different states of "
+            "code, versions or data.</strong> Compare numbers only within one of "
+            "them.</p>"
         )
     for found in makers.values():
         one = found[0]

@@ -1,4 +1,4 @@
-"""One run of a sweep, watched from outside: started, ended in time, not left alone."""
+"""Start a run of a sweep in its own process, and stop it when its time is over."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ebmtut.sweeps.one_run import RECORD, end_with_children, write_record
 
 __all__ = ["DRIVER", "supervise"]
 
-# Tells which call of the sweep is at work: runs of an earlier one that was killed
-# while a cluster went on with them end when they see another.
+# Holds a token of the call that is running the sweep. Runs of an earlier call, which
+# a cluster continued after that call was killed, end when they see another token.
 DRIVER = ".driver"
 
-# A run has one thread, and one process besides its kernel.
+# A run has one thread, and one process in addition to its kernel.
 _ALONE = dict.fromkeys(
     (
         "OMP_NUM_THREADS",
@@ -45,23 +45,23 @@ def supervise(
     stop: threading.Event | None = None,
     gpu: str | None = None,
 ) -> tuple[str, str]:
-    """Start a run in a process of its own and see to its end.
+    """Start a run in its own process and wait until it has ended.
 
     Parameters
     ----------
     specification
-        Arguments of `ebmtut.sweeps.one_run.execute`, and the driver's token.
+        Arguments of `ebmtut.sweeps.one_run.execute`, and the token of the driver.
     limit
-        Seconds that it may take.
+        Seconds that the run may take.
     stop
         Set when all runs have to end.
     gpu
-        The one that it may use.
+        The GPU that the run may use.
 
     Returns
     -------
     ended
-        The run's name, and "done", "failed", "killed" or "timeout".
+        The name of the run, and "done", "failed", "killed" or "timeout".
     """
     specification = dict(specification)
     driver = specification.pop("driver")

@@ -1,0 +1,249 @@
+"""Find words that are not the field's, by the table of terms in ``book/style.md``.
+
+Searched are pages (prose, captions, alternative texts, code), docstrings, comments and
+strings of several words in Python files, and the whole text of other files. A file that
+still has such words is listed with their number in ``tests/book/not_yet_plain.txt``.
+That list may only become shorter.
+
+    python -m tools.terms                       # the number of places for each file
+    python -m tools.terms book/ed/index.ipynb   # the places
+    python -m tools.terms --update              # drop what has been rewritten
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tools.paths import BOOK, ROOT
+
+__all__ = ["NOT_YET", "Place", "Term", "places", "read_list", "searched_files", "terms"]
+
+STYLE = BOOK / "style.md"
+NOT_YET = ROOT / "tests" / "book" / "not_yet_plain.txt"
+SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
+# Other people's text, stored results, and the two files that must name the terms.
+LEFT_OUT = (
+    "book/_static/vendor/",
+    "book/references.bib",
+    "book/style.md",
+    "benchmarks/results/",
+    "results/",
+    "requirements.txt",
+    "tests/book/test_terms.py",
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A phrase to avoid, what to write instead, and phrases that may contain it."""
+
+    phrase: str
+    instead: str
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a term stands: its surroundings, and what to write instead."""
+
+    term: Term
+    around: str
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """Read the phrases in code style from the table of terms."""
+    section = STYLE.read_text("utf-8").partition("## Terms")[2].partition("\n## ")[0]
+    found = []
+    for line in section.splitlines():
+        if line.startswith("|") and "`" in line:
+            avoid, instead, allowed = line.strip("|").split("|")
+            found += [
+                Term(phrase, instead.strip(), tuple(_phrases(allowed)))
+                for phrase in _phrases(avoid)
+            ]
+    return tuple(found)
+
+
+def _phrases(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Match any term, in the group of its number; an allowed phrase has no group."""
+
+    def escape(phrase: str) -> str:
+        return re.escape(phrase).replace(r"\ ", r"\s+")
+
+    allowed = [escape(phrase) for term in terms() for phrase in term.allowed]
+    # The longest first, so that a phrase does not hide one that contains it.
+    numbered = sorted(enumerate(terms()), key=lambda item: -len(item[1].phrase))
+    groups = [rf"(?P<t{number}>{escape(t.phrase)}s?)" for number, t in numbered]
+    return re.compile(rf"\b(?:{'|'.join(allowed)}|{'|'.join(groups)})\b", re.IGNORECASE)
+
+
+def places(text: str) -> list[Place]:
+    """Find the terms in a text.
+
+    Parameters
+    ----------
+    text
+        Prose, comments, messages; of a file, `prose_of` takes them out.
+
+    Returns
+    -------
+    places
+        In the order of the text.
+    """
+    return [
+        Place(
+            terms()[int(match.lastgroup[1:])],
+            " ".join(text[max(0, match.start() - 35) : match.end() + 35].split()),
+        )
+        for match in _pattern().finditer(text)
+        if match.lastgroup
+    ]
+
+
+def prose_of(path: Path) -> str:
+    """Return what of a file is prose and must be in plain words."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        return "\n".join(_python_prose(text))
+    if path.suffix == ".ipynb":
+        return "\n".join(_notebook_prose(json.loads(text)))
+    return text
+
+
+def _python_prose(source: str) -> Iterator[str]:
+    """Yield comments and strings; a string of one word is a key, not prose."""
+    comment: list[str] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                comment.append(token.string.lstrip("#: "))
+            elif token.type not in (tokenize.NL, tokenize.COMMENT) and comment:
+                yield " ".join(comment)
+                comment = []
+            if token.type == tokenize.STRING or token.type == _FSTRING_MIDDLE:
+                word = token.string.strip("rbfuRBFU\"'")
+                if re.search(r"\s", word) or word.startswith("--"):
+                    yield token.string
+    except (tokenize.TokenError, IndentationError):
+        yield source
+
+
+# Since Python 3.12 an f-string is several tokens.
+_FSTRING_MIDDLE = getattr(tokenize, "FSTRING_MIDDLE", -1)
+
+
+def _notebook_prose(notebook: dict[str, object]) -> Iterator[str]:
+    cells = notebook["cells"]
+    assert isinstance(cells, list)
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code":
+            yield source
+            continue
+        yield from _python_prose(source)
+        about = cell["metadata"].get("mystnb", {})
+        yield about.get("figure", {}).get("caption", "")
+        yield about.get("image", {}).get("alt", "")
+
+
+def searched_files() -> list[Path]:
+    """Return the files of the repository that are held to the table."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [
+        ROOT / name
+        for name in sorted(set(filter(None, done.stdout.split("\0"))))
+        if not name.startswith(LEFT_OUT)
+        and ((ROOT / name).suffix in SUFFIXES or name == "Makefile")
+        and (ROOT / name).is_file()
+    ]
+
+
+def read_list() -> dict[str, int]:
+    """Return the files that are not yet in plain words, with their places."""
+    lines = NOT_YET.read_text("utf-8").splitlines()
+    pairs = [line.rsplit(maxsplit=1) for line in lines if line and line[0] != "#"]
+    return {name: int(number) for name, number in pairs}
+
+
+def write_list(counts: dict[str, int]) -> None:
+    """Write the list anew."""
+    head = (
+        "# Files with words that book/style.md replaces, and the number of places.\n"
+        "# This list only becomes shorter: python -m tools.terms --update\n"
+    )
+    lines = [f"{name} {number}\n" for name, number in sorted(counts.items())]
+    NOT_YET.write_text(head + "".join(lines), "utf-8")
+
+
+def count() -> dict[str, int]:
+    """Count the places in each file that has any."""
+    found = {
+        path.relative_to(ROOT).as_posix(): len(places(prose_of(path)))
+        for path in searched_files()
+    }
+    return {name: number for name, number in found.items() if number}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description="Find words that are not the field's (see book/style.md)."
+    )
+    parser.add_argument("files", nargs="*", type=Path, help="show the places in these")
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="remove rewritten files from the list and lower the numbers of others",
+    )
+    parser.add_argument(
+        "--renew",
+        action="store_true",
+        help="write the list anew, for instance after files have been renamed",
+    )
+    options = parser.parse_args(arguments)
+    if options.files:
+        found = [(path, place) for path in options.files for place in _in(path)]
+        for path, place in found:
+            print(f"{path}: ...{place.around}... -> {place.term.instead}")
+        return 1 if found else 0
+    counts = count()
+    if options.renew:
+        write_list(counts)
+    elif options.update:
+        known = read_list()
+        write_list({n: min(counts[n], known[n]) for n in known if n in counts})
+    else:
+        for name, number in counts.items():
+            print(f"{number:5}  {name}")
+    print(f"{sum(counts.values())} places in {len(counts)} files")
+    return 0
+
+
+def _in(path: Path) -> list[Place]:
+    return places(prose_of(path.resolve()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
