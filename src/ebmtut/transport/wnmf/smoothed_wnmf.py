@@ -70,10 +70,25 @@ def smoothed_conjugate(
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
     blurred = rows @ torch.exp((g - top) / smoothing) @ columns
+    # Terms that underflow are lost: above this they change no digit of a sum.
+    limits = torch.finfo(g.dtype)
+    safe = limits.tiny / limits.eps * g[0].numel()
+    lost = ((blurred < safe) & (data > 0)).flatten(1).any(1)
+    log = blurred.clamp(min=safe).log()
+    if lost.any():
+        log = log.index_put((lost,), _log_blurred((g - top)[lost], cost, smoothing))
     entropy = -torch.special.xlogy(data, data).sum((1, 2))
-    tiny = torch.finfo(g.dtype).tiny
-    log = (data * blurred.clamp(min=tiny).log()).sum((1, 2))
-    return smoothing * (entropy + log) + top[:, 0, 0]
+    return smoothing * (entropy + (data * log).sum((1, 2))) + top[:, 0, 0]
+
+
+def _log_blurred(g: Tensor, cost: GridCost, smoothing: float) -> Tensor:
+    """Log of K exp(g / eps) by sums of logarithms, image by image as memory wants."""
+    rows, columns = (-c / smoothing for c in cost)
+    images = []
+    for image in g / smoothing:
+        inner = (image[:, :, None] + columns).logsumexp(1)
+        images.append((rows[:, :, None] + inner).logsumexp(1))
+    return torch.stack(images)
 
 
 def smoothed_wnmf(
