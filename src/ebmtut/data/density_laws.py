@@ -40,7 +40,10 @@ def _gaussian_mixture(
     points: Tensor, centres: Tensor, log_weights: Tensor, std: float
 ) -> Tensor:
     """Mixture of isotropic Gaussians; centres (k, 2), log weights (k,)."""
-    log_kernel = -0.5 * (torch.cdist(points, centres) / std) ** 2
+    # From differences: a matrix product would lose the digits of near points.
+    mode = "donot_use_mm_for_euclid_dist"
+    distance = torch.cdist(points, centres, compute_mode=mode)
+    log_kernel = -0.5 * (distance / std) ** 2
     log_norm = _LOG_TWO_PI + 2.0 * math.log(std)
     return torch.logsumexp(log_kernel + log_weights, dim=1) - log_norm
 
