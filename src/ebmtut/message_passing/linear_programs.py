@@ -211,7 +211,7 @@ def _sparse(entries, shape):  # type: ignore[no-untyped-def]
 
 
 def _best(score, **constraints):  # type: ignore[no-untyped-def]
-    """Return the best: the solver's tolerances are absolute, so it gets numbers below 1."""
+    """Return the best; the solver's tolerances are absolute, so it gets numbers < 1."""
     largest = float(np.abs(score).max(initial=0.0))
     unit = 2.0 ** -math.frexp(largest)[1] if largest else 1.0
     solution = linprog(-unit * score, method="highs", **constraints)
