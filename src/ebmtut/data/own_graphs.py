@@ -386,7 +386,11 @@ def pairwise_graph(
     check_simple_graph("graph", graph)
     weights = _attribute("weight", weight, graph.edges(data=True), dtype)
     biases = _attribute("bias", bias, graph.nodes(data=True), dtype)
-    edges = torch.tensor(edges_by_site(graph), dtype=torch.long).reshape(-1, 2).T
+    edges = (
+        torch.tensor(edges_by_site(graph), dtype=torch.long, device="cpu")
+        .reshape(-1, 2)
+        .T
+    )
     if variables == "spins":
         # w s s' = 4 w x x' - 2 w x - 2 w x' + w, and b s = 2 b x - b.
         biases = 2 * biases
@@ -400,7 +404,7 @@ def _attribute(name: str, value: float | str, items: Any, dtype: torch.dtype) ->
     """One number for all, or each item's own."""
     if not isinstance(value, str):
         check_range(name, value)
-        return torch.full((len(items),), float(value), dtype=dtype)
+        return torch.full((len(items),), float(value), dtype=dtype, device="cpu")
     numbers = []
     for *at, about in items:
         where = " and ".join(repr(vertex) for vertex in at)
@@ -410,4 +414,4 @@ def _attribute(name: str, value: float | str, items: Any, dtype: torch.dtype) ->
             )
         check_range(f"{value} at {where}", about[value])
         numbers.append(float(about[value]))
-    return torch.tensor(numbers, dtype=dtype)
+    return torch.tensor(numbers, dtype=dtype, device="cpu")

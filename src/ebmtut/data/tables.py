@@ -136,6 +136,8 @@ def _split(
 
 def _is_table(rows: list[tuple[int, list[str]]]) -> bool:
     """Whether all lines have as many cells; names may leave out that of row names."""
+    if not rows:
+        return False
     widths = {len(cells) for _, cells in rows[1:]} or {len(rows[0][1])}
     width = max(widths)
     return len(widths) == 1 and width > 1 and len(rows[0][1]) in (width, width - 1)

@@ -104,9 +104,11 @@ def _solve(
         p, value = program(b)
         relaxed.append(p)
         bound.append(value)
-    p = torch.tensor(np.array(relaxed)).reshape(unaries.shape).to(unaries)
+    p = torch.tensor(np.array(relaxed), device="cpu").reshape(unaries.shape).to(unaries)
     x = (p > 0.5 + _INTEGRAL).to(unaries)
-    return Relaxation(x, p, torch.tensor(bound).to(unaries))
+    return Relaxation(
+        x, p, torch.tensor(bound, dtype=torch.float64, device="cpu").to(unaries)
+    )
 
 
 @checked

@@ -154,7 +154,12 @@ def smoothed_wnmf(
     if start is None:
         beta = data.new_full((n, len(dictionary)), 1 / len(dictionary))
         none = torch.zeros_like(data)
-        start = SmoothedWNMF(dictionary, beta, torch.empty(0), torch.stack([none] * 2))
+        start = SmoothedWNMF(
+            dictionary,
+            beta,
+            torch.empty(0, dtype=torch.float32, device="cpu"),
+            torch.stack([none] * 2),
+        )
     check_shape("start.dictionary", start.dictionary, dictionary.shape)
     check_shape("start.duals", start.duals, (2, *data.shape))
     atoms, beta = start.dictionary.flatten(1), start.memberships
@@ -184,7 +189,7 @@ def smoothed_wnmf(
     return SmoothedWNMF(
         atoms.view_as(dictionary),
         beta,
-        torch.tensor(objectives, dtype=data.dtype),
+        torch.tensor(objectives, dtype=data.dtype, device="cpu"),
         torch.stack([for_beta, for_atoms]),
     )
 
