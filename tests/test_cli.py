@@ -251,7 +251,7 @@ def test_a_time_limit_ends_a_run_that_goes_on_later(
 ) -> None:
     words = ["run", "ed/window", "--results", str(tmp_path), "--time-limit"]
     line = refused(capsys, *words, "soon")
-    assert "time_limit must be a number >= 0, got 'soon'" in line
+    assert "--time-limit must be a number >= 0, got 'soon'" in line
     assert cli.main([*words, "0"]) == cli.OUT_OF_TIME
     assert "the same command goes on from there" in capsys.readouterr().err
     assert not work.calls

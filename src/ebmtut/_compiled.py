@@ -1,9 +1,11 @@
 """What all compiled kernels share: how they are compiled and spread over threads."""
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -18,9 +20,29 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     """Compile without the GIL, keeping the machine code on disk if possible."""
     tell_of_compilation()
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        kernel = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba found no folder to write to
         return numba.njit(nogil=True, **options)(function)
+    # Numba looks at the function's own file only, and would run old code of those
+    # that it calls in other files.
+    if cache_of := getattr(kernel, "_cache", None):
+        cache_of._cache_file._source_stamp = _digest_of_sources()
+    return kernel
+
+
+@cache
+def _digest_of_sources() -> str:
+    """Digest of all files of the package that have to do with compiled code."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    while (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    for file in sorted(folder.rglob("*.py")):
+        content = file.read_bytes()
+        if any(word in content for word in (b"numba", b"compiled", b"inlined")):
+            digest.update(f"{file.relative_to(folder)} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.hexdigest()
 
 
 # Loops are vectorised only where what they call stands in them.

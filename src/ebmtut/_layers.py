@@ -70,7 +70,12 @@ def linear(
         Whether there is a bias, and whether it starts at zero.
     """
     layer = nn.utils.skip_init(
-        nn.Linear, n_in, n_out, bias=bias, device=generator.device
+        nn.Linear,
+        n_in,
+        n_out,
+        bias=bias,
+        device=generator.device,
+        dtype=torch.float32,
     )
     return _drawn(layer, n_in**-0.5, generator, zero_bias)
 
@@ -101,7 +106,14 @@ def conv(
         Factor of their scale, which is that of `linear`.
     """
     layer = nn.utils.skip_init(
-        nn.Conv2d, n_in, n_out, size, stride=stride, padding=size // 2
+        nn.Conv2d,
+        n_in,
+        n_out,
+        size,
+        stride=stride,
+        padding=size // 2,
+        device=generator.device,
+        dtype=torch.float32,
     )
     bound = gain * (n_in * size * size) ** -0.5
     drawn = _drawn(layer, bound, generator, zero_bias=True)
@@ -133,7 +145,9 @@ def embedding(n_tokens: int, width: int, generator: torch.Generator) -> nn.Embed
     generator
         Source of the entries.
     """
-    layer = nn.utils.skip_init(nn.Embedding, n_tokens, width)
+    layer = nn.utils.skip_init(
+        nn.Embedding, n_tokens, width, device=generator.device, dtype=torch.float32
+    )
     nn.init.normal_(layer.weight, generator=generator)
     return layer
 
@@ -152,7 +166,9 @@ def normal_weights(
     generator
         Their source.
     """
-    weights: Tensor = torch.randn(shape, generator=generator)
+    weights: Tensor = torch.randn(
+        shape, generator=generator, dtype=torch.float32, device=generator.device
+    )
     return nn.Parameter(weights * scale)
 
 
@@ -166,7 +182,12 @@ class _SpectralNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.only_above = only_above
-        u = torch.randn(len(weight), generator=generator)
+        u = torch.randn(
+            len(weight),
+            generator=generator,
+            dtype=torch.float32,
+            device=generator.device,
+        )
         self.register_buffer("u", u / u.norm())
 
     def forward(self, weight: Tensor) -> Tensor:

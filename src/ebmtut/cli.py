@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # would report that again when it flushes at exit, so stdout now goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except InputError as error:
-        print(f"ebmtut: {error}", file=sys.stderr)
+        name, space, rest = str(error).partition(" ")
+        print(f"ebmtut: {_OPTIONS.get(name, name)}{space}{rest}", file=sys.stderr)
         return BAD_INPUT
     except DivergenceError as error:
         print(f"ebmtut: {error}", file=sys.stderr)
@@ -92,6 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     return 0
 
+
+#: What a message begins with, as the command line has it.
+_OPTIONS = {
+    "cuda_graph": "--cuda-graph",
+    "in_one_batch": "--batch",
+    "n_jobs": "--jobs",
+    "n_samples": "--sample",
+    "n_seeds": "--seeds",
+    "sample_seed": "--sample-seed",
+    "time_limit": "--time-limit",
+    "timeout": "--timeout",
+}
 
 _EXTRAS = (
     "Install optional parts by pip install 'ebmtut[NAME]', in a checkout by "
@@ -202,7 +215,7 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder of the sweep (default: sweeps/NOTEBOOK)",
+        help="folder of the sweep (default: in sweeps/, named after the notebook's path)",
     )
     sweep.add_argument(
         "--jobs",
@@ -339,7 +352,7 @@ def _sweep(options: argparse.Namespace) -> int:
         n_samples=options.sample,
         sample_seed=options.sample_seed,
     )
-    folder = options.out or Path("sweeps") / options.notebook.stem
+    folder = options.out or Path("sweeps") / _name_of(options.notebook)
     counts = run_sweep(
         plan,
         folder,
@@ -353,6 +366,13 @@ def _sweep(options: argparse.Namespace) -> int:
     _show_gathered(gather(folder))
     print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
     return 0 if counts.keys() <= {"done"} else FAILED_RUNS
+
+
+def _name_of(notebook: Path) -> str:
+    """Return a folder's name that tells notebooks of one name apart: their paths."""
+    from ebmtut.sweeps.driver import shown_path
+
+    return shown_path(notebook).removesuffix(".ipynb").replace("/", "-")
 
 
 def _gather(options: argparse.Namespace) -> None:

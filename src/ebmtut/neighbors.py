@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Range, checked, shown
+from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import EnergyFunction
+from ebmtut.energies.base import energies_and_gradients
 from ebmtut.tensor_checks import check_shape, check_states
 
 __all__ = ["neighbor_log_ratios", "taylor_log_ratios"]
@@ -104,13 +105,5 @@ def taylor_log_ratios(
         If `x` is no batch of floating states, or the energy has no gradient.
     """
     check_states("x", x)
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        total = energy(x).sum()
-        if not total.requires_grad:
-            raise InputError(
-                "energy must depend on x by differentiable operations, got "
-                f"{shown(energy)}"
-            )
-        (gradient,) = torch.autograd.grad(total, x)
+    _, gradient = energies_and_gradients(energy, x)
     return (2 * x.detach() - 1) * gradient

@@ -201,9 +201,14 @@ def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
     InputError
         If ``n_levels`` is less than 2 or more than 500.
     """
-    keep = torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64).neg().log1p().cumsum(0)
+    keep = (
+        torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64, device="cpu")
+        .neg()
+        .log1p()
+        .cumsum(0)
+    )
     stride = 1000 // (2 * (n_levels - 1))
-    logs = keep[torch.arange(n_levels) * stride]
+    logs = keep[torch.arange(n_levels, device="cpu") * stride]
     variances = -torch.expm1(logs.diff())
     sigmas = tuple(variances.sqrt().tolist())
     return NoiseLevels((*sigmas, 1.0), math.sqrt(-math.expm1(float(logs[0]))))

@@ -129,7 +129,7 @@ def enumerate_states(
             f"n_sites={n_sites} with n_states={n_states} has too many states: "
             f"at most 2**{_MAX_ENUMERATED_BITS} can be enumerated"
         )
-    index = torch.arange(n_states**n_sites)
+    index = torch.arange(n_states**n_sites, device="cpu")
     return index_to_states(index, n_sites, n_states, dtype=dtype)
 
 

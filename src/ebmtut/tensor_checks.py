@@ -180,7 +180,7 @@ def check_device(device: str | torch.device) -> None:
         If torch knows or finds no such device, or it is "meta".
     """
     try:
-        kind = torch.empty(0, device=device).device.type
+        kind = torch.empty(0, device=device, dtype=torch.float32).device.type
     except (AssertionError, RuntimeError, TypeError):  # of a build without CUDA, too
         kind = "meta"
     if kind == "meta":

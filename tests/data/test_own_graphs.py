@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import networkx as nx
+import pandas
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.io import mmread, mmwrite
 
 from ebmtut.checks import InputError
 from ebmtut.data import pairwise_graph, read_graph
@@ -37,9 +39,136 @@ def test_a_weight_left_out_is_one(tmp_path: Path) -> None:
     assert list(read_graph(path).edges(data="weight")) == [("1", "2", 1), ("2", "3", 1)]
 
 
+PATH = [("1", "2", 1.0), ("2", "3", -0.5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1,2,1\n2,3,-0.5\n", "no line of names, weights from column 3"),
+        ("id_1,id_2,w\n1,2,1\n2,3,-0.5\n", "from id_1 to id_2, weights from w"),
+        ("v,w,x\n1,2,1\n2,3,-0.5\n", "from v to w, weights from x"),
+        ("From,To,kg\n1,2,1\n2,3,-0.5\n", "from From to To, weights from kg"),
+        (",source,target,weight\n0,1,2,1\n1,2,3,-0.5\n", "weights from weight"),
+        ("source target weight\n0 1 2 1\n1 2 3 -0.5\n", "weights from weight"),
+        ("weight,source,target\n1,1,2\n-0.5,2,3\n", "from source to target"),
+        ("weight;person 1;person 2\n1;1;2\n-0,5;2;3\n", "to person 2"),
+        ("1;2;1\n2;3;-0,5\n", "no line of names"),
+        ("1\t2\t1,0\n2\t3\t-0,5\n", "no line of names"),
+        ("# from a program\n1 2 1\n2 3 -0.5\n", "no line of names"),
+        ("3 2\n1 2 1\n2 3 -0.5\n", "first line counts vertices and edges"),
+        ("c from\np edge 3 2\ne 1 2 1\ne 2 3 -0.5\n", "DIMACS, weights from column 4"),
+        (
+            "source,target,weight,label\n1,2,1,x\n2,3,-0.5,y\n",
+            "weights from weight, label not used",
+        ),
+        (
+            "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 1\n3 2 -0.5\n",
+            "MatrixMarket",
+        ),
+    ],
+)
+def test_many_forms_are_the_same_graph(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(text, encoding="utf-8")
+    graph = read_graph(path)
+    assert list(graph.edges(data="weight")) == PATH
+    assert graph.graph["read_as"].startswith("edges.csv: 3 vertices, 2 edges; ")
+    assert told in graph.graph["read_as"]
+
+
+def test_the_numbers_of_vertices_and_edges_are_no_edge(tmp_path: Path) -> None:
+    """The marginal of a path by enumeration, with a vertex alone: one half."""
+    path = tmp_path / "g.txt"
+    path.write_text("4 2\n1 2\n2 3\n")
+    graph = read_graph(path)
+    assert list(graph.nodes) == ["1", "2", "3", "4"]
+    x = enumerate_states(4)
+    p = (-pairwise_graph(graph, weight=2.0, variables="spins")(x)).softmax(0)
+    torch.testing.assert_close(p @ x, torch.full((4,), 0.5).double())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\nb,c\n",
+        "node1,node2\nnode3,node4\nnode5,node6\n",
+        "u,v\nv,w\n",
+        "u,v\nx,y\nz,t\n",
+        "anna,ben\nben,carl\n",
+        "anna,ben\n",
+        "4 3\n3 2\n2 1\n1 5\n",
+    ],
+)
+def test_a_first_line_that_is_an_edge_stays_one(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text(text)
+    want = [tuple(line.replace(",", " ").split()) for line in text.splitlines()]
+    assert list(map(set, read_graph(path).edges)) == list(map(set, want))
+
+
+@st.composite
+def weighted_graphs(draw: st.DrawFn) -> nx.Graph:
+    graph = nx.gnm_random_graph(
+        draw(st.integers(2, 7)), draw(st.integers(1, 9)), seed=draw(st.integers(0, 99))
+    )
+    for _, _, about in graph.edges(data=True):
+        about["weight"] = draw(st.floats(-1e9, 1e9))
+    return nx.relabel_nodes(graph, {k: str(k + 1) for k in graph})
+
+
+@settings(deadline=None, max_examples=60)
+@given(weighted_graphs(), st.sampled_from(["nx", "pandas", "mtx", "gset", "graphml"]))
+def test_files_of_other_libraries_are_read_as_by_them(
+    tmp_path_factory: pytest.TempPathFactory, graph: nx.Graph, form: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / f"graph.{form}"
+    if form == "nx":
+        nx.write_weighted_edgelist(graph, path)
+        want = nx.read_weighted_edgelist(path)
+    elif form == "pandas":
+        nx.to_pandas_edgelist(graph).to_csv(path)
+        table = pandas.read_csv(path, index_col=0, dtype={"source": str, "target": str})
+        want = nx.from_pandas_edgelist(table, edge_attr="weight")
+    elif form == "mtx":
+        matrix = nx.to_scipy_sparse_array(graph, nodelist=sorted(graph), format="coo")
+        mmwrite(path, matrix, symmetry="symmetric", precision=17)
+        names = {k: str(k + 1) for k in range(len(graph))}
+        want = nx.relabel_nodes(nx.from_scipy_sparse_array(mmread(path)), names)
+    elif form == "gset":
+        lines = [f"{a} {b} {w!r}" for a, b, w in graph.edges(data="weight")]
+        head = f"{len(graph)} {len(lines)}"
+        path.write_text("\n".join([head, *lines]), encoding="utf-8")
+        want = graph
+    else:
+        nx.write_graphml(graph, path)
+        want = nx.read_graphml(path)
+    found = read_graph(path)
+    assert nx.utils.graphs_equal(nx.Graph(found.edges), nx.Graph(want.edges))
+    for a, b, weight in want.edges(data="weight"):
+        assert found[a][b]["weight"] == weight
+    if form != "nx" and form != "pandas":  # lists of edges have no vertex alone
+        assert set(found) == set(want)
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
+        ("anna,ben\ncarl,dora\nemil,frida\n", "say what line 1 is, got 'anna, ben'"),
+        ("a,b,NA\nc,d,1\n", "finite weights, got 'NA' in line 1"),
+        ("a,b,NA\nb,c,1\n", "finite weights, got 'NA' in line 1"),
+        ("a,b,heavy\nb,c,1\n", "finite weights, got 'heavy' in line 1"),
+        ("3 5\n1 2 1\n2 3 1\n", "got '3 5' in line 1, 2 edges and 3 vertices"),
+        ("source,target,kg,cm\na,b,1,2\nb,c,2,3\n", "name its columns source"),
+        ("anna;ben;1.234,5\nben;carl;0,5\n", "finite weights, got '1.234,5'"),
+        ("p edge 3 2\ne 1 2\n", "must hold 2 edges, as it says, got 1"),
+        ("p edge 3 1\ne 1 4\n", "got 'e 1 4' in line 2"),
+        (
+            "%%MatrixMarket matrix coordinate real general\n3 3 1\n2 1 1\n",
+            "must be a symmetric matrix",
+        ),
+        ("%%MatrixMarket matrix\n", "must be a matrix of MatrixMarket"),
+        ("<graphml>", "must be GraphML"),
         ("", "must hold an edge, got none"),
         ("source,target\n", "must hold an edge, got none"),
         ("a\n", "got 1 cells in line 1"),

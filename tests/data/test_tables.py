@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -25,6 +26,10 @@ ROWS = [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
         "0\t1\t1\n1\t0\t0\n",
         "0 1 1\n1  0 0\n",
         "0,1.0,1e0\n+1,-0,0.0\n",
+        ",a,b,c\n0,0,1,1\n1,1,0,0\n",
+        "a b c\nanna 0 1 1\nben 1 0 0\n",
+        "0;1,0;1\n1;0;0,0\n",
+        "# from a program\n0|1|1\n1|0|0\n",
     ],
 )
 def test_common_forms_are_read(tmp_path: Path, text: str) -> None:
@@ -77,6 +82,10 @@ def test_numbers_come_back_as_savetxt_wrote_them(
         ("0,1\n1,0.5\n", "only 0 and 1, got 0.5 in row 2, column 2"),
         ("0,1\n-1,1\n", "only 0 and 1, got -1 in row 2, column 1"),
         ("0,1_0\n", "got '1_0'"),
+        ("NA,NA\n0,1\n", "got 'NA' in line 1, column 1"),
+        ("0,1,2\n0,1,1\n", "say what line 1 is, got the numbers of the columns"),
+        (",0,1\n0,0,1\n1,1,1\n", "say what line 1 is, got the numbers"),
+        ("0;0,5\n0.5;1\n", "got '0.5' in line 2, column 1"),
     ],
 )
 def test_wrong_files_are_refused_in_one_line(
@@ -168,3 +177,40 @@ def test_any_numpy_file_is_a_table_or_one_line(
         assert "\n" not in str(error) and "fuzz.npy" in str(error)
     else:
         assert table.dim() == 2
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.lists(
+            st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=4
+        ),
+        min_size=1,
+        max_size=5,
+    ).filter(lambda rows: len({len(row) for row in rows}) == 1),
+    st.sampled_from([(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_tables_of_pandas_are_read_as_by_it(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[list[float]],
+    dialect: tuple[str, str],
+    names: bool,
+    index: bool,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "pandas.csv"
+    separator, decimal = dialect
+    columns = [f"bin {k}" for k in range(len(rows[0]))]
+    index = index and names  # without names an index is a column like others
+    table = pandas.DataFrame(rows, columns=columns)
+    table.to_csv(path, sep=separator, decimal=decimal, header=names, index=index)
+    want = pandas.read_csv(
+        path,
+        sep=separator,
+        decimal=decimal,
+        header=0 if names else None,
+        index_col=0 if index else None,
+        float_precision="round_trip",
+    )
+    assert read_numbers(path).tolist() == want.to_numpy(float).tolist()

@@ -173,9 +173,7 @@ def test_every_column_has_its_number_of_parameters(
     assert COUNTS.keys() == PAPER_NETWORKS.keys()
     for name, count in COUNTS.items():
         config = PAPER_NETWORKS[name]
-        with torch.device("meta"):
-            energy = WideResNetEnergy(config)
-        assert {p.device.type for p in energy.parameters()} == {"meta"}
+        energy = WideResNetEnergy(config)
         assert sum(p.numel() for p in energy.parameters()) == count
         assert config.n_parameters() == count
 

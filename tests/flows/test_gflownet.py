@@ -215,3 +215,30 @@ def test_input_is_refused():
         BitsGFlowNet(3, 4, 1, generator=g)
     with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 12\]"):
         terminal_law(BitsGFlowNet(13, 4, generator=g))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (torch.zeros(2, 3), "x must have the dtype of the policy, torch.float64"),
+        (2 * torch.ones(2, 3).double(), "x must hold only 0 and 1, got 2"),
+        (torch.full((2, 3), 0.5).double(), "x must hold only 0 and 1, got 0.5"),
+        (-torch.ones(2, 3).double(), "x must hold only 0 and 1, got -1"),
+    ],
+)
+def test_ends_that_are_no_bits_of_the_policy_are_refused(x, message):
+    net = network()
+    with pytest.raises(InputError, match=message):
+        backward_trajectories(net, x, generator=make_generator(0))
+    with pytest.raises(InputError, match=message):
+        back_and_forth(net, energy, x, 1, generator=make_generator(0))
+
+
+def test_the_last_law_does_not_underflow():
+    """Rare ends have log-probabilities far below that of the least number."""
+    net = network()
+    with torch.no_grad():
+        net.net[-1].bias[3:6] = -500.0
+        law = terminal_law(net)
+    assert bool(law.isfinite().all()) and float(law.min()) < -1400
+    assert float(law.logsumexp(0)) == pytest.approx(0, abs=1e-12)

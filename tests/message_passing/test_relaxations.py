@@ -153,6 +153,17 @@ def test_where_the_relaxation_is_integral_it_is_solved():
     assert n_tight > 0 and n_loose > 0
 
 
+@pytest.mark.parametrize("form", ["compact", "standard"])
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e9, 1e30])
+def test_the_program_does_not_depend_on_the_unit(form, scale):
+    model, unaries = random_machine(6, 1), draw(3, 6, 1)
+    wide = BoltzmannMachine(scale * model.weight.double(), model.bias.double())
+    found = relax(wide, scale * unaries.double(), form=form)
+    want = relax(model, unaries.double(), form=form)
+    torch.testing.assert_close(found.bound / scale, want.bound, rtol=1e-6, atol=0)
+    torch.testing.assert_close(found.relaxed, want.relaxed, rtol=0, atol=1e-6)
+
+
 def random_rbm(seed=0, n_hidden=4, n_visible=5):
     generator = make_generator(seed)
     shapes = ((n_hidden, n_visible), (n_hidden,), (n_visible,))

@@ -141,3 +141,33 @@ def test_what_cannot_be_is_refused_in_one_line(call) -> None:
     with pytest.raises(InputError) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def test_precision_and_recall_far_from_the_origin() -> None:
+    """0..39 against 20..59: what lies within three steps of the other set counts."""
+    x, y = (
+        torch.arange(40.0).double()[:, None],
+        torch.arange(20.0, 60).double()[:, None],
+    )
+    want = pytest.approx((0.575, 0.575))
+    assert precision_recall(x, y) == want
+    assert precision_recall(x + 1.6e9, y + 1.6e9) == want
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 99),
+    st.integers(-100, 100).map(lambda e: 2.0**e),
+    st.sampled_from([0.0, 1.0, -1e9]),
+)
+def test_invariance_under_scale_shift_and_order(seed, scale, shift) -> None:
+    """On multiples of 1/8 and powers of two, which nothing here rounds: ties stay."""
+    x, y = ((8 * normals(30, 3, seed=seed + k)).round() / 8 for k in (0, 1))
+    order = torch.randperm(30, generator=make_generator(seed))
+    moved = [(z[order] + shift) * scale for z in (x, y)]
+    assert precision_recall(*moved) == precision_recall(x, y)
+    near, other = nearest_neighbors(y, x), nearest_neighbors(moved[1], moved[0])
+    far = near.distance[order] * scale
+    torch.testing.assert_close(other.distance, far, rtol=1e-6, atol=0)
+    want = frechet_distance(x, y) * scale**2
+    assert frechet_distance(*moved) == pytest.approx(want, rel=1e-6)

@@ -81,3 +81,10 @@ def test_a_number_without_an_error_stands_alone():
         ["0.25"],
         ["0.250", "±", "0.010"],
     ]
+
+
+def test_the_rounding_of_equal_rows_is_no_error():
+    """Three equal numbers have a standard error of 1e-17, by their rounded mean."""
+    table = Table({"a": ["x", "y"], "b": [(0.118935850194583456, 5e-18), (2.0, 0.5)]})
+    assert "0.119" in repr(table) and "e-18" not in repr(table)
+    assert "0.1189358" not in repr(table) and "2.0 ± 0.5" in repr(table)

@@ -64,6 +64,28 @@ def test_a_random_search_draws_from_ranges_and_repeats_itself(page):
 
 
 @pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("name=moons,circles", ["moons", "circles"]),
+        ('name="Smith, J",Bob', ["Smith, J", "Bob"]),
+        ("name='Smith, J'", ["Smith, J"]),
+        ("name=O'Brien,Smith", ["O'Brien", "Smith"]),
+        ("name=f(a,b),c", ["f(a,b)", "c"]),
+        ("name=:),b", [":)", "b"]),
+        ("layers=[32,32]", [[32, 32]]),
+        ("layers=[32,32],[64]", [[32, 32], [64]]),
+        ('layers=["a, b", "c"]', [["a, b", "c"]]),
+        ("about={'a': 1, 'b': [1, 2]},{}", [{"a": 1, "b": [1, 2]}, {}]),
+    ],
+)
+def test_a_comma_inside_a_value_is_part_of_it(tmp_path, text, values):
+    source = "name: str = 'x'\nlayers: list = [1]\nabout: dict = {}"
+    page = write_notebook(tmp_path / "page.ipynb", source)
+    runs = make_plan(page, [text]).runs.values()
+    assert [run[text.partition("=")[0]] for run in runs] == values
+
+
+@pytest.mark.parametrize(
     ("words", "options", "message"),
     [
         (["epx=1"], {}, r"parameter must be one of seed, .*did you mean 'eps'"),

@@ -193,6 +193,101 @@ def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tm
     assert "made with other data" in capsys.readouterr().err
 
 
+def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
+    """Overwritten, it is another run; written again with the same, it is not."""
+    write_notebook(
+        page,
+        parameters="path: str = ''\nname: str = 'mine.csv'\nresults_dir: str = ''",
+        work="import pathlib\nfrom ebmtut.results import record",
+        last="n = float(pathlib.Path(path).read_text())\n"
+        "record('f', {'n': n}, results_dir)",
+    )
+    mine, out = page.parent / "mine.csv", page.parent / "out"
+
+    def found():
+        (record,) = load_runs(out).values()
+        return record["numbers"]["f"]["n"], record["started"]
+
+    mine.write_text("1")
+    sweep(page, "path=mine.csv")
+    first = found()
+    assert first[0] == 1
+    mine.write_text("1")
+    sweep(page, "path=mine.csv")
+    assert found() == first
+    mine.write_text("2")
+    capsys.readouterr()
+    sweep(page, "path=mine.csv")
+    assert "1 runs are of other files: run anew" in capsys.readouterr().err
+    assert found()[0] == 2
+    # Two files of one sweep are no mixture of states; a changed one is.
+    (page.parent / "other.csv").write_text("3")
+    sweep(page, "path=mine.csv,other.csv")
+    gather(out)
+    assert "different states" not in (out / "report.html").read_text("utf-8")
+    mine.write_text("4")
+    sweep(page, "path=mine.csv", "name=x", keep_old=True)
+    gather(out)
+    assert "2 different states" in (out / "report.html").read_text("utf-8")
+
+
+def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for chapter in ("ed", "pmp"):
+        (tmp_path / chapter).mkdir()
+        page = write_notebook(tmp_path / chapter / "ising.ipynb")
+        assert main(["sweep", str(page), "--quiet"]) == 0
+        folder = tmp_path / "sweeps" / f"{chapter}-ising"
+        assert len(table(folder)) == 1
+        plan = json.loads((folder / "sweep.json").read_text("utf-8"))
+        assert plan["notebook"] == f"{chapter}/ising.ipynb"
+        assert plan["path"] == f"../../{chapter}/ising.ipynb"
+    capsys.readouterr()
+    words = ["sweep", "pmp/ising.ipynb", "--quiet", "--out", "sweeps/ed-ising"]
+    assert main(words) == 2
+    assert "holds the sweep of ../../ed/ising.ipynb" in capsys.readouterr().err
+    assert len(table(tmp_path / "sweeps" / "ed-ising")) == 1
+
+
+@pytest.mark.parametrize("name", ["seconds", "commit", "run", "status"])
+def test_columns_of_one_name_are_kept_apart(page, name):
+    """A parameter, a recorded number and the sweep's own column of the same name."""
+    write_notebook(
+        page,
+        parameters=f"{name}: int = 3\nresults_dir: str = ''",
+        work="from ebmtut.results import record",
+        last=f"record('f', {{'{name}': 5.0}}, results_dir)",
+    )
+    sweep(page, f"{name}=3,4")
+    gather(page.parent / "out")
+    rows = table(page.parent / "out")
+    assert [row[name] for row in rows] == ["3", "4"]
+    assert [row[f"f.{name}"] for row in rows] == ["5.0", "5.0"]
+    records = load_runs(page.parent / "out")
+    own = {"run": "name"}.get(name, name)
+    assert [row[f"sweep.{name}"] for row in rows] == [str(r[own]) for r in
+            sorted(records.values(), key=lambda r: r["parameters"][name])]  # fmt: skip
+
+
+def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
+    write_notebook(
+        page,
+        work="import numpy as np, torch\nfrom ebmtut.results import record",
+        last="found = {'seconds': 5.0, 'code': 'x', 'a': torch.tensor(1.5),"
+        " 'b': np.array(2.5), 'c': np.float32(3.5), 'n': torch.tensor(3)}\n"
+        "record('f', found, results_dir)",
+    )
+    sweep(page)
+    gather(page.parent / "out")
+    (row,), (record,) = (
+        table(page.parent / "out"),
+        load_runs(page.parent / "out").values(),
+    )
+    assert row["seconds"] == str(record["seconds"]) and row["f.seconds"] == "5.0"
+    assert row["code"] == record["identity"]["package"] and row["f.code"] == "x"
+    assert [row[name] for name in "abcn"] == ["1.5", "2.5", "3.5", "3"]
+
+
 def test_seeds_are_no_axis_of_a_picture(page):
     """They are what it averages over."""
     sweep(page, "eps=0.1", "seed=0,1")
@@ -313,9 +408,11 @@ def test_a_run_whose_folder_was_cleared_away_puts_nothing_in_its_place(page, tmp
 def test_bad_calls_are_one_line(page, tmp_path, capsys):
     for words, told in (
         (["gather", str(tmp_path / "none")], "holds no sweep"),
-        (["sweep", str(page), "--jobs", "0"], "n_jobs must be an integer >= 1"),
-        (["sweep", str(page), "--timeout", "-1"], "timeout must be a number > 0"),
-        (["sweep", str(page), "--seeds", "two"], "n_seeds must be an integer"),
+        (["sweep", str(page), "--jobs", "0"], ": --jobs must be an integer >= 1"),
+        (["sweep", str(page), "--timeout", "-1"], ": --timeout must be a number > 0"),
+        (["sweep", str(page), "--seeds", "two"], ": --seeds must be an integer"),
+        (["sweep", str(page), "--sample", "0"], ": --sample must be an integer"),
+        (["sweep", str(page), "--sample-seed", "-1"], ": --sample-seed must be an"),
         (["sweep", str(page), "--out", str(page / "x")], "cannot be written to"),
         (["sweep", str(page), "--scheduler", "here"], "scheduler must be"),
     ):

@@ -114,3 +114,37 @@ def test_bad_smoothing_is_refused():
     for name in ("smoothing", "entropy_memberships", "entropy_dictionary"):
         with pytest.raises(InputError, match=name):
             smoothed_wnmf(q, q, **{name: 0.0})
+
+
+def conjugate_by_logarithms(g, q, cost, eps):
+    """All pairs of pixels at once, in logarithms."""
+    log = (g.flatten() / eps - cost.dense() / eps).logsumexp(1)
+    entropy = -torch.special.xlogy(q, q).sum()
+    return eps * (entropy + (q.flatten() * log).sum())
+
+
+def test_little_smoothing_loses_no_mass_that_lies_far():
+    """The sum's only large term is exp(-1389): e^-1389 is no number of float64."""
+    cost = grid_cost(6, dtype=torch.float64)
+    q, g = torch.zeros(2, 1, 6, 6, dtype=torch.float64)
+    q[0, 0, 0], g[0, 5, 5] = 1, 5
+    g.requires_grad_()
+    (value,) = smoothed_conjugate(g, q, cost, 0.001)
+    assert value.item() == pytest.approx(5 - 2 * (5 / 6) ** 2)
+    value.backward()
+    want = torch.zeros(1, 6, 6, dtype=torch.float64)
+    want[0, 5, 5] = 1
+    torch.testing.assert_close(g.grad, want)
+
+
+@pytest.mark.parametrize("eps", [1.0, 0.01, 1e-3, 1e-5])
+def test_the_conjugate_is_that_of_all_pairs(eps):
+    cost = grid_cost(4, 5, dtype=torch.float64)
+    q = measures(3, 0)
+    g = torch.randn(3, 4, 5, generator=make_generator(1), dtype=torch.float64)
+    found = smoothed_conjugate(g, q, cost, eps)
+    want = [conjugate_by_logarithms(*one, cost, eps) for one in zip(g, q, strict=True)]
+    torch.testing.assert_close(found, torch.stack(want), rtol=1e-12, atol=1e-12)
+    # A constant is added to the value, whatever its size.
+    higher = smoothed_conjugate(g + 100, q, cost, eps)
+    torch.testing.assert_close(higher, found + 100, rtol=1e-12, atol=0)

@@ -178,7 +178,7 @@ def _read_celeba(path: Path, numbers: range, side: int, source: str) -> ImageDat
         raise InputError(
             f"{path} must hold CelebA's aligned JPEG files: {one_line(error)}"
         ) from error
-    labels = torch.zeros(len(numbers), dtype=torch.int64)
+    labels = torch.zeros(len(numbers), dtype=torch.int64, device="cpu")
     return ImageData(torch.from_numpy(pictures), labels, source)
 
 

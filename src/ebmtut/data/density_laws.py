@@ -40,7 +40,10 @@ def _gaussian_mixture(
     points: Tensor, centres: Tensor, log_weights: Tensor, std: float
 ) -> Tensor:
     """Mixture of isotropic Gaussians; centres (k, 2), log weights (k,)."""
-    log_kernel = -0.5 * (torch.cdist(points, centres) / std) ** 2
+    # From differences: a matrix product would lose the digits of near points.
+    mode = "donot_use_mm_for_euclid_dist"
+    distance = torch.cdist(points, centres, compute_mode=mode)
+    log_kernel = -0.5 * (distance / std) ** 2
     log_norm = _LOG_TWO_PI + 2.0 * math.log(std)
     return torch.logsumexp(log_kernel + log_weights, dim=1) - log_norm
 
@@ -131,13 +134,15 @@ def _pinwheel(points: Tensor, n_cells: int = 64) -> Tensor:
     # map crosses it (modulo a full turn), then bisection.
     radius = points.norm(dim=1) / 2.0
     theta = torch.atan2(points[:, 1], points[:, 0])
-    arms = 2.0 * math.pi / 5.0 * torch.arange(5).to(points)
+    arms = 2.0 * math.pi / 5.0 * torch.arange(5, device="cpu").to(points)
     target = theta[:, None] + arms
 
     def angle(r: Tensor, phi: Tensor) -> Tensor:
         return phi - 0.25 * (r * phi.cos()).exp()
 
-    edges = torch.linspace(-math.pi, math.pi, n_cells + 1).to(points)
+    edges = torch.linspace(
+        -math.pi, math.pi, n_cells + 1, dtype=torch.float32, device="cpu"
+    ).to(points)
     at_edges = angle(radius[:, None], edges)
     turns = torch.floor((at_edges[:, None, :] - target[:, :, None]) / (2.0 * math.pi))
     point, arm, cell = torch.nonzero(turns.diff(dim=2), as_tuple=True)

@@ -66,7 +66,7 @@ def load_olivetti(
         mat = OLIVETTI_FILES["olivettifaces.mat"]
         images = _read_mat(fetch(mat, data_dir=data_dir, offline=offline))
     # Ten pictures a person, one person after the other.
-    labels = torch.arange(_N) // 10
+    labels = torch.arange(_N, device="cpu") // 10
     return ImageData(torch.from_numpy(images).float() / 255.0, labels, "olivetti")
 
 
@@ -121,10 +121,14 @@ def drawn_faces(
         Images of ``side`` by ``side`` pixels in [0, 1], float32, and labels.
     """
     check_generator(generator)
-    labels = torch.arange(n) * 40 // n
-    axis = torch.linspace(-1, 1, side)
-    people = torch.rand(40, 5, generator=generator)[labels]
-    poses = torch.randn(n, 3, generator=generator)
+    labels = torch.arange(n, device="cpu") * 40 // n
+    axis = torch.linspace(-1, 1, side, dtype=torch.float32, device="cpu")
+    people = torch.rand(
+        40, 5, generator=generator, dtype=torch.float32, device=generator.device
+    )[labels]
+    poses = torch.randn(
+        n, 3, generator=generator, dtype=torch.float32, device=generator.device
+    )
 
     def blob(x: Tensor, y: Tensor, width: Tensor, height: Tensor) -> Tensor:
         along = ((axis[None, None, :] - x[:, None, None]) / width[:, None, None]) ** 2

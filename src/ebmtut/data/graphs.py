@@ -70,8 +70,12 @@ def random_graphs(
         raise InputError(
             "random_graphs needs NetworkX: pip install 'ebmtut[graphs]'"
         ) from None
-    sizes = torch.randint(n_low, n_high + 1, (n_graphs,), generator=generator)
-    seeds = torch.randint(2**31, (n_graphs,), generator=generator)
+    sizes = torch.randint(
+        n_low, n_high + 1, (n_graphs,), generator=generator, device=generator.device
+    )
+    seeds = torch.randint(
+        2**31, (n_graphs,), generator=generator, device=generator.device
+    )
     graphs = []
     for n, seed in zip(sizes.tolist(), seeds.tolist(), strict=True):
         if family == "erdos-renyi":

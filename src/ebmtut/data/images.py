@@ -86,7 +86,10 @@ def glyph_digits(
     labels = torch.randint(10, (n,), generator=generator, device=device)
 
     def spread(width: float) -> Tensor:
-        return width * (2.0 * torch.rand(n, generator=generator, device=device) - 1.0)
+        return width * (
+            2.0 * torch.rand(n, generator=generator, device=device, dtype=torch.float32)
+            - 1.0
+        )
 
     # Maps output coordinates to the font's; the glyph fills its own square.
     turn, slant, size = spread(0.2), spread(0.25), 1.5 + spread(0.2)
@@ -108,4 +111,6 @@ def _font() -> Tensor:
     """The glyphs as (10, 7, 9) images, square pixels in a nearly square frame."""
     rows = [line.split() for line in _GLYPHS.split("\n") if line]
     pixels = [[[float(c == "#") for c in row[k]] for row in rows] for k in range(10)]
-    return torch.nn.functional.pad(torch.tensor(pixels), (1, 1))
+    return torch.nn.functional.pad(
+        torch.tensor(pixels, dtype=torch.float32, device="cpu"), (1, 1)
+    )

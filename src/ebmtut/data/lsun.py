@@ -166,7 +166,7 @@ def _read_lsun(
         raise InputError(
             f"{path} must be an LMDB database of pictures: {one_line(error)}"
         ) from error
-    labels = torch.zeros(n, dtype=torch.int64)
+    labels = torch.zeros(n, dtype=torch.int64, device="cpu")
     return ImageData(torch.from_numpy(pictures), labels, source)
 
 

@@ -72,7 +72,7 @@ def load_omniglot(
     number = {name: k for k, name in enumerate(dict.fromkeys(characters))}
     return ImageData(
         torch.from_numpy(np.stack([drawings[name] for name in names])),
-        torch.tensor([number[name] for name in characters]),
+        torch.tensor([number[name] for name in characters], device="cpu"),
         "omniglot/small",
     )
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 
 from ebmtut.checks import InputError, OneOf, check_range, checked
-from ebmtut.data.tables import number_in, read_rows
+from ebmtut.data.tables import (
+    Cells,
+    holds_names,
+    number_in,
+    read_cells,
+    read_lines,
+)
 from ebmtut.energies import PairwiseGraph
 from ebmtut.energies.graph_batch import (
     check_simple_graph,
@@ -22,59 +32,321 @@ from ebmtut.tensor_checks import check_floating
 __all__ = ["pairwise_graph", "read_graph"]
 
 
+#: Names of a column of weights, and of the two columns of vertices.
+_WEIGHTS = {"weight", "weights", "w", "value", "strength", "coupling", "j"}
+_PAIRS = {
+    ("source", "target"),
+    ("from", "to"),
+    ("src", "dst"),
+    ("tail", "head"),
+    ("start", "end"),
+    ("u", "v"),
+    ("v", "w"),
+    ("i", "j"),
+}
+
+#: Number of the line, two vertices, and a weight.
+_Edge = tuple[int, str, str, float]
+
+
 def read_graph(path: str | Path) -> Any:
-    """Read a graph from a file with an edge a line.
+    """Read a graph from a file.
 
     Parameters
     ----------
     path
-        Text, cells as `ebmtut.data.read_rows` has them: the names of two vertices,
-        and a weight where there is one. A first line whose third cell is no number,
-        or that reads ``source,target``, is left out.
+        A text with an edge a line, cells as `ebmtut.data.read_rows` has them: the
+        names of two vertices, and a weight where there is one. A first line of
+        names, such as ``source,target``, ``id_1,id_2`` or ``weight,from,to``, says
+        which column is which. Or a file in the format of the G-set (a first line
+        with the numbers of vertices and edges), of DIMACS (``p edge``),
+        MatrixMarket, or GraphML, which its content tells.
 
     Returns
     -------
     graph
         A ``networkx.Graph`` with the names as vertices, in their order, and an edge
-        attribute ``weight``, 1 where the file has none.
+        attribute ``weight``, 1 where the file has none. ``graph.graph["read_as"]``
+        says in a line what was understood.
 
     Raises
     ------
     InputError
         If there is no such file, it holds no edge, or a line is none: other than
-        two names and a finite weight, a vertex with itself, an edge again. Or if
-        NetworkX is missing.
+        two names and a finite weight, a vertex with itself, an edge again. If a
+        first line could be names as well as an edge. Or if NetworkX is missing.
     """
     graph = import_networkx().Graph()
-    for index, (number, cells) in enumerate(read_rows(path)):
-        if index == 0 and _is_head(cells):
-            continue
-        where = f"in line {number}"
-        if len(cells) not in (2, 3) or not all(cells[:2]):
-            raise InputError(
-                f"{path} must hold two names and a weight or none a line, "
-                f"got {len(cells)} cells {where}"
-            )
-        first, second = cells[:2]
-        weight = number_in(cells[2]) if len(cells) == 3 else 1.0
-        if weight is None or not math.isfinite(weight):
-            raise InputError(
-                f"{path} must hold finite weights, got {cells[2][:30]!r} {where}"
-            )
+    lines = read_lines(path)
+    start = next((line.strip() for line in lines if line.strip()), "")
+    if start.startswith("%%MatrixMarket"):
+        vertices, edges, kind = _matrix_market(path)
+    elif start.startswith("<"):
+        vertices, edges, kind = _graphml(path)
+    elif any(line.startswith(("p edge ", "p col ")) for line in lines):
+        vertices, edges, kind = _dimacs(path, lines)
+    else:
+        vertices, edges, kind = _edge_list(path)
+    graph.add_nodes_from(vertices)
+    for number, first, second, weight in edges:
         if first == second or graph.has_edge(first, second):
+            where = f" in line {number}" if number else ""
             raise InputError(
                 f"{path} must join two different vertices once, "
-                f"got {first[:30]!r} and {second[:30]!r} {where}"
+                f"got {first[:30]!r} and {second[:30]!r}{where}"
             )
         graph.add_edge(first, second, weight=weight)
     if not graph.number_of_edges():
         raise InputError(f"{path} must hold an edge, got none")
+    graph.graph["read_as"] = (
+        f"{Path(path).name}: {graph.number_of_nodes()} vertices, "
+        f"{graph.number_of_edges()} edges; {kind}"
+    )
     return graph
 
 
-def _is_head(cells: list[str]) -> bool:
-    named = [cell.lower() for cell in cells[:2]] == ["source", "target"]
-    return named or (len(cells) == 3 and number_in(cells[2]) is None)
+def _edge_list(path: str | Path) -> tuple[list[str], list[_Edge], str]:
+    """Vertices that are listed, edges, and what was understood."""
+    table = read_cells(path)
+    rows = table.rows
+    if not rows:
+        return [], [], ""
+    if (n := _sizes(path, table)) is not None:
+        edges = [_edge(path, table, row, (0, 1, 2)) for row in rows[1:]]
+        return [str(k + 1) for k in range(n)], edges, _told_gset(rows)
+    head = rows[0][1]
+    body = [cells for _, cells in rows[1:]]
+    if _is_head(path, rows[0], body):
+        columns, told = _columns(path, rows[0], body)
+        return [], [_edge(path, table, row, columns) for row in rows[1:]], told
+    for number, cells in rows:
+        if len(cells) not in (2, 3):
+            raise InputError(
+                f"{path} must hold two names and a weight or none a line, "
+                f"got {len(cells)} cells in line {number}"
+            )
+    told = "weights from column 3" if len(head) == 3 else "all of weight 1"
+    edges = [_edge(path, table, row, (0, 1, 2)) for row in rows]
+    return [], edges, f"no line of names, {told}"
+
+
+def _edge(
+    path: str | Path,
+    table: Cells,
+    row: tuple[int, list[str]],
+    columns: tuple[int, int, int | None],
+) -> _Edge:
+    number, cells = row
+    i, j, k = columns
+    if not (i < len(cells) > j and cells[i] and cells[j]):
+        raise InputError(
+            f"{path} must hold two names and a weight or none a line, "
+            f"got {len(cells)} cells in line {number}"
+        )
+    weight = table.number(cells[k]) if k is not None and k < len(cells) else 1.0
+    if weight is None or not math.isfinite(weight):
+        assert k is not None
+        raise InputError(
+            f"{path} must hold finite weights, got {cells[k][:30]!r} in line {number}"
+        )
+    return number, cells[i], cells[j], weight
+
+
+def _sizes(path: str | Path, table: Cells) -> int | None:
+    """Vertices of a file whose first line counts them and the edges, as the G-set's."""
+    (number, head), *rows = table.rows
+    if table.separator != " " or len(head) != 2 or not all(map(str.isdecimal, head)):
+        return None
+    n, m = map(int, head)
+    widths = {len(cells) for _, cells in rows}
+    names = {name for _, cells in rows for name in cells[:2]}
+    counted = all(name.isdecimal() and 1 <= int(name) <= n for name in names)
+    if m == len(rows) and counted and widths <= {2, 3}:
+        return n
+    if widths == {3}:
+        raise InputError(
+            f"{path} must have an edge with a weight in each line, or first the "
+            f"numbers of vertices and edges, got {' '.join(head)!r} in line {number}, "
+            f"{len(rows)} edges and {len(names)} vertices"
+        )
+    return None
+
+
+def _told_gset(rows: Sequence[tuple[int, list[str]]]) -> str:
+    weights = "weights from column 3" if len(rows[-1][1]) == 3 else "all of weight 1"
+    return f"the first line counts vertices and edges, {weights}"
+
+
+def _is_head(
+    path: str | Path, first: tuple[int, list[str]], body: Sequence[Sequence[str]]
+) -> bool:
+    """Whether the first line holds names of columns: by them, or by what is below."""
+    number, cells = first
+    if not holds_names(cells):
+        return False
+    names = [cell.lower() for cell in cells]
+    words = {name for name in names if len(name) > 1}
+    if any(words >= set(pair) for pair in _PAIRS) or (
+        len(names) > 2 and words & _WEIGHTS
+    ):
+        return True
+    vertices = {cell for row in body for cell in row[:3]}
+    if not body or vertices & set(cells):
+        return False  # vertices, which stand in another line, too
+    if any(
+        all(number_in(cell.replace(",", ".")) is not None for cell in column)
+        for column in zip(*body, strict=False)
+    ):
+        return True
+    # Such as node1, node2 above node3, node4, or a, b above c, d.
+    if {_form(cell) for cell in cells} & {_form(vertex) for vertex in vertices}:
+        return False
+    if _pair(names) is not None:
+        return True
+    if len(body) == 1:
+        return False
+    raise InputError(
+        f"{path} must say what line {number} is, got {', '.join(cells)[:60]!r}, which "
+        "is in no other line: put source,target above it if it is an edge, "
+        "and in its place if it holds names"
+    )
+
+
+def _form(name: str) -> str:
+    """What a name has in common with others that are numbered or lettered alike."""
+    return re.sub(r"\d+$|^\w$", "", name)
+
+
+def _pair(names: Sequence[str]) -> tuple[int, int] | None:
+    """Places of the two columns of vertices, by their names."""
+    for i, first in enumerate(names):
+        for j, second in enumerate(names):
+            stem = first[:-1]
+            alike = stem == second[:-1] and stem.strip("_ ") != ""
+            ends = (first[-1:], second[-1:]) in (("1", "2"), ("a", "b"), ("0", "1"))
+            if (first, second) in _PAIRS or (alike and ends):
+                return i, j
+    return None
+
+
+def _columns(
+    path: str | Path, first: tuple[int, list[str]], body: Sequence[Sequence[str]]
+) -> tuple[tuple[int, int, int | None], str]:
+    """Places of two vertices and the weight, and what was understood."""
+    number, cells = first
+    names = [cell.lower() for cell in cells]
+    if body and len(names) == len(body[0]) - 1:
+        names, cells = ["", *names], ["", *cells]  # a column of row names
+    pair = _pair(names)
+    used = [k for k, name in enumerate(names) if name]
+    others = [k for k in used if pair is None or k not in pair]
+    weights = [k for k in others if names[k] in _WEIGHTS]
+    if pair is None and len(others) - len(weights) == 2:
+        i, j = (k for k in others if k not in weights)
+        pair, others = (i, j), weights
+    elif pair is None and len(others) == 3:
+        pair, others = (others[0], others[1]), others[2:]
+    if pair is None or len(weights) > 1 or (len(others) > 1 and not weights):
+        raise InputError(
+            f"{path} must name its columns source, target and weight, "
+            f"got {', '.join(cells)[:60]!r} in line {number}"
+        )
+    weight = (weights or others or [None])[0]
+    told = "all of weight 1" if weight is None else f"weights from {cells[weight]}"
+    unused = [cells[k] for k in others if k != weight]
+    more = f", {', '.join(unused)} not used" if unused else ""
+    told = f"from {cells[pair[0]]} to {cells[pair[1]]}, {told}{more}"
+    return (*pair, weight), told
+
+
+def _dimacs(
+    path: str | Path, lines: Sequence[str]
+) -> tuple[list[str], list[_Edge], str]:
+    """Vertices and edges of DIMACS, which numbers the vertices from 1."""
+    edges: list[_Edge] = []
+    n, m, has_weights = 0, 0, False
+    for number, line in enumerate(lines, start=1):
+        match line.split():
+            case [] | ["c", *_]:
+                continue
+            case ["p", "edge" | "col", first, second] if not n and (
+                first.isdecimal() and second.isdecimal() and int(first)
+            ):
+                n, m = int(first), int(second)
+            case ["e", first, second, *rest] if (
+                n and len(rest) < 2 and {first, second} <= _numbered(n)
+            ):
+                table, has_weights = Cells(" ", ".", []), has_weights or bool(rest)
+                row = number, [first, second, *rest]
+                edges.append(_edge(path, table, row, (0, 1, 2)))
+            case _:
+                raise InputError(
+                    f"{path} must hold edges of DIMACS, 'e i j' with i and j up to "
+                    f"{n or 'the number of vertices'}, got {line[:30]!r} "
+                    f"in line {number}"
+                )
+    if len(edges) != m:
+        raise InputError(f"{path} must hold {m} edges, as it says, got {len(edges)}")
+    weights = "weights from column 4" if has_weights else "all of weight 1"
+    return [str(k + 1) for k in range(n)], edges, f"DIMACS, {weights}"
+
+
+@cache
+def _numbered(n: int) -> frozenset[str]:
+    return frozenset(str(k + 1) for k in range(n))
+
+
+def _matrix_market(path: str | Path) -> tuple[list[str], list[_Edge], str]:
+    """Vertices and edges of a symmetric matrix, numbered from 1."""
+    from scipy.io import mmread
+    from scipy.sparse import coo_array
+
+    try:
+        matrix = coo_array(mmread(path))
+    except Exception as error:  # of the parser, which has many
+        raise InputError(
+            f"{path} must be a matrix of MatrixMarket: {' '.join(str(error).split())}"
+        ) from None
+    matrix.sum_duplicates()
+    n, other = matrix.shape
+    is_square = n == other and matrix.dtype.kind in "buif"
+    if not is_square or (matrix.tocsr() != matrix.T.tocsr()).nnz:
+        raise InputError(
+            f"{path} must be a symmetric matrix of numbers, for a graph without "
+            f"directions, got {n} x {other} of {matrix.dtype}"
+        )
+    weights = matrix.data.astype(float)
+    if not np.isfinite(weights).all():
+        raise InputError(f"{path} must hold finite weights, got NaN or infinity")
+    found = zip(matrix.row.tolist(), matrix.col.tolist(), weights, strict=True)
+    edges = [(0, str(i + 1), str(j + 1), float(w)) for i, j, w in found if i <= j]
+    return [str(k + 1) for k in range(n)], edges, "MatrixMarket, weights as it has them"
+
+
+def _graphml(path: str | Path) -> tuple[list[str], list[_Edge], str]:
+    try:
+        graph = import_networkx().read_graphml(path)
+    except Exception as error:  # of the parser, which has many
+        raise InputError(
+            f"{path} must be GraphML: {' '.join(str(error).split())}"
+        ) from None
+    if graph.is_directed() or graph.is_multigraph():
+        raise InputError(
+            f"{path} must hold a graph without directions and double edges, "
+            f"got a {type(graph).__name__}"
+        )
+    edges: list[_Edge] = []
+    for first, second, about in graph.edges(data=True):
+        weight = about.get("weight", 1.0)
+        if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+            raise InputError(
+                f"{path} must hold finite weights, got {str(weight)[:30]!r} "
+                f"at {first!r} and {second!r}"
+            )
+        edges.append((0, str(first), str(second), float(weight)))
+    has_weights = any("weight" in about for *_, about in graph.edges(data=True))
+    told = "weights from weight" if has_weights else "all of weight 1"
+    return list(map(str, graph.nodes)), edges, f"GraphML, {told}"
 
 
 @checked
@@ -114,7 +386,11 @@ def pairwise_graph(
     check_simple_graph("graph", graph)
     weights = _attribute("weight", weight, graph.edges(data=True), dtype)
     biases = _attribute("bias", bias, graph.nodes(data=True), dtype)
-    edges = torch.tensor(edges_by_site(graph), dtype=torch.long).reshape(-1, 2).T
+    edges = (
+        torch.tensor(edges_by_site(graph), dtype=torch.long, device="cpu")
+        .reshape(-1, 2)
+        .T
+    )
     if variables == "spins":
         # w s s' = 4 w x x' - 2 w x - 2 w x' + w, and b s = 2 b x - b.
         biases = 2 * biases
@@ -128,7 +404,7 @@ def _attribute(name: str, value: float | str, items: Any, dtype: torch.dtype) ->
     """One number for all, or each item's own."""
     if not isinstance(value, str):
         check_range(name, value)
-        return torch.full((len(items),), float(value), dtype=dtype)
+        return torch.full((len(items),), float(value), dtype=dtype, device="cpu")
     numbers = []
     for *at, about in items:
         where = " and ".join(repr(vertex) for vertex in at)
@@ -138,4 +414,4 @@ def _attribute(name: str, value: float | str, items: Any, dtype: torch.dtype) ->
             )
         check_range(f"{value} at {where}", about[value])
         numbers.append(float(about[value]))
-    return torch.tensor(numbers, dtype=dtype)
+    return torch.tensor(numbers, dtype=dtype, device="cpu")

@@ -53,7 +53,7 @@ def shapes(dtype: torch.dtype = torch.float32) -> Float[Tensor, "4 5 5"]:
         [[pixel == "#" for pixel in row] for row in text.split()]
         for text in SHAPES.values()
     ]
-    return torch.tensor(rows, dtype=dtype)
+    return torch.tensor(rows, dtype=dtype, device="cpu")
 
 
 @checked
@@ -97,7 +97,9 @@ def shape_images(
     features = shapes(dtype).to(generator.device)
     kept: list[Tensor] = []
     while sum(map(len, kept)) < n_images:
-        law = torch.full((n_images, len(features), grid, grid), density, dtype=dtype)
+        law = torch.full(
+            (n_images, len(features), grid, grid), density, dtype=dtype, device="cpu"
+        )
         drawn = bernoulli(law.to(generator.device), generator=generator)
         kept.append(drawn[drawn.sum(dim=(1, 2, 3)) > 2])
     locations = torch.cat(kept)[:n_images]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,17 +16,58 @@ from torch import Tensor
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_floating
 
-__all__ = ["number_in", "read_bits", "read_histograms", "read_numbers", "read_rows"]
+__all__ = [
+    "Cells",
+    "holds_names",
+    "number_in",
+    "read_bits",
+    "read_cells",
+    "read_histograms",
+    "read_lines",
+    "read_numbers",
+    "read_rows",
+]
 
 
-def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Cells of the lines of a text file that are not empty, with their numbers.
+#: What stands in a cell for a number that is not there.
+_MISSING = {"", "na", "n/a", "null", "none", "-", "?", ".", "nan"}
+
+#: Separators, in the order in which one that fits all lines is taken.
+_SEPARATORS = ("\t", ";", ",", "|", " ")
+
+
+class Cells(NamedTuple):
+    """The lines of a text file, cell by cell.
+
+    Attributes
+    ----------
+    separator
+        Between two cells; a blank stands for any number of them.
+    decimal
+        What stands before the decimals: a point, or a comma where it separates no
+        cells and stands between digits.
+    rows
+        Number of the line, from 1, and its cells.
+    """
+
+    separator: str
+    decimal: str
+    rows: list[tuple[int, list[str]]]
+
+    def number(self, cell: str) -> float | None:
+        """Return the number that a cell holds, as `number_in`."""
+        if self.decimal == ".":
+            return number_in(cell)
+        return None if "." in cell else number_in(cell.replace(",", "."))
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Lines of a text file in UTF-8.
 
     Parameters
     ----------
     path
-        UTF-8; cells are separated by commas, by semicolons, by tabs, or by blanks,
-        whichever of them the first line has, in this order.
+        Of the file.
 
     Raises
     ------
@@ -33,23 +76,101 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """
     try:
         # A signature at the start, as spreadsheets write it, is no part of a name.
-        lines = Path(path).read_text("utf-8-sig").splitlines()
+        return Path(path).read_text("utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(f"path must be a file, got {path}: {error.strerror}") from None
     except ValueError:
         raise InputError(f"{path} must be text in UTF-8, got other bytes") from None
-    first = next((line for line in lines if line.strip()), "")
-    mark = next((mark for mark in ",;\t" if mark in first), None)
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+
+
+def read_cells(path: str | Path) -> Cells:
+    """Split the lines of a text file into cells.
+
+    Parameters
+    ----------
+    path
+        As for `read_rows`.
+
+    Raises
+    ------
+    InputError
+        As in `read_rows`.
+    """
+    lines = [
+        (number, line)
+        for number, line in enumerate(read_lines(path), start=1)
+        if line.strip() and line.lstrip()[0] not in "#%"
+    ]
+    first = lines[0][1] if lines else ""
+    known = [mark for mark in _SEPARATORS if mark in first.strip()] or [" "]
+    split = {mark: _split(path, lines, mark) for mark in known}
+    fits = [mark for mark in known if _is_table(split[mark])]
+    # None fits where a line is wrong, which is then said of the usual separator.
+    usual = sorted(known, key=",;\t| ".index)
+    separator = (fits or usual)[0]
+    rows = split[separator]
+    commas = separator != "," and any(
+        re.fullmatch(r"[+-]?\d+,\d+(e[+-]?\d+)?", cell, re.IGNORECASE)
+        for _, cells in rows
+        for cell in cells
+    )
+    return Cells(separator, "," if commas else ".", rows)
+
+
+def _split(
+    path: str | Path, lines: list[tuple[int, str]], mark: str
+) -> list[tuple[int, list[str]]]:
+    rows = []
+    for number, line in lines:
         try:
-            (cells,) = csv.reader([line], delimiter=mark) if mark else [line.split()]
+            (cells,) = (
+                [line.split()] if mark == " " else csv.reader([line], delimiter=mark)
+            )
         except (csv.Error, ValueError) as error:
             raise InputError(
                 f"{path} must hold cells, line {number}: {error}"
             ) from None
-        yield number, [cell.strip() for cell in cells]
+        rows.append((number, [cell.strip() for cell in cells]))
+    return rows
+
+
+def _is_table(rows: list[tuple[int, list[str]]]) -> bool:
+    """Whether all lines have as many cells; names may leave out that of row names."""
+    if not rows:
+        return False
+    widths = {len(cells) for _, cells in rows[1:]} or {len(rows[0][1])}
+    width = max(widths)
+    return len(widths) == 1 and width > 1 and len(rows[0][1]) in (width, width - 1)
+
+
+def read_rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Cells of the lines of a text file that are not empty, with their numbers.
+
+    Parameters
+    ----------
+    path
+        UTF-8; cells are separated by tabs, semicolons, commas, upright strokes or
+        blanks: by the first of these that gives all lines as many cells. Lines that
+        begin with ``#`` or ``%`` are comments.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is no text.
+    """
+    yield from read_cells(path).rows
+
+
+def holds_names(cells: list[str]) -> bool:
+    """Whether a first line can be one of names: no number, nothing that is missing.
+
+    The name of the first column, that of the rows' names, may be left out.
+    """
+    named = cells[1:] if cells[0] == "" else cells
+    return bool(named) and not any(
+        cell.lower() in _MISSING or number_in(cell.replace(",", ".")) is not None
+        for cell in named
+    )
 
 
 def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
@@ -59,13 +180,16 @@ def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
     ----------
     path
         A NumPy file (``.npy``) of two dimensions, or a text file with a row a line,
-        as `read_rows` has it; a first line of names only is left out.
+        as `read_rows` has it. A first line of names only is left out, and with it
+        the column of the rows' names, if that has no name. The decimal mark is a
+        point, or a comma where it separates no cells.
 
     Raises
     ------
     InputError
-        If there is no such file, it is empty or its rows differ in length, or a
-        cell is no finite number; the message says which.
+        If there is no such file, it is empty or its rows differ in length, a cell is
+        no finite number, or the first line counts its columns, so that it may be one
+        of names; the message says which.
     """
     path = Path(path)
     if path.suffix == ".npy":
@@ -83,15 +207,22 @@ def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
 
 
 def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
+    table = read_cells(path)
+    rows, skipped = table.rows, 0
+    if rows and holds_names(rows[0][1]):
+        names, rows = rows[0][1], rows[1:]
+        unnamed = bool(rows) and len(names) == len(rows[0][1]) - 1
+        skipped = int(unnamed or names[0] == "")
+    elif rows:
+        _refuse_counted_columns(path, *rows[0], n_rows=len(rows))
     width: int | None = None
-    for index, (number, cells) in enumerate(read_rows(path)):
-        wrong = [k for k, cell in enumerate(cells) if number_in(cell) is None]
-        if index == 0 and len(wrong) == len(cells):
-            continue  # the columns' names
-        if wrong:
+    for number, cells in rows:
+        found = [table.number(cell) for cell in cells[skipped:]]
+        if None in found:
+            k = skipped + found.index(None)
             raise InputError(
-                f"{path} must hold numbers, got {cells[wrong[0]][:30]!r} in "
-                f"line {number}, column {wrong[0] + 1}"
+                f"{path} must hold numbers, got {cells[k][:30]!r} in "
+                f"line {number}, column {k + 1}"
             )
         width = len(cells) if width is None else width
         if len(cells) != width:
@@ -99,9 +230,23 @@ def _rows_of_numbers(path: Path) -> Iterator[np.ndarray]:
                 f"{path} must have rows of one length, {width}, "
                 f"got {len(cells)} numbers in line {number}"
             )
-        yield np.array(cells, dtype=np.float64)
+        yield np.array(found, dtype=np.float64)
     if width is None:
         raise InputError(f"{path} must hold a row of numbers, got none")
+
+
+def _refuse_counted_columns(
+    path: Path, number: int, cells: list[str], n_rows: int
+) -> None:
+    """Refuse 0, 1, 2, ... at the top: pandas writes that where columns have no name."""
+    is_index = cells[0] == ""
+    counted = [str(k) for k in range(len(cells) - is_index)]
+    if n_rows > 1 and cells[is_index:] == counted and len(counted) > 2 - is_index:
+        raise InputError(
+            f"{path} must say what line {number} is, got the numbers of the columns, "
+            f"0 to {counted[-1]}: delete it if it holds names, "
+            "else put a line of names above it"
+        )
 
 
 def number_in(cell: str) -> float | None:

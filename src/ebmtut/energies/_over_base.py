@@ -17,7 +17,7 @@ def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
     if not bool(((base_probs > 0) & (base_probs < 1)).all()):
         low, high = float(base_probs.min()), float(base_probs.max())
         raise InputError(f"base_probs must lie in (0, 1), got [{low:g}, {high:g}]")
-    return torch.logit(base_probs.detach()).to(torch.get_default_dtype())
+    return torch.logit(base_probs.detach()).float()
 
 
 def energy_over_base(

@@ -16,4 +16,6 @@ def symmetric_part(
     a raw matrix would be free to drift while it is learned.
     """
     half = raw / 2
-    return (half + half.mT) * (1 - torch.eye(raw.shape[-1]).to(half))
+    return (half + half.mT) * (
+        1 - torch.eye(raw.shape[-1], dtype=torch.float32, device="cpu").to(half)
+    )

@@ -8,10 +8,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, shown
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["Energy", "EnergyFunction", "dtype_of_states", "energies_of"]
+__all__ = [
+    "Energy",
+    "EnergyFunction",
+    "dtype_of_states",
+    "energies_and_gradients",
+    "energies_of",
+]
 
 #: What functions of an energy accept: an `Energy` or any callable from a batch of
 #: states, ``(batch, n_sites)`` or, of images, ``(batch, ...)``, to their energies,
@@ -118,3 +124,37 @@ def energies_of(
     value = energy(x)
     check_shape("energy(x)", value, (len(x),))
     return value
+
+
+def energies_and_gradients(
+    energy: EnergyFunction, x: Float[Tensor, "batch ..."]
+) -> tuple[Float[Tensor, " batch"], Float[Tensor, "batch ..."]]:
+    """Energies of a batch and their gradients in x, without a graph.
+
+    Also under `torch.no_grad` and `torch.inference_mode`, which the gradient suspends.
+
+    Parameters
+    ----------
+    energy
+        Differentiable.
+    x
+        States.
+
+    Raises
+    ------
+    InputError
+        If the energies have another shape, or do not depend on x by differentiable
+        operations.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        x = x.clone() if x.is_inference() else x
+        x = x.detach().requires_grad_()
+        value = energies_of(energy, x)
+        gradient = None
+        if value.requires_grad:  # of its weights, at least
+            (gradient,) = torch.autograd.grad(value.sum(), x, allow_unused=True)
+    if gradient is None:
+        raise InputError(
+            f"energy must depend on x by differentiable operations, got {shown(energy)}"
+        )
+    return value.detach(), gradient

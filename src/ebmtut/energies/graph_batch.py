@@ -150,7 +150,9 @@ class GraphBatch:
         sizes = [n for n, _ in graphs]
         for n in sizes:
             check_counts(n_vertices=n)
-        adjacency = torch.zeros(len(graphs), max(sizes), max(sizes), dtype=dtype)
+        adjacency = torch.zeros(
+            len(graphs), max(sizes), max(sizes), dtype=dtype, device="cpu"
+        )
         for matrix, (n, edges) in zip(adjacency, graphs, strict=True):
             for i, j in edges:
                 if not (0 <= i < n and 0 <= j < n and i != j):
@@ -159,7 +161,7 @@ class GraphBatch:
                         f"0 to {n - 1}, got ({i}, {j})"
                     )
                 matrix[i, j] = matrix[j, i] = 1
-        return cls(adjacency, torch.tensor(sizes))
+        return cls(adjacency, torch.tensor(sizes, device="cpu"))
 
     @classmethod
     def from_networkx(

@@ -58,7 +58,9 @@ class _Headed(nn.Module):
         self.n_outputs = {"denoiser": n_pixels, "signed": 2 * n_pixels, "linear": 1}[
             head
         ]
-        self.register_buffer("noises", torch.tensor(noises))
+        self.register_buffer(
+            "noises", torch.tensor(noises, dtype=torch.float32, device="cpu")
+        )
 
     def read(self, x: Tensor, output: Tensor, level: Tensor) -> Tensor:
         """Energies from the flat states and the flat output of the last layer."""

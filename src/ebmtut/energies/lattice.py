@@ -110,7 +110,7 @@ class LatticeIsing(Energy):
             Dtype of the matrix.
         """
         coupling = self.sigma * lattice_adjacency(self.side, dtype=dtype)
-        bias = torch.full((self.n_sites,), self.bias, dtype=dtype)
+        bias = torch.full((self.n_sites,), self.bias, dtype=dtype, device="cpu")
         return Ising(coupling, bias)
 
 
@@ -141,7 +141,7 @@ def lattice_adjacency(
     """
     if periodic:
         _check_periodic_side(side)
-    eye = torch.eye(side, dtype=dtype)
+    eye = torch.eye(side, dtype=dtype, device="cpu")
     loop = eye.roll(1, dims=0)
     if not periodic:
         loop[0] = 0
@@ -171,7 +171,7 @@ def lattice_coloring(side: int) -> Int[Tensor, " n_sites"]:
         If `side` is less than 3.
     """
     _check_periodic_side(side)
-    loop = torch.arange(side) % 2
+    loop = torch.arange(side, device="cpu") % 2
     n_colors = 2
     if side % 2:
         loop[-1] = 2

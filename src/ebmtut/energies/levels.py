@@ -21,7 +21,11 @@ from torch import Tensor, nn
 
 from ebmtut._layers import linear, source_of_weights
 from ebmtut.checks import Count, InputError, Natural, Positive, checked
-from ebmtut.energies.base import EnergyFunction, energies_of
+from ebmtut.energies.base import (
+    EnergyFunction,
+    energies_and_gradients,
+    energies_of,
+)
 from ebmtut.energies.mlp import silu_and_slope
 from ebmtut.noise import NoiseLevels, check_levels
 from ebmtut.tensor_checks import check_shape, check_vectors
@@ -73,11 +77,7 @@ def energy_and_gradient(
     """Energies and their gradient in x: by autograd, or as the energy offers them."""
     if isinstance(energy, OffersGradient):
         return energy.energy_and_gradient(x, level)
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        value = energies_of(lambda z: energy(z, level), x)
-        (gradient,) = torch.autograd.grad(value.sum(), x)
-    return value.detach(), gradient
+    return energies_and_gradients(lambda z: energy(z, level), x)
 
 
 @checked
@@ -250,7 +250,11 @@ class FourierEnergy(nn.Module):
         generator = source_of_weights(generator, anywhere=True)
         self.n_dims, self.n_levels = n_dims, n_levels
         directions = torch.randn(
-            n_dims, n_features, generator=generator, device=generator.device
+            n_dims,
+            n_features,
+            generator=generator,
+            device=generator.device,
+            dtype=torch.float32,
         )
         self.register_buffer("frequencies", bandwidth * directions)
         self.first = linear(2 * n_features, hidden, generator)
@@ -258,7 +262,9 @@ class FourierEnergy(nn.Module):
             linear(hidden, hidden, generator) for _ in range(n_layers - 1)
         )
         # One shift a level and layer: the embedding of few levels is a table.
-        shifts = torch.zeros(n_levels, n_layers, hidden, device=generator.device)
+        shifts = torch.zeros(
+            n_levels, n_layers, hidden, device=generator.device, dtype=torch.float32
+        )
         self.shifts = nn.Parameter(shifts)
         self.last = linear(hidden, 1, generator)
         nn.init.zeros_(self.last.weight)

@@ -161,7 +161,7 @@ class BoltzmannMachine(Energy):
         n, raw = self.n_sites, self.weight.detach()
 
         def ends() -> tuple[Tensor, Tensor]:
-            first, second = torch.triu_indices(n, n, 1)
+            first, second = torch.triu_indices(n, n, 1, device="cpu")
             return first.to(raw.device), second.to(raw.device)
 
         if raw.device.type == "cpu" and raw.dtype in (torch.float32, torch.float64):
@@ -322,7 +322,9 @@ class PairwiseGraph(Energy):
 
     def dense(self) -> BoltzmannMachine:
         """Return the same model with a full matrix of weights."""
-        matrix = torch.zeros(self.n_sites, self.n_sites).to(self.weight)
+        matrix = torch.zeros(
+            self.n_sites, self.n_sites, dtype=torch.float32, device="cpu"
+        ).to(self.weight)
         matrix[self.edges[0], self.edges[1]] = self.weight.detach()
         return BoltzmannMachine(matrix + matrix.T, self.bias.detach())
 

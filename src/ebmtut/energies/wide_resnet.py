@@ -162,7 +162,9 @@ class WideResNetEnergy(nn.Module):
             check_range(f"scales[{t}]", scale, low=0, include_low=False)
         generator = source_of_weights(generator)
         self.config = config
-        self.register_buffer("scales", torch.tensor(scales))
+        self.register_buffer(
+            "scales", torch.tensor(scales, dtype=torch.float32, device="cpu")
+        )
         n_in, time = config.channels, 4 * config.channels
         self.embed = nn.ModuleList(
             [
@@ -227,7 +229,9 @@ class _WideBlock(nn.Module):
         self.second = bounded(
             conv(n_out, n_out, 3, generator, gain=0.0), generator, only_above=True
         )
-        self.scale = nn.Parameter(torch.ones(n_out, 1, 1))
+        self.scale = nn.Parameter(
+            torch.ones(n_out, 1, 1, dtype=torch.float32, device="cpu")
+        )
         self.time = bounded(linear(time, n_out, generator, zero_bias=True), generator)
         self.shortcut = (
             nn.Identity()

@@ -107,9 +107,9 @@ def transfer_log_partition(
     rotated = [states_to_index(bits.roll(k, dims=1)) for k in range(cols)]
     orbits, sizes = torch.stack(rotated).amin(dim=0).unique(return_counts=True)
     total = []
-    for block in torch.split(torch.arange(len(orbits)), 64):
-        unit = torch.zeros(len(block), len(s), dtype=s.dtype)
-        unit[torch.arange(len(block)), orbits[block]] = 1.0
+    for block in torch.split(torch.arange(len(orbits), device="cpu"), 64):
+        unit = torch.zeros(len(block), len(s), dtype=s.dtype, device="cpu")
+        unit[torch.arange(len(block), device="cpu"), orbits[block]] = 1.0
         left, log_scale = unit, torch.log(sizes[block].double())
         for _ in range(rows // 2):
             left, grown = _apply_transfer(left, within, edge_coupling)

@@ -51,8 +51,8 @@ def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     OptimumUnproved
         If the time was up; the message names the graph.
     """
-    x = torch.zeros(len(graphs), graphs.n_sites)
-    value = torch.zeros(len(graphs))
+    x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")
+    value = torch.zeros(len(graphs), dtype=torch.float32, device="cpu")
     for number, (n, edges) in enumerate(edge_lists(graphs)):
         search = _Search(n, np.array(edges, dtype=int).reshape(-1, 2))
         if not search.run(time.monotonic() + time_limit):

@@ -72,7 +72,7 @@ def maximum_independent_sets(
         If the time was up; the message names the graph.
     """
     solve = _solver(solver)
-    x = torch.zeros(len(graphs), graphs.n_sites)
+    x = torch.zeros(len(graphs), graphs.n_sites, dtype=torch.float32, device="cpu")
     for number, (n, edges) in enumerate(edge_lists(graphs)):
         best = solve(n, edges, time_limit)
         if best is None:

@@ -17,11 +17,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import Count, Probability, Range, check_range, checked
+from ebmtut.checks import Count, InputError, Probability, Range, check_range, checked
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import categorical, check_generator
 from ebmtut.states import index_to_states
-from ebmtut.tensor_checks import check_states
+from ebmtut.tensor_checks import check_bits, check_states
 
 __all__ = [
     "BitsGFlowNet",
@@ -99,7 +99,7 @@ class BitsGFlowNet(nn.Module):
         for n_in, n_out in pairwise(widths):
             layers += [linear(n_in, n_out, generator), nn.SiLU()]
         self.net = nn.Sequential(*layers[:-1])
-        self.log_z = nn.Parameter(torch.zeros(()))
+        self.log_z = nn.Parameter(torch.zeros((), dtype=torch.float32, device="cpu"))
 
     def forward(
         self, partial: Float[Tensor, "batch n_sites"]
@@ -187,9 +187,9 @@ def backward_trajectories(
     Raises
     ------
     InputError
-        If the shape of `x` is another.
+        If the shape, the dtype or a value of `x` is another.
     """
-    check_states("x", x, policy.n_sites)
+    _check_ends(policy, x)
     check_generator(generator, x.device)
     way = _erase(policy, x, policy.n_sites, generator=generator)
     return way._replace(x=x)
@@ -239,9 +239,10 @@ def back_and_forth(
     Raises
     ------
     InputError
-        If the shape of `x` is another, or there are not as many sites.
+        If the shape, the dtype or a value of `x` is another, or there are not as
+        many sites.
     """
-    check_states("x", x, policy.n_sites)
+    _check_ends(policy, x)
     check_range("n_sites", n_sites, low=1, high=policy.n_sites, integer=True)
     check_generator(generator, x.device)
     back = _erase(policy, x, n_sites, generator=generator)
@@ -249,9 +250,20 @@ def back_and_forth(
     log_ratio = energies_of(energy, x) - energies_of(energy, forth.x)
     log_ratio = log_ratio + forth.log_backward - forth.log_forward
     log_ratio = log_ratio + back.log_forward - back.log_backward
-    chance = torch.rand(len(x), generator=generator, device=x.device)
+    chance = torch.rand(
+        len(x), generator=generator, device=x.device, dtype=torch.float32
+    )
     accepted = chance.log() < log_ratio
     return torch.where(accepted[:, None], forth.x, x), accepted
+
+
+def _check_ends(policy: BitsGFlowNet, x: Tensor) -> None:
+    """Require bits in the dtype of the policy's weights."""
+    check_bits("x", x, policy.n_sites)
+    if x.dtype != policy.log_z.dtype:
+        raise InputError(
+            f"x must have the dtype of the policy, {policy.log_z.dtype}, got {x.dtype}"
+        )
 
 
 def explored(
@@ -279,7 +291,12 @@ def explored(
     drawn = logits.detach()
     if explore:
         device = drawn.device
-        wild = torch.rand(len(drawn), 1, generator=generator, device=device) < explore
+        wild = (
+            torch.rand(
+                len(drawn), 1, generator=generator, device=device, dtype=torch.float32
+            )
+            < explore
+        )
         drawn = torch.where(wild & (drawn > -torch.inf), 0.0, drawn)
     return categorical(drawn, generator=generator)
 
@@ -370,11 +387,11 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     d = policy.n_sites
     check_range("n_sites", d, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
     # Digits 0, 1, 2 for bits and blank; a move adds to the number of the state.
-    partial = index_to_states(torch.arange(3**d), d, 3).to(policy.log_z)
+    partial = index_to_states(torch.arange(3**d, device="cpu"), d, 3).to(policy.log_z)
     partial = torch.where(partial == 2, BLANK, partial)
     with torch.no_grad():
         forth, _ = policy(partial)
-    place = 3 ** torch.arange(d - 1, -1, -1)
+    place = 3 ** torch.arange(d - 1, -1, -1, device="cpu")
     jump = torch.cat([-2 * place, -place])
     law = forth.new_full((3**d,), -torch.inf)
     law[-1] = 0
@@ -384,8 +401,11 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
         flow = law[here, None] + forth[here]
         row, move = (flow > -torch.inf).nonzero(as_tuple=True)
         to = here[row] + jump[move]
-        mass = torch.zeros_like(law).index_add(0, to, flow[row, move].exp())
-        law = torch.where(mass > 0, mass.log(), law)
+        found = flow[row, move]
+        # The sum of exponentials over the largest, which does not underflow.
+        top = torch.full_like(law, -torch.inf).scatter_reduce(0, to, found, "amax")
+        mass = torch.zeros_like(law).index_add(0, to, (found - top[to]).exp())
+        law = torch.where(mass > 0, top + mass.log(), law)
     return law[n_blank == 0]
 
 

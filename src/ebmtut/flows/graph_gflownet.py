@@ -261,8 +261,8 @@ def set_law(policy: nn.Module, graphs: GraphBatch) -> Float[Tensor, " n_all"]:
     check_bits("x", x, n)
     independent = (x * graphs.neighbor_sums(x)).sum(1) == 0
     chance = policy(graphs, x).exp() * independent[:, None]
-    place = 2 ** torch.arange(n - 1, -1, -1)
-    passed = torch.zeros(len(x), dtype=x.dtype)
+    place = 2 ** torch.arange(n - 1, -1, -1, device="cpu")
+    passed = torch.zeros(len(x), dtype=x.dtype, device="cpu")
     passed[0] = 1
     for size in range(n):
         row, move = ((x.sum(1) == size)[:, None] & (chance > 0)).nonzero(as_tuple=True)

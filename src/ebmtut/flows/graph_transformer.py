@@ -38,8 +38,14 @@ def hop_distances(graphs: GraphBatch) -> Int[Tensor, "n_graphs n_sites n_sites"]
         The graphs; a padded site has no path to any other.
     """
     n = graphs.n_sites
-    step = graphs.adjacency + torch.eye(n).to(graphs.adjacency)
-    reached = torch.eye(n).to(graphs.adjacency).expand_as(step)
+    step = graphs.adjacency + torch.eye(n, dtype=torch.float32, device="cpu").to(
+        graphs.adjacency
+    )
+    reached = (
+        torch.eye(n, dtype=torch.float32, device="cpu")
+        .to(graphs.adjacency)
+        .expand_as(step)
+    )
     distance = torch.where(reached > 0, 0, -1)
     for length in range(1, n):
         reached = (reached @ step).clamp(max=1)
@@ -98,7 +104,7 @@ class HollowGraphTransformer(GraphWeights):
         self.blocks = nn.ModuleList(
             CausalBlock(width, n_heads, generator) for _ in range(n_layers)
         )
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, dtype=torch.float32, device="cpu")
         self.keys_values = linear(width, 2 * width, generator)
         self.query = linear(width, width, generator)
         # What is seen where nobody stands before or behind.
@@ -131,7 +137,7 @@ class _TransformerOnGraphs(NetworkOnGraphs):
         degree = graphs.adjacency.sum(2).long()
         self.degree = degree.clamp(max=MOST_NEIGHBORS)
         n = graphs.n_sites
-        before = torch.ones(n, n, dtype=torch.bool).tril(-1)
+        before = torch.ones(n, n, dtype=torch.bool, device="cpu").tril(-1)
         # Of both streams: who stands on the side that has been read.
         read = torch.stack([before, before.mT]).to(self.far.device)
         self.read = read[:, None] & graphs.is_vertex[:, None, :]

@@ -82,9 +82,9 @@ class OddLatticeNetwork(nn.Module):
         """
         if self.side >= _FOURIER_FROM:
             return None
-        entry = torch.full((self.n_sites, self.n_sites), index.shape[1])
-        here = torch.arange(self.n_sites)[:, None].expand_as(index)
-        entry[index, here] = torch.arange(index.shape[1]).expand_as(index)
+        entry = torch.full((self.n_sites, self.n_sites), index.shape[1], device="cpu")
+        here = torch.arange(self.n_sites, device="cpu")[:, None].expand_as(index)
+        entry[index, here] = torch.arange(index.shape[1], device="cpu").expand_as(index)
         return entry
 
     def _sums(self, s: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ class OddLatticeNetwork(nn.Module):
         larger = OddLatticeNetwork(
             side, width=width, window=self.window, n_hidden=n_hidden
         ).to(self.kernel)
-        place = torch.arange(-(self.side // 2), self.side // 2 + 1)
+        place = torch.arange(-(self.side // 2), self.side // 2 + 1, device="cpu")
         share = torch.where(2 * place.abs() == self.side, 0.5, 1.0).to(self.kernel)
         here, there = (
             (place[:, None] % n * n + place % n).flatten() for n in (self.side, side)

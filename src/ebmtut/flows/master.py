@@ -67,9 +67,11 @@ def flow_laws(
     check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES)
     x = enumerate_states(n_sites).float()
     if start is None:
-        start = torch.full((len(x),), 1 / len(x))
+        start = torch.full((len(x),), 1 / len(x), dtype=torch.float32, device="cpu")
     check_shape("start", start, (len(x),))
-    flipped = torch.arange(len(x))[:, None] ^ states_to_index(torch.eye(n_sites))
+    flipped = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(
+        torch.eye(n_sites, dtype=torch.float32, device="cpu")
+    )
     x, flipped, law = (v.to(device) for v in (x, flipped, start.double()))
     laws = [law]
     times = [k / n_steps for k in range(n_steps + 1)]
@@ -120,9 +122,13 @@ def chain_law(
     check_range("n_states", flow.path.n_states, low=2, high=2)
     check_range("states of all sites", 2**n_sites, low=2, high=_MOST_STATES_OF_A_MATRIX)
     x = enumerate_states(n_sites).float()
-    flips = x if method == "tau_leaping" else torch.eye(n_sites)
-    ends = torch.arange(len(x))[:, None] ^ states_to_index(flips)
-    law = torch.full((len(x),), 1 / len(x)).double()
+    flips = (
+        x
+        if method == "tau_leaping"
+        else torch.eye(n_sites, dtype=torch.float32, device="cpu")
+    )
+    ends = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(flips)
+    law = torch.full((len(x),), 1 / len(x), dtype=torch.float32, device="cpu").double()
     for k in range(n_steps):
         mean_jumps = flow.terms(x, k / n_steps).outward.double() / n_steps
         if method == "tau_leaping":

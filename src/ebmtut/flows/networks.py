@@ -52,7 +52,7 @@ class TimeFeatures(nn.Module):
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        waves = math.pi / 2 * torch.arange(1, n_waves + 1)
+        waves = math.pi / 2 * torch.arange(1, n_waves + 1, device="cpu")
         self.waves: Tensor
         self.register_buffer("waves", waves, persistent=False)
         self.net = nn.Sequential(
@@ -184,7 +184,9 @@ class HollowMLP(HollowNetwork):
         self.mix = normal_weights(
             n_layers, n_sites, n_sites, scale=scale, generator=generator
         )
-        self.shift = nn.Parameter(torch.zeros(n_layers, n_sites, width))
+        self.shift = nn.Parameter(
+            torch.zeros(n_layers, n_sites, width, dtype=torch.float32, device="cpu")
+        )
         self.time = TimeFeatures(n_layers * width, generator=generator)
 
     def hollow(
@@ -335,9 +337,9 @@ def window_offsets(
     """
     window = side if window is None else window
     check_range("window", window, low=2, high=side, integer=True)
-    step = torch.arange(window) - (window - 1) // 2
+    step = torch.arange(window, device="cpu") - (window - 1) // 2
     row, col = (v.flatten() for v in torch.meshgrid(step, step, indexing="ij"))
     off_center = (row != 0) | (col != 0)
     row, col = row[off_center], col[off_center]
-    site = torch.arange(side * side)[:, None]
+    site = torch.arange(side * side, device="cpu")[:, None]
     return (site // side + row) % side * side + (site % side + col) % side

@@ -29,9 +29,13 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor | None = None) -> Tens
     """
     if q.device.type == "cpu" and q.dtype == torch.bfloat16:
         if seen is None:
-            seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+            seen = torch.ones(
+                q.shape[-2], k.shape[-2], dtype=torch.bool, device="cpu"
+            ).tril()
         if seen.dtype == torch.bool:
-            seen = torch.zeros(seen.shape).masked_fill(~seen, -math.inf)
+            seen = torch.zeros(
+                seen.shape, dtype=torch.float32, device="cpu"
+            ).masked_fill(~seen, -math.inf)
         scores = q / math.sqrt(q.shape[-1]) @ k.transpose(-1, -2) + seen.to(q.dtype)
         return scores.softmax(-1).to(v.dtype) @ v
     return scaled_dot_product_attention(q, k, v, seen, is_causal=seen is None)
@@ -49,8 +53,8 @@ class CausalBlock(nn.Module):
     def __init__(self, width: int, n_heads: int, generator: torch.Generator) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.norm_attention = nn.LayerNorm(width)
-        self.norm_feed = nn.LayerNorm(width)
+        self.norm_attention = nn.LayerNorm(width, dtype=torch.float32, device="cpu")
+        self.norm_feed = nn.LayerNorm(width, dtype=torch.float32, device="cpu")
         self.queries_keys_values = linear(width, 3 * width, generator)
         self.merge = linear(width, width, generator)
         self.widen = linear(width, 4 * width, generator)
@@ -144,10 +148,10 @@ class HollowTransformer(HollowNetwork):
         self.blocks = nn.ModuleList(
             CausalBlock(width, n_heads, generator) for _ in range(n_layers)
         )
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, dtype=torch.float32, device="cpu")
         self.queries_keys_values = linear(width, 3 * width, generator)
         self.merge = linear(width, width, generator)
-        earlier = torch.ones(n_sites, n_sites, dtype=torch.bool).tril()
+        earlier = torch.ones(n_sites, n_sites, dtype=torch.bool, device="cpu").tril()
         self.seen: Tensor
         self.register_buffer(
             "seen", torch.cat([earlier, earlier.T], dim=1), persistent=False

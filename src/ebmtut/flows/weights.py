@@ -135,7 +135,12 @@ def independence_metropolis(
     """
     _relative(log_weights)
     check_generator(generator, log_weights.device)
-    u = torch.rand(len(log_weights), generator=generator, device=log_weights.device)
+    u = torch.rand(
+        len(log_weights),
+        generator=generator,
+        device=log_weights.device,
+        dtype=torch.float32,
+    )
     held, current = 0, -math.inf
     chain = []
     for k, (value, log_u) in enumerate(
@@ -151,7 +156,11 @@ def independence_metropolis(
 def _relative(log_weights: Tensor) -> Tensor:
     """Weights over the largest, in float64."""
     check_shape("log_weights", log_weights, (None,))
-    top = log_weights.double().max() if len(log_weights) else torch.tensor(math.nan)
+    top = (
+        log_weights.double().max()
+        if len(log_weights)
+        else torch.tensor(math.nan, dtype=torch.float64, device="cpu")
+    )
     if not math.isfinite(float(top)):
         raise InputError(
             f"log_weights must have a finite largest value, got {float(top)}"

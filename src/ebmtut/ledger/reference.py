@@ -134,6 +134,7 @@ def _mmd_rows(
             found = torch.tensor(
                 [mmd(fresh(data), draw(data)) / 1e-4 for _ in range(n_repeats)],
                 dtype=torch.float64,
+                device="cpu",
             )
             means[name] = float(found.mean())
             errors[name] = float(found.std()) / math.sqrt(n_repeats)
@@ -145,7 +146,10 @@ def _mmd_rows(
         return data.sample_bits(n_points, generator=generator)
 
     def uniform(data: DensityData) -> torch.Tensor:
-        return bernoulli(torch.full((n_points, _N_BITS), 0.5), generator=generator)
+        return bernoulli(
+            torch.full((n_points, _N_BITS), 0.5, dtype=torch.float32, device="cpu"),
+            generator=generator,
+        )
 
     size = f"{n_repeats} x {n_points} points"
     return (

@@ -99,7 +99,9 @@ class PersistentChains:
         check_generator(generator, self.x.device)
         x = self.x
         if restarts:
-            draw = torch.rand(n_chains, generator=generator, device=self.x.device)
+            draw = torch.rand(
+                n_chains, generator=generator, device=self.x.device, dtype=torch.float32
+            )
             pick = torch.randint(
                 len(data), (n_chains,), generator=generator, device=self.x.device
             )

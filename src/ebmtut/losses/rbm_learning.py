@@ -278,7 +278,9 @@ def random_rbm(
     check_type("generator", generator, torch.Generator)
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, device=generator.device)
+        return torch.randn(
+            *shape, generator=generator, device=generator.device, dtype=torch.float32
+        )
 
     weight = scale * normal(n_hidden, n_visible)
     return RBM(weight, normal(n_hidden), normal(n_visible), learnable=True)
@@ -318,5 +320,5 @@ def sweeps_of_chain(method: str) -> int | None:
 
 
 def _coins(n: int, n_sites: int, generator: torch.Generator) -> Tensor:
-    half = torch.full((n, n_sites), 0.5, device=generator.device)
+    half = torch.full((n, n_sites), 0.5, device=generator.device, dtype=torch.float32)
     return bernoulli(half, generator=generator)

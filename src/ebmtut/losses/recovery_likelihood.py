@@ -263,8 +263,10 @@ class RecoveryLikelihood:
             check_range("target_acceptance", target_acceptance, low=0, high=1, **inside)
             if not chain.adjusted:
                 raise InputError("target_acceptance needs adjusted=True, got False")
-        self.step_sizes = torch.tensor(chain.step_sizes(noise), dtype=torch.float64)
-        self.usual_gap = torch.zeros((), dtype=torch.float64)
+        self.step_sizes = torch.tensor(
+            chain.step_sizes(noise), dtype=torch.float64, device="cpu"
+        )
+        self.usual_gap = torch.zeros((), dtype=torch.float64, device="cpu")
         self.target_acceptance = target_acceptance
         self.last: Chains | None = None
         if chain.n_steps == 0 and noise.sigmas[-1] == 1:
@@ -330,8 +332,8 @@ class RecoveryLikelihood:
 
     def _follow(self, error: Tensor, level: Tensor) -> None:
         """Lengthen the steps of levels that accept too much, shorten the others'."""
-        totals = torch.zeros(2, self.noise.n_levels, dtype=torch.float64)
+        totals = torch.zeros(2, self.noise.n_levels, dtype=torch.float64, device="cpu")
         totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
         mean = totals[0] / totals[1].clamp(min=1)
-        largest = torch.tensor(self.noise.sigmas, dtype=torch.float64)
+        largest = torch.tensor(self.noise.sigmas, dtype=torch.float64, device="cpu")
         self.step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)

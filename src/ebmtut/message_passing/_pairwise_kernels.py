@@ -117,7 +117,7 @@ def rows_of(
     A Boltzmann machine's rows and columns are the same sites, and row i has the
     columns j > i; an RBM's rows are its hidden units, its columns the visible.
     """
-    sites = torch.arange(len(terms.bias))
+    sites = torch.arange(len(terms.bias), device="cpu")
     if isinstance(model, RBM):
         n_columns = _filled_up(model.n_visible)
         sites[model.n_visible :] += n_columns - model.n_visible

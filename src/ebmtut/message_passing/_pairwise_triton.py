@@ -168,19 +168,21 @@ def tiles_of(
         sites[model.n_visible :] += n_columns * block - model.n_visible
         n_rows = -(-model.n_hidden // block)
         rows, columns = torch.meshgrid(
-            torch.arange(n_rows), torch.arange(n_columns), indexing="ij"
+            torch.arange(n_rows, device="cpu"),
+            torch.arange(n_columns, device="cpu"),
+            indexing="ij",
         )
         row, column = rows.flatten() + n_columns, columns.flatten()
         n_blocks, n_slots = n_columns + n_rows, 1 + max(n_columns, n_rows)
         row_slot, column_slot = column + 1, rows.flatten() + 1
         row_site, column_site = sites[terms.second], sites[terms.first]
     else:
-        row, column = torch.triu_indices(n_blocks, n_blocks)
+        row, column = torch.triu_indices(n_blocks, n_blocks, device="cpu")
         # Place block k hears rows' tiles (i, k), i <= k, and columns' (k, j), j >= k.
         n_slots, row_slot, column_slot = n_blocks + 2, column + 2, row + 1
         row_site, column_site = sites[terms.first], sites[terms.second]
-    number = torch.zeros(n_blocks, n_blocks, dtype=torch.int64)
-    number[row, column] = torch.arange(len(row))
+    number = torch.zeros(n_blocks, n_blocks, dtype=torch.int64, device="cpu")
+    number[row, column] = torch.arange(len(row), device="cpu")
     tile = number.to(half.device)[row_site // block, column_site // block]
     slots = (tile * block + row_site % block) * block + column_site % block
     packed = half.new_zeros(len(row) * block * block)

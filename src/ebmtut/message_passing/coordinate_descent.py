@@ -77,7 +77,9 @@ def perturb_and_coordinate_descent(
         )
 
     def coins() -> Tensor:
-        half = torch.full((n_samples, model.n_sites), 0.5).to(weight)
+        half = torch.full(
+            (n_samples, model.n_sites), 0.5, dtype=torch.float32, device="cpu"
+        ).to(weight)
         return bernoulli(half, generator=generator)
 
     with torch.no_grad():

@@ -7,6 +7,7 @@ tells the best configuration if it is integral, and at best says "one half"
 where it is not.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -103,9 +104,11 @@ def _solve(
         p, value = program(b)
         relaxed.append(p)
         bound.append(value)
-    p = torch.tensor(np.array(relaxed)).reshape(unaries.shape).to(unaries)
+    p = torch.tensor(np.array(relaxed), device="cpu").reshape(unaries.shape).to(unaries)
     x = (p > 0.5 + _INTEGRAL).to(unaries)
-    return Relaxation(x, p, torch.tensor(bound).to(unaries))
+    return Relaxation(
+        x, p, torch.tensor(bound, dtype=torch.float64, device="cpu").to(unaries)
+    )
 
 
 @checked
@@ -165,10 +168,10 @@ def _compact(terms: PairTerms):  # type: ignore[no-untyped-def]
     limit[third] = 1.0
 
     def solve(b):  # type: ignore[no-untyped-def]
-        solution = linprog(
-            -np.concatenate([b, w]), matrix, limit, bounds=(0, 1), method="highs"
+        solution, value = _best(
+            np.concatenate([b, w]), A_ub=matrix, b_ub=limit, bounds=(0, 1)
         )
-        return _checked(solution)[:n_sites], -solution.fun
+        return solution[:n_sites], value
 
     return solve
 
@@ -194,10 +197,8 @@ def _standard(terms: PairTerms):  # type: ignore[no-untyped-def]
 
     def solve(b):  # type: ignore[no-untyped-def]
         score[1 : 2 * n_sites : 2] = b
-        solution = linprog(
-            -score, A_eq=matrix, b_eq=right, bounds=(0, 1), method="highs"
-        )
-        return _checked(solution)[1 : 2 * n_sites : 2], -solution.fun
+        solution, value = _best(score, A_eq=matrix, b_eq=right, bounds=(0, 1))
+        return solution[1 : 2 * n_sites : 2], value
 
     return solve
 
@@ -211,7 +212,11 @@ def _sparse(entries, shape):  # type: ignore[no-untyped-def]
     return coo_array((value, where), shape=shape).tocsr()
 
 
-def _checked(solution):  # type: ignore[no-untyped-def]
+def _best(score, **constraints):  # type: ignore[no-untyped-def]
+    """Return the best; the solver's tolerances are absolute, so it gets numbers < 1."""
+    largest = float(np.abs(score).max(initial=0.0))
+    unit = 2.0 ** -math.frexp(largest)[1] if largest else 1.0
+    solution = linprog(-unit * score, method="highs", **constraints)
     if solution.status != 0:
         raise RuntimeError(f"the solver gave up: {solution.message}")
-    return solution.x
+    return solution.x, -solution.fun / unit

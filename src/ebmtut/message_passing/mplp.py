@@ -132,8 +132,8 @@ def mplp_reference(
         )
     )
     beliefs = bias.clone()
-    n_sweeps = torch.full((len(bias),), max_sweeps)
-    converged = torch.zeros(len(bias), dtype=torch.bool)
+    n_sweeps = torch.full((len(bias),), max_sweeps, device="cpu")
+    converged = torch.zeros(len(bias), dtype=torch.bool, device="cpu")
     for sweep in range(max_sweeps):
         before = to_first.clone(), to_second.clone()
         for e, (i, j, w) in enumerate(pairs):

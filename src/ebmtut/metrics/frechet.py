@@ -102,7 +102,8 @@ def frechet_distance(
     moments: list[Tensor] = []
     for name, features in (("features1", features1), ("features2", features2)):
         check_range(f"len({name})", len(features), low=2, integer=True)
-        wide = features.double()
+        # Only differences count, and far from the origin they lose digits.
+        wide = features.double() - features1.double().mean(0)
         moments += [wide.mean(0), torch.cov(wide.T).reshape(2 * wide.shape[1:])]
     return gaussian_frechet_distance(*moments)
 
@@ -165,10 +166,10 @@ def precision_recall(
     fewest = min(len(data), len(samples))
     check_range("n_neighbors", n_neighbors, low=1, high=fewest - 1, integer=True)
     data, samples = data.double(), samples.double()
-    between = torch.cdist(data, samples)
+    between = _distances(data, samples)
 
     def reach(points: Tensor) -> Tensor:
-        within = torch.cdist(points, points).fill_diagonal_(0.0)
+        within = _distances(points, points).fill_diagonal_(0.0)
         # The nearest of all is the point itself.
         return within.kthvalue(n_neighbors + 1, dim=1).values
 
@@ -211,18 +212,22 @@ def nearest_neighbors(
     check_shape("samples", samples, (None, *data.shape[1:]))
     flat = data.flatten(1).double()
     parts = [
-        torch.cdist(
-            part.flatten(1).double(),
-            flat,
-            # The quick way by a matrix product loses digits where points coincide.
-            compute_mode="donot_use_mm_for_euclid_dist",
-        ).min(1)
+        _distances(part.flatten(1).double(), flat).min(1)
         for part in samples.split(block)
     ]
     return Neighbors(
         torch.cat([part.indices for part in parts]),
         torch.cat([part.values for part in parts]),
     )
+
+
+def _distances(x: Tensor, y: Tensor) -> Tensor:
+    """Euclidean distances, from differences.
+
+    The faster matrix product loses the digits of points that are close to each other
+    or far from the origin.
+    """
+    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _distributions(probabilities: Tensor) -> Tensor:

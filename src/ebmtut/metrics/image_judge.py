@@ -187,11 +187,18 @@ def train_image_judge(
         optimizer, learning_rate, total_steps=n_steps
     )
     for _ in range(n_steps):
-        index = torch.randint(len(images), (batch_size,), generator=generator)
+        index = torch.randint(
+            len(images), (batch_size,), generator=generator, device=generator.device
+        )
         batch = images[index]
         if largest_shift:
             batch = shifted(batch, largest_shift, generator=generator)
-        noise = torch.randn(batch.shape, generator=generator)
+        noise = torch.randn(
+            batch.shape,
+            generator=generator,
+            dtype=torch.float32,
+            device=generator.device,
+        )
         logits = judge(batch + pixel_noise * noise)
         loss = nn.functional.cross_entropy(logits, labels[index])
         optimizer.zero_grad()
@@ -210,9 +217,11 @@ def shifted(
     """Move each image by up to ``largest`` pixels along both axes."""
     n, _, side, _ = images.shape
     padded = nn.functional.pad(images, [largest] * 4, mode="replicate")
-    corner = torch.randint(2 * largest + 1, (2, n, 1), generator=generator)
-    rows, columns = corner + torch.arange(side)
-    image = torch.arange(n)[:, None, None]
+    corner = torch.randint(
+        2 * largest + 1, (2, n, 1), generator=generator, device=generator.device
+    )
+    rows, columns = corner + torch.arange(side, device="cpu")
+    image = torch.arange(n, device="cpu")[:, None, None]
     # Indices beside the slice come first, so that the colours end up last.
     moved = padded[image, :, rows[:, :, None], columns[:, None, :]]
     return moved.permute(0, 3, 1, 2)

@@ -140,7 +140,7 @@ def inception_score(
     check_range("len(samples)", len(p), low=n_parts, integer=True)
     cuts = [k * len(p) // n_parts for k in range(n_parts + 1)]
     found = [class_score(p[a:b]) for a, b in pairwise(cuts)]
-    scores = torch.tensor(found, dtype=torch.float64)
+    scores = torch.tensor(found, dtype=torch.float64, device="cpu")
     return InceptionScore(float(scores.mean()), float(scores.std(correction=0)))
 
 

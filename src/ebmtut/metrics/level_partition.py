@@ -201,12 +201,24 @@ def _descend_weighted(
 ) -> tuple[Tensor, Tensor]:
     """Return log Z of each level by one run, and effective shares of particles."""
     n_particles, n_starts, n_dims = sizes
-    x = torch.randn(n_particles, n_dims, generator=generator)
+    x = torch.randn(
+        n_particles,
+        n_dims,
+        generator=generator,
+        dtype=torch.float32,
+        device=generator.device,
+    )
     # Of the level above, log of e^{-E(x)} / N(x; 0, 1); white noise is that normal.
-    above = torch.zeros(n_particles)
+    above = torch.zeros(n_particles, dtype=torch.float32, device="cpu")
     value, values, effective = 0.0, [], []
     for t in reversed(range(noise.n_levels)):
-        step = torch.randn(n_starts, *x.shape, generator=generator)
+        step = torch.randn(
+            n_starts,
+            *x.shape,
+            generator=generator,
+            dtype=torch.float32,
+            device=generator.device,
+        )
         starts = noise.shrinkages[t] * x + noise.sigmas[t] * step
         flat = starts.flatten(0, 1)
         energies = at_level(energy, t)(flat)
@@ -221,12 +233,16 @@ def _descend_weighted(
         joint = (excess - above).flatten().double()
         kept = _systematic((joint - joint.logsumexp(0)).exp(), n_particles, generator)
         x, above = flat[kept], excess.flatten()[kept]
-    return torch.tensor(values[::-1]), torch.tensor(effective[::-1])
+    return torch.tensor(values[::-1], dtype=torch.float32, device="cpu"), torch.tensor(
+        effective[::-1], dtype=torch.float32, device="cpu"
+    )
 
 
 def _systematic(shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
     """Draw n places, each as often as n times its share, but for a fraction."""
-    shift = torch.rand((), generator=generator, dtype=torch.float64)
-    points = (torch.arange(n, dtype=torch.float64) + shift) / n
+    shift = torch.rand(
+        (), generator=generator, dtype=torch.float64, device=generator.device
+    )
+    points = (torch.arange(n, dtype=torch.float64, device="cpu") + shift) / n
     places = torch.searchsorted(shares.cumsum(0), points)
     return places.clamp(max=len(shares) - 1)

@@ -49,7 +49,7 @@ class PlaneGrid:
     @cached_property
     def points(self) -> Float[Tensor, "n_points 2"]:
         """The midpoints, float64, row by row from the lowest."""
-        line = (torch.arange(self.n, dtype=torch.float64) + 0.5) / self.n
+        line = (torch.arange(self.n, dtype=torch.float64, device="cpu") + 0.5) / self.n
         line = self.extent * (2 * line - 1)
         y, x = torch.meshgrid(line, line, indexing="ij")
         return torch.stack([x.flatten(), y.flatten()], dim=1)
@@ -111,9 +111,11 @@ class PlaneGrid:
         check_shape("samples", samples, (None, 2))
         cells = ((samples.double() / self.extent + 1) / 2 * self.n).floor().long()
         cells = cells[((cells >= 0) & (cells < self.n)).all(1)]
-        counts = torch.zeros(self.n * self.n, dtype=torch.float64)
+        counts = torch.zeros(self.n * self.n, dtype=torch.float64, device="cpu")
         index = cells[:, 1] * self.n + cells[:, 0]
-        counts.scatter_add_(0, index, torch.ones(len(index), dtype=torch.float64))
+        counts.scatter_add_(
+            0, index, torch.ones(len(index), dtype=torch.float64, device="cpu")
+        )
         density = counts.log() - math.log(max(len(samples), 1)) - self.log_cell
         return density.reshape(self.n, self.n)
 

@@ -55,7 +55,9 @@ def grid_points(
         Row k * n + j has the j-th x and the k-th
         y, so that ``values.view(n, n)`` is what :func:`landscape` takes.
     """
-    centre = (torch.arange(n, dtype=torch.float64) + 0.5) * (2.0 * extent / n) - extent
+    centre = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) * (
+        2.0 * extent / n
+    ) - extent
     y, x = torch.meshgrid(centre, centre, indexing="ij")
     return torch.stack([x.flatten(), y.flatten()], dim=1)
 

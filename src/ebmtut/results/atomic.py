@@ -39,8 +39,7 @@ def check_writable(folder: str | Path) -> Path:
             pass
     except OSError as error:
         raise InputError(
-            f"results folder {folder} cannot be written to ({error.strerror}): "
-            f"give another by --out or EBMTUT_RESULTS"
+            f"folder {folder} cannot be written to ({error.strerror}): give another"
         ) from error
     return folder
 

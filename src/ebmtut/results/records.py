@@ -21,8 +21,9 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
     name
         Name of the record: letters, digits, ``-`` and ``_``.
     values
-        Arrays and tensors go to ``name.npz``, everything else to
-        ``name.json``; each file is replaced in one step, the JSON last.
+        Arrays and tensors go to ``name.npz``, everything else, arrays of a single
+        number without a dimension among it, to ``name.json``; each file is replaced
+        in one step, the JSON last.
     results_dir
         Where to; empty for nowhere, which is what a notebook's default is.
 
@@ -35,7 +36,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
         return
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
-    arrays = {key: value for key, value in values.items() if is_array(value)}
+    arrays = {key: value for key, value in values.items() if _has_dimensions(value)}
     rest = {key: value for key, value in values.items() if key not in arrays}
     text = json.dumps(
         to_json(rest, name), indent=2, allow_nan=False, ensure_ascii=False
@@ -43,3 +44,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
     if arrays:
         replace_file(Path(results_dir) / f"{name}.npz", to_npz(arrays))
     replace_file(Path(results_dir) / f"{name}.json", f"{text}\n".encode())
+
+
+def _has_dimensions(value: Any) -> bool:
+    return is_array(value) and value.ndim > 0

@@ -153,8 +153,11 @@ def _with_error(value: float, error: float) -> str:
     if not math.isfinite(value) or not math.isfinite(error) or error <= 0:
         return _print(value, 3)
     first = math.floor(math.log10(error))
-    # Two digits of an error that begins with 1 or 2, else one.
+    # Two digits of an error that begins with 1 or 2, else one; and no more digits than
+    # the value has, where the error is that of rounding.
     places = -first + (error / 10.0**first < 3)
+    if error < 1e-14 * abs(value):
+        return _print(value, 3)
     value, error = (round(number, places) for number in (value, error))
     places = max(0, places)
     return f"{value:.{places}f} ± {error:.{places}f}".replace("-", MINUS)

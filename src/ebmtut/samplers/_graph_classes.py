@@ -69,7 +69,7 @@ def classes_of(model: PairwiseGraph, device: torch.device) -> ClassPlan:
         weight.to(device),
         bias.to(device),
         first,
-        torch.tensor(first, dtype=torch.int32).to(device),
+        torch.tensor(first, dtype=torch.int32, device="cpu").to(device),
     )
 
 

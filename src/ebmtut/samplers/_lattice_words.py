@@ -93,8 +93,8 @@ def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
 @lru_cache(maxsize=4)
 def _plan(side: int, by_pieces: bool, device: torch.device) -> WordPlan:
     width = side // BITS if by_pieces else side
-    words = torch.arange(side * width).reshape(side, width)
-    turned = torch.zeros(4, side, width, dtype=torch.bool)
+    words = torch.arange(side * width, device="cpu").reshape(side, width)
+    turned = torch.zeros(4, side, width, dtype=torch.bool, device="cpu")
     if by_pieces:
         turned[2, :, 0] = turned[3, :, -1] = True
         colors = (words // width + words % width) % 2
@@ -103,7 +103,7 @@ def _plan(side: int, by_pieces: bool, device: torch.device) -> WordPlan:
     around = torch.stack([words.roll(s, d) for d in (0, 1) for s in (1, -1)])
     order = torch.argsort(colors.flatten(), stable=True)
     place = torch.empty_like(order)
-    place[order] = torch.arange(len(order))
+    place[order] = torch.arange(len(order), device="cpu")
     sizes = torch.bincount(colors.flatten())
     first = (0, *(int(n) for n in sizes.cumsum(0)))
     neighbor = place[around.flatten(1)] - _TURNED * turned.flatten(1)
@@ -112,7 +112,7 @@ def _plan(side: int, by_pieces: bool, device: torch.device) -> WordPlan:
         order.to(device),
         neighbor[:, order].to(device, torch.int32),
         first,
-        torch.tensor(first, dtype=torch.int32).to(device),
+        torch.tensor(first, dtype=torch.int32, device="cpu").to(device),
         1 if len(order) <= _SMALL else _POOLED,
     )
 
@@ -157,7 +157,7 @@ def digits_of(
     digits. The digits of 32 spins are, up to multiples of 2^32, the first entry plus
     each other one times the word of the spins with at least as many neighbours.
     """
-    n_up = torch.arange(5, dtype=torch.float64)
+    n_up = torch.arange(5, dtype=torch.float64, device="cpu")
     chance = torch.sigmoid(4 * sigma * (2 * n_up - 4) + 2 * bias)
     digits = -torch.from_numpy(threshold_bits(chance.numpy()).view("int64"))
     digits[:, 1:] = digits.diff()

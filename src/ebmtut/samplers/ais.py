@@ -81,7 +81,9 @@ def annealed_importance_sampling(
         log_weights += path.time_derivative(x).double() / n_steps
         share = log_weights.softmax(0)
         if 1 / float(n * (share * share).sum()) < resample_below:
-            place = torch.rand((), generator=generator, device=x.device)
+            place = torch.rand(
+                (), generator=generator, device=x.device, dtype=torch.float32
+            )
             marks = (torch.arange(n, device=x.device) + place) / n
             chosen = torch.searchsorted(share.cumsum(0), marks.double())
             x = x[chosen.clamp(max=n - 1)]

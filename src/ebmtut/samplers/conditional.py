@@ -143,7 +143,7 @@ def draw_conditional(
     Returns the states and each row's acceptance rate, 1 without a test. Where
     ``free`` is 0, x_t stays what ``known`` says.
     """
-    sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype)
+    sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype, device="cpu")
     delta = sizes.to(above.device)[level]
     law = conditional_energy(energy, noise, above, level)
     shape = (-1, *[1] * (above.dim() - 1))

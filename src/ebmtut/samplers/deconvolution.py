@@ -89,7 +89,12 @@ def deconvolution_gibbs(
     score = (evidence * (2 * images.double() - 1)).numpy(force=True)
     for _ in range(n_sweeps):
         draws = [
-            torch.rand(x.shape, generator=generator, dtype=torch.float64).numpy()
+            torch.rand(
+                x.shape,
+                generator=generator,
+                dtype=torch.float64,
+                device=generator.device,
+            ).numpy()
             for x in (s, w)
         ]
         kernels.deconvolution_sweep(s, w, tally, score, *logits, *draws)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ebmtut.checks import Positive, checked
+from ebmtut.checks import DivergenceError, Positive, checked
 from ebmtut.energies import EnergyFunction
 from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import Sampler, StepInfo, start_energy
@@ -137,6 +137,8 @@ def dula(
     InputError
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
+    DivergenceError
+        By ``step``, if a log-ratio is NaN.
     """
     log_ratios = ratio_function(ratios)
 
@@ -150,6 +152,10 @@ def dula(
     ) -> tuple[DulaState, StepInfo]:
         x = state.x
         logits = langevin_flip_logits(log_ratios(energy, x), step_size)
+        if n_nan := int(logits.isnan().sum()):  # which would never flip, untold
+            raise DivergenceError(
+                f"{n_nan} of {logits.numel()} log-ratios of the energy are NaN", step=-1
+            )
         flips = bernoulli(torch.sigmoid(logits), generator=generator)
         n_changed = flips.sum(1)
         return DulaState((x - flips).abs()), StepInfo(

@@ -168,7 +168,9 @@ def greedy_independent_set(
     adjacency = graphs.adjacency
     check_generator(generator, adjacency.device)
     chosen = adjacency.new_zeros(len(graphs), n_copies, graphs.n_sites)
-    chance = torch.rand(chosen.shape, generator=generator, device=chosen.device)
+    chance = torch.rand(
+        chosen.shape, generator=generator, device=chosen.device, dtype=torch.float32
+    )
     order = chance.argsort(2)
     inside = graphs.is_vertex[:, None].to(chosen)
     free = inside.expand_as(chosen).clone()

@@ -71,7 +71,7 @@ def hmc(
         log_ratio = log_ratio - 0.5 * (momentum**2).flatten(1).sum(1)
         return metropolis(state, proposal, log_ratio, draw)
 
-    return Sampler(partial(start_vectors, energy), step)
+    return Sampler(partial(start_vectors, energy, step_size), step)
 
 
 class AdaptedStep(NamedTuple):

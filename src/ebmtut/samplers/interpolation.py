@@ -59,7 +59,9 @@ def interpolate(
         check_generator(generator, like.device)
     samples = []
     for k in range(n_points):
-        angle = torch.tensor(k / (n_points - 1) * torch.pi / 2, dtype=torch.float64)
+        angle = torch.tensor(
+            k / (n_points - 1) * torch.pi / 2, dtype=torch.float64, device="cpu"
+        )
         # The cosine of a rounded quarter turn is not quite 0.
         weights = (0.0, 1.0) if k == n_points - 1 else (angle.cos(), angle.sin())
         twins = [generator.clone_state() for generator in generators]

@@ -160,7 +160,7 @@ def _sweep_dense(
 def _sweep_lattice(
     energy: LatticeIsing, bits: NDArray[np.uint8], n_sweeps: int, seed: int
 ) -> NDArray[Any]:
-    n_up = torch.arange(5, dtype=torch.float64)
+    n_up = torch.arange(5, dtype=torch.float64, device="cpu")
     logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
     thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
     chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)

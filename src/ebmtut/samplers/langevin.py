@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, check_positive
-from ebmtut.energies import EnergyFunction, energies_of
+from ebmtut.checks import DivergenceError, InputError, check_positive
+from ebmtut.energies import EnergyFunction
+from ebmtut.energies.base import energies_and_gradients
 from ebmtut.energies.levels import ConditionalEnergy
 from ebmtut.random import normal
 from ebmtut.samplers.chain import Sampler
-from ebmtut.tensor_checks import check_finite, check_vectors
+from ebmtut.tensor_checks import check_finite, check_shape, check_vectors
 
 __all__ = ["MoveInfo", "VectorState", "langevin", "mala"]
 
@@ -80,7 +81,9 @@ def langevin(
     ------
     InputError
         If a step size is not positive; by ``init``, if the states or their
-        energies are not finite.
+        energies are not finite, or there is not one step size for each chain.
+    DivergenceError
+        By ``step``, if an energy or a state is no longer finite.
     """
     return _sampler(energy, step_size, adjusted=False)
 
@@ -110,9 +113,23 @@ def _sampler(
         state: VectorState, *, generator: torch.Generator
     ) -> tuple[VectorState, MoveInfo]:
         draw = normals(generator)
-        return langevin_move(energy, state, step_size, draw, adjusted=adjusted)
+        new, info = langevin_move(energy, state, step_size, draw, adjusted=adjusted)
+        if not adjusted:  # no test keeps the chains from running off
+            _check_alive(new)
+        return new, info
 
-    return Sampler(partial(start_vectors, energy), step)
+    return Sampler(partial(start_vectors, energy, step_size), step)
+
+
+def _check_alive(state: VectorState) -> None:
+    per_row = state.energy + state.x.flatten(1).sum(1)
+    if not bool(torch.isfinite(per_row).all()):
+        n_bad = int((~torch.isfinite(per_row)).sum())
+        raise DivergenceError(
+            f"{n_bad} of {len(per_row)} chains diverged, their energies or states are "
+            "not finite: try a smaller step_size, or mala",
+            step=-1,
+        )
 
 
 def check_step_size(step_size: float | Tensor) -> None:
@@ -130,9 +147,13 @@ def normals(generator: torch.Generator) -> Draw:
     return lambda like: normal(like, generator=generator)
 
 
-def start_vectors(energy: EnergyFunction, x: Tensor) -> VectorState:
+def start_vectors(
+    energy: EnergyFunction, step_size: float | Tensor, x: Tensor
+) -> VectorState:
     """State of the chains' start, refused unless it and its energies are finite."""
     check_vectors("x", x)
+    if isinstance(step_size, Tensor) and step_size.dim():
+        check_shape("step_size", step_size, (len(x),))
     state = vector_state(energy, x)
     check_finite("energy(x)", state.energy)
     return state
@@ -142,11 +163,7 @@ def vector_state(energy: EnergyFunction, x: Tensor) -> VectorState:
     """Attach energies and gradients to states; no graph is kept."""
     if isinstance(energy, ConditionalEnergy):
         return VectorState(x.detach(), *energy.energy_and_gradient(x.detach()))
-    with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        value = energies_of(energy, x)
-        (gradient,) = torch.autograd.grad(value.sum(), x)
-    return VectorState(x.detach(), value.detach(), gradient)
+    return VectorState(x.detach(), *energies_and_gradients(energy, x))
 
 
 def langevin_move(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shutil
 import sys
@@ -23,7 +24,7 @@ from ebmtut.results import check_writable, git_commit
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.provenance import versions
 from ebmtut.sweeps.cluster import ended_on_cluster
-from ebmtut.sweeps.identity import run_identity
+from ebmtut.sweeps.identity import files_named, run_identity
 from ebmtut.sweeps.one_run import RECORD
 from ebmtut.sweeps.plan import Plan
 from ebmtut.sweeps.supervision import DRIVER, supervise
@@ -83,7 +84,8 @@ def run_sweep(
     Raises
     ------
     InputError
-        If a number is out of range, or another sweep is running in the folder.
+        If a number is out of range, another sweep is running in the folder, or the
+        folder holds the sweep of another notebook.
     """
     folder = check_writable(folder).resolve()
     runs = check_writable(folder / "runs")
@@ -97,12 +99,14 @@ def run_sweep(
         replace_file(folder / DRIVER, driver.encode())
         for left in runs.glob(".tmp-*"):  # of runs that were killed
             shutil.rmtree(left, ignore_errors=True)
-        identity = run_identity(plan.notebook)
-        waiting = _waiting(plan, runs, identity, retry=retry, keep_old=keep_old)
+        _refuse_other_notebook(folder, plan)
+        same = run_identity(plan.notebook)
+        files = {n: files_named(plan.notebook, v) for n, v in plan.runs.items()}
+        identities = {n: {**same, "files": json.dumps(files[n])} for n in plan.runs}
+        waiting = _waiting(plan, runs, identities, retry=retry, keep_old=keep_old)
         _write_plan(folder, plan)
         about = {
-            "notebook": plan.notebook.name,
-            "identity": identity,
+            "notebook": shown_path(plan.notebook),
             "commit": git_commit(),
             "versions": versions(),
         }
@@ -112,7 +116,7 @@ def run_sweep(
                 "folder": str(runs),
                 "name": name,
                 "parameters": dict(plan.runs[name]),
-                "about": about,
+                "about": {**about, "identity": identities[name]},
                 "driver": driver,
             }
             for name in waiting
@@ -178,7 +182,7 @@ def _why(run: Path) -> str:
 def _waiting(
     plan: Plan,
     runs: Path,
-    identity: Mapping[str, str],
+    identities: Mapping[str, Mapping[str, str]],
     *,
     retry: bool,
     keep_old: bool,
@@ -190,7 +194,7 @@ def _waiting(
         record = kept.get(name)
         if record is None or record["status"] not in ENDED:
             waiting.append(name)
-        elif record["identity"] != identity and not keep_old:
+        elif record["identity"] != identities[name] and not keep_old:
             old.append(name)
         elif record["status"] != "done" and retry:
             waiting.append(name)
@@ -198,8 +202,8 @@ def _waiting(
         what = {
             key
             for name in old
-            for key in identity
-            if kept[name]["identity"].get(key) != identity[key]
+            for key, now in identities[name].items()
+            if kept[name]["identity"].get(key) != now
         }
         print(
             f"repeating {len(old)} runs that were made with other "
@@ -209,9 +213,34 @@ def _waiting(
     return waiting + old
 
 
+def shown_path(notebook: Path) -> str:
+    """Path of a notebook from the working folder, or its name: no machine's folders."""
+    path, here = notebook.resolve(), Path.cwd().resolve()
+    return path.relative_to(here).as_posix() if here in path.parents else path.name
+
+
+def _path_from(folder: Path, notebook: Path) -> str:
+    """Path of a notebook from the sweep's folder, which stays where both move."""
+    return Path(os.path.relpath(notebook.resolve(), folder)).as_posix()
+
+
+def _refuse_other_notebook(folder: Path, plan: Plan) -> None:
+    """Runs of two notebooks of one name would be mixed in one table."""
+    try:
+        kept = json.loads((folder / "sweep.json").read_text("utf-8"))
+    except FileNotFoundError:
+        return
+    if kept.get("path", "") != (now := _path_from(folder, plan.notebook)):
+        raise InputError(
+            f"{folder} holds the sweep of {kept.get('path', kept['notebook'])}, not of "
+            f"{now} (both seen from that folder): give another by --out"
+        )
+
+
 def _write_plan(folder: Path, plan: Plan) -> None:
     told = {
-        "notebook": plan.notebook.name,
+        "notebook": shown_path(plan.notebook),
+        "path": _path_from(folder, plan.notebook),
         "command": " ".join(["ebmtut", *_words(sys.argv[1:])]),
         "varied": list(plan.varied),
         "runs": list(plan.runs),

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from ebmtut.sweeps.report import report_page
 
 __all__ = ["gather", "mean_rows", "tidy_rows"]
 
+# Columns that the sweep itself writes.
+_OWN = ("run", "status", "seconds", "started", "commit", "code")
 # Longer lists stay in run.json.
 _LONGEST = 16
 _PICTURES = 6
@@ -95,24 +97,41 @@ def tidy_rows(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows
         All with the same columns; None where a run lacks a value. The name of a
         number is its path in the JSON file that the notebook recorded, such as
-        ``table.ED.nll``, preceded by the name of the file if there are several.
+        ``table.ED.nll``, preceded by the name of the file if there are several, or if
+        a parameter or a column of the sweep has that name. The sweep's own columns are
+        ``run``, ``status``, ``seconds``, ``started``, ``commit`` and ``code``, or
+        ``sweep.run`` and so on if a parameter has such a name.
     """
     several = len({name for r in records.values() for name in r["numbers"]}) > 1
+    parameters = {name for record in records.values() for name in record["parameters"]}
+    own = {name: _own(name, parameters) for name in _OWN}
+    taken = parameters | set(own.values())
     rows = []
     for record in sorted(records.values(), key=_order):
-        row = {"run": record["name"], "status": record["status"]}
+        row = {own["run"]: record["name"], own["status"]: record["status"]}
         row |= record["parameters"]
         for name, found in record["numbers"].items():
             for path, value in _flat(found):
                 key = ".".join([name, *path] if several else path)
-                row[key if key not in row else f"{name}.{key}"] = value
-        row["seconds"] = record["seconds"]
-        row["started"] = record["started"]
-        row["commit"] = record["commit"]
-        row["code"] = record["identity"]["package"]
+                while key in taken or key in row:
+                    key = f"{name}.{key}"
+                row[key] = value
+        row[own["seconds"]] = record["seconds"]
+        row[own["started"]] = record["started"]
+        row[own["commit"]] = record["commit"]
+        row[own["code"]] = record["identity"]["package"]
         rows.append(row)
     columns = dict.fromkeys(key for row in rows for key in row)
     return [{key: row.get(key) for key in columns} for row in rows]
+
+
+def _own(name: str, parameters: Collection[str]) -> str:
+    """Column of what the sweep knows itself."""
+    return f"sweep.{name}" if name in parameters else name
+
+
+def _status(row: Mapping[str, Any]) -> Any:
+    return row["sweep.status"] if "sweep.status" in row else row["status"]
 
 
 def _order(record: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -146,7 +165,7 @@ def mean_rows(
     """
     cells: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        if row["status"] == "done":
+        if _status(row) == "done":
             key = json.dumps([row[name] for name in settings])
             cells.setdefault(key, []).append(row)
     means = []
@@ -189,8 +208,8 @@ def _is_number(value: Any) -> bool:
 def _numbers_of(
     rows: Sequence[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    told = {"run", "status", "started", "commit", "code"}
-    told |= {name for record in records.values() for name in record["parameters"]}
+    told = {name for record in records.values() for name in record["parameters"]}
+    told |= {_own(name, told) for name in _OWN if name != "seconds"}
     columns = list(rows[0]) if rows else []
     return [c for c in columns if c not in told and any(_is_number(r[c]) for r in rows)]
 
@@ -238,7 +257,7 @@ def _picture(
     x: str | None,
 ) -> bytes | None:
     """Draw numbers over one parameter, with a line for each setting of the others."""
-    done = [row for row in rows if row["status"] == "done"]
+    done = [row for row in rows if _status(row) == "done"]
     settings = [name for name in varied if name != "seed"]
     if not done or not numbers or not settings:
         return None

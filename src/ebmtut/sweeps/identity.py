@@ -6,13 +6,16 @@ import ast
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import ebmtut
 from ebmtut.results.provenance import versions
 from ebmtut.sweeps.one_run import swept
 
-__all__ = ["run_identity"]
+__all__ = ["files_named", "run_identity"]
 
 
 def run_identity(notebook: Path) -> dict[str, str]:
@@ -29,7 +32,7 @@ def run_identity(notebook: Path) -> dict[str, str]:
         Digests of the notebook's code that a sweep executes, of the package's code
         (without comments and docstrings), of the versions of numerical packages, and
         of the files in ``EBMTUT_DATA``. Files that the package downloads have their
-        own checksums.
+        own checksums; for those that a run's parameters name see `files_named`.
     """
     return {
         "notebook": _digest(_code_of(notebook)),
@@ -37,6 +40,54 @@ def run_identity(notebook: Path) -> dict[str, str]:
         "versions": _digest(json.dumps(versions(), sort_keys=True)),
         "data": _digest(_data()),
     }
+
+
+def files_named(notebook: Path, parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the files and folders that a run's parameters name.
+
+    Parameters
+    ----------
+    notebook
+        What is run, in the folder where it lies.
+    parameters
+        Of the run; a text that is no path of anything counts as a text.
+
+    Returns
+    -------
+    digests
+        Of the content, by the parameter and its value.
+    """
+    found = {}
+    for name, value in parameters.items():
+        for text in _texts(value):
+            try:
+                path = notebook.parent / text
+                if text and path.exists():
+                    state = path.stat()
+                    size, time = state.st_size, state.st_mtime_ns
+                    found[f"{name}={text}"] = _content(path, size, time)
+            except (OSError, ValueError):  # too long for a path, or not to be read
+                continue
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+@cache
+def _content(path: Path, size: int, time: int) -> str:
+    """Digest of a file or folder, taken once for all runs that name it."""
+    if path.is_dir():
+        return _digest(_files_in(path))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def _digest(text: str) -> str:
@@ -72,6 +123,11 @@ def _data() -> str:
     folder = os.environ.get("EBMTUT_DATA")
     if not folder or not Path(folder).is_dir():
         return f"offline {os.environ.get('EBMTUT_OFFLINE', '')}"
-    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-    looks = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return "\n".join(f"{path} {look}" for path, look in zip(files, looks, strict=True))
+    return _files_in(Path(folder))
+
+
+def _files_in(folder: Path) -> str:
+    """Names, sizes and times of all files: contents may be gigabytes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    states = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return "\n".join(f"{path} {s}" for path, s in zip(files, states, strict=True))

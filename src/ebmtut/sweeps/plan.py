@@ -132,8 +132,9 @@ def make_plan(
     notebook
         The notebook's file.
     given
-        ``name=value,value`` each. A random search also takes ``name=low..high``,
-        sampled uniformly, and ``name=low..high:log``, uniform in the logarithm.
+        ``name=value,value`` each. A text that contains a comma is quoted, and a list
+        keeps its brackets. A random search also takes ``name=low..high``, sampled
+        uniformly, and ``name=low..high:log``, uniform in the logarithm.
     n_seeds
         Number of seeds for each setting. They count upwards from the seed that is
         given, by default from the notebook's own.
@@ -212,8 +213,33 @@ def _values(parameter: Parameter, text: str, *, ranges: bool) -> list[Any] | _Dr
         if not ranges:
             raise InputError(f"{parameter.name}={text} is a range: it needs --sample N")
         return _range(parameter, span[1], span[2], logarithmic=bool(span[3]))
-    values = [_value(parameter, part.strip()) for part in text.split(",")]
+    values = [_value(parameter, part.strip()) for part in _parts(text)]
     return list({json.dumps(value): value for value in values}.values())
+
+
+def _parts(text: str) -> list[str]:
+    """Split at commas that stand in no brackets and in no quotation marks.
+
+    A mark counts where a value, or an entry of a list, begins: not within a word.
+    """
+    parts, depth, quote, begins = [""], 0, "", True
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'" and begins:
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        if letter == "," and depth <= 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+        begins = letter in ",:([{" or (begins and letter == " ")
+    if quote or depth:  # no text of that form
+        return text.split(",")
+    return parts
 
 
 def _range(parameter: Parameter, first: str, last: str, *, logarithmic: bool) -> _Draw:
@@ -239,7 +265,8 @@ def _value(parameter: Parameter, text: str) -> Any:
     kind = parameter.kind
     try:
         if kind == "str":
-            return text
+            is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+            return text[1:-1] if is_quoted else text
         if kind == "bool":
             return {"true": True, "false": False}[text.lower()]
         if kind in ("int", "float"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -142,11 +143,25 @@ def _failures(records: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
+def _files(record: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the files that a run's parameters name."""
+    files: dict[str, str] = json.loads(record["identity"].get("files", "{}"))
+    return files
+
+
 def _provenance(records: Mapping[str, Mapping[str, Any]]) -> str:
     """Name the code that made the runs; warn if there are several versions."""
+    # Files of different names may differ; a file must not have changed in between.
+    contents: dict[str, set[str]] = {}
+    for record in records.values():
+        for file, content in _files(record).items():
+            contents.setdefault(file, set()).add(content)
+    changed = {file for file, found in contents.items() if len(found) > 1}
     makers: dict[str, list[Mapping[str, Any]]] = {}
     for record in records.values():
-        makers.setdefault(str(record["identity"]), []).append(record)
+        files = {f: c for f, c in _files(record).items() if f in changed}
+        key = str({**record["identity"], "files": files})
+        makers.setdefault(key, []).append(record)
     parts = []
     if len(makers) > 1:
         parts.append(

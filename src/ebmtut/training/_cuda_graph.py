@@ -83,7 +83,9 @@ class CapturedStep(Generic[T]):
     ) -> None:
         self._step, self._generators, self._stream = step, generators, stream
         for group in optimizer.param_groups:
-            rate = torch.zeros((), device=group["params"][0].device)
+            rate = torch.zeros(
+                (), device=group["params"][0].device, dtype=torch.float32
+            )
             group.update(capturable=True, lr=rate)
         self._living: tuple[int, ...] = ()
         self._forget()

@@ -21,7 +21,7 @@ class CpuClock:
     """
 
     def __init__(self) -> None:
-        self.seconds = torch.zeros((), dtype=torch.float64)
+        self.seconds = torch.zeros((), dtype=torch.float64, device="cpu")
         self._last = time.process_time()
 
     def tick(self, step: int, averaged: nn.Module) -> None:

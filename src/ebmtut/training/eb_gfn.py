@@ -169,7 +169,7 @@ def train_eb_gfn(
         policy_adam.step()
 
     last = torch.optim.lr_scheduler.CosineAnnealingLR(policy_adam, config.n_last)
-    held = {"accepted": torch.zeros(config.n_steps, device=device)}
+    held = {"accepted": torch.zeros(config.n_steps, device=device, dtype=torch.float32)}
     parts: dict[str, Any] = {
         "energy": energy,
         "averaged": averaged,

@@ -137,16 +137,22 @@ class _Buffer:
         self.config = config
         self.tensors = {
             "states": torch.zeros(shape, dtype=torch.uint8, device=device),
-            "slopes": torch.zeros(config.n_rollouts, n_times, device=device),
-            "spread": torch.zeros(n_draws, 2),
-            "step": torch.zeros((), dtype=torch.long),
+            "slopes": torch.zeros(
+                config.n_rollouts, n_times, device=device, dtype=torch.float32
+            ),
+            "spread": torch.zeros(n_draws, 2, dtype=torch.float32, device="cpu"),
+            "step": torch.zeros((), dtype=torch.long, device="cpu"),
             "n_clipped": torch.zeros((), dtype=torch.long, device=device),
             "n_ratios": torch.zeros((), dtype=torch.long, device=device),
-            "max_log_ratio": torch.tensor(-torch.inf, device=device),
-            "cpu_seconds": torch.zeros((), dtype=torch.float64),
+            "max_log_ratio": torch.tensor(
+                -torch.inf, device=device, dtype=torch.float32
+            ),
+            "cpu_seconds": torch.zeros((), dtype=torch.float64, device="cpu"),
         }
         # Of the rollouts, for the words of a divergence alone.
-        self.largest_drawn = torch.tensor(-torch.inf, device=device)
+        self.largest_drawn = torch.tensor(
+            -torch.inf, device=device, dtype=torch.float32
+        )
         self._clock = time.process_time()
 
     def refill(

@@ -63,10 +63,10 @@ class FlowFollower:
         self.n_times = n_times
         self.n_rows = n_rows
         self._adam = torch.optim.Adam(flow.network.parameters(), learning_rate)
-        self._states = torch.empty(0)
+        self._states = torch.empty(0, dtype=torch.float32, device="cpu")
         self._n_taken = 0
         device = next(flow.network.parameters()).device
-        self._largest = torch.tensor(-torch.inf, device=device)
+        self._largest = torch.tensor(-torch.inf, device=device, dtype=torch.float32)
         # Cut, and all, of the batches.
         self._counts = torch.zeros(2, dtype=torch.long, device=device)
 

@@ -166,11 +166,11 @@ def train_graph_flow(
         "graphs": torch.zeros(
             config.n_rollouts, config.n_graphs, dtype=torch.long, device=device
         ),
-        "step": torch.zeros((), dtype=torch.long),
-        "max_log_ratio": torch.tensor(-torch.inf, device=device),
+        "step": torch.zeros((), dtype=torch.long, device="cpu"),
+        "max_log_ratio": torch.tensor(-torch.inf, device=device, dtype=torch.float32),
     }
     # Of the rollouts, for the words of a divergence alone.
-    largest_drawn = torch.tensor(-torch.inf, device=device)
+    largest_drawn = torch.tensor(-torch.inf, device=device, dtype=torch.float32)
     clock = CpuClock()
 
     def noted(terms: FlowTerms) -> None:

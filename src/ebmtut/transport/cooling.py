@@ -31,7 +31,7 @@ def temperatures_of(
         T^(1), ..., T^(2N).
     """
     values = [schedule(n) for n in range(n_iterations)]
-    return torch.tensor(values, dtype=torch.float64).repeat_interleave(2)
+    return torch.tensor(values, dtype=torch.float64, device="cpu").repeat_interleave(2)
 
 
 @checked

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from ebmtut.checks import Count, Positive, checked
 from ebmtut.transport._problem import check_problem, weighted_sum
-from ebmtut.transport.duals import feasible_duals_of
+from ebmtut.transport.duals import best_h, feasible_duals_of
 
 __all__ = ["ExactOT", "exact_ot", "sinkhorn"]
 
 _MAX_PIVOTS = 10_000_000
+_NOTHING = 1e-9  # of a mass of 1
 
 
 class ExactOT(NamedTuple):
@@ -64,33 +65,72 @@ def exact_ot(
     ImportError
         Without POT, the extra ``transport``.
     RuntimeError
-        If no plan avoids the forbidden pairs, or the solver gives up.
+        If no plan avoids the forbidden pairs, the solver gives up, or its plan is
+        not optimal to nine digits by its own potentials: the duality gap is checked.
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)
     wide = cost.detach().double().cpu()
-    allowed = torch.isfinite(wide)
-    # Dearer than any detour over allowed pairs, or nearly as dear as safe.
-    dear = 2 * wide[allowed].abs().max() * min(wide.shape) + 1
-    a, b = (x.detach().double().cpu() for x in (p, q))
-    finite = wide.where(allowed, dear)
+    masses = [x.detach().double().cpu() for x in (p, q)]
+    rows, columns = (x.nonzero().squeeze(1) for x in masses)
+    a, b = (x[x > 0] / x.sum() for x in masses)
+    M = wide[rows[:, None], columns]
+    # The solver's tolerances are absolute, so it gets costs from 0 to 1. What every
+    # plan pays in a row or in a column changes no plan.
+    least = M.amin(1)
+    reduced = M - least[:, None]
+    reduced = reduced - reduced.amin(0).where(reduced.amin(0).isfinite(), 0)
+    cap = float(reduced[reduced.isfinite()].max())
+    while True:
+        plan, u = _simplex(ot, a, b, reduced, cap)
+        stray = float(plan[reduced.isinf()].sum())
+        if stray > _NOTHING:
+            raise RuntimeError(
+                f"exact_ot: {stray:.3g} of the mass must go where cost=inf"
+            )
+        plan = plan.where(reduced.isfinite(), 0)
+        used = plan > _NOTHING
+        largest = float(reduced[used].max())
+        slack = weighted_sum(plan, reduced - u[:, None] + best_h(reduced, u)).sum()
+        rounding = torch.finfo(torch.float64).eps * sum(plan.shape)
+        allowed = 1e-9 * float(weighted_sum(plan, reduced).sum())
+        allowed += rounding * (largest + float(M[used].abs().max()))
+        missing = float((plan.sum(1) - a).abs().sum() + (plan.sum(0) - b).abs().sum())
+        if float(slack) <= allowed and missing <= _NOTHING:
+            break
+        # Next to costs that no plan needs, the others may have been lost in rounding.
+        before, cap = cap, 2 * min(plan.shape) * largest
+        if not cap < before:
+            raise RuntimeError(
+                "exact_ot: no plan could be certified: costs of "
+                f"{float(M[M.isfinite()].min()):g} to {float(M[M.isfinite()].max()):g}"
+                f" leave a duality gap of {float(slack):.3g}"
+            )
+    whole = torch.zeros_like(wide)
+    whole[rows[:, None], columns] = plan
+    value = float(weighted_sum(whole.flatten(), wide.flatten()))
+    g = torch.zeros_like(masses[0]).index_copy(0, rows, u + least)
+    duals = feasible_duals_of(p, q, cost, g=g.to(p))
+    return ExactOT(value, whole.to(p), duals.g, duals.h)
+
+
+def _simplex(
+    ot: ModuleType, a: Tensor, b: Tensor, cost: Tensor, cap: float
+) -> tuple[Tensor, Tensor]:
+    """Solve with costs from 0 to the cap; what is dearer is used only where it must."""
+    unit = 2.0 ** -math.frexp(cap)[1] if cap else 1.0
+    # Dearer than any detour over pairs below the cap, or nearly as dear as safe.
+    dear = 2 * cap * unit * min(cost.shape) + 1
     plan, log = ot.emd(
-        (a / a.sum()).numpy(),
-        (b / b.sum()).numpy(),
-        finite.numpy(),
+        a.numpy(),
+        b.numpy(),
+        (cost * unit).where(cost <= cap, dear).numpy(),
         numItermax=_MAX_PIVOTS,
         log=True,
     )
     if log["warning"]:
         raise RuntimeError(f"exact_ot: the solver gave up, {log['warning']}")
-    plan = torch.as_tensor(plan)
-    stray = float(plan[~allowed].sum())
-    if stray > 1e-9:
-        raise RuntimeError(f"exact_ot: {stray:.3g} of the mass must go where cost=inf")
-    plan = plan.where(allowed, 0)
-    value = float(weighted_sum(plan.flatten(), wide.flatten()))
-    duals = feasible_duals_of(p, q, cost, g=torch.as_tensor(log["u"]).to(p))
-    return ExactOT(value, plan.to(p), duals.g, duals.h)
+    return torch.as_tensor(plan), torch.as_tensor(log["u"]) / unit
 
 
 @checked

@@ -330,8 +330,10 @@ def _run(
     g, h, U, L = (x.view(*p.shape[:-1], -1) for x in chain.statistics(complete))
     trace = None
     if trace_every is not None:
-        iterations = torch.arange(1, len(noted) + 1) * trace_every
-        values = torch.tensor(noted, dtype=torch.float64).view(-1, 2, len(chain.p))
+        iterations = torch.arange(1, len(noted) + 1, device="cpu") * trace_every
+        values = torch.tensor(noted, dtype=torch.float64, device="cpu").view(
+            -1, 2, len(chain.p)
+        )
         shape = (-1, *p.shape[:-1])
         trace = GibbsOTTrace(iterations, *(x.reshape(shape) for x in values.unbind(1)))
     return GibbsOTResult(GibbsOTState(g, h), U, L, trace)
@@ -384,7 +386,7 @@ def exponential_draws(
         call.random_(generator=generator)
     bits = draws.view(torch.int32)[:, :n]
     if bits.device.type == "cpu":
-        theta = torch.empty(rows, n)
+        theta = torch.empty(rows, n, dtype=torch.float32, device="cpu")
         exponentials(bits.reshape(-1).numpy(), theta.view(-1).numpy())
         return theta
     u = (bits & 0xFFFFFF).float().mul_(2.0**-24).clamp_(min=2.0**-25)

@@ -163,7 +163,9 @@ def _exponential_minus(
     n, height, width = base.shape
     flat_base, flat_mass = (x.permute(1, 2, 0).reshape(-1) for x in (base, mass))
     out = torch.empty_like(flat_base)
-    streams = torch.randint(1, 2**32, STREAMS, generator=generator).numpy()
+    streams = torch.randint(
+        1, 2**32, STREAMS, generator=generator, device=generator.device
+    ).numpy()
     exponential_minus(
         streams.astype(np.uint32),
         flat_mass.numpy(),

@@ -85,7 +85,7 @@ def grid_cost(
     width = height if width is None else width
 
     def squared(n: int) -> Tensor:
-        x = torch.arange(n, dtype=dtype) / max(height, width)
+        x = torch.arange(n, dtype=dtype, device="cpu") / max(height, width)
         return ((x[:, None] - x[None, :]) ** 2).to(device)
 
     return GridCost(squared(height), squared(width))
@@ -149,7 +149,7 @@ def least_sums(h: Float[Tensor, "batch height width"], cost: GridCost) -> Tensor
         return min_plus_reference(h, cost)
     n, height, width = h.shape
     values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = torch.empty((2, height, width, n), dtype=h.dtype).numpy()
+    inner, out = torch.empty((2, height, width, n), dtype=h.dtype, device="cpu").numpy()
     shape = (1, height, width * n)
     rows, columns = _padded(cost.rows), _padded(cost.columns)
     axis_min_plus(values, columns, inner)

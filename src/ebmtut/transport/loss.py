@@ -108,7 +108,9 @@ def gibbs_ot_oracle(
     InputError
         If the temperatures are not 2N positive numbers.
     """
-    schedule = as_temperatures(temperatures, torch.empty(0).double()).flatten()
+    schedule = as_temperatures(
+        temperatures, torch.empty(0, dtype=torch.float32, device="cpu").double()
+    ).flatten()
     check_type("generator", generator, torch.Generator)
     state: GibbsOTState | None = None
 

@@ -293,4 +293,8 @@ def bounded_gibbs_ot(
         bounds.append(float(now.bound(temperature)))
         if 0 < fraction * bounds[-1] < temperature:
             temperature = fraction * bounds[-1]
-    return BoundedRun(result, torch.tensor(used), torch.tensor(bounds))
+    return BoundedRun(
+        result,
+        torch.tensor(used, device="cpu"),
+        torch.tensor(bounds, dtype=torch.float32, device="cpu"),
+    )

@@ -97,10 +97,12 @@ class SmallGraph:
         InputError
             If the temperature is not positive.
         """
-        weight = torch.zeros(self.n_sites, self.n_sites, dtype=torch.float64)
+        weight = torch.zeros(
+            self.n_sites, self.n_sites, dtype=torch.float64, device="cpu"
+        )
         for (i, j), coupling in zip(self.edges, self.couplings, strict=True):
             weight[i, j] = weight[j, i] = 4 * coupling / temperature
-        fields = torch.tensor(self.fields, dtype=torch.float64)
+        fields = torch.tensor(self.fields, dtype=torch.float64, device="cpu")
         return weight, 2 * fields / temperature - weight.sum(dim=1) / 2
 
 

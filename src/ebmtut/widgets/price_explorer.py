@@ -77,7 +77,14 @@ def price_explorer(
         If there are fewer than 20 iterations, or no generator.
     """
     check_generator(generator)
-    draws = torch.rand(_N_CHAINS, n_iterations, 6, generator=generator)
+    draws = torch.rand(
+        _N_CHAINS,
+        n_iterations,
+        6,
+        generator=generator,
+        dtype=torch.float32,
+        device=generator.device,
+    )
     return PriceExplorer(
         **_PLACES,
         **_MASSES,

@@ -141,7 +141,13 @@ def transport_explorer(
                     f"got {shown(side)} of {laws.name!r}"
                 )
     check_generator(generator)
-    draws = torch.rand(n_iterations, 2 * n, generator=generator)
+    draws = torch.rand(
+        n_iterations,
+        2 * n,
+        generator=generator,
+        dtype=torch.float32,
+        device=generator.device,
+    )
     return TransportExplorer(
         p=list(shapes[0].p),
         q=list(shapes[0].q),

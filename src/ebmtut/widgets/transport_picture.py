@@ -54,13 +54,20 @@ def transport_picture(widget: TransportExplorer) -> Figure:
         Laws, coupling, potentials, and V with the dual value.
     """
     n = len(widget.p)
-    x = (torch.arange(n, dtype=torch.float64) + 0.5) / n
-    p, q = (torch.tensor(side, dtype=torch.float64) for side in (widget.p, widget.q))
+    x = (torch.arange(n, dtype=torch.float64, device="cpu") + 0.5) / n
+    p, q = (
+        torch.tensor(side, dtype=torch.float64, device="cpu")
+        for side in (widget.p, widget.q)
+    )
     p, q = p / p.sum(), q / q.sum()
     cost = cost_matrix(x, x, _KINDS[widget.cost])
-    temperatures = 10**widget.log_temperature / n * torch.ones(widget.n_iterations)
+    temperatures = (
+        10**widget.log_temperature
+        / n
+        * torch.ones(widget.n_iterations, dtype=torch.float32, device="cpu")
+    )
     if widget.cooled:
-        temperatures *= 1000 ** (-torch.arange(widget.n_iterations) / 100)
+        temperatures *= 1000 ** (-torch.arange(widget.n_iterations, device="cpu") / 100)
     draws = torch.from_numpy(np.frombuffer(widget.noise, np.float32).copy())
     run = _run(p, q, cost, temperatures.double(), draws.double().view(-1, 2, n))
     exact = exact_ot(p, q, cost)
@@ -84,7 +91,7 @@ def _run(
     The coupling says how often each constraint was active in the second half
     of the iterations: Eq. 22 with the draws in place of U and L.
     """
-    at = torch.arange(len(p))
+    at = torch.arange(len(p), device="cpu")
     g, coupling, values = torch.zeros_like(p), torch.zeros_like(cost), []
     first = len(temperatures) // 2
     for t, (temperature, theta) in enumerate(zip(temperatures, draws, strict=False)):
@@ -96,7 +103,14 @@ def _run(
             share = 0.5 / (len(temperatures) - first)
             coupling[at, (cost + h).argmin(1)] += share * p
             coupling[origin, at] += share * q
-    parts = (g, h, U, L, coupling, torch.tensor(values))
+    parts = (
+        g,
+        h,
+        U,
+        L,
+        coupling,
+        torch.tensor(values, dtype=torch.float32, device="cpu"),
+    )
     return _Run(*(part.numpy() for part in parts))
 
 

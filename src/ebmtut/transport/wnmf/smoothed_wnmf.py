@@ -70,10 +70,25 @@ def smoothed_conjugate(
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
     blurred = rows @ torch.exp((g - top) / smoothing) @ columns
+    # Terms that underflow are lost: above this they change no digit of a sum.
+    limits = torch.finfo(g.dtype)
+    safe = limits.tiny / limits.eps * g[0].numel()
+    lost = ((blurred < safe) & (data > 0)).flatten(1).any(1)
+    log = blurred.clamp(min=safe).log()
+    if lost.any():
+        log = log.index_put((lost,), _log_blurred((g - top)[lost], cost, smoothing))
     entropy = -torch.special.xlogy(data, data).sum((1, 2))
-    tiny = torch.finfo(g.dtype).tiny
-    log = (data * blurred.clamp(min=tiny).log()).sum((1, 2))
-    return smoothing * (entropy + log) + top[:, 0, 0]
+    return smoothing * (entropy + (data * log).sum((1, 2))) + top[:, 0, 0]
+
+
+def _log_blurred(g: Tensor, cost: GridCost, smoothing: float) -> Tensor:
+    """Log of K exp(g / eps) by sums of logarithms, image by image as memory wants."""
+    rows, columns = (-c / smoothing for c in cost)
+    images = []
+    for image in g / smoothing:
+        inner = (image[:, :, None] + columns).logsumexp(1)
+        images.append((rows[:, :, None] + inner).logsumexp(1))
+    return torch.stack(images)
 
 
 def smoothed_wnmf(
@@ -139,7 +154,12 @@ def smoothed_wnmf(
     if start is None:
         beta = data.new_full((n, len(dictionary)), 1 / len(dictionary))
         none = torch.zeros_like(data)
-        start = SmoothedWNMF(dictionary, beta, torch.empty(0), torch.stack([none] * 2))
+        start = SmoothedWNMF(
+            dictionary,
+            beta,
+            torch.empty(0, dtype=torch.float32, device="cpu"),
+            torch.stack([none] * 2),
+        )
     check_shape("start.dictionary", start.dictionary, dictionary.shape)
     check_shape("start.duals", start.duals, (2, *data.shape))
     atoms, beta = start.dictionary.flatten(1), start.memberships
@@ -169,7 +189,7 @@ def smoothed_wnmf(
     return SmoothedWNMF(
         atoms.view_as(dictionary),
         beta,
-        torch.tensor(objectives, dtype=data.dtype),
+        torch.tensor(objectives, dtype=data.dtype, device="cpu"),
         torch.stack([for_beta, for_atoms]),
     )
 

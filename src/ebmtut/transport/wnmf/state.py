@@ -152,7 +152,7 @@ class WNMFState:
             "dictionary": self.dictionary,
             **{f"beta.{k}": v for k, v in self.memberships._asdict().items()},
             "U": self.U.contiguous(),
-            "epoch": torch.tensor(self.epoch),
+            "epoch": torch.tensor(self.epoch, device="cpu"),
         }
         if self.mean is not None:
             kept |= dict(zip(_MEAN, self.mean, strict=True))

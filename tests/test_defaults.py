@@ -1,0 +1,119 @@
+"""Whatever torch's default dtype and device are, the same numbers come out.
+
+A tensor takes the dtype and the device of what it is made from, or the package names
+both: a factory of torch that names neither follows the user's defaults.
+"""
+
+import ast
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+
+import ebmtut
+from ebmtut.data import DENSITIES, density_log_prob
+from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing, MLPEnergy
+from ebmtut.exact import exact_log_partition
+from ebmtut.metrics import frechet_distance, mmd, precision_recall
+from ebmtut.random import make_generator
+from ebmtut.transport import exact_ot, sinkhorn, smoothed_wnmf
+from tests.test_generators import CALLS, GRID_COST, LINE, LINE_COST, MASSES, X
+
+#: Their dtype is the default one unless it is named.
+FLOATING = {"zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace"}
+OTHERS = {"full", "arange", "randint", "randperm", "tensor", "triu_indices"}
+FILES = [
+    path
+    for path in sorted(Path(ebmtut.__file__).parent.rglob("*.py"))
+    if "experiments" not in path.parts
+]
+
+
+def factories(path):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "torch"
+            and node.func.attr in FLOATING | OTHERS
+        ):
+            yield node, {keyword.arg for keyword in node.keywords}
+
+
+def test_no_factory_follows_the_defaults():
+    bad = []
+    for path in FILES:
+        for node, named in factories(path):
+            needed = {"device"} | ({"dtype"} if node.func.attr in FLOATING else set())
+            if None not in named and needed - named:
+                bad.append(f"{path.name}:{node.lineno} lacks {needed - named}")
+    assert not bad
+
+
+CELL = torch.full((3,), 1 / 3, dtype=torch.float64)
+MORE = {
+    "exact_log_partition": lambda g: exact_log_partition(Ising(torch.ones(4, 4)), 4),
+    "density": lambda g: [
+        density_log_prob(name, torch.zeros(2, 2).double()) for name in DENSITIES
+    ],
+    "exact_ot": lambda g: exact_ot(LINE[0], LINE[0], LINE_COST),
+    "sinkhorn": lambda g: sinkhorn(LINE[0], LINE[0], LINE_COST, 0.1, 5),
+    "smoothed_wnmf": lambda g: smoothed_wnmf(
+        MASSES, MASSES[:2], cost=GRID_COST, n_rounds=1, n_steps=2
+    ),
+    "frechet_distance": lambda g: frechet_distance(X[:5], X[3:9]),
+    "precision_recall": lambda g: precision_recall(X[:5], X[3:9]),
+    "mmd": lambda g: mmd(X[:5], X[3:9]),
+    "LatticeIsing": lambda g: LatticeIsing(3, 0.2)(torch.ones(2, 9)),
+    "BoltzmannMachine": lambda g: BoltzmannMachine(torch.ones(4, 4), torch.ones(4))(X),
+    "MLPEnergy": lambda g: MLPEnergy(4, 4, 2, torch.full((4,), 0.3))(X),
+}
+
+
+def leaves(value):
+    """Numbers and tensors of any result, in order."""
+    if isinstance(value, torch.nn.Module):
+        value = value.state_dict()
+    if isinstance(value, torch.Tensor):
+        return [value.detach()]
+    if isinstance(value, dict):
+        return [leaf for part in value.values() for leaf in leaves(part)]
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in leaves(part)]
+    return leaves(vars(value)) if hasattr(value, "__dict__") else [value]
+
+
+@pytest.fixture(params=["bfloat16", "meta"])
+def other_default(request):
+    """Give a context manager, so that a test can compute before and within it."""
+
+    class Other:
+        def __enter__(self):
+            if request.param == "meta":
+                self.device = torch.device("meta")
+                self.device.__enter__()
+            else:
+                torch.set_default_dtype(torch.bfloat16)
+
+        def __exit__(self, *why):
+            if request.param == "meta":
+                self.device.__exit__(*why)
+            torch.set_default_dtype(torch.float32)
+
+    return Other()
+
+
+@pytest.mark.parametrize("name", [*CALLS, *MORE])
+def test_the_defaults_change_no_number(name, other_default):
+    call = (CALLS | MORE)[name]
+    before = leaves(copy.deepcopy(call(make_generator(0))))
+    with other_default:
+        after = leaves(call(make_generator(0)))
+    assert len(before) == len(after)
+    for one, other in zip(before, after, strict=True):
+        if isinstance(one, torch.Tensor):
+            torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)
+        elif isinstance(one, int | float | str):
+            assert one == other or one != one
