@@ -25,10 +25,9 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import MLPEnergy, ResNetEnergy
 from ebmtut.experiments.ed.binary_images import IMAGE_SETS, BinaryImages, binary_images
-from ebmtut.experiments.ed.objectives import discrepancy, persistent
+from ebmtut.experiments.ed.objectives import discrepancy, flips, persistent
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import (
-    Bernoulli,
     Grid,
     PersistentChains,
     Perturbation,
@@ -133,7 +132,7 @@ class ImageModel:
     def perturbation(self, side: int) -> Perturbation:
         """Return what a method of energy discrepancy does to an image."""
         if self.method == "ED-Bern":
-            return Bernoulli(self.n_flips / side**2)
+            return flips(self.n_flips / side**2)
         if self.method == "ED-Grid":
             return Grid()
         return Pool((self.window, self.window), (side, side))

@@ -11,12 +11,9 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.ed import ising_rmse
 from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, heatmap, panel_size
+from ebmtut.plotting import COLORS, figure_size, heatmap, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
-
-__all__ = ["EXPERIMENT", "edges_table"]
-
 
 def draw_heatmaps(result: Result) -> Figure:
     """Draw true and learned couplings of the first lattice, two beside each other."""
@@ -38,6 +35,31 @@ def draw_heatmaps(result: Result) -> Figure:
             rmse = np.exp(-table[name][column]["nlr"][0])
             ax.set_xlabel(f"RMSE {rmse:.4f}")
     figure.colorbar(image, ax=axes, shrink=0.5, label="coupling")
+    return figure
+
+
+def draw_by_distance(result: Result, farthest: int = 6) -> Figure:
+    """Draw the couplings of the first lattice by the distance of their sites."""
+    table = result.scalars["table"]
+    column = next(iter(next(iter(table.values()))))
+    truth = result.arrays[f"truth/{column}"]
+    side = round(len(truth) ** 0.5)
+    site = np.arange(len(truth))
+    steps = [np.abs(np.subtract.outer(v, v)) for v in (site // side, site % side)]
+    distance = sum(np.minimum(step, side - step) for step in steps)
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    for at in range(1, farthest + 1):
+        ax.hlines(truth[distance == at].mean(), at - 0.4, at + 0.4, color="black")
+    for k, method in enumerate(table):
+        learned = result.arrays[f"{method}/{column}"]
+        for at in range(1, farthest + 1):
+            found = learned[distance == at]
+            x, color = at + 0.22 * (k - (len(table) - 1) / 2), COLORS[method]
+            ax.vlines(x, *np.percentile(found, (1, 99)), color=color, lw=2)
+            label = method if at == 1 else None
+            ax.plot(x, found.mean(), "o", color=color, ms=6, label=label)
+    ax.set(xlabel="distance of the two sites", ylabel="learned coupling")
+    ax.legend()
     return figure
 
 

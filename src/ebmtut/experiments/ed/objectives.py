@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut.losses import (
+    Bernoulli,
     PersistentChains,
     Perturbation,
     contrastive_divergence_loss,
@@ -16,8 +17,6 @@ from ebmtut.losses import (
 )
 from ebmtut.samplers import Sampler
 from ebmtut.training import Loss
-
-__all__ = ["discrepancy", "persistent"]
 
 
 @runtime_checkable
@@ -30,6 +29,11 @@ class _Settings(Protocol):
     def stabilizer(self) -> float: ...
     @property
     def n_backward(self) -> int | None: ...
+
+
+def flips(eps: float) -> Bernoulli:
+    """Return ED-Bern's noise; rare flips, or rare bits without one, are drawn sparsely."""
+    return Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
 
 
 def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:

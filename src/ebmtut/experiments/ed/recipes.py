@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.ed.objectives import discrepancy, persistent
+from ebmtut.experiments.ed.objectives import discrepancy, flips, persistent
 from ebmtut.losses import (
-    Bernoulli,
     Grid,
     Negatives,
     PersistentChains,
@@ -103,7 +102,7 @@ def perturbation_of(recipe: Recipe) -> Perturbation:
     are allowed here: the chapter shows that they teach nothing.
     """
     if recipe.method == "ED-Bern":
-        return _NoLoss() if recipe.eps in (0, 1) else Bernoulli(recipe.eps)
+        return _NoLoss() if recipe.eps in (0, 1) else flips(recipe.eps)
     if recipe.method == "ED-Grid":
         return Grid()
     if recipe.method == "ED-Pool":
