@@ -39,7 +39,11 @@ CASES = {
     "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
     "bernoulli-over-half": (Bernoulli(0.7), bernoulli_channel(3, 0.7), 3),
     "bernoulli-rare": (Bernoulli(0.015, sparse=True), bernoulli_channel(3, 0.015), 3),
-    "bernoulli-nearly-all": (Bernoulli(0.985, sparse=True), bernoulli_channel(3, 0.985), 3),
+    "bernoulli-nearly-all": (
+        Bernoulli(0.985, sparse=True),
+        bernoulli_channel(3, 0.985),
+        3,
+    ),
     "grid": (Grid(exact=False), grid_channel(4), 4),
     "pool": (Pool(2), pooling_channel(4, 2), 4),
     "pool-whole": (Pool(4), pooling_channel(4, 4), 4),

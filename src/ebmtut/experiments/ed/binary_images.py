@@ -21,27 +21,12 @@ from ebmtut.data import (
 )
 from ebmtut.random import make_generator
 
-__all__ = ["IMAGE_SETS", "BinaryImages", "binary_images", "mixture_nll"]
-
 # Of Omniglot's thin strokes an averaged pixel has less ink than of MNIST's.
 _INK = 0.2
 
 
 class BinaryImages(NamedTuple):
-    """Binary images, divided once and for all.
-
-    Attributes
-    ----------
-    side
-        Pixels a side.
-    pixels
-        Training images: bits, or, where they are drawn anew in every batch
-        ("dynamic"), the probability of each.
-    held_out
-        Other images, bits; of a dynamic set drawn once.
-    source
-        What they are.
-    """
+    """Binary images: training images (probabilities if dynamic) and held-out ones."""
 
     side: int
     pixels: Float[Tensor, "n_images n_sites"]
@@ -105,18 +90,8 @@ IMAGE_SETS = (*_SETS, f"MNIST 14x14{_DYNAMIC}", f"MNIST 28x28{_DYNAMIC}")
 def binary_images(name: str) -> BinaryImages:
     """Load a set, always divided in the same way.
 
-    Parameters
-    ----------
-    name
-        One of `IMAGE_SETS`. A pixel is a one where it has more than half the ink, of
-        Omniglot more than a fifth; of a dynamic set with its ink as the probability.
-
-    Raises
-    ------
-    InputError
-        If the set is unknown.
-    DataUnavailable
-        If it is not at hand.
+    A pixel is a one where it has more than half the ink, in Omniglot more than a fifth;
+    in a dynamic set with its ink as the probability.
     """
     check_choice("data", name, IMAGE_SETS)
     data, n_held_out = _SETS[name.removesuffix(_DYNAMIC)]()
@@ -137,18 +112,9 @@ def mixture_nll(
     *,
     generator: torch.Generator,
 ) -> float:
-    """NLL of held-out images under a mixture of Bernoulli laws, fitted by EM, in nats.
+    """Return the held-out NLL of a mixture of independent bits, fitted by EM, in nats.
 
-    A law that needs no chain and no estimate of Z: what an energy should beat.
-
-    Parameters
-    ----------
-    data
-        Images.
-    n_components, n_rounds
-        Laws that are mixed; rounds of EM.
-    generator
-        Source of the first responsibilities.
+    It needs no chain and no estimate of Z: an energy should beat it.
     """
     x = data.pixels
     start = torch.rand(len(x), n_components, generator=generator)

@@ -93,7 +93,7 @@ AREAS = {"2spirals": 0.40, "circles": 0.45, "checkerboard": 0.45}
 
 
 def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
-    """Draw truth and learned landscapes, a row per density; one density, in two rows."""
+    """Draw true and learned landscapes, a row per density, or one density in two."""
     densities = list(densities or result.scalars["entropy"])
     columns = ["truth", *result.scalars["table"]]
     shape = (len(densities), len(columns))

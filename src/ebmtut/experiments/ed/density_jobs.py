@@ -23,8 +23,6 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.random import make_generator
 from ebmtut.training import TrainResult
 
-__all__ = ["density_job", "density_jobs"]
-
 
 def density_job(
     density: str,
@@ -36,15 +34,7 @@ def density_job(
     checkpoint: Path | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
 ) -> Outcome:
-    """Learn and judge one energy.
-
-    Returns
-    -------
-    outcome
-        Scalars of `evaluate_density` with the coverage and the seconds of
-        training; the landscape (float16) and the losses, averaged over
-        50 equal parts of the run. Only ``diverged_at`` if it diverged.
-    """
+    """Learn and judge one energy."""
     start = time.perf_counter()
     try:
         result = fit_density(
@@ -73,26 +63,6 @@ def density_jobs(
 
     PCD, whose chains ask the energies for slopes, is no part of a batch: its jobs are
     made one after the other.
-
-    Parameters
-    ----------
-    jobs
-        Its arguments by name, without checkpoints.
-    without
-        Names of those that are not wanted any more. They count in the batch all the
-        same, so that it goes on from its checkpoint.
-    checkpoint
-        Where states are kept: each batch's in a file of its own beside this one.
-    cuda_graph
-        As for `fit_densities`; the jobs of PCD are made without it.
-    progress
-        Whether to show a bar of steps for each batch.
-
-    Yields
-    ------
-    outcome
-        With its name, as `density_job` gives it; the seconds of a batch are shared
-        out evenly.
     """
     alike: dict[Any, list[str]] = {}
     for name, job in jobs.items():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed.densities import PAPER
+from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -16,16 +17,12 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
-    live_config,
     recipes_of,
     untrained_gap,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT"]
-
 
 # Share of the untrained network's gap that a landscape that counts as learned may
 # have left.
@@ -83,7 +80,7 @@ EXPERIMENT = ablation(
     id="ed/epsilon",
     title="ED-Bern over the noise level eps",
     presets={
-        "quick": live_config(_LIVE),
+        "quick": AblationConfig(_LIVE, evaluation=QUICK_LOOK),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
         "paper": AblationConfig(_epsilon(PAPER.recipe, _USUAL, _EXTREME)),
     },

@@ -47,18 +47,6 @@ from ebmtut.samplers import (
 )
 from ebmtut.training import TrainConfig, TrainResult, train
 
-__all__ = [
-    "CHAINS",
-    "DISCREPANCIES",
-    "METHODS",
-    "Annealing",
-    "ImageModel",
-    "anneal",
-    "fit_images",
-    "image_job",
-    "variety",
-]
-
 DISCREPANCIES = ("ED-Bern", "ED-Grid", "ED-Pool")
 #: Persistent chains of the likelihood, and the steps of an update that cost about as
 #: much as the 32 negatives of a discrepancy.
@@ -71,26 +59,9 @@ METHODS = (*DISCREPANCIES, *CHAINS)
 class ImageModel:
     """How an energy of images is learned.
 
-    Parameters
-    ----------
-    data
-        One of `IMAGE_SETS`.
-    method
-        One of `METHODS`.
-    network
-        "perceptron", with ``hidden`` units in two hidden layers, or "residual", with
-        ``hidden`` channels in eight blocks, the paper's.
-    n_steps, batch_size, learning_rate, decay
-        As for `TrainConfig`; in single precision, averaged weights with decay 0.999.
-    n_negatives, stabilizer, n_backward
-        As for `energy_discrepancy_loss`.
-    n_flips
-        Mean number of pixels that ED-Bern flips in an image: eps is this over the
-        number of pixels.
-    window
-        Sides of ED-Pool's block of pixels.
-    langevin_step
-        Of DULA in the training by PCD.
+    The network is a perceptron with ``hidden`` units in two hidden layers, or the
+    paper's residual one with ``hidden`` channels in eight blocks. ED-Bern flips
+    ``n_flips`` pixels per image on average; ``window`` is the side of ED-Pool's blocks.
     """
 
     data: Annotated[str, OneOf(IMAGE_SETS)] = "digits 8x8"
@@ -147,15 +118,7 @@ class ImageModel:
 @checked
 @dataclass(frozen=True)
 class Annealing:
-    """How an energy is judged: annealed importance sampling by DMALA.
-
-    Parameters
-    ----------
-    n_chains, n_steps
-        Chains from the base, and times on their way; once more with a quarter of them.
-    step_size
-        Of DMALA.
-    """
+    """Annealed importance sampling by DMALA, once more with a quarter of the steps."""
 
     n_chains: Annotated[int, Range(low=2)] = 100
     n_steps: Annotated[int, Range(low=4)] = 1000
@@ -169,29 +132,7 @@ def fit_images(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> TrainResult:
-    """Learn an energy of one of the sets.
-
-    Parameters
-    ----------
-    model
-        What is learned, and how.
-    seed
-        Of the weights, the batches and the noise.
-    device
-        "cpu" or "cuda".
-    checkpoint
-        As for `ebmtut.training.train`.
-
-    Returns
-    -------
-    train_result
-        The averaged energy, on the device, and the losses.
-
-    Raises
-    ------
-    DivergenceError
-        As `ebmtut.training.train`.
-    """
+    """Learn an energy of one of the sets, as `ebmtut.training.train` does."""
     data = binary_images(model.data)
     pixels = data.pixels.to(device)
     generator = make_generator(seed, device)
@@ -229,23 +170,7 @@ def anneal(
     *,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Walk from an energy's base to the energy by DMALA.
-
-    Parameters
-    ----------
-    energy
-        With a base; its weights say where the chains run.
-    how, n_steps
-        Chains and step size; times on the way.
-    generator
-        Source of randomness, on the same device.
-
-    Returns
-    -------
-    walked
-        Last states, (n_chains, n_sites), and log-weights whose mean weight is Z,
-        (n_chains,).
-    """
+    """Return last states and log-weights, whose mean weight is Z, from the base."""
     assert energy.base_logits is not None
     path = BasePath(energy, energy.base_logits)
 
@@ -260,17 +185,39 @@ def anneal(
 
 
 def variety(x: Tensor) -> float:
-    """Mean share of the pixels in which two of the images differ.
-
-    Parameters
-    ----------
-    x
-        Bits, (n, n_sites), at least two images.
-    """
+    """Return the mean fraction of pixels in which two different images differ."""
     means = x.double().mean(0)
     n = len(x)
-    # Of pairs of two different images, of which n in n squared are none.
     return float((2 * means * (1 - means)).mean()) * n / (n - 1)
+
+
+def evaluate_images(
+    found: TrainResult, data: BinaryImages, annealing: Annealing, seed: int
+) -> dict[str, Any]:
+    """Estimate the NLL of held-out images by annealing to a learned energy.
+
+    ``settled`` is the change of log Z from a quarter of the steps, ``ess`` the
+    effective fraction of the chains, ``variety`` that of their last states over the
+    data's, ``samples`` these states.
+    """
+    energy = found.energy.requires_grad_(False)
+    assert isinstance(energy, (MLPEnergy, ResNetEnergy))
+    at = next(energy.parameters()).device
+    generator = make_generator(seed + 1_000_000, str(at))
+    _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
+    x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
+    log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
+    with torch.no_grad():
+        mean_energy = float(energy(data.held_out.to(at)).double().mean())
+    return {
+        "nll": mean_energy + log_z.value,
+        "nll_se": log_z.stderr,
+        "settled": log_z.value - quick.value,
+        "ess": effective_sample_size(weights),
+        "variety": variety(x) / variety(data.held_out),
+        "loss": float(np.mean(found.losses[-100:])),
+        "samples": x,
+    }
 
 
 def image_job(
@@ -280,17 +227,7 @@ def image_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn an energy, anneal to it, and judge it by held-out images.
-
-    Returns
-    -------
-    outcome
-        ``nll`` of held-out images and its standard error, that of log Z; ``settled``,
-        what a quarter of the steps gives less; ``ess``, the share of effective chains;
-        ``variety`` of the last states, over that of held-out images; CPU ``seconds`` of
-        the training. The last states as images, ``samples``. Only
-        ``diverged_at`` if it diverged.
-    """
+    """Learn an energy and evaluate it; keep 36 samples. Only a step if it diverged."""
     data = binary_images(model.data)
     began = time.process_time()
     try:
@@ -298,24 +235,7 @@ def image_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.process_time() - began
-    energy = found.energy.requires_grad_(False)
-    assert isinstance(energy, (MLPEnergy, ResNetEnergy))
-    generator = make_generator(seed + 1_000_000, device)
-    _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
-    x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
-    log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
-    with torch.no_grad():
-        mean_energy = float(energy(data.held_out.to(device)).double().mean())
-    samples = x.reshape(-1, data.side, data.side).bool().cpu().numpy()
-    return Outcome(
-        {
-            "nll": mean_energy + log_z.value,
-            "nll_se": log_z.stderr,
-            "settled": log_z.value - quick.value,
-            "ess": effective_sample_size(weights),
-            "variety": variety(x) / variety(data.held_out),
-            "loss": float(np.mean(found.losses[-100:])),
-            "seconds": seconds,
-        },
-        {"samples": samples[:36]},
-    )
+    scalars = evaluate_images(found, data, annealing, seed)
+    samples = scalars.pop("samples").reshape(-1, data.side, data.side)
+    arrays = {"samples": samples[:36].bool().cpu().numpy()}
+    return Outcome(scalars | {"seconds": seconds}, arrays)

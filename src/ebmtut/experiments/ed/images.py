@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.experiments.ed.binary_images import IMAGE_SETS, binary_images, mixture_nll
@@ -28,8 +30,6 @@ from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT", "ImagesConfig", "independent_bits"]
-
 #: Images of each set that the result keeps, and a picture shows.
 _KEPT = 36
 # PCD's gradient has no lower bound to rest on, so it takes smaller steps: as of
@@ -42,21 +42,7 @@ VARIED, COLLAPSED = 0.8, 0.5
 @checked
 @dataclass(frozen=True)
 class ImagesConfig:
-    """Which sets are learned, by which methods, and how they are judged.
-
-    Parameters
-    ----------
-    data, methods
-        Of `IMAGE_SETS` and of `METHODS`.
-    model
-        Common to all; its set and its method are filled in.
-    annealing
-        Of all energies.
-    n_components
-        Bernoulli laws of the mixture beside them.
-    n_seeds
-        Trainings of each.
-    """
+    """Sets and methods, the common model, its evaluation, the mixture and the seeds."""
 
     data: tuple[Annotated[str, OneOf(IMAGE_SETS)], ...] = ("digits 8x8",)
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = DISCREPANCIES
@@ -105,23 +91,23 @@ def known(config: ImagesConfig, seed: int) -> Outcome:
     return Outcome(scalars, arrays)
 
 
-def draw_samples(result: Result) -> Figure:
-    """Draw, set by set, held-out images, independent bits and samples by each method.
-
-    Four panels stand beside each other, or five if that is all.
-    """
-    sets, table = list(result.scalars["null"]), result.scalars["table"]
-    panels = {"held-out data": "held-out", "independent bits": "independent"}
-    panels |= {method: f"samples/{method}" for method in table}
-    across = 5 if len(panels) == 5 else 4
+def draw_samples(
+    result: Result, sets: Sequence[str] = (), panels: Sequence[str] = ()
+) -> Figure:
+    """Draw held-out images, independent bits and samples; four panels in two rows."""
+    sets, table = list(sets or result.scalars["null"]), result.scalars["table"]
+    arrays = {"held-out data": "held-out", "independent bits": "independent"}
+    arrays |= {method: f"samples/{method}" for method in table}
+    panels = list(panels or arrays)
+    across = 2 if len(panels) == 4 else 4
     down = -(-len(panels) // across)
     shape = (len(sets) * down, across)
     figure, axes = plt.subplots(*shape, figsize=panel_size(*shape), squeeze=False)
     for name, lines in zip(sets, axes.reshape(len(sets), -1), strict=True):
         for ax in lines[len(panels) :]:
             ax.set_axis_off()
-        for ax, (label, key) in zip(lines, panels.items(), strict=False):
-            images = result.arrays.get(f"{key}/{name}")
+        for ax, label in zip(lines, panels, strict=False):
+            images = result.arrays.get(f"{arrays[label]}/{name}")
             if images is None:
                 ax.set_axis_off()
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=9)
@@ -131,6 +117,20 @@ def draw_samples(result: Result) -> Figure:
         if len(sets) > 1:
             lines[0].text(-0.05, 0.5, name, ha="right", va="center", fontsize=10,
                           rotation=90, transform=lines[0].transAxes)  # fmt: skip
+    return figure
+
+
+def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
+    """Draw what is given of some images, what was filled in, and the true images."""
+    given = true.clone()
+    given[:, hidden] = 0.4
+    side = math.isqrt(true.shape[1])
+    rows = {"given": given, "filled in": filled, "true": true}
+    size = panel_size(3, 1, aspect=0.14, title=0.05)
+    figure, axes = plt.subplots(3, 1, figsize=size)
+    for ax, (name, images) in zip(axes, rows.items(), strict=True):
+        image_grid(ax, images.reshape(-1, side, side), len(true), vmin=0, vmax=1)
+        ax.text(-0.01, 0.5, name, ha="right", va="center", transform=ax.transAxes)
     return figure
 
 

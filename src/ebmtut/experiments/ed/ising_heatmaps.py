@@ -15,6 +15,7 @@ from ebmtut.plotting import COLORS, figure_size, heatmap, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 
+
 def draw_heatmaps(result: Result) -> Figure:
     """Draw true and learned couplings of the first lattice, two beside each other."""
     table = result.scalars["table"]

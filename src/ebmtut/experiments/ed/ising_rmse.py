@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,47 +34,28 @@ OURS = {
 }
 
 
-# Where in its column a method stands, and its sign if the paper's; ours are dots.
-PLACES = {
-    "ED-Bern": (-0.24, "o"),
-    "ED-Grid": (-0.12, "o"),
-    "ED-Pool": (0.0, "o"),
-    "PL": (0.12, "D"),
-    "Gibbs": (0.24, "^"),
-    "GWG": (0.24, "v"),
-    "EB-GFN": (0.36, "s"),
-}
-
-
 def draw_rmse(result: Result) -> Figure:
-    """Draw negative log-RMSE by lattice: ours, the paper's, and J = 0."""
+    """Draw negative log-RMSE by lattice: our runs (filled), the paper's, and J = 0."""
     table = result.scalars["table"]
     columns = list(next(iter(table.values())))
     at = np.arange(len(columns))
-    width, height = figure_size("full")
-    figure, ax = plt.subplots(figsize=(width, 1.15 * height))
+    figure, ax = plt.subplots(figsize=figure_size("full"))
     null = [next(iter(table.values()))[c]["null"][0] for c in columns]
-    ax.hlines(null, at - 0.32, at + 0.45, color=COLORS["null"], label="J = 0")
-
-    def points(method: str, scores: Sequence[Sequence[float]], is_ours: bool) -> None:
-        offset, sign = PLACES[method]
+    ax.hlines(null, at - 0.4, at + 0.4, color=COLORS["null"], label="J = 0")
+    printed = get_fact("ed/ising-rmse").table("negative log-RMSE")
+    methods = list(dict.fromkeys([*table, *printed.published]))
+    for x, method in zip(np.linspace(-0.3, 0.3, len(methods)), methods, strict=True):
         color = COLORS[method]
-        fill = color if is_ours else "none"
-        x = [k + offset for k, values in enumerate(scores) for _ in values]
-        label = method if is_ours else f"{method}, paper"
-        y = np.concatenate(scores)
-        ax.plot(x, y, sign, ms=5, color=color, mfc=fill, label=label)
-
-    for method, row in table.items():
-        points(method, [row[c]["nlr"] for c in columns], True)
-    published = get_fact("ed/ising-rmse").table("negative log-RMSE")
-    for method in published.published:
-        # A lattice that the paper does not have has no number there.
-        scores = [
-            published.number(method, c) if c in published.columns else None
-            for c in columns
-        ]
-        points(method, [[] if v is None else [v] for v in scores], False)
+        if method in table:
+            scores = [np.mean(table[method][c]["nlr"]) for c in columns]
+            ax.plot(at + x, scores, "o", color=color, label=method)
+        if method in printed.published:
+            scores = [
+                printed.number(method, c) if c in printed.columns else None
+                for c in columns
+            ]
+            scores = [math.nan if score is None else score for score in scores]
+            ax.plot(at + x, scores, "s", color=color, mfc="none")
     ax.set_xticks(at, columns, rotation=20)
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
     figure.legend(ncols=5, loc="outside upper center")
@@ -82,10 +63,7 @@ def draw_rmse(result: Result) -> Figure:
 
 
 def short_table(result: Result, pseudo: Result) -> Table:
-    """Write the scores on the 10 x 10 lattices, with two baselines and the best printed.
-
-    `pseudo` holds the scores of pseudo-likelihood.
-    """
+    """Write the scores on the 10 x 10 lattices, with baselines and the best printed."""
     printed = get_fact("ed/ising-rmse").table("negative log-RMSE")
     problems = [problem for problem in PROBLEMS if problem[0] == 10]
     columns = [column_name(*problem) for problem in problems]
@@ -100,7 +78,9 @@ def short_table(result: Result, pseudo: Result) -> Table:
     best = [max(printed.number(m, c) or 0 for m in printed.published) for c in columns]
     lines["best published"] = [f"{score:.1f}" for score in best]
     table: dict[str, list[Cell]] = {"−ln RMSE": [*lines]}
-    for (_, sigma), cells in zip(problems, zip(*lines.values(), strict=True), strict=True):
+    for (_, sigma), cells in zip(
+        problems, zip(*lines.values(), strict=True), strict=True
+    ):
         table[f"{sigma:g}"] = list(cells)
     return Table(table, kinds=["null", "", "", "", "paper"])
 

@@ -32,21 +32,12 @@ class _Settings(Protocol):
 
 
 def flips(eps: float) -> Bernoulli:
-    """Return ED-Bern's noise; rare flips, or rare bits without one, are drawn sparsely."""
+    """Return ED-Bern's noise, sampled sparsely near 0 and 1."""
     return Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
 
 
 def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
-    """Return the energy discrepancy of a perturbation.
-
-    Parameters
-    ----------
-    perturbation
-        What is done to the data.
-    settings
-        A recipe, of which ``n_negatives``, ``stabilizer`` and ``n_backward`` are as for
-        `ebmtut.losses.energy_discrepancy_loss`.
-    """
+    """Return the energy discrepancy of a perturbation."""
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         return energy_discrepancy_loss(
@@ -63,15 +54,7 @@ def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
 
 
 def persistent(chains: PersistentChains, sampler: Callable[..., Sampler]) -> Loss:
-    """Return contrastive divergence with persistent chains.
-
-    Parameters
-    ----------
-    chains
-        That go on from step to step.
-    sampler
-        ``sampler(energy)``: how they move.
-    """
+    """Return contrastive divergence with persistent chains."""
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):

@@ -30,30 +30,13 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import gwg
 from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble
 
-__all__ = ["METHODS", "Recipe", "fit_densities", "fit_density", "perturbation_of"]
-
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 
 
 @checked
 @dataclass(frozen=True)
 class Recipe:
-    """How to learn one energy.
-
-    Parameters
-    ----------
-    method
-        One of `METHODS`.
-    n_steps, batch_size, learning_rate, decay, ema_decay, precision
-        As for `TrainConfig`.
-    n_negatives, stabilizer, n_backward
-        As for `energy_discrepancy_loss`: M, w, and how many negatives the
-        gradient goes through.
-    eps, window
-        Of ED-Bern and of ED-Pool.
-    n_chain_steps
-        Gibbs-with-gradients steps an update of PCD.
-    """
+    """How to learn one energy."""
 
     method: Annotated[str, OneOf(METHODS)] = "ED-Bern"
     n_steps: int = 20_000
@@ -120,26 +103,7 @@ def fit_density(
     on_step: Callable[[int, nn.Module], None] | None = None,
     progress: bool = False,
 ) -> TrainResult:
-    """Learn the energy of one of the seven densities.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    recipe
-        Method and settings.
-    seed
-        Seed of the data, the initial weights and the noise.
-    device
-        "cpu" or "cuda".
-    checkpoint, on_step, progress
-        As for `ebmtut.training.train`.
-
-    Returns
-    -------
-    train_result
-        The averaged energy and the losses.
-    """
+    """Learn the energy of one of the seven densities."""
     data = DensityData(density)
     energy, start, generator = _start(data, seed, device)
     buffers: dict[str, Tensor] = {}
@@ -177,32 +141,7 @@ def fit_densities(
     cuda_graph: bool = False,
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
-    """Learn the energies of several densities, or of one in several ways, as one batch.
-
-    Parameters
-    ----------
-    densities
-        A name for each energy.
-    recipes
-        One for each: of energy discrepancy, alike in all that `TrainConfig` holds.
-    seeds
-        One for each.
-    device, checkpoint, progress
-        As for `fit_density`.
-    cuda_graph
-        As for `ebmtut.training.train_ensemble`; never run on a GPU.
-
-    Returns
-    -------
-    results
-        What `fit_density` returns for each, or what it would have raised.
-
-    Raises
-    ------
-    InputError
-        If there are not as many of each, a recipe is PCD, or it trains in another way
-        than the first.
-    """
+    """Learn several energies as one batch: a density, a recipe and a seed each."""
     if not len(densities) == len(recipes) == len(seeds) > 0:
         raise InputError(
             "densities, recipes and seeds must be equally many, at least one, got "

@@ -15,30 +15,13 @@ from matplotlib.figure import Figure
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.density_jobs import density_job, density_jobs
-from ebmtut.experiments.ed.judging import QUICK_LOOK, Evaluation, landscape
+from ebmtut.experiments.ed.judging import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
-
-__all__ = [
-    "BY_THE_GAP",
-    "LIVE",
-    "SHORT",
-    "AblationConfig",
-    "ablation",
-    "draw_variants",
-    "gap_of",
-    "gap_table",
-    "live_config",
-    "recipes_of",
-    "run_live",
-    "untrained_gap",
-    "variant_name",
-]
 
 # How the variants are judged.
 BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
@@ -51,28 +34,12 @@ LIVE = replace(SHORT, n_steps=800, n_negatives=8)
 @checked
 @dataclass(frozen=True)
 class AblationConfig:
-    """One density, learned in many ways.
-
-    Parameters
-    ----------
-    variants
-        The recipes; each must differ from the others in `variant_name`.
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_pixels
-        Pixels a side of the landscapes.
-    evaluation
-        How each variant is judged.
-    """
+    """One density, learned in many ways."""
 
     variants: tuple[Recipe, ...]
     density: Annotated[str, OneOf(DENSITIES)] = "2spirals"
     n_pixels: int = 96
     evaluation: Evaluation = BY_THE_GAP
-
-
-#: The configuration of a live run: variants, judged at a glance.
-live_config = partial(AblationConfig, evaluation=QUICK_LOOK)
 
 
 def variant_name(recipe: Recipe) -> str:
@@ -82,38 +49,6 @@ def variant_name(recipe: Recipe) -> str:
         "ED-Pool": f"window{recipe.window}",
     }.get(recipe.method, "")
     return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
-
-
-def run_live(
-    experiment: Experiment[AblationConfig],
-    scale: str,
-    *,
-    density: str,
-    seed: int,
-    n_steps: int = 0,
-    device: str = "auto",
-) -> Result:
-    """Run an ablation as a page does: on any density, with any number of steps.
-
-    Parameters
-    ----------
-    experiment
-        One that `ablation` made.
-    scale, seed, device
-        As for `Experiment.run`.
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_steps
-        Of every variant; 0 for what the scale says.
-    """
-    steps = {"n_steps": n_steps} if n_steps else {}
-    variants = tuple(
-        replace(recipe, **steps)  # type: ignore[arg-type]
-        for recipe in experiment.config(scale).variants
-    )
-    return experiment.run(
-        scale, seed=seed, device=device, variants=variants, density=density
-    )
 
 
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
@@ -175,28 +110,6 @@ def untrained_gap(result: Result) -> float:
     return float(result.scalars["untrained"])
 
 
-def gap_table(result: Result) -> Table:
-    """Return the gaps of all variants below that of the untrained network."""
-    recipes = recipes_of(result)
-    knob = {
-        "ED-Bern": lambda r: f"ε = {r.eps:g}, ",
-        "ED-Pool": lambda r: f"window {r.window}x1, ",
-    }
-    names = [
-        f"{r.method}: {knob.get(r.method, lambda r: '')(r)}"
-        f"M = {r.n_negatives}, w = {r.stabilizer:g}"
-        for r in recipes
-    ]
-    gaps = [gap_of(result, recipe) for recipe in recipes]
-    return Table(
-        {
-            "variant": ["untrained", *names],
-            "gap [nats]": [untrained_gap(result), *gaps],
-        },
-        kinds=["null"] + [""] * len(names),
-    )
-
-
 def all_untrained(result: Result) -> Result:
     """Return the same variants, none of which has learned anything."""
     variants = {
@@ -228,16 +141,7 @@ def draw_variants(
     result: Result,
     rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
 ) -> Figure:
-    """Draw landscapes in rows, each over its gap.
-
-    Parameters
-    ----------
-    result
-        Of one of these rows.
-    rows
-        Pairs of a row's label and its (title, recipe) entries. Titles stand over the
-        first row alone if all rows have the same.
-    """
+    """Draw landscapes in rows, each over its gap."""
     rows = list(rows)
     n_columns = max(len(entries) for _, entries in rows)
     titles = [[title for title, _ in entries] for _, entries in rows]

@@ -9,6 +9,7 @@ from itertools import product
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed.densities import PAPER
+from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -17,13 +18,10 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
-    live_config,
     recipes_of,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT"]
 
 
 def draw_window(result: Result) -> Figure:
@@ -61,7 +59,9 @@ EXPERIMENT = ablation(
     id="ed/window",
     title="ED-Pool over the window size",
     presets={
-        "quick": live_config(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
+        "quick": AblationConfig(
+            _windows(LIVE, (2, 32), (LIVE.n_negatives,)), evaluation=QUICK_LOOK
+        ),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
         "paper": AblationConfig(_windows(PAPER.recipe, (2, 4, 8, 16, 32), (32,))),
     },
