@@ -93,7 +93,12 @@ def test_a_page_runs_at_the_ends_of_its_ranges(
 ) -> None:
     """A value that the page allows must never end in an error of a later cell."""
     assert end.keys() <= defaults(NOTEBOOKS[name]).keys()
-    execute_all({name: end}, tmp_path / "executed", only_this_run=True)
+    execute_all(
+        {name: end},
+        tmp_path / "executed",
+        notebooks=[NOTEBOOKS[name]],
+        only_this_run=True,
+    )
 
 
 def test_unknown_parameter_is_refused(tmp_path: Path) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import OneOf, checked
-from ebmtut.data import DENSITIES, exact_entropy
+from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
 from ebmtut.experiments.ed.judging import judge_independent_bits
-from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
@@ -140,23 +138,6 @@ def _by_density(
             scaled(*mean_and_error(row[d], "mmd_null")) for d in DENSITIES
         ]
     return Table(columns)
-
-
-@checked
-def published_table(name: Annotated[str, OneOf(("NLL", "MMD"))]) -> Table:
-    """Write the paper's numbers, NLLs minus the exact entropy in 0.001 nats."""
-    paper = get_fact("ed/densities-table").table(name)
-    is_nll = name == "NLL"
-    head = "NLL − entropy [0.001 nats]" if is_nll else "MMD² [1e-4]"
-    columns: dict[str, list[Cell]] = {head: [*DENSITIES]}
-    for method in paper.published:
-        numbers = [paper.number(method, d) or math.nan for d in DENSITIES]
-        columns[method] = [
-            round(1e3 * (v - exact_entropy(d))) if is_nll else v
-            for v, d in zip(numbers, DENSITIES, strict=True)
-        ]
-    kinds = ["paper"] * len(DENSITIES)
-    return Table(columns, kinds=kinds, caption="As the paper prints them")
 
 
 def log_z_apart(result: Result) -> float | None:

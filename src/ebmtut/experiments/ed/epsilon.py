@@ -1,4 +1,4 @@
-"""Row ed/epsilon (Figures 5 and 6): ED-Bern over the noise level."""
+"""Experiment ed/epsilon (Figures 5 and 6): ED-Bern over the flip probability."""
 
 from __future__ import annotations
 
@@ -30,13 +30,8 @@ LEARNED = {"quick": 0.5, "full": 0.1}
 
 
 def draw_epsilon(result: Result) -> Figure:
-    """Draw the landscapes over eps, a row for each number of negatives."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: -r.eps)
-        rows.append((f"M = {m}", [(f"ε = {r.eps:g}", r) for r in row]))
-    return draw_variants(result, rows)
+    """Draw the landscapes over eps."""
+    return draw_variants(result, lambda r: f"ε = {r.eps:g}", lambda r: -r.eps)
 
 
 def check_epsilon(result: Result) -> list[Verdict]:

@@ -13,14 +13,16 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, checked
-from ebmtut.experiments.ed.binary_images import IMAGE_SETS, binary_images, mixture_nll
 from ebmtut.experiments.ed.image_models import (
     CHAINS,
     DISCREPANCIES,
+    IMAGE_SETS,
     METHODS,
     Annealing,
     ImageModel,
+    binary_images,
     image_job,
+    mixture_nll,
     variety,
 )
 from ebmtut.experiments.experiment import Experiment, Names

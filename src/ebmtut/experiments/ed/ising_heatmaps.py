@@ -13,7 +13,6 @@ from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, figure_size, heatmap, panel_size
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
 
 
 def draw_heatmaps(result: Result) -> Figure:
@@ -62,20 +61,6 @@ def draw_by_distance(result: Result, farthest: int = 6) -> Figure:
     ax.set(xlabel="distance of the two sites", ylabel="learned coupling")
     ax.legend()
     return figure
-
-
-def edges_table(result: Result) -> Table:
-    """Write error and edges found of every method on the first lattice."""
-    table = result.scalars["table"]
-    cells = [next(iter(row.values())) for row in table.values()]
-    return Table(
-        {
-            "method": ["no coupling, J = 0", *table],
-            "−ln RMSE": [cells[0]["null"][0], *(cell["nlr"][0] for cell in cells)],
-            "edges found": [None, *(f"{cell['precision'][0]:.1%}" for cell in cells)],
-        },
-        kinds=["null"] + [""] * len(cells),
-    )
 
 
 def check_heatmaps(result: Result) -> list[Verdict]:

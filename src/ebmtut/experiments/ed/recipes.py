@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,17 +18,65 @@ from torch import Tensor, nn
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.ed.objectives import discrepancy, flips, persistent
 from ebmtut.losses import (
+    Bernoulli,
     Grid,
     Negatives,
     PersistentChains,
     Perturbation,
     Pool,
+    contrastive_divergence_loss,
+    energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
-from ebmtut.samplers import gwg
+from ebmtut.samplers import Sampler, gwg
 from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble
+
+
+@runtime_checkable
+class _Settings(Protocol):
+    """What a recipe says of the discrepancy: M, w, and how many negatives learn."""
+
+    @property
+    def n_negatives(self) -> int: ...
+    @property
+    def stabilizer(self) -> float: ...
+    @property
+    def n_backward(self) -> int | None: ...
+
+
+def flips(eps: float) -> Bernoulli:
+    """Return ED-Bern's noise, sampled sparsely near 0 and 1."""
+    return Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
+
+
+def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
+    """Return the energy discrepancy of a perturbation."""
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return energy_discrepancy_loss(
+            energy,
+            x,
+            perturbation,
+            n_negatives=settings.n_negatives,
+            stabilizer=settings.stabilizer,
+            n_backward=settings.n_backward,
+            generator=generator,
+        )
+
+    return loss
+
+
+def persistent(chains: PersistentChains, sampler: Callable[..., Sampler]) -> Loss:
+    """Return contrastive divergence with persistent chains."""
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            x_model = chains.advance(sampler(energy), x, generator=generator)
+        return contrastive_divergence_loss(energy, x, x_model)
+
+    return loss
+
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 
@@ -142,18 +190,9 @@ def fit_densities(
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
     """Learn several energies as one batch: a density, a recipe and a seed each."""
-    if not len(densities) == len(recipes) == len(seeds) > 0:
-        raise InputError(
-            "densities, recipes and seeds must be equally many, at least one, got "
-            f"{len(densities)}, {len(recipes)} and {len(seeds)}"
-        )
     configs = [recipe.train_config() for recipe in recipes]
-    for recipe, config in zip(recipes, configs, strict=True):
-        if recipe.method == "PCD" or config != configs[0]:
-            raise InputError(
-                "recipes must be of energy discrepancy and train alike, got "
-                f"{recipe.method} with {config}"
-            )
+    if any(config != configs[0] for config in configs):
+        raise InputError("recipes of one batch must train alike")
     data = [DensityData(density) for density in densities]
     starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(

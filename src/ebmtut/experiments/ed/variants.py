@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
-from ebmtut.experiments.ed.density_jobs import density_job, density_jobs
+from ebmtut.experiments.ed.densities import density_job, density_jobs
 from ebmtut.experiments.ed.judging import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Experiment, Runs
@@ -122,48 +121,36 @@ def all_untrained(result: Result) -> Result:
     )
 
 
-def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
-    """Draw one landscape with its gap, or say that it diverged."""
-    name = variant_name(recipe)
-    gap = gap_of(result, recipe)
-    ax.set(xticks=[], yticks=[])
-    ax.set_box_aspect(1)
-    if name in result.arrays and np.isfinite(gap):
-        extent = density_extent(result.scalars["density"])
-        draw_landscape(ax, result.arrays[name], extent, ticks=False)
-        ax.set_xlabel(f"{gap:.2f}", fontsize=12)
-    else:
-        ax.spines[:].set_visible(False)
-        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
-
-
 def draw_variants(
-    result: Result,
-    rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
+    result: Result, title: Callable[[Recipe], str], order: Callable[[Recipe], float]
 ) -> Figure:
-    """Draw landscapes in rows, each over its gap."""
-    rows = list(rows)
-    n_columns = max(len(entries) for _, entries in rows)
-    titles = [[title for title, _ in entries] for _, entries in rows]
-    are_same = all(line == titles[0] for line in titles)
-    figure, axes = plt.subplots(
-        len(rows),
-        n_columns,
-        figsize=panel_size(len(rows), n_columns, title=0.3 if are_same else 0.42),
-        squeeze=False,
-    )
-    for k, (line, (label, entries)) in enumerate(zip(axes, rows, strict=True)):
-        for ax in line[len(entries) :]:
+    """Draw landscapes over their KL to the data, a row for each number of negatives."""
+    recipes = sorted(recipes_of(result), key=order)
+    ms = sorted({recipe.n_negatives for recipe in recipes})
+    rows = [[r for r in recipes if r.n_negatives == m] for m in ms]
+    shape = len(rows), max(map(len, rows))
+    size = panel_size(*shape, title=0.42)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
+    for m, line, row in zip(ms, axes, rows, strict=True):
+        line[0].set_ylabel(f"M = {m}", fontsize=12)
+        for ax in line[len(row) :]:
             ax.set_visible(False)
-        for ax, (title, recipe) in zip(line, entries, strict=False):
-            _panel(ax, result, recipe)
-            if k == 0 or not are_same:
-                ax.set_title(title, fontsize=11)
-        line[0].set_ylabel(label, fontsize=12)
+        for ax, recipe in zip(line, row, strict=False):
+            name, gap = variant_name(recipe), gap_of(result, recipe)
+            ax.set(xticks=[], yticks=[])
+            ax.set_box_aspect(1)
+            ax.set_title(title(recipe), fontsize=11)
+            if name in result.arrays and np.isfinite(gap):
+                extent = density_extent(result.scalars["density"])
+                draw_landscape(ax, result.arrays[name], extent, ticks=False)
+                ax.set_xlabel(f"{gap:.2f}", fontsize=12)
+            else:
+                ax.spines[:].set_visible(False)
+                ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
     return figure
 
 
-# A row of this kind: what is left to say are its variants, its figure, its check.
+# An experiment of this kind lacks only its variants, its figure and its check.
 ablation = partial(
     Experiment[AblationConfig],
     cells=cells,

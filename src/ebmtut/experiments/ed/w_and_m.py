@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.ed.densities import ED_METHODS, PAPER
-from ebmtut.experiments.ed.density_jobs import density_job
+from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
 from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (

@@ -25,13 +25,8 @@ from ebmtut.results import Result
 
 
 def draw_window(result: Result) -> Figure:
-    """Draw the landscapes over the window, a row for each M."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = [r for r in recipes if r.n_negatives == m]
-        rows.append((f"M = {m}", [(f"{r.window}x1", r) for r in row]))
-    return draw_variants(result, rows)
+    """Draw the landscapes over the window."""
+    return draw_variants(result, lambda r: f"{r.window}x1", lambda r: r.window)
 
 
 def check_window(result: Result) -> list[Verdict]:
