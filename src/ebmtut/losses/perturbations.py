@@ -1,12 +1,12 @@
 """Perturbations q(y|x) of energy discrepancy and their negative samples.
 
 A perturbation destroys information: it maps a data point ``x`` to ``y``.
-Energy discrepancy only ever needs the way back, *negative samples* ``x'``
-drawn from the law in which the contrastive potential is an expectation,
+Energy discrepancy only needs the reverse step, *negative samples* ``x'`` from
+the distribution in which the contrastive potential is an expectation,
 
     U_q(y) = -log E[ weight(x', y) * exp(-U(x')) ]          (Eq. 5)
 
-so each class here offers one method, `negatives`, that goes there and back.
+so each class here offers one method, `negatives`, which does both steps.
 Neighbourhoods of enumerated spaces are in `directed_neighborhood`.
 
 Source: Schröder, Ou, Li and Duncan (2023), "Training Discrete Energy-Based
@@ -64,7 +64,7 @@ class Perturbation(Protocol):
         *,
         generator: torch.Generator,
     ) -> Negatives:
-        """Perturb ``x`` and draw the way back.
+        """Perturb ``x`` and sample the reverse step.
 
         Raises
         ------

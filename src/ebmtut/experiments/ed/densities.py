@@ -1,6 +1,6 @@
-"""Row ed/densities (Figures 3 and 4): landscapes of densities, true and learned.
+"""Experiment ed/densities (Figures 3 and 4): landscapes of densities, true and learned.
 
-A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
+A seed that diverged has no numbers: NaN in a new result, None in a stored one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def density_job(
     checkpoint: Path | None = None,
     on_step: Callable[[int, nn.Module], None] | None = None,
 ) -> Outcome:
-    """Learn and judge one energy."""
+    """Learn and evaluate one energy."""
     start = time.perf_counter()
     try:
         result = fit_density(
@@ -155,7 +155,7 @@ def _judged(
     n_pixels: int,
     device: str,
 ) -> Outcome:
-    """Judge one energy, as `density_job` tells it."""
+    """Evaluate one energy for `density_job`."""
     picture = landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
     inside, area = coverage(picture, held_out.numpy(), density_extent(density))
@@ -183,7 +183,7 @@ def recipe_of(method: str, recipe: Recipe) -> Recipe:
 
 
 def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and density."""
+    """Name an entry for every method and density."""
     return {
         (method, density): {
             "density": density,
@@ -242,7 +242,7 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
 
 
 def check_landscapes(result: Result) -> list[Verdict]:
-    """Judge coverage: little of the square, and in it, for sanity, most of the data.
+    """Check coverage: little of the square, and in it, for sanity, most of the data.
 
     Independent bits cover most of the data, too, with a larger region.
     """
@@ -281,7 +281,7 @@ def independent_bits(result: Result) -> Result:
 
 
 def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
-    """One number a seed, NaN where it diverged."""
+    """Return a number per seed, NaN where it diverged."""
     return np.array(cell.get(metric, [math.nan]), dtype=float)
 
 

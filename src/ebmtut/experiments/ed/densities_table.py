@@ -1,4 +1,4 @@
-"""Row ed/densities-table (Table 1): NLL and MMD on seven densities."""
+"""Experiment ed/densities-table (Table 1): NLL and MMD on seven densities."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _by_density(
 def log_z_apart(result: Result) -> float | None:
     """Largest difference of the two estimates of log Z, in standard errors.
 
-    None where uniform draws were not made.
+    None without uniform samples.
     """
     cells = [
         cell

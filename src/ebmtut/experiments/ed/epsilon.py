@@ -24,8 +24,7 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
-# Share of the untrained network's gap that a landscape that counts as learned may
-# have left.
+# A landscape counts as learned if this fraction of the untrained KL is left at most.
 LEARNED = {"quick": 0.5, "full": 0.1}
 
 

@@ -170,7 +170,7 @@ def mixture_nll(
 def _bernoulli_log_prob(
     x: Float[Tensor, "n n_sites"], means: Float[Tensor, "n_components n_sites"]
 ) -> Float[Tensor, "n n_components"]:
-    """Log-probability of each state under each law of independent bits."""
+    """Log-probability of each state under each distribution of independent bits."""
     return x @ torch.logit(means).T + torch.log1p(-means).sum(1)
 
 

@@ -1,4 +1,4 @@
-"""Row ed/images (Figure 11): samples of energies of binary images."""
+"""Experiment ed/images (Figure 11): samples of energies of binary images."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ImagesConfig:
 
 
 def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and set."""
+    """Name an entry for every method and set."""
     rate = config.model.learning_rate
     return {
         (method, data): {
@@ -73,7 +73,7 @@ def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def known(config: ImagesConfig, seed: int) -> Outcome:
-    """Judge what no energy has learned; show held-out images and independent bits."""
+    """Evaluate the baselines; keep held-out images and independent bits."""
     scalars: dict[str, dict[str, Any]] = {"null": {}, "mixture": {}, "source": {}}
     arrays = {}
     for name in config.data:

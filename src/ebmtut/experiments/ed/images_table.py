@@ -1,4 +1,4 @@
-"""Row ed/images-table (Table 2): likelihoods of energies of binary images."""
+"""Experiment ed/images-table (Table 2): likelihoods of energies of binary images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
+"""Experiment ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row ed/ising-rmse (Table 3): the error of learned couplings."""
+"""Experiment ed/ising-rmse (Table 3): the error of learned couplings."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def no_coupling(result: Result) -> Result:
 
 
 def _share_of(column: str) -> float:
-    """Return the share of pairs that are edges: each site of a torus has four."""
+    """Return the fraction of pairs that are edges: each site of a torus has four."""
     n_sites = int(column.split("x")[0]) ** 2
     return 4 / (n_sites - 1)
 

@@ -1,8 +1,8 @@
-"""How a learned density is judged.
+"""How a learned density is evaluated.
 
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2. Two things are ours:
-samples are independent draws instead of short Gibbs chains, and the NLL is
-also set against the entropy of the data's law, which is known exactly.
+samples are independent instead of the ends of short Gibbs chains, and the NLL is
+compared with the entropy of the data, which is known exactly.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _device_of(energy: Callable[[Tensor], Tensor]) -> torch.device:
 def coverage(
     log_density: np.ndarray, points: np.ndarray, extent: float, mass: float = 0.95
 ) -> tuple[float, float]:
-    """Judge a landscape by its highest-density region."""
+    """Evaluate a landscape by its highest-density region."""
     flat = np.sort(log_density.ravel().astype(np.float64))[::-1]
     cumulative = np.cumsum(np.exp(flat - flat[0]))
     n_inside = int(np.searchsorted(cumulative, mass * cumulative[-1])) + 1
@@ -76,7 +76,7 @@ def coverage(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How much effort goes into judging one energy."""
+    """How much effort goes into the evaluation of one energy."""
 
     n_data: int = 4000
     n_uniform: int = 250_000
@@ -98,7 +98,7 @@ def evaluate_density(
     seed: int,
     device: str = "cpu",
 ) -> dict[str, float]:
-    """Judge an energy: NLL, gap to the entropy, MMD, coverage."""
+    """Evaluate an energy: NLL, KL to the data (``gap``), MMD, and their errors."""
     data = DensityData(density)
     generator = make_generator(seed, device)
     x = data.sample_bits(evaluation.n_data, generator=generator)
@@ -190,7 +190,7 @@ def _gap(
     generator: torch.Generator,
     n: int = 20_000,
 ) -> Estimate:
-    """KL divergence from the data's law to the model."""
+    """Return the KL divergence from the data to the model."""
     points = sample_density(data.name, n, generator=generator)
     bits = gray_encode(points, data.scale).float()
     log_p = density_log_prob(data.name, points) - 2 * np.log(data.scale)

@@ -118,7 +118,7 @@ class Recipe:
 
 
 class _NoLoss:
-    """The limits eps = 0 and 1 of `Bernoulli`: the way back is x itself."""
+    """The limits eps = 0 and 1 of `Bernoulli`: every negative is x itself."""
 
     def negatives(
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
@@ -130,7 +130,7 @@ def perturbation_of(recipe: Recipe) -> Perturbation:
     """Return the perturbation that the recipe's method stands for.
 
     The two limits of ED-Bern that destroy no information, eps = 0 and 1,
-    are allowed here: the chapter shows that they teach nothing.
+    are allowed here, since the chapter shows that nothing is learned there.
     """
     if recipe.method == "ED-Bern":
         return _NoLoss() if recipe.eps in (0, 1) else flips(recipe.eps)
@@ -216,7 +216,7 @@ def fit_densities(
 def _start(
     data: DensityData, seed: int, device: str
 ) -> tuple[MLPEnergy, Tensor, torch.Generator]:
-    """Return an energy that has learned nothing, first data, and what draws more."""
+    """Return an untrained energy, 10,000 data points, and the generator."""
     generator = make_generator(seed, device)
     start = data.sample_bits(10_000, generator=generator)
     base = start.mean(0).clamp(1e-3, 1 - 1e-3)

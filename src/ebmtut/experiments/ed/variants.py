@@ -22,11 +22,11 @@ from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
 
-# How the variants are judged.
+# How the variants are evaluated.
 BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 # Short runs: a short memory of the averaged weights.
 SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
-# Live ones: fewer steps and negatives, so that a page takes a minute of two cores.
+# Live ones: fewer steps and negatives, for a minute on one core.
 LIVE = replace(SHORT, n_steps=800, n_negatives=8)
 
 
@@ -51,7 +51,7 @@ def variant_name(recipe: Recipe) -> str:
 
 
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
-    """Name a cell for every variant, and one that takes a single, tiny step."""
+    """Name an entry for every variant, and one that takes a single, tiny step."""
     start = replace(config.variants[0], method="ED-Bern", eps=0, n_steps=1)
     recipes = {variant_name(recipe): recipe for recipe in config.variants}
     return {
@@ -94,7 +94,7 @@ def truth(config: AblationConfig, seed: int) -> Outcome:
 
 
 def gap_of(result: Result, recipe: Recipe) -> float:
-    """NLL minus entropy of a variant; infinite if it diverged."""
+    """Return the KL to the data of a variant; infinite if it diverged."""
     gap = result.scalars["variants"][variant_name(recipe)].get("gap")
     return float("inf") if gap is None or not abs(gap) < DIVERGED_GAP else float(gap)
 
@@ -105,7 +105,7 @@ def recipes_of(result: Result) -> list[Recipe]:
 
 
 def untrained_gap(result: Result) -> float:
-    """Gap of the network that has learned nothing: that of its base, mostly."""
+    """Return the KL to the data after a single step."""
     return float(result.scalars["untrained"])
 
 

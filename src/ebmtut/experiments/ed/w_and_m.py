@@ -1,4 +1,4 @@
-"""Row ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
+"""Experiment ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row ed/window (Figure 7): ED-Pool over the size of the window."""
+"""Experiment ed/window (Figure 7): ED-Pool over the size of the window."""
 
 from __future__ import annotations
 
