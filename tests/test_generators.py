@@ -246,7 +246,9 @@ CALLS = {
         3, generator=g
     ),
     "Bernoulli.negatives": lambda g: Bernoulli(0.1).negatives(X, 3, generator=g),
-    "Bernoulli.negatives, rare": lambda g: Bernoulli(0.01).negatives(X, 3, generator=g),
+    "Bernoulli.negatives, rare": lambda g: Bernoulli(0.01, sparse=True).negatives(
+        X, 3, generator=g
+    ),
     "BitsGFlowNet": lambda g: BitsGFlowNet(3, generator=g),
     "DensityData.sample_bits": lambda g: DensityData("moons").sample_bits(
         3, generator=g

@@ -24,7 +24,17 @@ NOTEBOOKS = {str(path.relative_to(ROOT)): path for path in book_notebooks()}
 
 @pytest.fixture(scope="module")
 def table() -> dict[str, dict[str, Any]]:
-    return yaml.safe_load(TABLE.read_text("utf-8"))
+    found = yaml.safe_load(TABLE.read_text("utf-8"))
+    return {
+        name: {key: value for key, value in values.items() if key != "ends"}
+        for name, values in found.items()
+    }
+
+
+def ends() -> list[tuple[str, dict[str, Any]]]:
+    """Return the runs at the ends of ranges: a notebook and its parameters."""
+    found = yaml.safe_load(TABLE.read_text("utf-8"))
+    return [(name, end) for name, run in found.items() for end in run.get("ends", [])]
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
@@ -74,6 +84,21 @@ def test_other_parameters(table: dict[str, dict[str, Any]], tmp_path: Path) -> N
             )
         if any(re.search(r"\brecord\(", cell.source) for cell in stored.cells):
             assert list(records[name].rglob("*.json")), f"{name} recorded nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "end"), ends())
+def test_a_page_runs_at_the_ends_of_its_ranges(
+    name: str, end: dict[str, Any], tmp_path: Path
+) -> None:
+    """A value that the page allows must never end in an error of a later cell."""
+    assert end.keys() <= defaults(NOTEBOOKS[name]).keys()
+    execute_all(
+        {name: end},
+        tmp_path / "executed",
+        notebooks=[NOTEBOOKS[name]],
+        only_this_run=True,
+    )
 
 
 def test_unknown_parameter_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 
@@ -10,22 +12,20 @@ from ebmtut.checks import InputError
 from ebmtut.energies import MLPEnergy
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed.binary_images import (
-    BinaryImages,
-    binary_images,
-    mixture_nll,
-)
 from ebmtut.experiments.ed.image_models import (
     CHAINS,
     DISCREPANCIES,
     METHODS,
     Annealing,
+    BinaryImages,
     ImageModel,
     anneal,
+    binary_images,
     fit_images,
+    mixture_nll,
     variety,
 )
-from ebmtut.experiments.ed.images import independent_bits
+from ebmtut.experiments.ed.images import draw_completions, independent_bits
 from ebmtut.experiments.ed.images_table import how_table, nll_table
 from ebmtut.metrics.nll import estimate_log_mean_exp
 from ebmtut.random import bernoulli, make_generator
@@ -103,6 +103,24 @@ def test_the_walk_finds_log_z() -> None:
     mean = weights.softmax(0).float() @ x
     # Weighted means of bits, of as many effective chains as there are at least.
     assert float((mean - law @ states).abs().max()) < 5 * 0.5 / (2000 / 2) ** 0.5
+
+
+def test_completions_are_drawn_beside_what_is_given() -> None:
+    true, hidden = torch.ones(3, 4), torch.tensor([2, 3])
+    filled = torch.tensor([[1.0, 1.0, 0.0, 0.0]]).expand(3, -1)
+    figure = draw_completions(true, filled, hidden)
+    given, middle, last = (ax.images[0].get_array() for ax in figure.axes)
+    assert float(given.max()) == 1 and np.isclose(given.filled(0), 0.4).any()
+    assert float(middle.min()) == 0 and float(last[:, :2].min()) == 1
+    plt.close(figure)
+
+
+def test_four_panels_of_one_set_stand_in_two_rows() -> None:
+    pictures = get_experiment("ed/images")
+    panels = ("held-out data", "ED-Bern", "ED-Grid", "PCD, GWG")
+    figure = pictures.figure(pictures.stored(), sets=("MNIST 14x14",), panels=panels)
+    assert tuple(ax.get_title() for ax in figure.axes) == panels
+    plt.close(figure)
 
 
 def test_variety_counts_pairs() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,7 +23,7 @@ from ebmtut.data import (
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
-from ebmtut.experiments.ed import density_jobs, judging
+from ebmtut.experiments.ed import couplings, densities, judging
 from ebmtut.experiments.ed.couplings import (
     PROBLEMS,
     IsingConfig,
@@ -31,22 +32,17 @@ from ebmtut.experiments.ed.couplings import (
     fit_couplings,
     ising_job,
 )
-from ebmtut.experiments.ed.densities import DensityConfig, draw_fit
+from ebmtut.experiments.ed.densities import DensityConfig, density_job
 from ebmtut.experiments.ed.densities_table import (
     gap_table as density_gaps,
 )
 from ebmtut.experiments.ed.densities_table import (
     log_z_apart,
     mean_and_error,
-    methods_table,
     mmd_table,
-    published_table,
-    quick_table,
 )
-from ebmtut.experiments.ed.density_jobs import density_job
-from ebmtut.experiments.ed.ising_heatmaps import edges_table
-from ebmtut.experiments.ed.ising_penalties import OTHERS, SUMMED
-from ebmtut.experiments.ed.ising_rmse import score_table, strength_table
+from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
+from ebmtut.experiments.ed.ising_rmse import score_table, short_table, strength_table
 from ebmtut.experiments.ed.judging import (
     Evaluation,
     coverage,
@@ -59,15 +55,12 @@ from ebmtut.experiments.ed.variants import (
     AblationConfig,
     draw_variants,
     gap_of,
-    gap_table,
-    recipes_of,
-    run_live,
     variant_name,
 )
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import make_generator
-from ebmtut.results import Result, load_result, save_result
+from ebmtut.results import Result, benchmarks_root, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
 from tests.pretended_graphs import pretended_graphs
@@ -126,19 +119,6 @@ def test_uniform_draws_agree_with_the_proposal():
     error = math.hypot(numbers["log_z_se"], numbers["log_z_uniform_se"])
     assert abs(numbers["log_z"] - numbers["log_z_uniform"]) < 5 * error
     assert "mmd" not in numbers
-
-
-def test_a_fit_is_drawn_between_truth_and_data():
-    figure = draw_fit(true_energy("moons"), "moons", "learned", seed=0)
-    assert [ax.get_title() for ax in figure.axes] == [
-        "truth",
-        "learned",
-        "with fresh data",
-    ]
-    truth, learned, _ = (ax.images[0].get_array() for ax in figure.axes)
-    np.testing.assert_allclose(truth, learned, atol=0.02)  # but for a cell's width
-    assert len(figure.axes[2].lines[0].get_xdata()) == 600
-    plt.close(figure)
 
 
 def test_the_true_landscape_covers_its_data():
@@ -341,34 +321,14 @@ def test_tables_of_the_densities_page():
     cell = stored.scalars["table"]["ED-Bern"]["2spirals"]
     mean, _ = mean_and_error(cell, "gap")
     assert gaps.rows[0][1].startswith(f"{1e3 * mean:.1f} ± ")
-    assert mmd_table(stored).heads[-1] == "fresh data"
-    assert density_gaps(None).heads[1:] == ("independent bits",)
-    printed = published_table("NLL")
-    # PCD on the spirals: 20.094 in the paper, 20.0373 the entropy.
-    assert printed.rows[0][1] == "57" and set(printed.kinds) == {"paper"}
-    assert published_table("MMD").rows[0][1] == "2.16"
-    with pytest.raises(InputError, match="name"):
-        published_table("ELBO")
-    methods = methods_table(stored)
-    assert methods.kinds == ("null", "", "", "", "")
-    assert quick_table(stored).heads[-1] == "independent bits"
-
-
-def test_a_lost_run_leaves_the_scale_to_the_others():
-    """What lies far above all others is named at the axis's end."""
-    stored = get_experiment("ed/densities-table").stored()
+    assert mmd_table(stored).heads[-1] == "held-out data"
+    assert density_gaps(stored, baseline=False).heads[1:] == METHODS
     figure = get_experiment("ed/densities-table").figure(stored)
-    _, discrepancy = figure.axes
-    found = [
-        value
-        for row in stored.scalars["table"].values()
-        for cell in row.values()
-        for value in cell["mmd"]
-    ]
-    top = discrepancy.get_ylim()[1]
-    lost = [value for value in found if value > top]
-    assert [text.get_text() for text in discrepancy.texts] == [f"{v:.0f}" for v in lost]
-    assert 0 < len(lost) <= len(found) / 20
+    assert len(figure.axes) == 2
+    plt.close(figure)
+    pictures = get_experiment("ed/densities")
+    figure = pictures.figure(pictures.stored(), densities=("checkerboard",))
+    assert [ax.get_title() for ax in figure.axes] == ["truth", *METHODS[:3]]
     plt.close(figure)
 
 
@@ -424,19 +384,9 @@ def test_variants_are_told_apart_and_drawn():
     names = list(map(variant_name, recipes))
     assert len(set(names)) == 2 and set(names) < result.arrays.keys()
     assert all(np.isfinite(gap_of(result, recipe)) for recipe in recipes)
-    rows = [("row", [(name, r) for name, r in zip(names, recipes, strict=True)])]
-    figure = draw_variants(result, rows)
-    assert [ax.get_title() for ax in figure.axes] == names
+    figure = draw_variants(result, lambda r: f"{r.eps:g}", lambda r: -r.eps)
+    assert [ax.get_title() for ax in figure.axes] == ["0.5", "0.1"]
     plt.close(figure)
-    # Titles that all rows share stand once.
-    figure = draw_variants(result, 2 * rows)
-    assert [ax.get_title() for ax in figure.axes] == [*names, "", ""]
-    plt.close(figure)
-    assert [row[0] for row in gap_table(result).rows] == [
-        "untrained",
-        "ED-Bern: ε = 0.1, M = 4, w = 1",
-        "ED-Bern: ε = 0.5, M = 4, w = 1",
-    ]
 
 
 def test_variants_in_one_batch_have_the_numbers_of_single_runs(monkeypatch):
@@ -451,7 +401,7 @@ def test_variants_in_one_batch_have_the_numbers_of_single_runs(monkeypatch):
     config = AblationConfig(recipes, "moons", n_pixels=16, evaluation=QUICK_LOOK)
     row = get_experiment("ed/w-and-m")
     alone = row.run(config)
-    monkeypatch.setattr(density_jobs, "fit_density", None)  # it must do without
+    monkeypatch.setattr(densities, "fit_density", None)  # it must do without
     batch = row.run(config, in_one_batch=True)
     assert batch.arrays.keys() == alone.arrays.keys()
     for recipe in recipes:
@@ -487,7 +437,7 @@ def quick_table_row(monkeypatch, judged=()):
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 
-    monkeypatch.setattr(density_jobs, "_judged", judge)
+    monkeypatch.setattr(densities, "_judged", judge)
     row = get_experiment("ed/densities-table")
     return replace(row, extras=lambda config, seed: Outcome())
 
@@ -505,13 +455,13 @@ def test_a_table_of_all_densities_is_one_batch(monkeypatch):
     row = quick_table_row(monkeypatch)
     with parallel_config(n_jobs=1):
         alone = row.run(TABLE).scalars["table"]
-    learn, sizes = density_jobs.fit_densities, []
+    learn, sizes = densities.fit_densities, []
 
     def counted(names, *words, **options):
         sizes.append(len(names))
         return learn(names, *words, **options)
 
-    monkeypatch.setattr(density_jobs, "fit_densities", counted)
+    monkeypatch.setattr(densities, "fit_densities", counted)
     batch = row.run(TABLE, in_one_batch=True).scalars["table"]
     assert sizes == [21]
     for method, line in alone.items():
@@ -570,7 +520,7 @@ def test_a_table_is_replayed_as_it_is_trained_step_by_step(monkeypatch, tmp_path
         ]
         return Outcome({"weights": sum(sums), "loss": float(result.losses[-1])})
 
-    monkeypatch.setattr(density_jobs, "_judged", judge)
+    monkeypatch.setattr(densities, "_judged", judge)
     # It would follow the mocks that stand for the GPU's parts.
     monkeypatch.setattr(jobs, "code_digest", lambda *_: "")
     with pretended_graphs() as (device, graphs):
@@ -606,13 +556,13 @@ def test_a_recording_that_cannot_be_is_refused_before_any_work(id, how, words):
 
 
 def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch):
-    learn = density_jobs.fit_densities
+    learn = densities.fit_densities
 
     def one_diverges(*words, **options):
         found = learn(*words, **options)
         return [DivergenceError("too steep", 2), *found[1:]] if found[1:] else found
 
-    monkeypatch.setattr(density_jobs, "fit_densities", one_diverges)
+    monkeypatch.setattr(densities, "fit_densities", one_diverges)
     recipes = tuple(replace(TINY, eps=eps) for eps in (0.1, 0.5))
     config = AblationConfig(recipes, "moons", n_pixels=16)
     result = get_experiment("ed/epsilon").run(config, in_one_batch=True)
@@ -620,20 +570,22 @@ def test_a_variant_that_diverges_in_a_batch_leaves_the_others_alone(monkeypatch)
     assert np.isfinite(gap_of(result, recipes[1]))
 
 
-def test_a_live_run_takes_the_page_s_density_and_steps():
-    config = AblationConfig((replace(TINY, eps=0.2),), n_pixels=16)
-    row = replace(get_experiment("ed/epsilon"), presets={"quick": config})
-    result = run_live(row, "quick", density="moons", n_steps=2, seed=0, device="cpu")
-    assert result.scalars["density"] == "moons"
-    (recipe,) = recipes_of(result)
-    assert recipe == replace(TINY, eps=0.2, n_steps=2)
-
-
 def test_a_diverged_variant_has_an_infinite_gap():
     config = AblationConfig((TINY,), "moons", n_pixels=16)
     result = get_experiment("ed/epsilon").run(config)
     result.scalars["variants"][variant_name(TINY)] = {"diverged_at": 3}
     assert gap_of(result, TINY) == math.inf
+
+
+def test_a_map_says_which_settings_diverged():
+    stored = get_experiment("ed/w-and-m").stored()
+    figure = get_experiment("ed/w-and-m").figure(stored, methods=("ED-Bern",))
+    (ax,) = figure.axes
+    texts = [text.get_text() for text in ax.texts]
+    # w = 0 down to M = 32, in the first row; w = 1 with one negative in the third.
+    assert texts[:4] == ["diverged"] * 4 and texts[4:6] == ["4.84", "0.14"]
+    assert texts[12] == "0.34" and len(texts) == 24
+    plt.close(figure)
 
 
 # -------------------------------------------------------------------- ising
@@ -647,9 +599,10 @@ def test_edge_precision():
     assert edge_precision(upper + upper.T, truth) == 0.0
 
 
-@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid"])
-def test_couplings_of_a_triangle_and_a_tail(method):
-    """Data drawn from the exact law of four spins: J comes back."""
+@pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "PL", "Gibbs", "GWG"])
+def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
+    """Data from the exact distribution of four spins: J comes back."""
+    monkeypatch.setitem(couplings.CHAINS, "GWG", 4)
     truth = torch.zeros(4, 4)
     for i, j, value in ((0, 1, 0.3), (1, 2, -0.2), (0, 2, 0.2), (2, 3, 0.4)):
         truth[i, j] = truth[j, i] = value
@@ -684,20 +637,23 @@ def test_table_3_reports_both_penalties_and_the_null_row(tmp_path):
     assert negative_log_rmse(learned, truth) == pytest.approx(cell["nlr"][0])
     for id in ("ed/ising-heatmaps", "ed/ising-rmse"):
         plt.close(get_experiment(id).figure(result))
-    (null, *found) = edges_table(result).rows
-    assert null == ("no coupling, J = 0", f"{cell['null'][0]:.3g}", "–")
-    assert [row[0] for row in found] == ["ED-Grid", "ED-Pool"]
+    figure = draw_by_distance(result, farthest=2)
+    marks = [line.get_ydata()[0] for line in figure.axes[0].lines]
+    edges = truth > 0
+    assert marks[0] == pytest.approx(float(learned[edges].mean()))
+    plt.close(figure)
 
 
-def test_the_page_of_table_3_has_null_and_rival():
+def test_the_tables_of_couplings_have_their_baselines():
     stored = get_experiment("ed/ising-rmse").stored(largest="full")
     columns = [column_name(*problem) for problem in PROBLEMS]
-    table = score_table({"full": stored}, dict.fromkeys(columns, 5.0))
+    table = score_table({"full": stored})
     assert table.kinds[0] == "null" and table.rows[0][1] == "3.91"
-    assert table.rows[-1] == ("PL, live", *["5.00"] * 7)
-    # Without a result the paper's rows stand alone, and nothing has a strength.
-    assert set(score_table({}).kinds) == {"null", "paper"}
-    assert strength_table({}).rows == ()
+    pseudo = load_result("ed/ising-pseudo-likelihood", "full", benchmarks_root())
+    short = short_table(stored, pseudo)
+    assert short.rows[0] == ("J = 0", "3.91", "3.22", "2.81", "2.53", "2.30")
+    assert short.rows[-1] == ("best published", "6.1", "5.1", "3.4", "2.6", "2.3")
+    assert short.kinds == ("null", "", "", "", "paper")
     # Runs stand one after another, by how they differ.
     names = [row[0] for row in score_table({"long": stored, "short": stored}).rows]
     assert names[-6::3] == ["ED-Bern, long", "ED-Bern, short"]
@@ -708,10 +664,16 @@ def test_the_page_of_table_3_has_null_and_rival():
     assert strength_table({"known": exact}).rows == (("true, known", *["1.00"] * 7),)
 
 
-def test_studies_of_the_penalty_change_nothing_else():
+def test_studies_of_the_penalty_change_nothing_else(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from ising_studies import OTHERS, PSEUDO_LIKELIHOOD, SUMMED
+
     row = get_experiment("ed/ising-rmse")
     others, summed = OTHERS.config("full"), SUMMED.config("full")
-    assert replace(others, penalties=row.config("full").penalties) == row.config("full")
+    usual = IsingConfig()
+    assert replace(others, penalties=usual.penalties) == usual
+    pseudo = PSEUDO_LIKELIHOOD.config("full")
+    assert replace(pseudo, methods=usual.methods, train=usual.train) == usual
     paper = row.config("paper")
     same = {"penalties": paper.penalties, "problems": paper.problems}
     assert replace(summed, **same) == paper

@@ -1,4 +1,4 @@
-"""Pictures and tables of energy discrepancy's first page show what they are given."""
+"""Figures of energy discrepancy's first page show what they are given."""
 
 import matplotlib as mpl
 import numpy as np
@@ -7,11 +7,9 @@ from matplotlib.colors import same_color
 
 from ebmtut import exact
 from ebmtut.experiments.ed.three_bits import (
-    classes_table,
     draw_classes,
     draw_contraction,
     draw_forces,
-    slopes_table,
 )
 
 mpl.use("Agg")
@@ -28,7 +26,7 @@ def test_states_of_one_class_have_one_colour():
 
 def test_forces_are_areas_and_the_arrow_leads_from_the_data():
     forces = {"one": torch.arange(8.0), "other": torch.ones(8)}
-    axes = draw_forces(forces, way=(6, 2)).axes
+    axes = draw_forces(forces, path=(6, 2)).axes
     for ax, force in zip(axes, forces.values(), strict=True):
         assert np.allclose(ax.collections[0].get_sizes(), 900 * force)
     *labels, arrow = axes[1].texts
@@ -42,14 +40,3 @@ def test_the_gap_is_drawn_between_before_and_after():
     before, after = (line.get_data() for line in ax.lines)
     assert set(before[1]) == {0.5}
     assert np.allclose(after[1], (1 - 2 * np.array(after[0])) ** 2)
-
-
-def test_states_of_one_class_stand_in_one_row():
-    table = classes_table(torch.tensor([0, 1, 1, 2]))
-    assert table.rows == (("1", "00"), ("2", "01 10"), ("3", "11"))
-
-
-def test_slopes_stand_beside_their_states():
-    table = slopes_table({"one": torch.tensor([0.12344, -0.5]), "other": torch.ones(2)})
-    assert table.heads == ("gradient in U of", "one", "other")
-    assert table.rows == (("0", "0.123", "1"), ("1", "\u22120.5", "1"))

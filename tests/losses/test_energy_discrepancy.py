@@ -24,7 +24,7 @@ from ebmtut.losses import (
     energy_discrepancy_loss,
     stabilized_log_mean_exp,
 )
-from ebmtut.losses.energy_discrepancy import has_moved
+from ebmtut.losses._moved_negatives import has_moved
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
 

@@ -17,7 +17,7 @@ from ebmtut.exact import (
     pooling_channel,
 )
 from ebmtut.losses import Bernoulli, DirectedNeighborhood, Grid, Pool
-from ebmtut.random import make_generator
+from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states, states_to_index
 
 # An asymmetric graph: neither the numbers of neighbours nor those of inverse
@@ -38,8 +38,12 @@ def directed_channel():
 CASES = {
     "bernoulli": (Bernoulli(0.2), bernoulli_channel(3, 0.2), 3),
     "bernoulli-over-half": (Bernoulli(0.7), bernoulli_channel(3, 0.7), 3),
-    "bernoulli-rare": (Bernoulli(0.015), bernoulli_channel(3, 0.015), 3),
-    "bernoulli-nearly-all": (Bernoulli(0.985), bernoulli_channel(3, 0.985), 3),
+    "bernoulli-rare": (Bernoulli(0.015, sparse=True), bernoulli_channel(3, 0.015), 3),
+    "bernoulli-nearly-all": (
+        Bernoulli(0.985, sparse=True),
+        bernoulli_channel(3, 0.985),
+        3,
+    ),
     "grid": (Grid(exact=False), grid_channel(4), 4),
     "pool": (Pool(2), pooling_channel(4, 2), 4),
     "pool-whole": (Pool(4), pooling_channel(4, 4), 4),
@@ -103,15 +107,29 @@ def test_pairs_of_negatives_have_the_law_of_the_channel(perturbation, log_q, n_s
         assert_law(counts, probs)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("eps", [0.1, 0.01, 0.001, 0.99])
-def test_bernoulli_flips_twice(eps):
+def test_bernoulli_flips_twice(eps, sparse):
     """Site by site, x' differs from x with probability 2 eps (1 - eps)."""
     n = 20_000
     x = bits(1, 8).expand(n, 8)
-    negatives = Bernoulli(eps).negatives(x, 1, generator=make_generator(1)).x[:, 0]
+    noise = Bernoulli(eps, sparse=sparse)
+    negatives = noise.negatives(x, 1, generator=make_generator(1)).x[:, 0]
     flips = (negatives != x).double().mean(0)
     want = 2 * eps * (1 - eps)
     assert (flips - want).abs().max() < 5 * math.sqrt(want * (1 - want) / n)
+
+
+@pytest.mark.parametrize("eps", [0.001, 0.02, 0.1, 0.5, 0.98, 0.999])
+def test_bernoulli_takes_a_number_per_bit_at_every_eps(eps):
+    """No value of eps switches to another random stream: sparse alone does."""
+    x = bits(50, 6)
+    generator = make_generator(3)
+    found = Bernoulli(eps).negatives(x, 4, generator=make_generator(3)).x
+    y = (x - bernoulli(torch.full_like(x, eps), generator=generator)).abs()
+    back = y[:, None].expand(-1, 4, -1)
+    flips = bernoulli(torch.full(back.shape, eps).to(x), generator=generator)
+    assert torch.equal(found, (back - flips).abs())
 
 
 def test_grid_reaches_second_neighbours():

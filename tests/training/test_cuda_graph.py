@@ -56,7 +56,7 @@ CONFIG = TrainConfig(
 )
 PERTURBATIONS = {
     "Bernoulli": Bernoulli(0.1),
-    "rare flips": Bernoulli(0.001),
+    "rare flips": Bernoulli(0.001, sparse=True),
     "Grid": Grid(),
     "Pool": Pool(4),
 }

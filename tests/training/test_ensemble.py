@@ -52,7 +52,7 @@ def discrepancy(perturbation, n_negatives, stabilizer, n_backward=None):
 # and both ways through the loss.
 LOSSES = [
     discrepancy(Bernoulli(0.2), 8, 1.0, n_backward=2),
-    discrepancy(Bernoulli(0.001), 4, 0.1),
+    discrepancy(Bernoulli(0.001, sparse=True), 4, 0.1),
     discrepancy(Grid(), 32, 1.0),
     discrepancy(Pool(2), 1, 10.0),
 ]

@@ -109,7 +109,7 @@ def test_without_end_of_negatives_it_is_the_exact_discrepancy(tmp_path: Path) ->
 
 @node
 def test_what_the_page_promises(tmp_path: Path) -> None:
-    """w = 1 finds the data for every M, w = 0 is lost, mirrored noise is the same."""
+    """w = 1 finds the data for every M, w = 0 diverges, mirrored noise is the same."""
     cases = [
         {"eps": 0.1, "m": 1, "w": 1},
         {"eps": 0.1, "m": 64, "w": 1},
@@ -136,14 +136,23 @@ def test_what_the_page_promises(tmp_path: Path) -> None:
 
 
 def test_state_fits_into_a_page() -> None:
-    widget = discrepancy_explorer(P, eps=0.2)
-    assert widget.eps == 0.2 and sum(widget.data) == pytest.approx(1)
+    widget = discrepancy_explorer(P, eps=0.2, n_negatives=1, stabilizer=0)
+    assert (widget.eps, widget.n_negatives, widget.stabilizer) == (0.2, 1, 0)
+    assert widget.step == 0 and sum(widget.data) == pytest.approx(1)
     state = dependency_state([widget], drop_defaults=False)
     data = embed_data(views=[widget], state=state)
     assert len(json.dumps(data["manager_state"])) < 60_000
 
 
 @pytest.mark.parametrize("p", [P[:4], 2 * P, P - 0.02])
-def test_refuses_what_is_no_law(p: Tensor) -> None:
+def test_refuses_what_is_no_distribution(p: Tensor) -> None:
     with pytest.raises(InputError, match=r"^p must be 8 positive numbers"):
         discrepancy_explorer(p)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_negatives", 3), ("stabilizer", 2.0), ("step", 201)]
+)
+def test_refuses_values_that_no_slider_has(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"^{name} must be"):
+        discrepancy_explorer(P, **{name: value})

@@ -11,7 +11,7 @@ import pytest
 from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.checks import InputError
-from ebmtut.experiments.ed.density_jobs import density_job
+from ebmtut.experiments.ed.densities import density_job
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.w_and_m import KNOBS, learner

@@ -6,15 +6,13 @@ from ebmtut.losses.contrastive_divergence import (
 )
 from ebmtut.losses.coupling_discrepancy import coupling_discrepancy_losses
 from ebmtut.losses.directed_neighborhood import DirectedNeighborhood
-from ebmtut.losses.energy_discrepancy import (
-    energy_discrepancy_loss,
-    stabilized_log_mean_exp,
-)
+from ebmtut.losses.energy_discrepancy import energy_discrepancy_loss
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
     kolmogorov_variance_loss,
     log_partition_slope,
 )
+from ebmtut.losses.log_mean_exp import stabilized_log_mean_exp
 from ebmtut.losses.moment_matching import (
     VARIABLES,
     Samples,

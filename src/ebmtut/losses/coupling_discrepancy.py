@@ -22,7 +22,8 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut.checks import Count, NonNegative, check_counts, checked
 from ebmtut.energies._symmetric import symmetric_part
-from ebmtut.losses.energy_discrepancy import has_moved, resampled
+from ebmtut.losses._few_gradients import resampled
+from ebmtut.losses._moved_negatives import has_moved
 from ebmtut.losses.perturbations import Perturbation
 from ebmtut.states import bits_to_spins
 from ebmtut.tensor_checks import check_bits, check_shape

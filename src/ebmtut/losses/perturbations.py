@@ -1,12 +1,12 @@
 """Perturbations q(y|x) of energy discrepancy and their negative samples.
 
 A perturbation destroys information: it maps a data point ``x`` to ``y``.
-Energy discrepancy only ever needs the way back, *negative samples* ``x'``
-drawn from the law in which the contrastive potential is an expectation,
+Energy discrepancy only needs the reverse step, *negative samples* ``x'`` from
+the distribution in which the contrastive potential is an expectation,
 
     U_q(y) = -log E[ weight(x', y) * exp(-U(x')) ]          (Eq. 5)
 
-so each class here offers one method, `negatives`, that goes there and back.
+so each class here offers one method, `negatives`, which does both steps.
 Neighbourhoods of enumerated spaces are in `directed_neighborhood`.
 
 Source: Schröder, Ou, Li and Duncan (2023), "Training Discrete Energy-Based
@@ -64,7 +64,7 @@ class Perturbation(Protocol):
         *,
         generator: torch.Generator,
     ) -> Negatives:
-        """Perturb ``x`` and draw the way back.
+        """Perturb ``x`` and sample the reverse step.
 
         Raises
         ------
@@ -96,20 +96,18 @@ def _flip_one(
     return x.scatter(-1, site.unsqueeze(-1), 1 - value)
 
 
-# Below this probability of a flip only the flips are drawn, not every bit.
-_RARE = 0.02
-
-
 def _flip_each(
     x: Float[Tensor, "*shape"], eps: float, generator: torch.Generator
 ) -> Float[Tensor, "*shape"]:
-    """Flip every bit of ``x`` with probability ``eps``.
+    """Flip every bit of ``x`` with probability ``eps``: a random number for each."""
+    flips = bernoulli(x.new_full((), eps).expand(x.shape), generator=generator)
+    return (x - flips).abs_()
 
-    A GPU always draws every bit: it would wait for the number of flips.
-    """
-    if _RARE < eps < 1 - _RARE or x.device.type != "cpu":
-        flips = bernoulli(x.new_full((), eps).expand(x.shape), generator=generator)
-        return (x - flips).abs_()
+
+def _flip_few(
+    x: Float[Tensor, "*shape"], eps: float, generator: torch.Generator
+) -> Float[Tensor, "*shape"]:
+    """Do the same, with random numbers only for the rarer outcome."""
     if eps > 0.5:
         x, eps = 1 - x, 1 - eps
     flipped = x.clone(memory_format=torch.contiguous_format)
@@ -124,17 +122,23 @@ def _flip_each(
 class Bernoulli:
     """Flip every bit independently with probability ``eps`` (ED-Bern).
 
-    The channel is symmetric, so the way back is the same noise once more.
+    The channel is symmetric, so the reverse step is the same noise once more.
 
     Parameters
     ----------
     eps
-        Flip probability in the open interval (0, 1). At 0 nothing is lost
+        Flip probability in the open interval (0, 1). At 0 no information is lost
         and at 1 the flip is undone exactly: the loss then does not depend
         on the energy at all.
+    sparse
+        Whether to draw the places of the flips in place of a random number for every
+        bit: the same distribution from another random stream, and faster where flips
+        are rare (``eps`` near 0 or 1). On a GPU every bit gets a number all the same,
+        since the number of places would have to be waited for.
     """
 
     eps: Fraction = 0.1
+    sparse: bool = False
 
     def negatives(
         self,
@@ -145,9 +149,10 @@ class Bernoulli:
     ) -> Negatives:
         """Draw y = x + noise and x' = y + noise (mod 2); see `Perturbation`."""
         check_draw(x, n_negatives, generator)
-        y = _flip_each(x, self.eps, generator)
+        flip = _flip_few if self.sparse and x.device.type == "cpu" else _flip_each
+        y = flip(x, self.eps, generator)
         back = y.unsqueeze(1).expand(-1, n_negatives, -1)
-        return Negatives(_flip_each(back, self.eps, generator))
+        return Negatives(flip(back, self.eps, generator))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 // Energy discrepancy on three bits: the noise, the number of negatives and the stabiliser
-// against how far the learned law is from the data's, trained in the page itself.
+// against the divergence of the learned distribution from the data, trained in the page.
 
 import { blank, follow, frame, INK, SIZE } from "./frame.js";
 import { descend } from "./three_bits.js";
@@ -12,8 +12,8 @@ const [LOW, HIGH] = [1e-6, 10]; // nats on the picture
 const BLUE = "#0072b2";
 const GREY = "#999999";
 const EDGE = { left: 74, right: 28, top: 24, bottom: 56 };
-const words = { m: (m) => (m ? String(m) : "∞"), nats: (kl) => (kl < 0.01
-  ? Math.max(kl, 0).toExponential(0) : kl.toPrecision(2)) };
+const words = { m: (m) => (m ? String(m) : "∞"), nats: (kl) => (kl < LOW
+  ? "less than 0.000001" : kl.toFixed(Math.max(2, 1 - Math.floor(Math.log10(kl))))) };
 
 const across = (share) => EDGE.left + share * (SIZE[0] - EDGE.left - EDGE.right);
 const down = (share) => EDGE.top + share * (SIZE[1] - EDGE.top - EDGE.bottom);
@@ -73,7 +73,7 @@ function bars(context, p, model) {
   context.fillText("state x", across(0.5), down(1) + 42);
 }
 
-function law(u) {
+function distribution(u) {
   const least = Math.min(...u);
   const raw = u.map((v) => Math.exp(least - v));
   const total = raw.reduce((sum, v) => sum + v, 0);
@@ -89,7 +89,7 @@ function render({ model: state, el }) {
   let run = best;
   let trained = "";
 
-  const epsSlider = slider("noise ε", { min: 0, max: 0.99, step: 0.01 }, (eps) =>
+  const epsSlider = slider("noise ε", { min: 0, max: 1, step: 0.01 }, (eps) =>
     change({ eps }));
   const mSlider = slider("negatives M", { min: 0, max: MS.length - 1, step: 1 }, (k) =>
     change({ n_negatives: MS[k] }));
@@ -104,7 +104,7 @@ function render({ model: state, el }) {
     later();
   });
   const fall = panel("KL(data ‖ model), nats; dashed: maximum likelihood");
-  const laws = panel("laws: data grey, model after the shown step blue");
+  const distributions = panel("distributions: data grey, model after the shown step blue");
   const line = note();
 
   function update() {
@@ -129,18 +129,17 @@ function render({ model: state, el }) {
     context.fill();
     context.fillStyle = INK;
     axes(context);
-    context = blank(laws);
-    bars(context, p, law(run.us[step]));
+    context = blank(distributions);
+    bars(context, p, distribution(run.us[step]));
 
     const end = run.kls[run.kls.length - 1];
     line.textContent = run.lost
-      ? `Lost after ${run.us.length - 1} steps: the energies grow without end.`
-      : `KL ${words.nats(run.kls[step])} nats after step ${step}, `
-        + `${words.nats(end)} after ${N_STEPS}`
-        + (end < LOW ? ", below the picture." : ".");
+      ? `Diverged after ${run.us.length - 1} steps: the energies grow without bound.`
+      : `KL divergence at step ${step}: ${words.nats(run.kls[step])} nats. `
+        + `At step ${N_STEPS}: ${words.nats(end)}.`;
     fall.setAttribute("aria-label", `KL divergence over ${N_STEPS} steps for noise `
       + `${eps.toFixed(2)}, ${words.m(m)} negatives, stabiliser ${w}. ${line.textContent}`);
-    laws.setAttribute("aria-label", `The data's law and the model's after step ${step}, `
+    distributions.setAttribute("aria-label", `Data and model after step ${step}, `
       + "over eight states");
   }
 

@@ -1,11 +1,20 @@
-"""Three bits learned by energy discrepancy while noise, M and w are turned."""
+"""Three bits learned by energy discrepancy, with sliders for the noise, M and w."""
+
+from typing import Annotated
 
 import anywidget
 import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, Probability, checked
+from ebmtut.checks import (
+    InputError,
+    NonNegative,
+    Probability,
+    Range,
+    check_choice,
+    checked,
+)
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["DiscrepancyExplorer", "discrepancy_explorer"]
@@ -15,10 +24,10 @@ _WS = (0, 0.01, 0.1, 0.3, 1, 3, 10)
 
 
 class DiscrepancyExplorer(anywidget.AnyWidget):
-    """The divergence from data to model, step by step, and both laws.
+    """The KL divergence from data to model, step by step, and both distributions.
 
-    Everything is computed in the page, by gradient descent on the expected loss: no
-    draws, no kernel, no network. Make it by `discrepancy_explorer`.
+    Everything is computed in the page, by gradient descent on the expected loss:
+    without samples, a kernel or a network. Make it by `discrepancy_explorer`.
 
     Attributes
     ----------
@@ -30,7 +39,7 @@ class DiscrepancyExplorer(anywidget.AnyWidget):
     stabilizer
         w: 0, 0.01, 0.1, 0.3, 1, 3 or 10.
     step
-        Training steps after which the model's law is shown, at most 200.
+        Training step at which the model is shown, at most 200.
     data
         Probabilities of the eight states 000, 001, ..., 111.
     """
@@ -41,30 +50,39 @@ class DiscrepancyExplorer(anywidget.AnyWidget):
     eps = traitlets.Float(0.1, min=0.0, max=1.0).tag(sync=True)
     n_negatives = traitlets.Enum(_MS, 4).tag(sync=True)
     stabilizer = traitlets.Enum(_WS, 1).tag(sync=True)
-    step = traitlets.Int(200, min=0, max=200).tag(sync=True)
+    step = traitlets.Int(0, min=0, max=200).tag(sync=True)
     data = traitlets.List(traitlets.Float()).tag(sync=True)
 
 
 @checked
 def discrepancy_explorer(
-    p: Float[Tensor, " n_all"], *, eps: Probability = 0.1
+    p: Float[Tensor, " n_all"],
+    *,
+    eps: Probability = 0.1,
+    n_negatives: int = 4,
+    stabilizer: NonNegative = 1,
+    step: Annotated[int, Range(0, 200)] = 0,
 ) -> DiscrepancyExplorer:
     """Make the widget.
 
     Parameters
     ----------
     p
-        The data's law over the eight states, in the order of `enumerate_states`; all
-        positive.
-    eps
-        Noise at the start, in [0, 1].
+        The data's probabilities of the eight states, in the order of
+        `enumerate_states`; all positive.
+    eps, n_negatives, stabilizer, step
+        Initial values of the attributes.
 
     Raises
     ------
     InputError
-        If ``p`` is no law of eight states, or the noise is outside.
+        If ``p`` is no distribution over eight states, or a value is not allowed.
     """
-    law = p.tolist()
-    if len(law) != 8 or min(law) <= 0 or abs(sum(law) - 1) > 1e-6:
-        raise InputError(f"p must be 8 positive numbers that sum to 1, got {law}")
-    return DiscrepancyExplorer(data=law, eps=eps)
+    data = p.tolist()
+    if len(data) != 8 or min(data) <= 0 or abs(sum(data) - 1) > 1e-6:
+        raise InputError(f"p must be 8 positive numbers that sum to 1, got {data}")
+    check_choice("n_negatives", n_negatives, _MS)
+    check_choice("stabilizer", stabilizer, _WS)
+    return DiscrepancyExplorer(
+        data=data, eps=eps, n_negatives=n_negatives, stabilizer=stabilizer, step=step
+    )

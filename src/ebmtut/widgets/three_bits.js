@@ -4,12 +4,12 @@
 // in which the sum S of M independent terms has become a power.
 
 const N = 8; // states
-const LOST = 10; // nats from which a run counts as lost
+const LOST = 10; // nats from which a run counts as diverged
 const STEP = 0.4; // of log t; the error of the sum falls like exp(-pi^2 / STEP)
 
 const flips = (x, y) => [0, 1, 2].reduce((n, k) => n + (((x ^ y) >> k) & 1), 0);
 
-// q(y|x), for every x and y: each bit turns over with the chance eps.
+// q(y|x), for every x and y: each bit flips with probability eps.
 export function channel(eps) {
   const row = (x) => Array.from({ length: N }, (_, y) =>
     eps ** flips(x, y) * (1 - eps) ** (3 - flips(x, y)));
@@ -69,8 +69,8 @@ export function slope(u, p, q, m, w) {
   return result;
 }
 
-// Energies after every step from a flat start, and their divergences from the data; they
-// end early where the run is lost.
+// Energies after every step from all zeros, and their KL divergences from the data;
+// they end early where the run diverges.
 export function descend(p, { eps, m, w }, nSteps, rate) {
   const q = channel(eps);
   const us = [new Array(N).fill(0)];

@@ -15,7 +15,7 @@ def make_widget() -> DiscrepancyExplorer:
 
 
 def test_sliders_lead_to_the_data_or_away(visit: Visit) -> None:
-    """w = 1 finds the data with one negative; w = 0 is lost; no noise, no lesson."""
+    """w = 1 finds the data with one negative; w = 0 diverges; no noise, no gradient."""
     page = visit.page
     widget = page.locator(".discrepancy-explorer")
     line = widget.locator(".ex-note")
@@ -29,16 +29,19 @@ def test_sliders_lead_to_the_data_or_away(visit: Visit) -> None:
         )
 
     assert visit.wrong() == []
-    assert "1e-7 after 200, below the picture" in line.inner_text()
+    assert "at step 0: 0.30 nats" in line.inner_text()
+    assert "At step 200: less than 0.000001" in line.inner_text()
     set_to("negatives M", 0)  # the first: one
-    assert "9e-6 after 200" in line.inner_text()
+    assert "At step 200: 0.0000094" in line.inner_text()
     set_to("stabiliser w", 0)
     page.wait_for_function(
         """() => document.querySelector(".discrepancy-explorer .ex-note")
-        .textContent.startsWith("Lost after")"""
+        .textContent.startsWith("Diverged after")"""
     )
     set_to("stabiliser w", 4)  # one
     set_to("noise ε", 0)
     set_to("shown step", 10)
-    assert "KL 0.30 nats after step 10, 0.30 after 200" in line.inner_text()
+    assert "at step 10: 0.30 nats. At step 200: 0.30." in line.inner_text()
+    set_to("noise ε", 1)  # every bit is flipped, and flipped back
+    assert "at step 10: 0.30 nats. At step 200: 0.30." in line.inner_text()
     assert visit.wrong() == []

@@ -1,30 +1,38 @@
-"""Row ed/densities (Figures 3 and 4): landscapes of densities, true and learned.
+"""Experiment ed/densities (Figures 3 and 4): landscapes of densities, true and learned.
 
-A seed that diverged has no numbers: NaN in a fresh result, None in a stored one.
+A seed that diverged has no numbers: NaN in a new result, None in a stored one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from torch import nn
 
-from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
-from ebmtut.energies import EnergyFunction
-from ebmtut.experiments.ed.density_jobs import density_job, density_jobs
 from ebmtut.experiments.ed.judging import (
     QUICK_LOOK,
     Evaluation,
+    coverage,
+    evaluate_density,
     judge_independent_bits,
     landscape,
 )
-from ebmtut.experiments.ed.recipes import METHODS, Recipe
+from ebmtut.experiments.ed.recipes import (
+    METHODS,
+    Recipe,
+    fit_densities,
+    fit_density,
+)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -32,14 +40,7 @@ from ebmtut.plotting import COLORS, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-
-__all__ = [
-    "ED_METHODS",
-    "EXPERIMENT",
-    "DensityConfig",
-    "draw_fit",
-    "seeds_of",
-]
+from ebmtut.training import TrainResult
 
 ED_METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
 
@@ -47,22 +48,7 @@ ED_METHODS = ("ED-Bern", "ED-Grid", "ED-Pool")
 @checked
 @dataclass(frozen=True)
 class DensityConfig:
-    """Which densities, methods and seeds, and how each is learned.
-
-    Parameters
-    ----------
-    densities
-        Names, from `ebmtut.data.DENSITIES`.
-    methods
-        Number of independent runs of each method, by its name in `METHODS`;
-        run k has seed ``seed + k``.
-    recipe
-        Common to all methods; the method's name is filled in.
-    evaluation
-        How each energy is judged.
-    n_pixels
-        Pixels a side of the stored landscapes.
-    """
+    """Densities, seeds of each method, the common recipe, evaluation and pixels."""
 
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
     methods: Mapping[Annotated[str, OneOf(METHODS)], Count] = field(
@@ -71,6 +57,118 @@ class DensityConfig:
     recipe: Recipe = field(default_factory=Recipe)
     evaluation: Evaluation = field(default_factory=Evaluation)
     n_pixels: Annotated[int, Range(2, 1024)] = 128
+
+
+def density_job(
+    density: str,
+    recipe: Recipe,
+    evaluation: Evaluation | None,
+    seed: int,
+    n_pixels: int,
+    device: str = "cpu",
+    checkpoint: Path | None = None,
+    on_step: Callable[[int, nn.Module], None] | None = None,
+) -> Outcome:
+    """Learn and evaluate one energy."""
+    start = time.perf_counter()
+    try:
+        result = fit_density(
+            density,
+            recipe,
+            seed=seed,
+            device=device,
+            checkpoint=checkpoint,
+            on_step=on_step,
+        )
+    except DivergenceError as error:
+        return Outcome({"diverged_at": error.step})
+    seconds = time.perf_counter() - start
+    return _judged(result, seconds, density, evaluation, seed, n_pixels, device)
+
+
+def density_jobs(
+    jobs: Mapping[str, Mapping[str, Any]],
+    *,
+    without: Collection[str] = (),
+    checkpoint: Path | None = None,
+    cuda_graph: bool = False,
+    progress: bool = False,
+) -> Iterator[tuple[str, Outcome]]:
+    """Make the jobs of `density_job` in one process, those that train alike as one.
+
+    PCD, whose chains ask the energies for slopes, is no part of a batch: its jobs are
+    made one after the other.
+    """
+    alike: dict[Any, list[str]] = {}
+    for name, job in jobs.items():
+        recipe = job["recipe"]
+        # Batches of the same length, too: the shorter ones would be padded.
+        key = (job["device"], recipe.train_config(), recipe.n_negatives)
+        alone = name if recipe.method == "PCD" else ""
+        alike.setdefault((*key, alone), []).append(name)
+    for k, ((device, *_, alone), names) in enumerate(alike.items()):
+        wanted = [name for name in names if name not in without]
+        file = checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-{k}")
+        start = time.perf_counter()
+        if not wanted:
+            continue
+        if alone:
+            outcome = density_job(**jobs[alone], checkpoint=file)
+            outcome.seconds = time.perf_counter() - start
+            yield alone, outcome
+            continue
+        results = fit_densities(
+            [jobs[name]["density"] for name in names],
+            [jobs[name]["recipe"] for name in names],
+            seeds=[jobs[name]["seed"] for name in names],
+            device=device,
+            checkpoint=file,
+            cuda_graph=cuda_graph,
+            progress=progress,
+        )
+        seconds = (time.perf_counter() - start) / len(names)
+        for name in wanted:
+            result, job = results[names.index(name)], jobs[name]
+            start = time.perf_counter()
+            if isinstance(result, DivergenceError):
+                outcome = Outcome({"diverged_at": result.step})
+            else:
+                outcome = _judged(
+                    result,
+                    seconds,
+                    job["density"],
+                    job["evaluation"],
+                    job["seed"],
+                    job["n_pixels"],
+                    device,
+                )
+            outcome.seconds = seconds + time.perf_counter() - start
+            yield name, outcome
+
+
+def _judged(
+    result: TrainResult,
+    seconds: float,
+    density: str,
+    evaluation: Evaluation | None,
+    seed: int,
+    n_pixels: int,
+    device: str,
+) -> Outcome:
+    """Evaluate one energy for `density_job`."""
+    picture = landscape(result.energy, density, n_pixels=n_pixels)
+    held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
+    inside, area = coverage(picture, held_out.numpy(), density_extent(density))
+    scalars = {"seconds": seconds, "inside": inside, "area": area}
+    if evaluation is not None:
+        scalars |= evaluate_density(
+            result.energy, density, evaluation, seed=seed + 10**6, device=device
+        )
+    parts = np.array_split(result.losses, 50)
+    losses = np.array([part.mean() for part in parts if len(part)], dtype=np.float32)
+    # Half precision is fine near zero, where the mass is, and ends at 65504.
+    picture = (picture - picture.max()).clip(-6e4).astype(np.float16)
+    return Outcome(scalars, {"landscape": picture, "losses": losses})
 
 
 def recipe_of(method: str, recipe: Recipe) -> Recipe:
@@ -85,7 +183,7 @@ def recipe_of(method: str, recipe: Recipe) -> Recipe:
 
 
 def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and density."""
+    """Name an entry for every method and density."""
     return {
         (method, density): {
             "density": density,
@@ -117,17 +215,16 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
 AREAS = {"2spirals": 0.40, "circles": 0.45, "checkerboard": 0.45}
 
 
-def draw_landscapes(result: Result) -> Figure:
-    """Draw truth and learned landscapes, a row a density."""
-    densities = list(result.scalars["entropy"])
+def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
+    """Draw true and learned landscapes, a row per density, or one density in two."""
+    densities = list(densities or result.scalars["entropy"])
     columns = ["truth", *result.scalars["table"]]
-    figure, axes = plt.subplots(
-        len(densities),
-        len(columns),
-        figsize=panel_size(len(densities), len(columns), title=0.05),
-        squeeze=False,
-    )
-    for row, density in zip(axes, densities, strict=True):
+    shape = (len(densities), len(columns))
+    if shape[0] == 1 and shape[1] % 2 == 0:
+        shape = (2, shape[1] // 2)
+    size = panel_size(*shape, title=0.3 if len(densities) == 1 else 0.05)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
+    for row, density in zip(axes.reshape(len(densities), -1), densities, strict=True):
         for ax, column in zip(row, columns, strict=True):
             picture = result.arrays.get(f"{column}/{density}")
             if picture is None:
@@ -139,37 +236,13 @@ def draw_landscapes(result: Result) -> Figure:
                 draw_landscape(ax, picture, density_extent(density), ticks=False)
             if density == densities[0]:
                 ax.set_title(column, color=COLORS.get(column, "black"))
-        row[0].set_ylabel(density)
-    return figure
-
-
-def draw_fit(energy: EnergyFunction, density: str, title: str, *, seed: int) -> Figure:
-    """Draw the truth, a learned energy, and that with fresh data on top.
-
-    Parameters
-    ----------
-    energy
-        Of bits, as for `landscape`.
-    density
-        One of `ebmtut.data.DENSITIES`.
-    title
-        Stands over the learned landscape.
-    seed
-        Of the 600 points.
-    """
-    learned, extent = landscape(energy, density), density_extent(density)
-    points = sample_density(density, 600, generator=make_generator(seed))
-    figure, axes = plt.subplots(1, 3, figsize=panel_size(1, 3))
-    draw_landscape(axes[0], landscape(None, density), extent, ticks=False)
-    draw_landscape(axes[1], learned, extent, ticks=False)
-    draw_landscape(axes[2], learned, extent, points=points, ticks=False)
-    for ax, text in zip(axes, ("truth", title, "with fresh data"), strict=True):
-        ax.set_title(text)
+        if len(densities) > 1:
+            row[0].set_ylabel(density)
     return figure
 
 
 def check_landscapes(result: Result) -> list[Verdict]:
-    """Judge coverage: little of the square, and in it, for sanity, most of the data.
+    """Check coverage: little of the square, and in it, for sanity, most of the data.
 
     Independent bits cover most of the data, too, with a larger region.
     """
@@ -208,16 +281,16 @@ def independent_bits(result: Result) -> Result:
 
 
 def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
-    """One number a seed, NaN where it diverged."""
+    """Return a number per seed, NaN where it diverged."""
     return np.array(cell.get(metric, [math.nan]), dtype=float)
 
 
-# A tenth of the steps, a quarter of the negatives, two of the methods and the density
-# with edges: a quarter of a minute of two cores.
+# A fifth of the steps, a quarter of the negatives, two of the methods and the density
+# with edges. With half as many steps one bit stays unlearned in every other run.
 QUICK = DensityConfig(
     densities=("checkerboard",),
     methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),
-    recipe=Recipe(n_steps=2_000, batch_size=64, n_negatives=8, ema_decay=0.99),
+    recipe=Recipe(n_steps=4_000, batch_size=64, n_negatives=8, ema_decay=0.99),
     evaluation=QUICK_LOOK,
     n_pixels=96,
 )

@@ -1,4 +1,4 @@
-"""Row ed/epsilon (Figures 5 and 6): ED-Bern over the noise level."""
+"""Experiment ed/epsilon (Figures 5 and 6): ED-Bern over the flip probability."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed.densities import PAPER
+from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -16,7 +17,6 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
-    live_config,
     recipes_of,
     untrained_gap,
 )
@@ -24,22 +24,13 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT"]
-
-
-# Share of the untrained network's gap that a landscape that counts as learned may
-# have left.
+# A landscape counts as learned if this fraction of the untrained KL is left at most.
 LEARNED = {"quick": 0.5, "full": 0.1}
 
 
 def draw_epsilon(result: Result) -> Figure:
-    """Draw the landscapes over eps, a row for each number of negatives."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: -r.eps)
-        rows.append((f"M = {m}", [(f"ε = {r.eps:g}", r) for r in row]))
-    return draw_variants(result, rows)
+    """Draw the landscapes over eps."""
+    return draw_variants(result, lambda r: f"ε = {r.eps:g}", lambda r: -r.eps)
 
 
 def check_epsilon(result: Result) -> list[Verdict]:
@@ -83,7 +74,7 @@ EXPERIMENT = ablation(
     id="ed/epsilon",
     title="ED-Bern over the noise level eps",
     presets={
-        "quick": live_config(_LIVE),
+        "quick": AblationConfig(_LIVE, evaluation=QUICK_LOOK),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
         "paper": AblationConfig(_epsilon(PAPER.recipe, _USUAL, _EXTREME)),
     },

@@ -1,17 +1,21 @@
-"""An energy of binary images: how it is learned, drawn from and judged.
+"""Binary images: the sets, and how an energy of them is learned and evaluated.
 
 Source: Schröder, Ou, Li and Duncan (2023), Section 5 and Appendix E.3.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import (
@@ -21,14 +25,20 @@ from ebmtut.checks import (
     OneOf,
     Positive,
     Range,
+    check_choice,
     checked,
 )
+from ebmtut.data import (
+    DataUnavailable,
+    ImageData,
+    binarize,
+    load_digits,
+    load_omniglot,
+)
 from ebmtut.energies import MLPEnergy, ResNetEnergy
-from ebmtut.experiments.ed.binary_images import IMAGE_SETS, BinaryImages, binary_images
-from ebmtut.experiments.ed.objectives import discrepancy, persistent
+from ebmtut.experiments.ed.recipes import discrepancy, flips, persistent
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import (
-    Bernoulli,
     Grid,
     PersistentChains,
     Perturbation,
@@ -48,17 +58,121 @@ from ebmtut.samplers import (
 )
 from ebmtut.training import TrainConfig, TrainResult, train
 
-__all__ = [
-    "CHAINS",
-    "DISCREPANCIES",
-    "METHODS",
-    "Annealing",
-    "ImageModel",
-    "anneal",
-    "fit_images",
-    "image_job",
-    "variety",
-]
+# Of Omniglot's thin strokes an averaged pixel has less ink than of MNIST's.
+_INK = 0.2
+
+
+class BinaryImages(NamedTuple):
+    """Binary images: training images (probabilities if dynamic) and held-out ones."""
+
+    side: int
+    pixels: Float[Tensor, "n_images n_sites"]
+    held_out: Float[Tensor, "n_samples n_sites"]
+    source: str
+
+    @property
+    def means(self) -> Float[Tensor, " n_sites"]:
+        """Means of the pixels, as if one more image were half ink: never 0 or 1."""
+        return (self.pixels.sum(0) + 0.5) / (len(self.pixels) + 1)
+
+    def independent_nll(self) -> float:
+        """NLL of held-out images under independent bits with those means, in nats."""
+        return float(_bernoulli_log_prob(self.held_out, self.means[None]).mean().neg())
+
+
+class _Raw(NamedTuple):
+    data: ImageData
+    n_held_out: int
+
+
+def _digits8() -> _Raw:
+    try:
+        from sklearn.datasets import load_digits as load_small_digits
+    except ImportError as error:
+        raise DataUnavailable(
+            "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
+        ) from error
+    found = load_small_digits()
+    images = torch.from_numpy(found.images).float() / 16
+    labels = torch.from_numpy(found.target)
+    return _Raw(ImageData(images, labels, "scikit-learn's digits"), 300)
+
+
+def _mnist(side: int) -> _Raw:
+    # At the paper's size its training images; else the test images, which are what a
+    # machine without a network may have.
+    data = load_digits("train" if side == 28 else "test", generator=make_generator(0))
+    images = nn.functional.avg_pool2d(data.images[:, None], 28 // side)[:, 0]
+    return _Raw(data._replace(images=images), 2000)
+
+
+def _omniglot(side: int) -> _Raw:
+    data = load_omniglot(side=side)
+    return _Raw(data._replace(images=(data.images > _INK).float()), 1000)
+
+
+_SETS: Mapping[str, Callable[[], _Raw]] = {
+    "digits 8x8": _digits8,
+    "MNIST 14x14": lambda: _mnist(14),
+    "Omniglot 14x14": lambda: _omniglot(14),
+    "MNIST 28x28": lambda: _mnist(28),
+    "Omniglot 28x28": lambda: _omniglot(28),
+}
+_DYNAMIC = ", dynamic"
+#: The sets that the rows know, by name.
+IMAGE_SETS = (*_SETS, f"MNIST 14x14{_DYNAMIC}", f"MNIST 28x28{_DYNAMIC}")
+
+
+@cache
+def binary_images(name: str) -> BinaryImages:
+    """Load a set, always divided in the same way.
+
+    A pixel is a one where it has more than half the ink, in Omniglot more than a fifth;
+    in a dynamic set with its ink as the probability.
+    """
+    check_choice("data", name, IMAGE_SETS)
+    data, n_held_out = _SETS[name.removesuffix(_DYNAMIC)]()
+    generator = make_generator(0)
+    images = data.images[torch.randperm(len(data.images), generator=generator)]
+    pixels = images.flatten(1) if name.endswith(_DYNAMIC) else binarize(images)
+    held_out = binarize(pixels[:n_held_out, None], generator=generator)
+    return BinaryImages(
+        images.shape[1], pixels[n_held_out:].clone(), held_out, data.source
+    )
+
+
+@checked
+def mixture_nll(
+    data: BinaryImages,
+    n_components: Count = 50,
+    n_rounds: Count = 50,
+    *,
+    generator: torch.Generator,
+) -> float:
+    """Return the held-out NLL of a mixture of independent bits, fitted by EM, in nats.
+
+    It needs no chain and no estimate of Z: an energy should beat it.
+    """
+    x = data.pixels
+    start = torch.rand(len(x), n_components, generator=generator)
+    shares = (20 * start).softmax(1)
+    for _ in range(n_rounds):
+        weight = shares.sum(0)
+        # As `BinaryImages.means`, with the mean image in place of half ink.
+        means = (shares.T @ x + data.means) / (weight[:, None] + 1)
+        log_weight = (weight / weight.sum()).clamp_min(1e-30).log()
+        shares = (_bernoulli_log_prob(x, means) + log_weight).softmax(1)
+    log_prob = (_bernoulli_log_prob(data.held_out, means) + log_weight).logsumexp(1)
+    nll = -float(log_prob.mean())
+    return nll if math.isfinite(nll) else math.inf
+
+
+def _bernoulli_log_prob(
+    x: Float[Tensor, "n n_sites"], means: Float[Tensor, "n_components n_sites"]
+) -> Float[Tensor, "n n_components"]:
+    """Log-probability of each state under each distribution of independent bits."""
+    return x @ torch.logit(means).T + torch.log1p(-means).sum(1)
+
 
 DISCREPANCIES = ("ED-Bern", "ED-Grid", "ED-Pool")
 #: Persistent chains of the likelihood, and the steps of an update that cost about as
@@ -72,26 +186,9 @@ METHODS = (*DISCREPANCIES, *CHAINS)
 class ImageModel:
     """How an energy of images is learned.
 
-    Parameters
-    ----------
-    data
-        One of `IMAGE_SETS`.
-    method
-        One of `METHODS`.
-    network
-        "perceptron", with ``hidden`` units in two hidden layers, or "residual", with
-        ``hidden`` channels in eight blocks, the paper's.
-    n_steps, batch_size, learning_rate, decay
-        As for `TrainConfig`; in single precision, averaged weights with decay 0.999.
-    n_negatives, stabilizer, n_backward
-        As for `energy_discrepancy_loss`.
-    n_flips
-        Mean number of pixels that ED-Bern flips in an image: eps is this over the
-        number of pixels.
-    window
-        Sides of ED-Pool's block of pixels.
-    langevin_step
-        Of DULA in the training by PCD.
+    The network is a perceptron with ``hidden`` units in two hidden layers, or the
+    paper's residual one with ``hidden`` channels in eight blocks. ED-Bern flips
+    ``n_flips`` pixels per image on average; ``window`` is the side of ED-Pool's blocks.
     """
 
     data: Annotated[str, OneOf(IMAGE_SETS)] = "digits 8x8"
@@ -133,7 +230,7 @@ class ImageModel:
     def perturbation(self, side: int) -> Perturbation:
         """Return what a method of energy discrepancy does to an image."""
         if self.method == "ED-Bern":
-            return Bernoulli(self.n_flips / side**2)
+            return flips(self.n_flips / side**2)
         if self.method == "ED-Grid":
             return Grid()
         return Pool((self.window, self.window), (side, side))
@@ -148,15 +245,7 @@ class ImageModel:
 @checked
 @dataclass(frozen=True)
 class Annealing:
-    """How an energy is judged: annealed importance sampling by DMALA.
-
-    Parameters
-    ----------
-    n_chains, n_steps
-        Chains from the base, and times on their way; once more with a quarter of them.
-    step_size
-        Of DMALA.
-    """
+    """Annealed importance sampling by DMALA, once more with a quarter of the steps."""
 
     n_chains: Annotated[int, Range(low=2)] = 100
     n_steps: Annotated[int, Range(low=4)] = 1000
@@ -170,29 +259,7 @@ def fit_images(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> TrainResult:
-    """Learn an energy of one of the sets.
-
-    Parameters
-    ----------
-    model
-        What is learned, and how.
-    seed
-        Of the weights, the batches and the noise.
-    device
-        "cpu" or "cuda".
-    checkpoint
-        As for `ebmtut.training.train`.
-
-    Returns
-    -------
-    train_result
-        The averaged energy, on the device, and the losses.
-
-    Raises
-    ------
-    DivergenceError
-        As `ebmtut.training.train`.
-    """
+    """Learn an energy of one of the sets, as `ebmtut.training.train` does."""
     data = binary_images(model.data)
     pixels = data.pixels.to(device)
     generator = make_generator(seed, device)
@@ -230,23 +297,7 @@ def anneal(
     *,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Walk from an energy's base to the energy by DMALA.
-
-    Parameters
-    ----------
-    energy
-        With a base; its weights say where the chains run.
-    how, n_steps
-        Chains and step size; times on the way.
-    generator
-        Source of randomness, on the same device.
-
-    Returns
-    -------
-    walked
-        Last states, (n_chains, n_sites), and log-weights whose mean weight is Z,
-        (n_chains,).
-    """
+    """Return last states and log-weights, whose mean weight is Z, from the base."""
     assert energy.base_logits is not None
     path = BasePath(energy, energy.base_logits)
 
@@ -261,17 +312,39 @@ def anneal(
 
 
 def variety(x: Tensor) -> float:
-    """Mean share of the pixels in which two of the images differ.
-
-    Parameters
-    ----------
-    x
-        Bits, (n, n_sites), at least two images.
-    """
+    """Return the mean fraction of pixels in which two different images differ."""
     means = x.double().mean(0)
     n = len(x)
-    # Of pairs of two different images, of which n in n squared are none.
     return float((2 * means * (1 - means)).mean()) * n / (n - 1)
+
+
+def evaluate_images(
+    found: TrainResult, data: BinaryImages, annealing: Annealing, seed: int
+) -> dict[str, Any]:
+    """Estimate the NLL of held-out images by annealing to a learned energy.
+
+    ``settled`` is the change of log Z from a quarter of the steps, ``ess`` the
+    effective fraction of the chains, ``variety`` that of their last states over the
+    data's, ``samples`` these states.
+    """
+    energy = found.energy.requires_grad_(False)
+    assert isinstance(energy, (MLPEnergy, ResNetEnergy))
+    at = next(energy.parameters()).device
+    generator = make_generator(seed + 1_000_000, str(at))
+    _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
+    x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
+    log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
+    with torch.no_grad():
+        mean_energy = float(energy(data.held_out.to(at)).double().mean())
+    return {
+        "nll": mean_energy + log_z.value,
+        "nll_se": log_z.stderr,
+        "settled": log_z.value - quick.value,
+        "ess": effective_sample_size(weights),
+        "variety": variety(x) / variety(data.held_out),
+        "loss": float(np.mean(found.losses[-100:])),
+        "samples": x,
+    }
 
 
 def image_job(
@@ -281,17 +354,7 @@ def image_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn an energy, anneal to it, and judge it by held-out images.
-
-    Returns
-    -------
-    outcome
-        ``nll`` of held-out images and its standard error, that of log Z; ``settled``,
-        what a quarter of the steps gives less; ``ess``, the share of effective chains;
-        ``variety`` of the last states, over that of held-out images; CPU ``seconds`` of
-        the training. The last states as images, ``samples``. Only
-        ``diverged_at`` if it diverged.
-    """
+    """Learn an energy and evaluate it; keep 36 samples. Only a step if it diverged."""
     data = binary_images(model.data)
     began = time.process_time()
     try:
@@ -299,24 +362,7 @@ def image_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.process_time() - began
-    energy = found.energy.requires_grad_(False)
-    assert isinstance(energy, (MLPEnergy, ResNetEnergy))
-    generator = make_generator(seed + 1_000_000, device)
-    _, few = anneal(energy, annealing, annealing.n_steps // 4, generator=generator)
-    x, weights = anneal(energy, annealing, annealing.n_steps, generator=generator)
-    log_z, quick = estimate_log_mean_exp(weights), estimate_log_mean_exp(few)
-    with torch.no_grad():
-        mean_energy = float(energy(data.held_out.to(device)).double().mean())
-    samples = x.reshape(-1, data.side, data.side).bool().cpu().numpy()
-    return Outcome(
-        {
-            "nll": mean_energy + log_z.value,
-            "nll_se": log_z.stderr,
-            "settled": log_z.value - quick.value,
-            "ess": effective_sample_size(weights),
-            "variety": variety(x) / variety(data.held_out),
-            "loss": float(np.mean(found.losses[-100:])),
-            "seconds": seconds,
-        },
-        {"samples": samples[:36]},
-    )
+    scalars = evaluate_images(found, data, annealing, seed)
+    samples = scalars.pop("samples").reshape(-1, data.side, data.side)
+    arrays = {"samples": samples[:36].bool().cpu().numpy()}
+    return Outcome(scalars | {"seconds": seconds}, arrays)

@@ -1,24 +1,28 @@
-"""Row ed/images (Figure 11): samples of energies of binary images."""
+"""Experiment ed/images (Figure 11): samples of energies of binary images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ebmtut.checks import Count, OneOf, checked
-from ebmtut.experiments.ed.binary_images import IMAGE_SETS, binary_images, mixture_nll
 from ebmtut.experiments.ed.image_models import (
     CHAINS,
     DISCREPANCIES,
+    IMAGE_SETS,
     METHODS,
     Annealing,
     ImageModel,
+    binary_images,
     image_job,
+    mixture_nll,
     variety,
 )
 from ebmtut.experiments.experiment import Experiment, Names
@@ -27,8 +31,6 @@ from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "ImagesConfig", "independent_bits"]
 
 #: Images of each set that the result keeps, and a picture shows.
 _KEPT = 36
@@ -42,21 +44,7 @@ VARIED, COLLAPSED = 0.8, 0.5
 @checked
 @dataclass(frozen=True)
 class ImagesConfig:
-    """Which sets are learned, by which methods, and how they are judged.
-
-    Parameters
-    ----------
-    data, methods
-        Of `IMAGE_SETS` and of `METHODS`.
-    model
-        Common to all; its set and its method are filled in.
-    annealing
-        Of all energies.
-    n_components
-        Bernoulli laws of the mixture beside them.
-    n_seeds
-        Trainings of each.
-    """
+    """Sets and methods, the common model, its evaluation, the mixture and the seeds."""
 
     data: tuple[Annotated[str, OneOf(IMAGE_SETS)], ...] = ("digits 8x8",)
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = DISCREPANCIES
@@ -67,7 +55,7 @@ class ImagesConfig:
 
 
 def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and set."""
+    """Name an entry for every method and set."""
     rate = config.model.learning_rate
     return {
         (method, data): {
@@ -85,7 +73,7 @@ def cells(config: ImagesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def known(config: ImagesConfig, seed: int) -> Outcome:
-    """Judge what no energy has learned; show held-out images and independent bits."""
+    """Evaluate the baselines; keep held-out images and independent bits."""
     scalars: dict[str, dict[str, Any]] = {"null": {}, "mixture": {}, "source": {}}
     arrays = {}
     for name in config.data:
@@ -105,23 +93,23 @@ def known(config: ImagesConfig, seed: int) -> Outcome:
     return Outcome(scalars, arrays)
 
 
-def draw_samples(result: Result) -> Figure:
-    """Draw, set by set, held-out images, independent bits and samples by each method.
-
-    Four panels stand beside each other, or five if that is all.
-    """
-    sets, table = list(result.scalars["null"]), result.scalars["table"]
-    panels = {"held-out data": "held-out", "independent bits": "independent"}
-    panels |= {method: f"samples/{method}" for method in table}
-    across = 5 if len(panels) == 5 else 4
+def draw_samples(
+    result: Result, sets: Sequence[str] = (), panels: Sequence[str] = ()
+) -> Figure:
+    """Draw held-out images, independent bits and samples; four panels in two rows."""
+    sets, table = list(sets or result.scalars["null"]), result.scalars["table"]
+    arrays = {"held-out data": "held-out", "independent bits": "independent"}
+    arrays |= {method: f"samples/{method}" for method in table}
+    panels = list(panels or arrays)
+    across = 2 if len(panels) == 4 else 4
     down = -(-len(panels) // across)
     shape = (len(sets) * down, across)
     figure, axes = plt.subplots(*shape, figsize=panel_size(*shape), squeeze=False)
     for name, lines in zip(sets, axes.reshape(len(sets), -1), strict=True):
         for ax in lines[len(panels) :]:
             ax.set_axis_off()
-        for ax, (label, key) in zip(lines, panels.items(), strict=False):
-            images = result.arrays.get(f"{key}/{name}")
+        for ax, label in zip(lines, panels, strict=False):
+            images = result.arrays.get(f"{arrays[label]}/{name}")
             if images is None:
                 ax.set_axis_off()
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=9)
@@ -131,6 +119,20 @@ def draw_samples(result: Result) -> Figure:
         if len(sets) > 1:
             lines[0].text(-0.05, 0.5, name, ha="right", va="center", fontsize=10,
                           rotation=90, transform=lines[0].transAxes)  # fmt: skip
+    return figure
+
+
+def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
+    """Draw what is given of some images, what was filled in, and the true images."""
+    given = true.clone()
+    given[:, hidden] = 0.4
+    side = math.isqrt(true.shape[1])
+    rows = {"given": given, "filled in": filled, "true": true}
+    size = panel_size(3, 1, aspect=0.14, title=0.05)
+    figure, axes = plt.subplots(3, 1, figsize=size)
+    for ax, (name, images) in zip(axes, rows.items(), strict=True):
+        image_grid(ax, images.reshape(-1, side, side), len(true), vmin=0, vmax=1)
+        ax.text(-0.01, 0.5, name, ha="right", va="center", transform=ax.transAxes)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Row ed/images-table (Table 2): likelihoods of energies of binary images."""
+"""Experiment ed/images-table (Table 2): likelihoods of energies of binary images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import images
@@ -16,51 +17,35 @@ from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "how_table", "nll_table"]
-
 #: Beyond this many nats between a walk and one of a quarter of its steps an estimate
 #: of log Z has not settled.
 SETTLED = 1.0
 
 
-def nll_table(result: Result) -> Table:
-    """Write NLLs of held-out images, a row a method and a column a set.
+def nll_table(result: Result, *, short: bool = False) -> Table:
+    """Write NLLs of held-out images, a row per method and a column per set.
 
-    Parameters
-    ----------
-    result
-        Of this row.
+    The short table has no DULA, so that it keeps to seven rows.
     """
     scalars = result.scalars
-    table, sets = scalars["table"], list(scalars["null"])
-    columns: dict[str, list[Cell]] = {
-        "NLL [nats]": [*table, "mixture of Bernoulli laws", "independent bits"]
+    table = {
+        m: row for m, row in scalars["table"].items() if not (short and "DULA" in m)
     }
-    for name in sets:
+    names = [*table, "mixture of Bernoulli distributions", "independent bits"]
+    columns: dict[str, list[Cell]] = {"NLL [nats]": [*names]}
+    for name in scalars["null"]:
         found = [_mean(row[name], "nll", "nll_se") for row in table.values()]
         null = scalars["null"][name]["nll"]
         columns[name] = [*found, scalars["mixture"][name], null]
-    return Table(
-        columns,
-        kinds=[""] * (len(table) + 1) + ["null"],
-        caption="Errors: of log Z, by the scatter of the chains.",
-    )
+    return Table(columns, kinds=[""] * (len(table) + 1) + ["null"])
 
 
 def how_table(result: Result, name: str) -> Table:
-    """Write how far the numbers of one set can be trusted, and what they cost.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    name
-        Of the set.
-    """
+    """Write how reliable the estimates of one set are, and what they cost."""
     rows = {method: row[name] for method, row in result.scalars["table"].items()}
     heads = {
-        "settled": "log Z minus a short walk's [nats]",
-        "ess": "effective share",
+        "settled": "log Z, minus that of a quarter of the steps",
+        "ess": "effective fraction",
         "variety": "variety / data's",
         "seconds": "training [CPU s]",
     }
@@ -82,32 +67,21 @@ def _mean(
 
 
 def draw_table(result: Result) -> Figure:
-    """Draw the NLL of every run, with the mixture's and independent bits' as lines."""
+    """Draw the NLL of every run, with those of the mixture and of independent bits."""
     scalars = result.scalars
     table, sets = scalars["table"], list(scalars["null"])
     figure, ax = plt.subplots(figsize=figure_size("wide"))
-    for k, name in enumerate(sets):
-        width = (k - 0.4, k + 0.4)
-        for value, color, style, label in (
-            (scalars["null"][name]["nll"], COLORS["null"], "-", "independent bits"),
-            (scalars["mixture"][name], COLORS["exact"], "--", "mixture"),
-        ):
-            ax.plot(width, (value, value), style, color=color, lw=1.5,
-                    label=label if k == 0 else None)  # fmt: skip
-        for place, (method, row) in enumerate(table.items()):
-            values = row[name].get("nll", [math.nan])
-            at = k + 0.6 * ((place + 0.5) / len(table) - 0.5)
-            chains = method.startswith("PCD")
-            ax.plot(
-                [at] * len(values),
-                values,
-                "s" if chains else "o",
-                color=COLORS[method.removeprefix("PCD, ")],
-                ls="none",
-                label=method if k == 0 else None,
-            )
-    ax.set_xticks(range(len(sets)), sets)
-    ax.set(ylabel="held-out NLL [nats]", xlim=(-0.6, len(sets) - 0.4))
+    at = np.arange(len(sets))
+    null = [scalars["null"][name]["nll"] for name in sets]
+    mixture = [scalars["mixture"][name] for name in sets]
+    ax.hlines(null, at - 0.4, at + 0.4, COLORS["null"], label="independent bits")
+    ax.hlines(mixture, at - 0.4, at + 0.4, COLORS["exact"], "--", label="mixture")
+    for x, method in zip(np.linspace(-0.3, 0.3, len(table)), table, strict=True):
+        nlls = [_mean(table[method][name], "nll")[0] for name in sets]
+        color = COLORS[method.removeprefix("PCD, ")]
+        ax.plot(at + x, nlls, "o", color=color, label=method)
+    ax.set_xticks(at, sets)
+    ax.set(ylabel="held-out NLL [nats]")
     figure.legend(ncols=4, loc="outside lower center", fontsize=9)
     return figure
 

@@ -1,4 +1,4 @@
-"""Row ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
+"""Experiment ed/ising-heatmaps (Figure 2): couplings learned and true, side by side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.ed import ising_rmse
 from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, heatmap, panel_size
+from ebmtut.plotting import COLORS, figure_size, heatmap, panel_size
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
-
-__all__ = ["EXPERIMENT", "edges_table"]
 
 
 def draw_heatmaps(result: Result) -> Figure:
@@ -41,18 +38,29 @@ def draw_heatmaps(result: Result) -> Figure:
     return figure
 
 
-def edges_table(result: Result) -> Table:
-    """Write error and edges found of every method on the first lattice."""
+def draw_by_distance(result: Result, farthest: int = 6) -> Figure:
+    """Draw the couplings of the first lattice by the distance of their sites."""
     table = result.scalars["table"]
-    cells = [next(iter(row.values())) for row in table.values()]
-    return Table(
-        {
-            "method": ["no coupling, J = 0", *table],
-            "−ln RMSE": [cells[0]["null"][0], *(cell["nlr"][0] for cell in cells)],
-            "edges found": [None, *(f"{cell['precision'][0]:.1%}" for cell in cells)],
-        },
-        kinds=["null"] + [""] * len(cells),
-    )
+    column = next(iter(next(iter(table.values()))))
+    truth = result.arrays[f"truth/{column}"]
+    side = round(len(truth) ** 0.5)
+    site = np.arange(len(truth))
+    steps = [np.abs(np.subtract.outer(v, v)) for v in (site // side, site % side)]
+    distance = sum(np.minimum(step, side - step) for step in steps)
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    for at in range(1, farthest + 1):
+        ax.hlines(truth[distance == at].mean(), at - 0.4, at + 0.4, color="black")
+    for k, method in enumerate(table):
+        learned = result.arrays[f"{method}/{column}"]
+        for at in range(1, farthest + 1):
+            found = learned[distance == at]
+            x, color = at + 0.22 * (k - (len(table) - 1) / 2), COLORS[method]
+            ax.vlines(x, *np.percentile(found, (1, 99)), color=color, lw=2)
+            label = method if at == 1 else None
+            ax.plot(x, found.mean(), "o", color=color, ms=6, label=label)
+    ax.set(xlabel="distance of the two sites", ylabel="learned coupling")
+    ax.legend()
+    return figure
 
 
 def check_heatmaps(result: Result) -> list[Verdict]:

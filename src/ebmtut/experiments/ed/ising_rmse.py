@@ -1,9 +1,9 @@
-"""Row ed/ising-rmse (Table 3): the error of learned couplings."""
+"""Experiment ed/ising-rmse (Table 3): the error of learned couplings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +21,6 @@ from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "score_table", "strength_table"]
-
 # What we ask of ED-Grid: more than the paper in the first two columns, in which
 # there is most to learn; elsewhere its numbers. At 0.5 J = 0 has the paper's number,
 # so there is nothing to ask.
@@ -36,75 +34,59 @@ OURS = {
 }
 
 
-# Where in its column a method stands, and its sign if the paper's; ours are dots.
-PLACES = {
-    "ED-Bern": (-0.24, "o"),
-    "ED-Grid": (-0.12, "o"),
-    "ED-Pool": (0.0, "o"),
-    "PL": (0.12, "D"),
-    "Gibbs": (0.24, "^"),
-    "GWG": (0.24, "v"),
-    "EB-GFN": (0.36, "s"),
-}
-
-
-def draw_rmse(result: Result, rival: Mapping[str, float] | None = None) -> Figure:
-    """Draw negative log-RMSE by lattice: ours, the paper's, and J = 0.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    rival
-        Scores of pseudo-likelihood by column, if they are to stand beside.
-    """
+def draw_rmse(result: Result) -> Figure:
+    """Draw negative log-RMSE by lattice: our runs (filled), the paper's, and J = 0."""
     table = result.scalars["table"]
     columns = list(next(iter(table.values())))
     at = np.arange(len(columns))
-    width, height = figure_size("full")
-    figure, ax = plt.subplots(figsize=(width, 1.15 * height))
+    figure, ax = plt.subplots(figsize=figure_size("full"))
     null = [next(iter(table.values()))[c]["null"][0] for c in columns]
-    ax.hlines(null, at - 0.32, at + 0.45, color=COLORS["null"], label="J = 0")
-
-    def points(method: str, scores: Sequence[Sequence[float]], is_ours: bool) -> None:
-        offset, sign = PLACES[method]
+    ax.hlines(null, at - 0.4, at + 0.4, color=COLORS["null"], label="J = 0")
+    printed = get_fact("ed/ising-rmse").table("negative log-RMSE")
+    methods = list(dict.fromkeys([*table, *printed.published]))
+    for x, method in zip(np.linspace(-0.3, 0.3, len(methods)), methods, strict=True):
         color = COLORS[method]
-        fill = color if is_ours else "none"
-        x = [k + offset for k, values in enumerate(scores) for _ in values]
-        label = method if is_ours else f"{method}, paper"
-        y = np.concatenate(scores)
-        ax.plot(x, y, sign, ms=5, color=color, mfc=fill, label=label)
-
-    for method, row in table.items():
-        points(method, [row[c]["nlr"] for c in columns], True)
-    if rival:
-        points("PL", [[rival[c]] for c in columns], True)
-    published = get_fact("ed/ising-rmse").table("negative log-RMSE")
-    for method in published.published:
-        # A lattice that the paper does not have has no number there.
-        scores = [
-            published.number(method, c) if c in published.columns else None
-            for c in columns
-        ]
-        points(method, [[] if v is None else [v] for v in scores], False)
+        if method in table:
+            scores = [np.mean(table[method][c]["nlr"]) for c in columns]
+            ax.plot(at + x, scores, "o", color=color, label=method)
+        if method in printed.published:
+            scores = [
+                printed.number(method, c) if c in printed.columns else None
+                for c in columns
+            ]
+            scores = [math.nan if score is None else score for score in scores]
+            ax.plot(at + x, scores, "s", color=color, mfc="none")
     ax.set_xticks(at, columns, rotation=20)
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
     figure.legend(ncols=5, loc="outside upper center")
     return figure
 
 
-def score_table(
-    results: Mapping[str, Result], rival: Mapping[str, float] | None = None
-) -> Table:
-    """Write Table 3: no coupling, the paper's numbers, ours, and a rival's.
+def short_table(result: Result, pseudo: Result) -> Table:
+    """Write the scores on the 10 x 10 lattices, with baselines and the best printed."""
+    printed = get_fact("ed/ising-rmse").table("negative log-RMSE")
+    problems = [problem for problem in PROBLEMS if problem[0] == 10]
+    columns = [column_name(*problem) for problem in problems]
+    rows = result.scalars["table"] | pseudo.scalars["table"]
+    names = {"PL": "pseudo-likelihood", "ED-Bern": "ED-Bern", "ED-Grid": "ED-Grid"}
+    lines: dict[str, list[Cell]] = {
+        "J = 0": [_two_digits(rows["PL"][c]["null"][0]) for c in columns]
+    }
+    for method, name in names.items():
+        scores = [mean_and_stderr(rows[method][c]["nlr"])[0] for c in columns]
+        lines[name] = [_two_digits(score) for score in scores]
+    best = [max(printed.number(m, c) or 0 for m in printed.published) for c in columns]
+    lines["best published"] = [f"{score:.1f}" for score in best]
+    table: dict[str, list[Cell]] = {"−ln RMSE": [*lines]}
+    for (_, sigma), cells in zip(
+        problems, zip(*lines.values(), strict=True), strict=True
+    ):
+        table[f"{sigma:g}"] = list(cells)
+    return Table(table, kinds=["null", "", "", "", "paper"])
 
-    Parameters
-    ----------
-    results
-        Of this row, by how the runs differ; none for the paper's rows alone.
-    rival
-        Scores of pseudo-likelihood by column, if they are to stand below.
-    """
+
+def score_table(results: Mapping[str, Result]) -> Table:
+    """Write Table 3: no coupling, the paper's numbers, and runs by how they differ."""
     published = get_fact("ed/ising-rmse").table("negative log-RMSE")
     columns = [column_name(*problem) for problem in PROBLEMS]
     nothing = [-math.log(2 * abs(sigma) / side) for side, sigma in PROBLEMS]
@@ -119,8 +101,6 @@ def score_table(
             for c in columns
         ]
         lines.append([name, *scores])
-    if rival:
-        lines.append(["PL, live", *(_two_digits(rival[c]) for c in columns)])
     cells = zip(*lines, strict=True)
     heads = ["−ln RMSE", *(f"{sigma:g}".replace("-", "−") for _, sigma in PROBLEMS)]
     return Table(
@@ -135,13 +115,7 @@ def _two_digits(score: float) -> str:
 
 
 def strength_table(results: Mapping[str, Result]) -> Table:
-    """Write the mean learned coupling of true edges over the true coupling.
-
-    Parameters
-    ----------
-    results
-        Of this row, by how the runs differ; none for a table without rows.
-    """
+    """Write the mean learned coupling of true edges divided by the true coupling."""
     methods = list(_methods(results))
     columns: dict[str, list[Cell]] = {"learned / true": [name for name, *_ in methods]}
     for side, sigma in PROBLEMS:
@@ -169,12 +143,13 @@ def _methods(
 def check_rmse(result: Result) -> list[Verdict]:
     """Compare with the paper's numbers, and ED-Grid with our own bounds."""
     verdicts = []
+    printed = get_fact("ed/ising-rmse").table("negative log-RMSE").published
     for method, row in result.scalars["table"].items():
         for column, cell in row.items():
             values = cell["nlr"]
             mean, stderr = mean_and_stderr(values)
             evidence: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
-            if method != "ED-Pool":
+            if method in printed:
                 where = ("ed/ising-rmse", "negative log-RMSE", method, column)
                 verdicts.append(compare(*where, mean, **evidence))
             if method == "ED-Grid" and result.scale != "quick" and column in OURS:
@@ -196,7 +171,7 @@ def no_coupling(result: Result) -> Result:
 
 
 def _share_of(column: str) -> float:
-    """Return the share of pairs that are edges: each site of a torus has four."""
+    """Return the fraction of pairs that are edges: each site of a torus has four."""
     n_sites = int(column.split("x")[0]) ** 2
     return 4 / (n_sites - 1)
 
@@ -219,11 +194,12 @@ EXPERIMENT = Experiment(
             penalties=(20.0,),
             train=replace(IsingConfig().train, n_steps=400),
         ),
-        "full": IsingConfig(),
+        "full": IsingConfig(methods=couplings.METHODS, n_seeds_near_order=3),
         # The paper's numbers of ED-Pool could not be read: there is nothing to compare.
         "paper": replace(PAPER, methods=("ED-Bern", "ED-Grid")),
     },
     cells=couplings.cells,
+    n_seeds=couplings.n_seeds,
     job=couplings.ising_job,
     arrays={"coupling": "{cell}"},
     extras=couplings.true_couplings,

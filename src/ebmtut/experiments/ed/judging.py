@@ -1,8 +1,8 @@
-"""How a learned density is judged.
+"""How a learned density is evaluated.
 
 Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2. Two things are ours:
-samples are independent draws instead of short Gibbs chains, and the NLL is
-also set against the entropy of the data's law, which is known exactly.
+samples are independent instead of the ends of short Gibbs chains, and the NLL is
+compared with the entropy of the data, which is known exactly.
 """
 
 from __future__ import annotations
@@ -34,15 +34,6 @@ from ebmtut.plotting import grid_points
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import gray_encode
 
-__all__ = [
-    "QUICK_LOOK",
-    "Evaluation",
-    "coverage",
-    "evaluate_density",
-    "judge_independent_bits",
-    "landscape",
-]
-
 
 @torch.no_grad()
 def landscape(
@@ -51,23 +42,7 @@ def landscape(
     *,
     n_pixels: int = 128,
 ) -> np.ndarray:
-    """Log density over the pictured square, up to a constant.
-
-    Parameters
-    ----------
-    energy
-        Maps bits (n, 32) to energies (n,), which it is given where its
-        parameters lie; None for the true log density.
-    density
-        One of `ebmtut.data.DENSITIES`; it fixes the square and the code.
-    n_pixels
-        Pixels a side.
-
-    Returns
-    -------
-    ndarray
-        float32 (n_pixels, n_pixels); rows run from the bottom up.
-    """
+    """Log density over the pictured square, up to a constant."""
     points = grid_points(density_extent(density), n_pixels)
     if energy is None:
         log_density = density_log_prob(density, points)
@@ -87,25 +62,7 @@ def _device_of(energy: Callable[[Tensor], Tensor]) -> torch.device:
 def coverage(
     log_density: np.ndarray, points: np.ndarray, extent: float, mass: float = 0.95
 ) -> tuple[float, float]:
-    """Judge a landscape by its highest-density region.
-
-    Parameters
-    ----------
-    log_density
-        From `landscape`.
-    points
-        Held-out data, (n, 2).
-    extent
-        Half the side of the pictured square.
-    mass
-        Part of the model's mass that the region holds.
-
-    Returns
-    -------
-    shares
-        Fraction of the points inside the region, and the region's part of
-        the square.
-    """
+    """Evaluate a landscape by its highest-density region."""
     flat = np.sort(log_density.ravel().astype(np.float64))[::-1]
     cumulative = np.cumsum(np.exp(flat - flat[0]))
     n_inside = int(np.searchsorted(cumulative, mass * cumulative[-1])) + 1
@@ -119,21 +76,7 @@ def coverage(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How much effort goes into judging one energy.
-
-    Parameters
-    ----------
-    n_data
-        Held-out points for the NLL, and samples a side for the MMD.
-    n_uniform
-        Uniform draws for log Z, as in the paper (which takes 1e6); 0 for none.
-    n_proposal
-        Draws for log Z from the fitted proposal.
-    n_repeats
-        Repeats of the MMD.
-    coarse_bits
-        Of each coordinate, on which the proposal is fitted.
-    """
+    """How much effort goes into the evaluation of one energy."""
 
     n_data: int = 4000
     n_uniform: int = 250_000
@@ -155,18 +98,7 @@ def evaluate_density(
     seed: int,
     device: str = "cpu",
 ) -> dict[str, float]:
-    """Judge an energy: NLL, gap to the entropy, MMD, coverage.
-
-    Returns
-    -------
-    table
-        Numbers and their standard errors (``*_se``). ``gap`` is the NLL
-        minus the entropy of the data's law, that is the Kullback-Leibler
-        divergence from data to model; it is computed by
-        E[log p(x) + U(x)] + log Z, whose variance over the data is far
-        smaller than that of the NLL. ``mmd`` is in the literature's units
-        of 1e-4; ``mmd_null`` compares data with data.
-    """
+    """Evaluate an energy: NLL, KL to the data (``gap``), MMD, and their errors."""
     data = DensityData(density)
     generator = make_generator(seed, device)
     x = data.sample_bits(evaluation.n_data, generator=generator)
@@ -217,24 +149,7 @@ def evaluate_density(
 def judge_independent_bits(
     density: str, n_data: int = 2000, n_repeats: int = 5
 ) -> dict[str, float]:
-    """Judge independent bits with the data's means, all that an untrained network is.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_data
-        Held-out points for the NLL, and samples a side for the MMD.
-    n_repeats
-        Repeats of the MMD.
-
-    Returns
-    -------
-    table
-        Those numbers of `evaluate_density` that need no estimate of log Z, which
-        is 0, with their standard errors, and the two of `coverage`, ``inside`` and
-        ``area``.
-    """
+    """Evaluate independent bits with the data's means: the untrained baseline."""
     data = DensityData(density)
     generator = make_generator(0)
     means = data.sample_bits(100_000, generator=generator).double().mean(0)
@@ -275,7 +190,7 @@ def _gap(
     generator: torch.Generator,
     n: int = 20_000,
 ) -> Estimate:
-    """KL divergence from the data's law to the model."""
+    """Return the KL divergence from the data to the model."""
     points = sample_density(data.name, n, generator=generator)
     bits = gray_encode(points, data.scale).float()
     log_p = density_log_prob(data.name, points) - 2 * np.log(data.scale)

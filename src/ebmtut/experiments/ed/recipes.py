@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.ed.objectives import discrepancy, persistent
 from ebmtut.losses import (
     Bernoulli,
     Grid,
@@ -26,12 +25,58 @@ from ebmtut.losses import (
     PersistentChains,
     Perturbation,
     Pool,
+    contrastive_divergence_loss,
+    energy_discrepancy_loss,
 )
 from ebmtut.random import make_generator
-from ebmtut.samplers import gwg
+from ebmtut.samplers import Sampler, gwg
 from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble
 
-__all__ = ["METHODS", "Recipe", "fit_densities", "fit_density", "perturbation_of"]
+
+@runtime_checkable
+class _Settings(Protocol):
+    """What a recipe says of the discrepancy: M, w, and how many negatives learn."""
+
+    @property
+    def n_negatives(self) -> int: ...
+    @property
+    def stabilizer(self) -> float: ...
+    @property
+    def n_backward(self) -> int | None: ...
+
+
+def flips(eps: float) -> Bernoulli:
+    """Return ED-Bern's noise, sampled sparsely near 0 and 1."""
+    return Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
+
+
+def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
+    """Return the energy discrepancy of a perturbation."""
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        return energy_discrepancy_loss(
+            energy,
+            x,
+            perturbation,
+            n_negatives=settings.n_negatives,
+            stabilizer=settings.stabilizer,
+            n_backward=settings.n_backward,
+            generator=generator,
+        )
+
+    return loss
+
+
+def persistent(chains: PersistentChains, sampler: Callable[..., Sampler]) -> Loss:
+    """Return contrastive divergence with persistent chains."""
+
+    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            x_model = chains.advance(sampler(energy), x, generator=generator)
+        return contrastive_divergence_loss(energy, x, x_model)
+
+    return loss
+
 
 METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 
@@ -39,22 +84,7 @@ METHODS = ("ED-Bern", "ED-Grid", "ED-Pool", "PCD")
 @checked
 @dataclass(frozen=True)
 class Recipe:
-    """How to learn one energy.
-
-    Parameters
-    ----------
-    method
-        One of `METHODS`.
-    n_steps, batch_size, learning_rate, decay, ema_decay, precision
-        As for `TrainConfig`.
-    n_negatives, stabilizer, n_backward
-        As for `energy_discrepancy_loss`: M, w, and how many negatives the
-        gradient goes through.
-    eps, window
-        Of ED-Bern and of ED-Pool.
-    n_chain_steps
-        Gibbs-with-gradients steps an update of PCD.
-    """
+    """How to learn one energy."""
 
     method: Annotated[str, OneOf(METHODS)] = "ED-Bern"
     n_steps: int = 20_000
@@ -88,7 +118,7 @@ class Recipe:
 
 
 class _NoLoss:
-    """The limits eps = 0 and 1 of `Bernoulli`: the way back is x itself."""
+    """The limits eps = 0 and 1 of `Bernoulli`: every negative is x itself."""
 
     def negatives(
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
@@ -100,10 +130,10 @@ def perturbation_of(recipe: Recipe) -> Perturbation:
     """Return the perturbation that the recipe's method stands for.
 
     The two limits of ED-Bern that destroy no information, eps = 0 and 1,
-    are allowed here: the chapter shows that they teach nothing.
+    are allowed here, since the chapter shows that nothing is learned there.
     """
     if recipe.method == "ED-Bern":
-        return _NoLoss() if recipe.eps in (0, 1) else Bernoulli(recipe.eps)
+        return _NoLoss() if recipe.eps in (0, 1) else flips(recipe.eps)
     if recipe.method == "ED-Grid":
         return Grid()
     if recipe.method == "ED-Pool":
@@ -121,26 +151,7 @@ def fit_density(
     on_step: Callable[[int, nn.Module], None] | None = None,
     progress: bool = False,
 ) -> TrainResult:
-    """Learn the energy of one of the seven densities.
-
-    Parameters
-    ----------
-    density
-        One of `ebmtut.data.DENSITIES`.
-    recipe
-        Method and settings.
-    seed
-        Seed of the data, the initial weights and the noise.
-    device
-        "cpu" or "cuda".
-    checkpoint, on_step, progress
-        As for `ebmtut.training.train`.
-
-    Returns
-    -------
-    train_result
-        The averaged energy and the losses.
-    """
+    """Learn the energy of one of the seven densities."""
     data = DensityData(density)
     energy, start, generator = _start(data, seed, device)
     buffers: dict[str, Tensor] = {}
@@ -178,44 +189,10 @@ def fit_densities(
     cuda_graph: bool = False,
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
-    """Learn the energies of several densities, or of one in several ways, as one batch.
-
-    Parameters
-    ----------
-    densities
-        A name for each energy.
-    recipes
-        One for each: of energy discrepancy, alike in all that `TrainConfig` holds.
-    seeds
-        One for each.
-    device, checkpoint, progress
-        As for `fit_density`.
-    cuda_graph
-        As for `ebmtut.training.train_ensemble`; never run on a GPU.
-
-    Returns
-    -------
-    results
-        What `fit_density` returns for each, or what it would have raised.
-
-    Raises
-    ------
-    InputError
-        If there are not as many of each, a recipe is PCD, or it trains in another way
-        than the first.
-    """
-    if not len(densities) == len(recipes) == len(seeds) > 0:
-        raise InputError(
-            "densities, recipes and seeds must be equally many, at least one, got "
-            f"{len(densities)}, {len(recipes)} and {len(seeds)}"
-        )
+    """Learn several energies as one batch: a density, a recipe and a seed each."""
     configs = [recipe.train_config() for recipe in recipes]
-    for recipe, config in zip(recipes, configs, strict=True):
-        if recipe.method == "PCD" or config != configs[0]:
-            raise InputError(
-                "recipes must be of energy discrepancy and train alike, got "
-                f"{recipe.method} with {config}"
-            )
+    if any(config != configs[0] for config in configs):
+        raise InputError("recipes of one batch must train alike")
     data = [DensityData(density) for density in densities]
     starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(
@@ -239,7 +216,7 @@ def fit_densities(
 def _start(
     data: DensityData, seed: int, device: str
 ) -> tuple[MLPEnergy, Tensor, torch.Generator]:
-    """Return an energy that has learned nothing, first data, and what draws more."""
+    """Return an untrained energy, 10,000 data points, and the generator."""
     generator = make_generator(seed, device)
     start = data.sample_bits(10_000, generator=generator)
     base = start.mean(0).clamp(1e-3, 1 - 1e-3)

@@ -2,77 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
-from ebmtut.experiments.ed.density_jobs import density_job, density_jobs
-from ebmtut.experiments.ed.judging import QUICK_LOOK, Evaluation, landscape
+from ebmtut.experiments.ed.densities import density_job, density_jobs
+from ebmtut.experiments.ed.judging import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.plotting import DIVERGED_GAP, panel_size
 from ebmtut.plotting import landscape as draw_landscape
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
 
-__all__ = [
-    "BY_THE_GAP",
-    "LIVE",
-    "SHORT",
-    "AblationConfig",
-    "ablation",
-    "draw_variants",
-    "gap_of",
-    "gap_table",
-    "live_config",
-    "recipes_of",
-    "run_live",
-    "untrained_gap",
-    "variant_name",
-]
-
-# How the variants are judged.
+# How the variants are evaluated.
 BY_THE_GAP = Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=0)
 # Short runs: a short memory of the averaged weights.
 SHORT = Recipe(n_steps=1200, batch_size=64, ema_decay=0.99)
-# Live ones: fewer steps and negatives, so that a page takes a minute of two cores.
+# Live ones: fewer steps and negatives, for a minute on one core.
 LIVE = replace(SHORT, n_steps=800, n_negatives=8)
 
 
 @checked
 @dataclass(frozen=True)
 class AblationConfig:
-    """One density, learned in many ways.
-
-    Parameters
-    ----------
-    variants
-        The recipes; each must differ from the others in `variant_name`.
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_pixels
-        Pixels a side of the landscapes.
-    evaluation
-        How each variant is judged.
-    """
+    """One density, learned in many ways."""
 
     variants: tuple[Recipe, ...]
     density: Annotated[str, OneOf(DENSITIES)] = "2spirals"
     n_pixels: int = 96
     evaluation: Evaluation = BY_THE_GAP
-
-
-#: The configuration of a live run: variants, judged at a glance.
-live_config = partial(AblationConfig, evaluation=QUICK_LOOK)
 
 
 def variant_name(recipe: Recipe) -> str:
@@ -84,40 +50,8 @@ def variant_name(recipe: Recipe) -> str:
     return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
 
 
-def run_live(
-    experiment: Experiment[AblationConfig],
-    scale: str,
-    *,
-    density: str,
-    seed: int,
-    n_steps: int = 0,
-    device: str = "auto",
-) -> Result:
-    """Run an ablation as a page does: on any density, with any number of steps.
-
-    Parameters
-    ----------
-    experiment
-        One that `ablation` made.
-    scale, seed, device
-        As for `Experiment.run`.
-    density
-        One of `ebmtut.data.DENSITIES`.
-    n_steps
-        Of every variant; 0 for what the scale says.
-    """
-    steps = {"n_steps": n_steps} if n_steps else {}
-    variants = tuple(
-        replace(recipe, **steps)  # type: ignore[arg-type]
-        for recipe in experiment.config(scale).variants
-    )
-    return experiment.run(
-        scale, seed=seed, device=device, variants=variants, density=density
-    )
-
-
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
-    """Name a cell for every variant, and one that takes a single, tiny step."""
+    """Name an entry for every variant, and one that takes a single, tiny step."""
     start = replace(config.variants[0], method="ED-Bern", eps=0, n_steps=1)
     recipes = {variant_name(recipe): recipe for recipe in config.variants}
     return {
@@ -160,7 +94,7 @@ def truth(config: AblationConfig, seed: int) -> Outcome:
 
 
 def gap_of(result: Result, recipe: Recipe) -> float:
-    """NLL minus entropy of a variant; infinite if it diverged."""
+    """Return the KL to the data of a variant; infinite if it diverged."""
     gap = result.scalars["variants"][variant_name(recipe)].get("gap")
     return float("inf") if gap is None or not abs(gap) < DIVERGED_GAP else float(gap)
 
@@ -171,30 +105,8 @@ def recipes_of(result: Result) -> list[Recipe]:
 
 
 def untrained_gap(result: Result) -> float:
-    """Gap of the network that has learned nothing: that of its base, mostly."""
+    """Return the KL to the data after a single step."""
     return float(result.scalars["untrained"])
-
-
-def gap_table(result: Result) -> Table:
-    """Return the gaps of all variants below that of the untrained network."""
-    recipes = recipes_of(result)
-    knob = {
-        "ED-Bern": lambda r: f"ε = {r.eps:g}, ",
-        "ED-Pool": lambda r: f"window {r.window}x1, ",
-    }
-    names = [
-        f"{r.method}: {knob.get(r.method, lambda r: '')(r)}"
-        f"M = {r.n_negatives}, w = {r.stabilizer:g}"
-        for r in recipes
-    ]
-    gaps = [gap_of(result, recipe) for recipe in recipes]
-    return Table(
-        {
-            "variant": ["untrained", *names],
-            "gap [nats]": [untrained_gap(result), *gaps],
-        },
-        kinds=["null"] + [""] * len(names),
-    )
 
 
 def all_untrained(result: Result) -> Result:
@@ -209,57 +121,36 @@ def all_untrained(result: Result) -> Result:
     )
 
 
-def _panel(ax: Axes, result: Result, recipe: Recipe) -> None:
-    """Draw one landscape with its gap, or say that it diverged."""
-    name = variant_name(recipe)
-    gap = gap_of(result, recipe)
-    ax.set(xticks=[], yticks=[])
-    ax.set_box_aspect(1)
-    if name in result.arrays and np.isfinite(gap):
-        extent = density_extent(result.scalars["density"])
-        draw_landscape(ax, result.arrays[name], extent, ticks=False)
-        ax.set_xlabel(f"{gap:.2f}", fontsize=12)
-    else:
-        ax.spines[:].set_visible(False)
-        ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
-
-
 def draw_variants(
-    result: Result,
-    rows: Iterable[tuple[str, list[tuple[str, Recipe]]]],
+    result: Result, title: Callable[[Recipe], str], order: Callable[[Recipe], float]
 ) -> Figure:
-    """Draw landscapes in rows, each over its gap.
-
-    Parameters
-    ----------
-    result
-        Of one of these rows.
-    rows
-        Pairs of a row's label and its (title, recipe) entries. Titles stand over the
-        first row alone if all rows have the same.
-    """
-    rows = list(rows)
-    n_columns = max(len(entries) for _, entries in rows)
-    titles = [[title for title, _ in entries] for _, entries in rows]
-    are_same = all(line == titles[0] for line in titles)
-    figure, axes = plt.subplots(
-        len(rows),
-        n_columns,
-        figsize=panel_size(len(rows), n_columns, title=0.3 if are_same else 0.42),
-        squeeze=False,
-    )
-    for k, (line, (label, entries)) in enumerate(zip(axes, rows, strict=True)):
-        for ax in line[len(entries) :]:
+    """Draw landscapes over their KL to the data, a row for each number of negatives."""
+    recipes = sorted(recipes_of(result), key=order)
+    ms = sorted({recipe.n_negatives for recipe in recipes})
+    rows = [[r for r in recipes if r.n_negatives == m] for m in ms]
+    shape = len(rows), max(map(len, rows))
+    size = panel_size(*shape, title=0.42)
+    figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
+    for m, line, row in zip(ms, axes, rows, strict=True):
+        line[0].set_ylabel(f"M = {m}", fontsize=12)
+        for ax in line[len(row) :]:
             ax.set_visible(False)
-        for ax, (title, recipe) in zip(line, entries, strict=False):
-            _panel(ax, result, recipe)
-            if k == 0 or not are_same:
-                ax.set_title(title, fontsize=11)
-        line[0].set_ylabel(label, fontsize=12)
+        for ax, recipe in zip(line, row, strict=False):
+            name, gap = variant_name(recipe), gap_of(result, recipe)
+            ax.set(xticks=[], yticks=[])
+            ax.set_box_aspect(1)
+            ax.set_title(title(recipe), fontsize=11)
+            if name in result.arrays and np.isfinite(gap):
+                extent = density_extent(result.scalars["density"])
+                draw_landscape(ax, result.arrays[name], extent, ticks=False)
+                ax.set_xlabel(f"{gap:.2f}", fontsize=12)
+            else:
+                ax.spines[:].set_visible(False)
+                ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
     return figure
 
 
-# A row of this kind: what is left to say are its variants, its figure, its check.
+# An experiment of this kind lacks only its variants, its figure and its check.
 ablation = partial(
     Experiment[AblationConfig],
     cells=cells,

@@ -1,20 +1,21 @@
-"""Row ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
+"""Experiment ed/w-and-m (Figures 8 to 10): the stabiliser against the negatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Annotated
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.ed.densities import ED_METHODS, PAPER
-from ebmtut.experiments.ed.density_jobs import density_job
+from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
+from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     BY_THE_GAP,
@@ -22,18 +23,14 @@ from ebmtut.experiments.ed.variants import (
     SHORT,
     AblationConfig,
     ablation,
-    draw_variants,
     gap_of,
-    live_config,
     recipes_of,
     untrained_gap,
     variant_name,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import DIVERGED_GAP
+from ebmtut.plotting import DIVERGED_GAP, figure_size
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "KNOBS", "landscape_entropy", "learner"]
 
 # What the reader of the chapter's widget can choose.
 KNOBS: dict[str, tuple[float, ...]] = {
@@ -43,20 +40,36 @@ KNOBS: dict[str, tuple[float, ...]] = {
 }
 
 
-def draw_w_and_m(result: Result, method: str = "ED-Bern", eps: float = 0.1) -> Figure:
-    """Draw one method's landscapes: w down, M across."""
-    recipes = [
-        r
-        for r in recipes_of(result)
-        if r.method == method and (method != "ED-Bern" or r.eps == eps)
-    ]
-    rows = []
-    for w in sorted({r.stabilizer for r in recipes}):
-        row = sorted(
-            (r for r in recipes if r.stabilizer == w), key=lambda r: r.n_negatives
+def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
+    """Draw the KL to the data over M and w, a map for each method."""
+    at_noise = [r for r in recipes_of(result) if r.eps == 0.1 and r.method in methods]
+    shown = [method for method in methods if any(r.method == method for r in at_noise)]
+    width, height = figure_size("wide")
+    size = (width, 0.8 * height * len(shown))
+    figure, axes = plt.subplots(len(shown), 1, figsize=size, squeeze=False)
+    for ax, method in zip(axes[:, 0], shown, strict=True):
+        recipes = [r for r in at_noise if r.method == method]
+        ws = sorted({r.stabilizer for r in recipes})
+        ms = sorted({r.n_negatives for r in recipes})
+        gaps = np.full((len(ws), len(ms)), np.inf)
+        for r in recipes:
+            place = ws.index(r.stabilizer), ms.index(r.n_negatives)
+            gaps[place] = min(gap_of(result, r), DIVERGED_GAP)
+        colors = np.log(gaps.clip(0.05, 2))
+        ax.imshow(
+            colors, cmap="Blues", vmin=np.log(0.05), vmax=np.log(4), aspect="auto"
         )
-        rows.append((f"w = {w:g}", [(f"M = {r.n_negatives}", r) for r in row]))
-    return draw_variants(result, rows)
+        for (i, j), gap in np.ndenumerate(gaps):
+            text = f"{gap:.2f}" if gap < DIVERGED_GAP else "diverged"
+            ax.text(j, i, text, ha="center", va="center", fontsize=11,
+                    color="white" if gap > 1 else "black")  # fmt: skip
+        ax.set_xticks(range(len(ms)), [f"M = {m}" for m in ms])
+        ax.set_yticks(range(len(ws)), [f"w = {w:g}" for w in ws])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        if len(shown) > 1:
+            ax.set_title(method)
+    return figure
 
 
 def check_w_and_m(result: Result) -> list[Verdict]:
@@ -108,22 +121,10 @@ def learner(
 ) -> Callable[
     [Mapping[str, float], Callable[[float], None]], tuple[np.ndarray | None, float]
 ]:
-    """Return what `ebmtut.widgets.landscape_explorer` calls in a live kernel.
+    """Return ``learn(setting, report)``, which trains with some fields replaced.
 
-    Parameters
-    ----------
-    recipe
-        All that the sliders do not choose.
-    density, seed, device, n_pixels
-        As for `AblationConfig` and `Experiment.run`.
-
-    Returns
-    -------
-    function
-        ``learn(setting, report)``: ``setting`` replaces fields of the recipe,
-        ``report`` hears which part of the steps is done, between 0 and 1.
-        It returns the log density, shape (n_pixels, n_pixels), None if the
-        run diverged, and the gap in nats.
+    `ebmtut.widgets.landscape_explorer` calls it in a live kernel. It returns the log
+    density, None if the run diverged, and the KL to the data in nats.
     """
 
     def learn(
@@ -170,7 +171,9 @@ EXPERIMENT = ablation(
     id="ed/w-and-m",
     title="Stabiliser w against negatives M",
     presets={
-        "quick": live_config(_w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8))),
+        "quick": AblationConfig(
+            _w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8)), evaluation=QUICK_LOOK
+        ),
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _knobs(_MANY)
         ),

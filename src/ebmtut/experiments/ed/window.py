@@ -1,4 +1,4 @@
-"""Row ed/window (Figure 7): ED-Pool over the size of the window."""
+"""Experiment ed/window (Figure 7): ED-Pool over the size of the window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import product
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed.densities import PAPER
+from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import (
     LIVE,
@@ -17,23 +18,15 @@ from ebmtut.experiments.ed.variants import (
     ablation,
     draw_variants,
     gap_of,
-    live_config,
     recipes_of,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT"]
-
 
 def draw_window(result: Result) -> Figure:
-    """Draw the landscapes over the window, a row for each M."""
-    recipes = recipes_of(result)
-    rows = []
-    for m in sorted({r.n_negatives for r in recipes}):
-        row = [r for r in recipes if r.n_negatives == m]
-        rows.append((f"M = {m}", [(f"{r.window}x1", r) for r in row]))
-    return draw_variants(result, rows)
+    """Draw the landscapes over the window."""
+    return draw_variants(result, lambda r: f"{r.window}x1", lambda r: r.window)
 
 
 def check_window(result: Result) -> list[Verdict]:
@@ -61,7 +54,9 @@ EXPERIMENT = ablation(
     id="ed/window",
     title="ED-Pool over the window size",
     presets={
-        "quick": live_config(_windows(LIVE, (2, 32), (LIVE.n_negatives,))),
+        "quick": AblationConfig(
+            _windows(LIVE, (2, 32), (LIVE.n_negatives,)), evaluation=QUICK_LOOK
+        ),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
         "paper": AblationConfig(_windows(PAPER.recipe, (2, 4, 8, 16, 32), (32,))),
     },
