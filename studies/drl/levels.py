@@ -1,6 +1,6 @@
-"""When do noise levels pay? Five ways to train an energy of two modes in equal CPU time.
+"""When do noise levels pay? Five trainings of an energy of two modes in equal time.
 
-    python studies/drl/levels.py [--updates 700] [--runs 3]
+    python studies/drl/levels.py DIMENSION [--updates 700] [--runs 3]
 
 The data have two normal modes, at -2 and 2 on the first axis, with 60 and 40 percent of
 the mass. What varies: the dimension, the width of the modes (so their distance in
@@ -25,7 +25,7 @@ from torch import Tensor
 from ebmtut.noise import geometric_noise
 from ebmtut.results import Result, collect_provenance, save_result
 
-DIMS, WIDTHS = (1, 8), (0.35, 0.15)
+WIDTHS = (0.35, 0.15)
 MASSES, MEANS = torch.tensor([0.6, 0.4]), torch.tensor([-2.0, 2.0])
 BATCH, HIDDEN, RATE, N_STARTS = 128, 32, 3e-3, 16
 
@@ -40,11 +40,11 @@ class Method:
 
 
 METHODS = {
-    "six levels, 20 steps": Method(6, 20),
-    "one level, 20 steps": Method(1, 20),
-    "one level, 80 steps": Method(1, 80),
-    "six levels, resampled": Method(6, 4, True),
-    "one level, resampled": Method(1, 4, True),
+    "six levels, 10 steps": Method(6, 10),
+    "one level, 10 steps": Method(1, 10),
+    "one level, 40 steps": Method(1, 40),
+    "six levels, resampled": Method(6, 2, True),
+    "one level, resampled": Method(1, 2, True),
 }
 
 
@@ -80,6 +80,7 @@ class Energies:
         self.parameters = [*vars(self).values()]
 
     def __call__(self, x: Tensor, level: Tensor) -> Tensor:
+        """Energies."""
         h = torch.nn.functional.silu(x @ self.one + self.shift_one[:, level])
         h = torch.nn.functional.silu(h @ self.two + self.shift_two[:, level])
         return (x**2).sum(2) / 2 + (h @ self.out)[..., 0]
@@ -249,42 +250,39 @@ def seconds_of_updates(dim: int, widths: Tensor, rounds: int = 3) -> dict[str, f
 def main() -> None:
     """Run everything, and store it after each method."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dim", type=int)
     parser.add_argument("--updates", type=int, default=700, help="of six levels")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    started = time.time()
-    widths = torch.tensor(WIDTHS).repeat_interleave(arguments.runs)
-    config = {"n_runs": arguments.runs, "batch": BATCH, "hidden": HIDDEN, "rate": RATE}
+    started, dim, n_runs = time.time(), arguments.dim, arguments.runs
+    widths = torch.tensor(WIDTHS).repeat_interleave(n_runs)
+    config = {"dim": dim, "n_runs": n_runs, "batch": BATCH, "hidden": HIDDEN}
     config["methods"] = {name: asdict(how) for name, how in METHODS.items()}
-    table: dict[str, dict[str, dict[str, object]]] = {}
-    for dim in DIMS:
-        cost = seconds_of_updates(dim, widths)
-        print(dim, cost, flush=True)
-        for name, how in METHODS.items():
-            n_updates = round(arguments.updates * cost[[*METHODS][0]] / cost[name])
-            begin = time.process_time()
-            training = Training(how, dim, widths, n_updates)
-            for _ in range(n_updates):
-                training.update()
-            seconds = (time.process_time() - begin) / len(widths)
-            found = training.evaluate()
-            print(dim, name, n_updates, round(seconds, 1), found["kl"], flush=True)
-            for k, width in enumerate(WIDTHS):
-                part = slice(k * arguments.runs, (k + 1) * arguments.runs)
-                row = {metric: values[part] for metric, values in found.items()}
-                costs = {"updates": n_updates, "seconds": seconds}
-                costs["seconds of an update"] = cost[name] / len(widths)
-                table.setdefault(f"{dim}", {}).setdefault(f"{width}", {})
-                table[f"{dim}"][f"{width}"][name] = row | costs
-            provenance = collect_provenance(seed=0, device="cpu", started=started)
-            scalars = {"table": table}
-            save_result(
-                Result("drl/levels", "full", config, scalars, {}, provenance),
-                arguments.root,
-            )
+    table: dict[str, dict[str, dict[str, object]]] = {str(w): {} for w in WIDTHS}
+    cost = seconds_of_updates(dim, widths)
+    longest = arguments.updates * cost[next(iter(METHODS))]
+    for name, how in METHODS.items():
+        n_updates = round(longest / cost[name])
+        begin = time.process_time()
+        training = Training(how, dim, widths, n_updates)
+        for _ in range(n_updates):
+            training.update()
+        seconds = (time.process_time() - begin) / len(widths)
+        found = training.evaluate()
+        print(dim, name, n_updates, round(seconds, 1), found, flush=True)
+        for k, width in enumerate(WIDTHS):
+            row = {m: v[k * n_runs : (k + 1) * n_runs] for m, v in found.items()}
+            row |= {"updates": n_updates, "seconds": seconds}
+            row["seconds of an update"] = cost[name] / len(widths)
+            table[str(width)][name] = row
+    provenance = collect_provenance(seed=0, device="cpu", started=started)
+    result = Result(
+        f"drl/levels-{dim}d", "full", config, {"table": table}, {}, provenance
+    )
+    print(save_result(result, arguments.root))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -42,8 +42,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "NULLS", "FidConfig", "fid_table", "image_job"]
-
 NULLS = (
     "held-out data",
     "Gaussian fit",
@@ -63,25 +61,7 @@ _EXCUSE = (
 @checked
 @dataclass(frozen=True)
 class FidConfig:
-    """Which sets are learned, how, and how many samples are judged.
-
-    Parameters
-    ----------
-    recipe
-        Of all sets and methods but for its data, objective and steps.
-    steps
-        Optimiser steps of each method: score matching is given as many as take
-        the CPU seconds of recovery likelihood.
-    n_samples
-        Judged; held-out data has as many.
-    n_draws
-        Sets of so many samples that are drawn from each energy; the numbers are means
-        over them.
-    n_seeds
-        Trainings.
-    more
-        Recipes of further sets, for recovery likelihood alone.
-    """
+    """Which sets are learned, how, and how many samples are judged."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
@@ -114,11 +94,7 @@ def image_job(
     device: str = "cpu",
     n_draws: int = 1,
 ) -> Outcome:
-    """Learn, draw and judge; of several draws, means, and the distances' spread.
-
-    A training that the alarm stops, or whose chains diverge in drawing, has no
-    distance.
-    """
+    """Learn, draw and judge; of several draws, means, and the distances' spread."""
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
@@ -200,63 +176,32 @@ def _distance(result: Result, row: str, name: str) -> str:
 
 
 def fid_table(
-    result: Result, metrics: tuple[str, ...] = ("distance", "confidence", "nearest")
+    result: Result,
+    metrics: tuple[str, ...] = ("distance", "confidence", "nearest"),
+    shown: tuple[str, ...] | None = None,
 ) -> Table:
-    """Methods on the first set, beside held-out data and what learns nothing.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    metrics
-        Of the judge, a column each; "seconds" are of the CPU, for a training, and "way
-        left" is the distance's share of the way from held-out data to the Gaussian fit.
-        Beside a mean over seeds stands its standard error, and beside a mean distance
-        over draws of a single seed.
-    """
+    """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
     name = result.config["data"][0]
     learned, nulls = result.scalars["table"], result.scalars["nulls"]
-    n_seeds = result.config["n_seeds"]
-    n_draws = result.config.get("n_draws", 1)  # one, where it was stored before
-    columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
+    names = [n for n in (*learned, *nulls) if shown is None or n in shown]
+    columns: dict[str, list[Cell]] = {"images": [*names]}
     for metric in metrics:
-        of = "distance" if metric == "way left" else metric
-        found = [mean_and_stderr(row[name][of]) for row in learned.values()]
-        if of == "distance" and n_draws > 1 and n_seeds == 1:
-            spreads = [row[name]["spread"][0] for row in learned.values()]
-            found = [
-                (mean, spread / n_draws**0.5)
-                for (mean, _), spread in zip(found, spreads, strict=True)
-            ]
-        known = [row[name].get(of) for row in nulls.values()]
-        if metric == "seconds":
-            columns["CPU s"] = [round(mean) for mean, _ in found] + known
-        elif metric == "way left":
-            columns[metric] = _way_left(
-                [*found, *((d, None) for d in known)], nulls, name
-            )
-        else:
-            columns[metric] = [*found, *known]
-    n_images = result.config["n_samples"]
-    means = f", of what is learned means of {n_draws} draws" if n_draws > 1 else ""
+        columns["CPU s" if metric == "seconds" else metric] = [
+            mean_and_stderr(learned[n][name][metric])
+            if n in learned
+            else nulls[n][name].get(metric)
+            for n in names
+        ]
+    if "CPU s" in columns:
+        seconds = [learned[n][name]["seconds"] for n in names if n in learned]
+        columns["CPU s"][: len(seconds)] = [round(fmean(s)) for s in seconds]
+    kinds = {n: "exact" if n == NULLS[0] else "null" for n in nulls}
     return Table(
         columns,
-        caption=f"{n_images} images a row{means}. Seeds: {n_seeds}.",
-        kinds=[""] * len(learned) + ["exact"] + ["null"] * (len(nulls) - 1),
+        caption=f"{result.config['n_samples']} images of each. Trainings: "
+        f"{result.config['n_seeds']}.",
+        kinds=[kinds.get(n, "") for n in names],
     )
-
-
-def _way_left(
-    distances: Sequence[tuple[float, float | None]],
-    nulls: Mapping[str, Any],
-    name: str,
-) -> list[Cell]:
-    """Say where distances lie between held-out data, 0, and the Gaussian fit, 1."""
-    near, far = (nulls[row][name]["distance"] for row in (NULLS[0], "Gaussian fit"))
-    return [
-        ((d - near) / (far - near), None if error is None else error / (far - near))
-        for d, error in distances
-    ]
 
 
 def check_fid(result: Result) -> list[Verdict]:

@@ -7,40 +7,32 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import as_pictures, image_set, judge_of, measure
+from ebmtut.experiments.drl.image_sets import (
+    as_pictures,
+    image_rows,
+    image_set,
+    judge_of,
+    measure,
+)
 from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import denoised, inpaint
 
-__all__ = ["EXPERIMENT", "InpaintingConfig", "painting_table"]
-
 
 @checked
 @dataclass(frozen=True)
 class InpaintingConfig:
-    """What is learned, and what it completes.
-
-    Parameters
-    ----------
-    recipe
-        Of the energy.
-    n_images
-        Held-out images that lose their right half.
-    n_seeds
-        Trainings.
-    """
+    """What is learned, and what it completes."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_images: Annotated[int, Range(low=16)] = 300
@@ -103,26 +95,20 @@ def inpainting_job(
 
 
 def draw_inpainting(result: Result) -> Figure:
-    """Show the known halves, two completions, rivals and the truth."""
-    rows = ["masked", "inpainted 1", "inpainted 2", "nearest", "mean", "truth"]
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=0.066, title=0.02)
-    )
-    for ax, row in zip(axes, rows, strict=True):
-        image_grid(ax, result.arrays[row], 16, vmin=0, vmax=1)
-        ax.text(-0.01, 0.5, row, ha="right", va="center", fontsize=8,
-                transform=ax.transAxes)  # fmt: skip
-    return figure
+    """Show the known halves, two completions, baselines and the truth."""
+    names = {
+        "masked": "known half",
+        "inpainted 1": "completed by the energy",
+        "inpainted 2": "the same, with other random numbers",
+        "nearest": "nearest training image",
+        "mean": "mean image",
+        "truth": "truth",
+    }
+    return image_rows({shown: result.arrays[name] for name, shown in names.items()})
 
 
 def painting_table(result: Result) -> Table:
-    """Completions beside their rivals and the truth.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Completions beside their rivals and the truth."""
     rows = result.scalars["rows"]
     metrics = ("class kept", "squared error", "distance")
     n_seeds = len(rows["inpainted 1"]["distance"])

@@ -25,27 +25,11 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "StepsConfig", "steps_table"]
-
 
 @checked
 @dataclass(frozen=True)
 class StepsConfig:
-    """Numbers of Langevin steps, and how often a run is looked at.
-
-    Parameters
-    ----------
-    recipe
-        Of all runs but for K.
-    n_chain_steps
-        The values of K.
-    n_sampling
-        Steps of the chains by which all are judged.
-    n_looks
-        Measurements of a run, equally far apart.
-    n_samples, n_seeds
-        Judged at each look; trainings.
-    """
+    """Numbers of Langevin steps, and how often a run is looked at."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_chain_steps: tuple[Count, ...] = (1, 3, 6, 12)

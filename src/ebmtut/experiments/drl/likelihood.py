@@ -32,8 +32,6 @@ from ebmtut.plotting import OKABE_ITO, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT", "LikelihoodConfig"]
-
 #: Effective share of the samples of every ratio, from which on log Z is worth a bar.
 ENOUGH = 0.01
 
@@ -41,17 +39,7 @@ ENOUGH = 0.01
 @checked
 @dataclass(frozen=True)
 class LikelihoodConfig:
-    """What is learned, and the samples behind log Z.
-
-    Parameters
-    ----------
-    recipe
-        Of the energy.
-    n_samples
-        Of the largest estimate; smaller ones take the first of them.
-    n_seeds
-        Trainings.
-    """
+    """What is learned, and the samples behind log Z."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_samples: Annotated[int, Range(low=16)] = 2000
@@ -149,10 +137,7 @@ def draw_likelihood(result: Result) -> Figure:
 
 
 def check_likelihood(result: Result) -> list[Verdict]:
-    """Ask that the ratios rest on more than a few samples.
-
-    No claim on the bits themselves: the bound on log Z errs in the energy's favour.
-    """
+    """Ask that the ratios rest on more than a few samples."""
     n_seeds = len(result.scalars["effective"])
     label, smallest = "smallest effective share of samples", smallest_share(result)
     # Of the estimate: it says nothing of what was learned.
@@ -160,13 +145,7 @@ def check_likelihood(result: Result) -> list[Verdict]:
 
 
 def smallest_share(result: Result) -> float:
-    """Smallest effective share of the samples, of all levels and seeds.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Smallest effective share of the samples, of all levels and seeds."""
     return min(min(levels) for levels in result.scalars["effective"])
 
 
