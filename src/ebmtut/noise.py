@@ -12,7 +12,7 @@ diffusion recovery likelihood", ICLR 2021, Section 3.5.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 import torch
@@ -118,8 +118,8 @@ class NoiseLevels:
         """
         check_vectors("data", data)
         check_levels(level, self.n_levels)
-        signal = _rows(self.signals, level, data)
-        noise = _rows(self.noises, level, data)
+        signal = rows(self.signals, level, data)
+        noise = rows(self.noises, level, data)
         return signal * data + noise * normal(data, generator=generator)
 
     def step(
@@ -147,8 +147,8 @@ class NoiseLevels:
         """
         check_vectors("x", x)
         check_levels(level, self.n_levels - 1)
-        shrinkage = _rows(self.shrinkages, level, x)
-        sigma = _rows(self.sigmas, level, x)
+        shrinkage = rows(self.shrinkages, level, x)
+        sigma = rows(self.sigmas, level, x)
         return shrinkage * x + sigma * normal(x, generator=generator)
 
 
@@ -258,7 +258,18 @@ def check_levels(level: Tensor, highest: int) -> None:
     refuse(outside, message)
 
 
-def _rows(values: tuple[float, ...], level: Tensor, like: Tensor) -> Tensor:
-    """Each row's value, shaped so that it multiplies ``like``."""
-    table = torch.tensor(values, dtype=like.dtype, device=like.device)
+def rows(
+    values: tuple[float, ...], level: Int[Tensor, " batch"], like: Tensor
+) -> Tensor:
+    """Each row's value of its level, shaped so that it multiplies ``like``."""
+    table = constants(values, like.dtype, like.device)
     return table[level].reshape(-1, *[1] * (like.dim() - 1))
+
+
+@lru_cache(maxsize=512)
+def constants(
+    values: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """A table of numbers on a device, sent there once; never change it in place."""
+    with torch.inference_mode(False):
+        return torch.tensor(values, dtype=dtype, device=device)

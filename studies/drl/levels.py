@@ -1,6 +1,6 @@
 """When do noise levels pay? Five trainings of an energy of two modes in equal time.
 
-    python studies/drl/levels.py DIMENSION [--updates 700] [--runs 3]
+    python studies/drl/levels.py DIMENSION [--updates 600] [--runs 3]
 
 The data have two normal modes, at -2 and 2 on the first axis, with 60 and 40 percent of
 the mass. What varies: the dimension, the width of the modes (so their distance in
@@ -27,7 +27,7 @@ from ebmtut.results import Result, collect_provenance, save_result
 
 WIDTHS = (0.35, 0.15)
 MASSES, MEANS = torch.tensor([0.6, 0.4]), torch.tensor([-2.0, 2.0])
-BATCH, HIDDEN, RATE, N_STARTS = 128, 32, 3e-3, 16
+BATCH, HIDDEN, RATE, N_STARTS = 64, 32, 3e-3, 16
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def main() -> None:
     """Run everything, and store it after each method."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dim", type=int)
-    parser.add_argument("--updates", type=int, default=700, help="of six levels")
+    parser.add_argument("--updates", type=int, default=600, help="of six levels")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1])
     arguments = parser.parse_args()

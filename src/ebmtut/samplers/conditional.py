@@ -21,8 +21,14 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import LevelEnergy, conditional_energy
 from ebmtut.energies.levels import ConditionalEnergy
-from ebmtut.noise import NoiseLevels
-from ebmtut.samplers.langevin import Draw, langevin_move, vector_state
+from ebmtut.noise import NoiseLevels, constants, rows
+from ebmtut.samplers.langevin import (
+    Draw,
+    langevin_jump,
+    langevin_move,
+    per_chain,
+    vector_state,
+)
 
 __all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
 
@@ -143,12 +149,10 @@ def draw_conditional(
     Returns the states and each row's acceptance rate, 1 without a test. Where
     ``free`` is 0, x_t stays what ``known`` says.
     """
-    sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype)
-    delta = sizes.to(above.device)[level]
+    delta = constants(chain.step_sizes(noise), above.dtype, above.device)[level]
     law = conditional_energy(energy, noise, above, level)
-    shape = (-1, *[1] * (above.dim() - 1))
-    sigma = above.new_tensor(noise.sigmas)[level].reshape(shape)
-    shrinkage = above.new_tensor(noise.shrinkages)[level].reshape(shape)
+    sigma = rows(noise.sigmas, level, above)
+    shrinkage = rows(noise.shrinkages, level, above)
     if chain.n_steps == 0:
         x = _normal_approximation(energy, above, level, sigma, shrinkage, draw)
     elif chain.start == "gaussian":
@@ -194,16 +198,28 @@ def _unadjusted(
     The energies of the last states alone are looked at; where they are not finite, the
     sums of the states on the way tell since when.
     """
-    here, size = law.at_levels(), delta.reshape(-1, *[1] * (x.dim() - 1))
-    half = 0.5 * size**2
+    size = per_chain(delta, x)
     on_the_way = []
     for _ in range(n_steps):
-        noise = draw(x)
-        jump = torch.addcmul(size * noise, half, here.gradient(x), value=-1)
+        jump = langevin_jump(draw(x), law.gradient(x), size)
         x = x + (jump if free is None else jump * free)
         on_the_way.append(x.sum())
-    _check_alive(here.energy(x), law.level, on_the_way)
+    _check_alive(law.energy(x), law.level, on_the_way)
     return x
+
+
+def follow_acceptance(
+    step_sizes: Tensor, error: Tensor, level: Tensor, noise: NoiseLevels
+) -> None:
+    """Lengthen the steps of levels that accept too much, shorten the others', in place.
+
+    ``error`` is each row's acceptance rate minus the one that is wanted.
+    """
+    totals = torch.zeros(2, noise.n_levels, dtype=torch.float64)
+    totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
+    mean = totals[0] / totals[1].clamp(min=1)
+    largest = torch.tensor(noise.sigmas, dtype=torch.float64)
+    step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)
 
 
 def averaged_normals(draw: Draw) -> Draw:
