@@ -43,8 +43,9 @@ class NoiseLevels:
     ----------
     sigmas
         :math:`\sigma_1, \dots, \sigma_T` in (0, 1], none below the one before. A
-        last one of exactly 1 forgets :math:`x_{T-1}`: the law of
-        :math:`x_{T-1}` given :math:`x_T` is then the marginal law, and a single
+        last one of exactly 1 forgets :math:`x_{T-1}`: the distribution of
+        :math:`x_{T-1}` given :math:`x_T` is then the marginal distribution, and a
+        single
         one of 1 makes recovery likelihood the marginal likelihood.
     data_sigma
         Noise on level 0, in [0, 1): :math:`x_0 = \sqrt{1 - s^2}\,
@@ -188,7 +189,7 @@ def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
 
     The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the
     state after step ``1 + t * (1000 // (2 (T - 1)))`` of them, for T = 6 after
-    1, 101, ..., 501, and level T is pure noise: the code makes the last law
+    1, 101, ..., 501, and level T is pure noise: the code makes the last level
     unconditional, which is a last sigma of 1.
 
     Parameters

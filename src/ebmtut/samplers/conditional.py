@@ -1,4 +1,4 @@
-r"""A short chain of one conditional law, of :math:`x_t` given :math:`x_{t+1}`.
+r"""A short chain for :math:`x_t` given :math:`x_{t+1}`.
 
 Training on recovery likelihood runs one a datum, sampling one a level (Gao et al.,
 2021, Algorithms 1 and 2).
@@ -36,15 +36,16 @@ __all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
 @checked
 @dataclass(frozen=True)
 class ConditionalChain:
-    r"""How to draw from the law of :math:`x_t` given :math:`x_{t+1}`.
+    r"""How to sample the distribution of :math:`x_t` given :math:`x_{t+1}`.
 
     Parameters
     ----------
     n_steps
-        K, Langevin steps. 0 draws from the normal law that has the energy's
+        K, Langevin steps. 0 draws from the normal distribution that has the energy's
         gradient at :math:`x_{t+1} / a` (Gao et al., Equations 11 and 12).
     step_size
-        In units of :math:`\sigma_{t+1}`, which is the width of the conditional law
+        In units of :math:`\sigma_{t+1}`, which is the width of the conditional
+        distribution
         where the marginal one is a standard Gaussian; or a tuple with the step
         size of every level itself, such as `paper_step_sizes` gives.
     adjusted
@@ -60,7 +61,7 @@ class ConditionalChain:
         one weight outdoes all others, and nothing is gained.
     averaged
         Whether each step takes the mean of two normals in a row, each of which serves
-        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian law then
+        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian then
         has its own variance, which unadjusted steps exceed. Not with an acceptance
         test, which needs fresh noise.
 
@@ -144,7 +145,7 @@ def draw_conditional(
     known: Tensor | None = None,
     free: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Run a short chain of the law of x_t given x_{t+1}; each row has its level.
+    """Run a short chain for x_t given x_{t+1}; each row has its level.
 
     Returns the states and each row's acceptance rate, 1 without a test. Where
     ``free`` is 0, x_t stays what ``known`` says.
@@ -195,7 +196,7 @@ def _unadjusted(
 ) -> Tensor:
     """Make the steps of `langevin_move` that no test follows: K gradients, no energy.
 
-    The energies of the last states alone are looked at; where they are not finite, the
+    The energies of the last states alone are evaluated; where they are not finite, the
     sums of the states on the way tell since when.
     """
     size = per_chain(delta, x)
@@ -256,7 +257,7 @@ def _normal_approximation(
 def _kept_start(
     energy: LevelEnergy, starts: Tensor, level: Tensor, draw: Draw
 ) -> Tensor:
-    """Keep one Gaussian start of each row, by the weights of the conditional law.
+    """Keep one Gaussian start of each row, by importance weight.
 
     The parabola of x_{t+1} less that of the Gaussian is -|x|^2 / 2 and a constant.
     """

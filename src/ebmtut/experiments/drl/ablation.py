@@ -1,4 +1,4 @@
-"""Row drl/ablation (Table 2): levels, steps and objective; and what collapses."""
+"""drl/ablation (Table 2): levels, steps and objective; and what collapses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
@@ -27,7 +26,7 @@ from ebmtut.results.tables import Cell, Table
 
 _LONGER = replace(QUICK, n_steps=FULL.n_steps)
 #: The recipes of the pages, by what they are; and a training of ten times the steps,
-#: at the usual rate, with the saturated gap and without.
+#: at the usual rate, with the clipped loss term and without.
 RECIPES: Mapping[str, ImageRecipe] = {
     "1500 steps at 0.004": QUICK,
     "6000 steps at 0.003, averaged noise": LIVE,
@@ -35,7 +34,7 @@ RECIPES: Mapping[str, ImageRecipe] = {
     "15,000 steps at 0.004, every chain trusted": replace(_LONGER, trust=0.0),
 }
 
-#: What a page learns live.
+#: What a page trains live.
 LIVED = "6000 steps at 0.003, averaged noise"
 HELD_OUT, FIT = "held-out data", "Gaussian fit"
 
@@ -48,7 +47,7 @@ def known_distances(n_samples: int, seed: int) -> dict[str, float]:
 
 
 def distances_of(row: Mapping[str, Any]) -> list[float]:
-    """Return the distance of every run, NaN where the alarm stopped it."""
+    """Return the distance of every run, NaN where a divergence check stopped it."""
     found = row.get("distance", [None] * len(row["steps"]))
     return [math.nan if value is None else float(value) for value in found]
 
@@ -62,37 +61,40 @@ def recipes_table(result: Result) -> Table:
     known = result.scalars["known"]
     columns: dict[str, list[Cell]] = {
         "training": [*rows, *known],
-        "lived": [f"{len(d)} of {n}" for d, n in zip(lived, counts, strict=True)],
+        "finished": [f"{len(d)} of {n}" for d, n in zip(lived, counts, strict=True)],
         "distance": [mean_and_stderr(d) if d else None for d in lived],
         "range": [f"{min(d):.1f} to {max(d):.1f}" if d else None for d in lived],
         "CPU s": [round(s) for s in seconds],
     }
     columns["distance"] += known.values()
-    for name in ("lived", "range", "CPU s"):
+    for name in ("finished", "range", "CPU s"):
         columns[name] += [None] * len(known)
     return Table(
         columns,
         kinds=[""] * len(rows) + ["exact", "null"],
         caption="Distance from the data, of each training the mean of "
-        f"{result.config['n_draws']} draws of {result.config['n_samples']} images.",
+        f"{result.config['n_draws']} sets of {result.config['n_samples']} images.",
     )
 
 
 def check_recipes(result: Result) -> list[Verdict]:
-    """Hold what a page learns live to the held-out digits, in every seed."""
+    """Hold what a page trains live to the held-out digits, in every seed."""
     rows = result.scalars["table"].get("recipes", {})
     if LIVED not in rows:
         return []
     found, known = distances_of(rows[LIVED]), result.scalars["known"]
     way = known[FIT] - known[HELD_OUT]
     left = float(np.max(found) - known[HELD_OUT]) / way
-    label = f"{LIVED}: share of the way from a Gaussian fit, in the worst seed"
+    label = (
+        f"{LIVED}: fraction left of the difference from a Gaussian fit, "
+        "in the worst seed"
+    )
     worst = left if math.isfinite(left) else None
     return [claim(label, worst, "at most", 0.05, n_seeds=len(found))]
 
 
 def fitted(result: Result) -> Result:
-    """Return the row with a Gaussian fit's samples where a page learns live."""
+    """Return the result with a Gaussian fit's samples where a page learns live."""
     table = result.scalars["table"]
     if LIVED not in table.get("recipes", {}):
         return result
@@ -144,7 +146,8 @@ REMEDIES: Mapping[str, dict[str, Any]] = {
     "the usual rate": {"learning_rate": 4e-3},
 }
 HEADS = ("denoiser", "signed", "linear")
-#: Asked is who lives, however badly: a gap that stays saturated is no alarm here.
+#: Asked is which runs reach the end: a gap that stays saturated is no divergence check
+#: here.
 _HOTTER = {"trust": 0.0, "learning_rate": 16e-3, "patient": True}
 VARIANTS: Mapping[str, dict[str, Any]] = {
     f"{head}, {name}": _HOTTER | {"head": head} | changes
@@ -202,7 +205,7 @@ def cells(config: AblationConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def extras(config: AblationConfig, seed: int) -> Outcome:
-    """Judge what no model has learned, where recipes stand beside it."""
+    """Evaluate what no model has learned, where recipes stand beside it."""
     if not config.recipes:
         return Outcome()
     return Outcome({"known": known_distances(config.n_samples, seed)})
@@ -214,54 +217,18 @@ def seeds_of(config: AblationConfig, names: Names) -> int:
 
 
 def draw_ablation(result: Result) -> Figure:
-    """Draw the distance of each setting, and how long each variant lived."""
+    """Draw the distance of every run; what diverged has none."""
     table = result.scalars["table"]
-    changes = _changes(table.get("variants", {}))
-    heights = {"settings": len(table.get("settings", {})), "variants": len(changes)}
-    parts = [part for part, height in heights.items() if height]
-    figure, axes = plt.subplots(
-        len(parts),
-        1,
-        figsize=(TEXT_WIDTH, sum(0.8 + 0.3 * heights[part] for part in parts)),
-        height_ratios=[heights[part] + 2 for part in parts],
-        squeeze=False,
-    )
-    for ax, part in zip(axes[:, 0], parts, strict=True):
-        if part == "settings":
-            names = list(table[part])
-            for k, name in enumerate(names):
-                found = distances_of(table[part][name])
-                ax.plot(found, [k] * len(found), "o", color=OKABE_ITO["blue"], ms=5)
-            ax.set_xlabel("distance of the samples from the data")
-        else:
-            names = changes
-            _draw_lives(ax, table[part], changes)
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(len(names) - 0.4, -0.6)
-        plain_log(ax.xaxis)
-        ax.grid(axis="x")
+    rows = {name: row for part in table.values() for name, row in part.items()}
+    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 0.8 + 0.25 * len(rows)))
+    for k, row in enumerate(rows.values()):
+        found = distances_of(row)
+        ax.plot(found, [k] * len(found), "o", color=OKABE_ITO["blue"])
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.set_xlabel("distance of the samples from the data")
+    plain_log(ax.xaxis)
     return figure
-
-
-def _draw_lives(ax: Axes, variants: Mapping[str, Any], changes: list[str]) -> None:
-    """Draw the steps that every run made, a colour a head; a cross is the alarm's."""
-    heads = [head for head in HEADS if any(n.startswith(head) for n in variants)]
-    colors = dict(zip(HEADS, ("blue", "orange", "green"), strict=True))
-    for shift, head in zip(np.linspace(-0.2, 0.2, len(heads)), heads, strict=True):
-        color = OKABE_ITO[colors[head]]
-        for k, change in enumerate(changes):
-            row = variants.get(f"{head}, {change}", {"steps": []})
-            for steps, d in zip(row["steps"], distances_of(row), strict=True):
-                marker = "o" if np.isfinite(d) else "x"
-                ax.plot(steps, k + shift, marker, color=color, ms=5)
-        ax.plot([], [], "s", color=color, label=head)
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), title="head")
-    ax.set_xlabel("steps until the alarm (cross) or the end (dot)")
-
-
-def _changes(variants: Mapping[str, Any]) -> list[str]:
-    """List what was changed, each once, in the order of the variants."""
-    return list(dict.fromkeys(name.split(", ", 1)[1] for name in variants))
 
 
 def settings_table(result: Result) -> Table:
@@ -318,7 +285,7 @@ def remedies_table(
 
 
 def check_ablation(result: Result) -> list[Verdict]:
-    """Hold the order to the paper's, and the saturated gap to what it is for."""
+    """Hold the order to the paper's, and the clipped loss term to what it is for."""
     table = result.scalars["table"]
     verdicts = []
     settings = table.get("settings", {})
@@ -345,14 +312,14 @@ def check_ablation(result: Result) -> list[Verdict]:
     lives = table.get("variants", {})
     if COOLED in lives:
         lived = np.isfinite(distances_of(lives[COOLED]))
-        label = f"{COOLED}, at four times the rate: share of runs that live"
+        label = f"{COOLED}, at four times the rate: fraction of runs that reach the end"
         share, n_seeds = float(np.mean(lived)), len(lived)
         verdicts.append(claim(label, share, "at least", 1.0, n_seeds=n_seeds))
     return [*verdicts, *check_recipes(result)]
 
 
 def nothing_helps(result: Result) -> Result:
-    """Return the row had no setting and no remedy made a difference."""
+    """Return the result had no setting and no remedy made a difference."""
     table = result.scalars["table"]
     settings = table.get("settings", {})
     settings = {name: settings.get("T6 K6", row) for name, row in settings.items()}

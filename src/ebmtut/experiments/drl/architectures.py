@@ -1,4 +1,4 @@
-"""Row drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
+"""drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row drl/checkerboard (Figure 3): a checkerboard at every level."""
+"""drl/checkerboard (Figure 3): a checkerboard at every level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -52,7 +52,7 @@ def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def references(config: CheckerboardConfig, seed: int) -> Outcome:
-    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
     return Outcome(
         {

@@ -1,4 +1,4 @@
-"""Row drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
+"""drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.experiments.drl.image_sets import (
     as_pictures,
+    image_rows,
     image_set,
     judge_of,
     measure,
@@ -37,7 +37,6 @@ from ebmtut.experiments.drl.paper_images import (
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -61,7 +60,7 @@ _EXCUSE = (
 @checked
 @dataclass(frozen=True)
 class FidConfig:
-    """Which sets are learned, how, and how many samples are judged."""
+    """Which sets are learned, how, and how many samples are evaluated."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
@@ -94,7 +93,7 @@ def image_job(
     device: str = "cpu",
     n_draws: int = 1,
 ) -> Outcome:
-    """Learn, draw and judge; of several draws, means, and the distances' spread."""
+    """Learn, sample and evaluate; of several sets, means and the spread."""
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
@@ -104,7 +103,9 @@ def image_job(
             draw_images(trained.energy, recipe, n_samples, generator=generator)[0]
             for _ in range(n_draws)
         ]
-    except DivergenceError:  # nothing to judge: as good as stopped by the alarm
+    except (
+        DivergenceError
+    ):  # nothing to classifier: as good as stopped by the divergence check
         return Outcome(trained.cost)
     judged = [measure(images, recipe.data) for images in draws]
     # Of images that are not finite nothing but that is known.
@@ -128,7 +129,7 @@ def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def nulls(config: FidConfig, seed: int) -> Outcome:
-    """Judge what no model has learned, and the judge itself."""
+    """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
     arrays, accuracy = {}, {}
     for name, recipe in config.by_set().items():
@@ -149,30 +150,11 @@ def nulls(config: FidConfig, seed: int) -> Outcome:
     return Outcome({"nulls": table, "judge's accuracy": accuracy}, arrays)
 
 
-def draw_table(result: Result, n_images: int = 16) -> Figure:
-    """Show samples of every method and null, one row each, a column a set."""
-    names = sets_of(result)
-    rows = [*NULLS[:1], *result.scalars["table"], *NULLS[1:]]
-    figure, axes = plt.subplots(
-        len(rows),
-        len(names),
-        figsize=panel_size(len(rows), len(names), aspect=0.07),
-        squeeze=False,
-    )
-    for k, row in enumerate(rows):
-        for ax, name in zip(axes[k], names, strict=True):
-            image_grid(ax, result.arrays[f"images/{row}/{name}"][:n_images], n_images)
-            ax.set_title(
-                f"{row}: {_distance(result, row, name)}", loc="left", fontsize=9
-            )
-    return figure
-
-
-def _distance(result: Result, row: str, name: str) -> str:
-    if row in NULLS:
-        return f"{result.scalars['nulls'][row][name]['distance']:.1f}"
-    mean, stderr = mean_and_stderr(result.scalars["table"][row][name]["distance"])
-    return f"{mean:.1f}" + (f" ± {stderr:.1f}" if stderr is not None else "")
+def draw_table(result: Result) -> Figure:
+    """Show samples of every method and baseline of the first set."""
+    name = result.config["data"][0]
+    names = [*NULLS[:1], *result.scalars["table"], *NULLS[1:]]
+    return image_rows({row: result.arrays[f"images/{row}/{name}"] for row in names})
 
 
 def fid_table(
@@ -205,7 +187,7 @@ def fid_table(
 
 
 def check_fid(result: Result) -> list[Verdict]:
-    """Hold the digits between the null rows; the paper's numbers do not compare."""
+    """Hold the digits between the baselines; the paper's numbers do not compare."""
     verdicts = []
     table, null = result.scalars["table"], result.scalars["nulls"]
     for name in sets_of(result):
@@ -237,7 +219,7 @@ def check_fid(result: Result) -> list[Verdict]:
 
 
 def gaussian_fit(result: Result) -> Result:
-    """Return the row with the samples of a Gaussian in place of the energy's."""
+    """Return the result with the samples of a Gaussian in place of the energy's."""
     scalars = dict(result.scalars)
     table = {
         name: {metric: [value] for metric, value in row.items()}
@@ -267,8 +249,10 @@ EXPERIMENT = Experiment(
             ),
             n_seeds=3,
         ),
-        # 50,000 samples, as the paper judges. Its number is of Inception's features,
-        # whose weights the row does not have (`ebmtut.metrics.inception_features`).
+        # 50,000 samples, as the paper classifiers. Its number is of Inception's
+        # features,
+        # whose weights the experiment does not have
+        # (`ebmtut.metrics.inception_features`).
         "paper": FidConfig(
             CIFAR10,
             data=("CIFAR-10",),

@@ -1,4 +1,4 @@
-"""The sets of the image rows, how they are divided, and how images are judged."""
+"""The image sets, how they are divided, and how images are evaluated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
     return images, data.labels, 80, data.source
 
 
-#: The sets that the rows know, by name.
+#: The sets that the experiments know, by name.
 DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
     "digits 8x8": _digits8,
     "MNIST 14x14": lambda: _mnist(14),
@@ -118,7 +118,7 @@ PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
     "LSUN bedrooms 64x64": lambda: _lsun("bedroom", 64, _N_BEDROOMS),
     "LSUN bedrooms 128x128": lambda: _lsun("bedroom", 128, _N_BEDROOMS),
 }
-#: How many images teach a judge which way up they are, where they have no classes.
+#: How many images teach a classifier which way up they are, where they have no classes.
 _TURNED = 10_000
 
 
@@ -140,7 +140,7 @@ def image_set(name: str) -> ImageSet:
     )
 
 
-#: How a judge is trained where it is not as `train_image_judge` would: the larger
+#: How a classifier is trained where it is not as `train_image_judge` would: the larger
 #: sets want more steps, and images that are moved, to be told at 98 percent.
 _JUDGES: Mapping[str, dict[str, int]] = {
     "MNIST 14x14": {"n_steps": 3000, "largest_shift": 1},
@@ -150,7 +150,7 @@ _JUDGES: Mapping[str, dict[str, int]] = {
 
 @cache
 def judge_of(name: str) -> ImageJudge:
-    """Train the judge of a set: the same one for all rows, seed 0."""
+    """Train the classifier of a set: the same one for all experiments, seed 0."""
     data = image_set(name)
     images, labels = data.images, data.labels
     if name in PHOTOGRAPHS and int(labels.max()) == 0:
@@ -180,7 +180,7 @@ def null_images(
 
 
 def measure(images: Tensor, name: str) -> dict[str, float]:
-    """Judge images of a set: all numbers of the tables."""
+    """Evaluate images of a set: all numbers of the tables."""
     data, judge = image_set(name), judge_of(name)
     if not bool(torch.isfinite(images).all()):
         return {"distance": math.nan}

@@ -1,4 +1,4 @@
-"""The recipe of the image rows: how an energy is learned, and drawn from."""
+"""The recipe of the image experiments: how an energy is learned, and drawn from."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ImageRecipe:
 
     @property
     def chain(self) -> ConditionalChain:
-        """How the conditional laws are drawn from, in training and after it."""
+        """How the conditional distributions are sampled, in training and after it."""
         noises = self.noise.noises[: self.n_levels]
         return ConditionalChain(
             self.n_chain_steps,
@@ -141,10 +141,11 @@ class ImageRecipe:
 
 #: The short training of which the ablation and the long runs change one thing.
 QUICK = ImageRecipe(n_steps=1500)
-#: What a page learns live, once for all of its rows: four times the short training, and
+#: What a page trains live, once for all of its experiments: four times the short
+#: training, and
 #: averaged noise takes the bias of the chains away. Chosen on seeds 10 and 11.
 LIVE = ImageRecipe(n_steps=6000, learning_rate=3e-3, averaged=True)
-#: What the full rows learn: ten times as long, at a quarter of the rate.
+#: What the full experiments learn: ten times as long, at a quarter of the rate.
 FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
 #: What larger images share: averaged noise, without which the samples are noisier than
 #: the data, and the energies grow steep until the chains overshoot.
@@ -198,7 +199,7 @@ def trained_once(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> TrainedImages:
-    """Learn an energy, or remember it: rows of one recipe share its training."""
+    """Learn an energy, or remember it: experiments of one recipe share its training."""
     if checkpoint is None:
         return _remembered(recipe, seed, device)
     code = code_digest(train_images, recipe)
@@ -236,7 +237,7 @@ def train_images(
     device: str = "cpu",
     found: Mapping[str, Tensor] | None = None,
 ) -> TrainedImages:
-    """Learn an energy; a run that the alarm stops is a result, too."""
+    """Learn an energy; a run that a divergence check stops is a result, too."""
     data = image_set(recipe.data)
     check_within("images", data.images, -1, 1)
     images = data.images.to(device)

@@ -1,4 +1,4 @@
-"""Row drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
+"""drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def inpainting_job(
     arrays = {name: as_pictures(completed[:16]) for name, completed in filled.items()}
     hidden = images.clone()
     hidden[free > 0] = 0.0
-    # The rivals have no seed, and the same numbers for all.
+    # The baselines have no seed, and the same numbers for all.
     return Outcome({"rows": table}, arrays | {"masked": as_pictures(hidden[:16])})
 
 
@@ -108,7 +108,7 @@ def draw_inpainting(result: Result) -> Figure:
 
 
 def painting_table(result: Result) -> Table:
-    """Completions beside their rivals and the truth."""
+    """Completions beside their baselines and the truth."""
     rows = result.scalars["rows"]
     metrics = ("class kept", "squared error", "distance")
     n_seeds = len(rows["inpainted 1"]["distance"])
@@ -139,7 +139,7 @@ def check_inpainting(result: Result) -> list[Verdict]:
 
 
 def mean_image(result: Result) -> Result:
-    """Return the row with the mean image in place of what the energy completes."""
+    """Return the result with the mean image in place of what the energy completes."""
     rows = dict(result.scalars["rows"])
     rows["inpainted 1"] = rows["mean"]
     return replace(result, scalars=result.scalars | {"rows": rows})
@@ -152,7 +152,8 @@ EXPERIMENT = Experiment(
         "quick": InpaintingConfig(LIVE),
         "full": InpaintingConfig(FULL, n_images=500, n_seeds=3),
         # Churches of 64 x 64 pixels for Figure 15's of 128, and half of each for its
-        # masks. 300 are held out; a judge without classes tells which way up they are.
+        # masks. 300 are held out; a classifier without classes tells which way up they
+        # are.
         "paper": InpaintingConfig(CHURCHES),
     },
     cells=cells,

@@ -1,4 +1,4 @@
-"""Row drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
+"""drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def middle_table(result: Result) -> Table:
 
 
 def blended(result: Result) -> Result:
-    """Return the row with blends of pixels in place of arcs of noise."""
+    """Return the result with blends of pixels in place of arcs of noise."""
     return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
 
 

@@ -1,4 +1,4 @@
-"""Row drl/langevin-steps (Figure 9): quality over training for several K."""
+"""drl/langevin-steps (Figure 9): quality over training for several K."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ebmtut.results.tables import Cell, Table
 @checked
 @dataclass(frozen=True)
 class StepsConfig:
-    """Numbers of Langevin steps, and how often a run is looked at."""
+    """Numbers of Langevin steps, and how often a run is evaluated."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_chain_steps: tuple[Count, ...] = (1, 3, 6, 12)
@@ -126,7 +126,7 @@ def check_steps(result: Result) -> list[Verdict]:
 
 
 def all_alike(result: Result) -> Result:
-    """Return the row had the number of steps not mattered."""
+    """Return the result had the number of steps not mattered."""
     table = result.scalars["table"]
     same = {name: table.get("K = 6", row) for name, row in table.items()}
     return replace(result, scalars=result.scalars | {"table": same})
@@ -139,7 +139,7 @@ EXPERIMENT = Experiment(
         "quick": StepsConfig(ImageRecipe(n_steps=600), (1, 6), n_looks=3),
         "full": StepsConfig(n_seeds=3),
         # 2500 samples every 15,000 steps, as Figure 9. Its K are those of Table 2; that
-        # all are judged by chains of 30 steps is ours.
+        # all are evaluated by chains of 30 steps is ours.
         "paper": StepsConfig(
             CIFAR10,
             n_chain_steps=(10, 30, 50),

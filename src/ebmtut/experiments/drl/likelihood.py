@@ -1,4 +1,4 @@
-"""Row drl/likelihood (Table 4): bits per pixel of level 0, beside known laws."""
+"""drl/likelihood (Table 4): bits per pixel of level 0, beside known densities."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
-def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
-    """Nats of each noisy held-out image under laws whose density is known exactly."""
+def known_densities(
+    data: ImageSet, recipe: ImageRecipe, noisy: Tensor
+) -> dict[str, Tensor]:
+    """Nats of each noisy held-out image under exactly known densities."""
     signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
     points = signal * data.images.flatten(1).double()
     x, n = noisy.flatten(1).double(), points.shape[1]
@@ -76,7 +78,7 @@ def likelihood_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Estimate log Z from more and more samples, and judge held-out images."""
+    """Estimate log Z from more and more samples, and classifier held-out images."""
     recipe = config.recipe
     trained = trained_once(recipe, seed, checkpoint, device)
     drawn = draw_images(
@@ -95,7 +97,7 @@ def likelihood_job(
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
     found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
-    n_dims, laws = data.images[0].numel(), known_laws(data, recipe, noisy)
+    n_dims, laws = data.images[0].numel(), known_densities(data, recipe, noisy)
     ours = bits_per_dimension(energies, n_dims, found[-1].levels[0])
     # The estimate at growing numbers of samples.
     return Outcome(

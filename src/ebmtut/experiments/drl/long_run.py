@@ -1,4 +1,4 @@
-"""Row drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
+"""drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def long_run_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn; sample with longer and longer chains; walk on in the law of level 0."""
+    """Learn; sample with longer and longer chains; walk on on level 0."""
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
@@ -125,7 +125,7 @@ def walk(
     n_moves: tuple[int, ...],
     generator: torch.Generator,
 ) -> tuple[list[float], np.ndarray]:
-    """Run Hamiltonian Monte Carlo in the law of level 0, and measure on the way."""
+    """Run Hamiltonian Monte Carlo on level 0, and measure on the way."""
     law = at_level(energy, 0)
     start = recipe.noise.noises[0]
     adapted = adapt_step_size(
@@ -146,7 +146,7 @@ def walk(
 def adapted_steps(
     energy: nn.Module, recipe: ImageRecipe, levels: Tensor, generator: torch.Generator
 ) -> tuple[list[float], list[float]]:
-    """Find the step size of every conditional law whose acceptance is in [0.6, 0.9]."""
+    """Find the step size of every level whose acceptance rate is in [0.6, 0.9]."""
     sizes, rates = [], []
     for t in range(recipe.n_levels):
         x, above = levels[t, :64], levels[t + 1, :64]
@@ -212,7 +212,7 @@ def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def nulls(config: LongRunConfig, seed: int) -> Outcome:
-    """Judge held-out data and a Gaussian fitted to the pixels; let one run collapse."""
+    """Evaluate held-out data and a Gaussian fit; let one run collapse."""
     name = config.recipes[0][1].data
     made = null_images(
         image_set(name), config.n_samples, generator=make_generator(seed)
@@ -277,7 +277,7 @@ def check_long_run(result: Result) -> list[Verdict]:
     long = np.array(row.get("distance", lost))
     verdicts = [
         claim(
-            f"{name}: share of runs that live",
+            f"{name}: fraction of runs that reach the end",
             float(np.isfinite(long).mean()),
             "at least",
             1.0,
@@ -314,7 +314,7 @@ def check_long_run(result: Result) -> list[Verdict]:
 
 
 def nothing_learned(result: Result) -> Result:
-    """Return the row had longer training not helped, and chains led to a Gaussian."""
+    """Return the result had training longer not helped, nor chains stayed."""
     table = dict(result.scalars["table"])
     name = "ten times as long"
     if name in table:

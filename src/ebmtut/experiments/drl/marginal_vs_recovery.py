@@ -1,4 +1,4 @@
-"""Row drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
+"""drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def references(config: MarginalConfig, seed: int) -> Outcome:
-    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
     return Outcome(
         {
@@ -202,7 +202,7 @@ def check(result: Result) -> list[Verdict]:
                     n_seeds=len(row["kl"]),
                 )
             )
-    # The rival is the short run whose chains suit it: without it nothing is claimed.
+    # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, rival = result.config["densities"][0], "short-run, longer"
     if {"recovery", rival} <= set(table):
         ours = mean_and_stderr(table["recovery"][first]["kl"])[0]

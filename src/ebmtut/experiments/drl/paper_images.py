@@ -106,7 +106,8 @@ class PaperRecipe(ImageRecipe):
         if self.objective == "score":
             return FlippedScore(self.noise)
         # The code's loss has the network's own values, before they are divided. The
-        # energies are larger by orders: the alarm on their gap would never be still.
+        # energies are larger by orders: the divergence check on their gap would never
+        # be still.
         first = self.noise.sigmas[0]
         weights = tuple(
             scale * first / sigma

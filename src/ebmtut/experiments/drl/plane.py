@@ -1,4 +1,4 @@
-"""Learning densities of the plane, judged on a grid: what two rows share."""
+"""Learning densities of the plane, evaluated on a grid: what two experiments share."""
 
 import copy
 import math
@@ -54,7 +54,7 @@ METHODS: Mapping[str, PlaneMethod] = {
 
 #: The densities divided by this have about unit variance.
 SCALE = 2.3
-#: Where laws are judged, in those units: well beyond all data.
+#: Where densities are evaluated, in those units: well beyond all data.
 PLANE = PlaneGrid(3.2, 200)
 #: Step size (where nothing adapts it), learning rate and weight of the squared
 #: energies of the short run with one start: of what we tried, where it stays alive.
@@ -133,7 +133,7 @@ def plane_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn one density by one method and judge it on the grid."""
+    """Learn one density by one method and evaluate it on the grid."""
     noise = plane_noise(method, config)
     generator = make_generator(seed, device)
     energy = FourierEnergy(
@@ -252,7 +252,7 @@ def partition_bias(
 
 
 def judge_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:
-    """Distances of a law on the grid, and of samples, from a density."""
+    """Distances of a density on the grid, and of samples, from a density."""
     log_p = exact_log_density(density)
     judged = {"kl": PLANE.kl(log_p, log_q), "tv": PLANE.total_variation(log_p, log_q)}
     if density == "checkerboard":
@@ -279,7 +279,7 @@ def noised_log_density(density: str, noise: NoiseLevels, level: int = 0) -> Tens
 
 
 def gaussian_with_moments_of(log_p: Tensor) -> Tensor:
-    """Log density on the grid of the Gaussian with a law's mean and covariance."""
+    """Log density on the grid of the Gaussian with a density's mean and covariance."""
     p = log_p.exp().flatten() / log_p.exp().sum()
     mean = p @ PLANE.points
     away = PLANE.points - mean
@@ -298,7 +298,7 @@ def on_board(samples: Tensor) -> Tensor:
 
 
 def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
-    """Judge the null: the Gaussian with the mean and covariance of data."""
+    """Evaluate the null: the Gaussian with the mean and covariance of data."""
     generator = make_generator(seed)
     data = sample_density(density, 20_000, generator=generator) / SCALE
     law = torch.distributions.MultivariateNormal(data.mean(0), data.T.cov())
@@ -308,6 +308,6 @@ def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
 
 
 def exact_row(density: str, seed: int, n: int) -> dict[str, float]:
-    """Judge the truth: the density itself, and fresh data."""
+    """Evaluate the truth: the density itself, and fresh data."""
     data = sample_density(density, n, generator=make_generator(seed)) / SCALE
     return judge_plane(density, exact_log_density(density), data)

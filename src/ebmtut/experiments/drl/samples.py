@@ -1,4 +1,4 @@
-"""Row drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
+"""drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
-    """Judge what no model has learned, and the judges themselves."""
+    """Evaluate what no model has learned, and the classifiers themselves."""
     rows: dict[str, dict[str, Any]] = {null: {} for null in NULLS}
     accuracy, sources = {}, {}
     for name in dict.fromkeys(recipe.data for recipe in config.recipes):
@@ -169,7 +169,7 @@ def samples_table(result: Result, name: str) -> Table:
     source = result.scalars.get("sources", {}).get(name)
     return Table(
         columns,
-        caption=f"{name}: {result.config['n_samples']} images a row; "
+        caption=f"{name}: {result.config['n_samples']} images of each; "
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
         + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
         kinds=[""] * len(learned)
@@ -193,7 +193,7 @@ def check_samples(result: Result) -> list[Verdict]:
             ("nearest", "at least", 0.5, True),
         ]
         quarter = fitted[name]["distance"] / 4
-        # Of forty people with eight images each the judge has no such distance.
+        # Of forty people with eight images each the classifier has no such distance.
         if held_out[name]["distance"] < quarter:
             bounds.insert(0, ("distance", "at most", quarter, False))
         # Those are of forty people, or have no classes.
@@ -218,7 +218,7 @@ def check_samples(result: Result) -> list[Verdict]:
 
 
 def gaussian_fit(result: Result) -> Result:
-    """Return the row with the samples of a Gaussian in place of the energy's."""
+    """Return the result with the samples of a Gaussian in place of the energy's."""
     table = {
         name: {metric: [value] for metric, value in row.items()} | {"steps": [0]}
         for name, row in result.scalars["Gaussian fit"].items()
