@@ -9,7 +9,7 @@ The same command goes on where a time limit has stopped it.
 
 from study_command import run_study
 
-from ebmtut.experiments.drl.second_trainings import AGAIN, AGAIN_SEED
+from ebmtut.experiments.drl.samples import AGAIN, AGAIN_SEED
 
 if __name__ == "__main__":
     run_study({"again": AGAIN}, __doc__, seed=AGAIN_SEED)

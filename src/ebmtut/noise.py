@@ -12,7 +12,7 @@ diffusion recovery likelihood", ICLR 2021, Section 3.5.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 import torch
@@ -43,8 +43,9 @@ class NoiseLevels:
     ----------
     sigmas
         :math:`\sigma_1, \dots, \sigma_T` in (0, 1], none below the one before. A
-        last one of exactly 1 forgets :math:`x_{T-1}`: the law of
-        :math:`x_{T-1}` given :math:`x_T` is then the marginal law, and a single
+        last one of exactly 1 forgets :math:`x_{T-1}`: the distribution of
+        :math:`x_{T-1}` given :math:`x_T` is then the marginal distribution, and a
+        single
         one of 1 makes recovery likelihood the marginal likelihood.
     data_sigma
         Noise on level 0, in [0, 1): :math:`x_0 = \sqrt{1 - s^2}\,
@@ -118,8 +119,8 @@ class NoiseLevels:
         """
         check_vectors("data", data)
         check_levels(level, self.n_levels)
-        signal = _rows(self.signals, level, data)
-        noise = _rows(self.noises, level, data)
+        signal = rows(self.signals, level, data)
+        noise = rows(self.noises, level, data)
         return signal * data + noise * normal(data, generator=generator)
 
     def step(
@@ -147,8 +148,8 @@ class NoiseLevels:
         """
         check_vectors("x", x)
         check_levels(level, self.n_levels - 1)
-        shrinkage = _rows(self.shrinkages, level, x)
-        sigma = _rows(self.sigmas, level, x)
+        shrinkage = rows(self.shrinkages, level, x)
+        sigma = rows(self.sigmas, level, x)
         return shrinkage * x + sigma * normal(x, generator=generator)
 
 
@@ -188,7 +189,7 @@ def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
 
     The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the
     state after step ``1 + t * (1000 // (2 (T - 1)))`` of them, for T = 6 after
-    1, 101, ..., 501, and level T is pure noise: the code makes the last law
+    1, 101, ..., 501, and level T is pure noise: the code makes the last level
     unconditional, which is a last sigma of 1.
 
     Parameters
@@ -263,7 +264,18 @@ def check_levels(level: Tensor, highest: int) -> None:
     refuse(outside, message)
 
 
-def _rows(values: tuple[float, ...], level: Tensor, like: Tensor) -> Tensor:
-    """Each row's value, shaped so that it multiplies ``like``."""
-    table = torch.tensor(values, dtype=like.dtype, device=like.device)
+def rows(
+    values: tuple[float, ...], level: Int[Tensor, " batch"], like: Tensor
+) -> Tensor:
+    """Each row's value of its level, shaped so that it multiplies ``like``."""
+    table = constants(values, like.dtype, like.device)
     return table[level].reshape(-1, *[1] * (like.dim() - 1))
+
+
+@lru_cache(maxsize=512)
+def constants(
+    values: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """A table of numbers on a device, sent there once; never change it in place."""
+    with torch.inference_mode(False):
+        return torch.tensor(values, dtype=dtype, device=device)

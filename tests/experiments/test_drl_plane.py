@@ -9,7 +9,11 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.data import density_log_prob, sample_density
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.drl.checkerboard import level_table
+from ebmtut.experiments.drl.checkerboard import level_table, squares
+from ebmtut.experiments.drl.marginal_vs_recovery import (
+    densities_table,
+    draw_densities,
+)
 from ebmtut.experiments.drl.plane import (
     METHODS,
     PLANE,
@@ -67,7 +71,7 @@ def test_levels_that_are_exact_diverge_by_nothing_and_their_gaussian_by_the_null
     laws = [noised_log_density("checkerboard", noise, k) for k in range(noise.n_levels)]
     arrays = {"density/recovery": torch.stack(laws).numpy()}
     table = level_table(dataclasses.replace(row.stored(), arrays=arrays))
-    (_, *exact), (_, *null) = table.rows
+    _, _, exact, null = zip(*table.rows, strict=True)
     assert set(exact) == {"0.000"}
     found = gaussian_fit("checkerboard", 0, 100)["kl"]
     # The fit has the moments of 20,000 draws; noise only makes the board rounder.
@@ -162,6 +166,14 @@ def test_the_densities_have_a_picture_of_their_own():
     assert set(result.scalars["table"]["recovery"]) == {"moons"}
     # What a figure shows is kept, and no more: level 0 of the first seed.
     assert result.arrays["density/score matching/circles"].shape == (1, 200, 200)
-    assert len(experiment.figure(result, part="densities").axes) == 6
-    with pytest.raises(InputError, match=r"^part must be one of methods, densities"):
-        experiment.figure(result, part="levels")
+    assert len(densities_table(result).rows) == 2
+    assert len(draw_densities(result).axes) == 6
+
+
+def test_the_squares_are_the_boards():
+    """Eight squares of side 2, up to a cell of the grid."""
+    found = torch.tensor(squares()) * SCALE
+    cell = SCALE * 2 * PLANE.extent / PLANE.n
+    assert found.shape == (8, 4)
+    assert (found - (found / 2).round() * 2).abs().max() < cell
+    assert (found[:, 1] - found[:, 0] - 2).abs().max() < 2 * cell

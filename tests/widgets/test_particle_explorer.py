@@ -21,6 +21,8 @@ from ebmtut.widgets import particle_explorer
 
 FOLDER = Path(ebmtut.widgets.__file__).parent
 GRID = PlaneGrid(3.0, 12)
+SAMPLES = np.array([[0.0, 0.5], [1.0, -1.0]])
+SQUARES = [[-3.0, 0.0, -3.0, 3.0], [0.0, 3.0, -3.0, 3.0]]
 X = ((0.1, 0.2), (-1.4, 2.0), (2.6, -2.7), (0.0, 0.0))
 NOISE = ((0.3, -1.2), (0.0, 2.0), (-0.5, 0.9), (1.0, 1.0))
 
@@ -96,17 +98,21 @@ def test_a_step_of_the_page_is_a_step_of_the_package(
 def test_the_page_gets_mean_densities() -> None:
     density = np.random.default_rng(0).uniform(0.1, 1, (2, 8, 8))
     noise = NoiseLevels((0.5, 1.0))
-    widget = particle_explorer(np.log(density), noise, 3.0, n_cells=4)
+    widget = particle_explorer(np.log(density), noise, 3.0, SAMPLES, SQUARES, n_cells=4)
     energies = np.frombuffer(widget.energies, np.float32).reshape(2, 4, 4)
     means = density.reshape(2, 4, 2, 4, 2).mean(axis=(2, 4))
     means /= means.max(axis=(1, 2), keepdims=True)
     assert np.exp(-energies) == pytest.approx(means, rel=1e-5)
     assert widget.sigmas == [0.5, 1.0]
+    assert np.frombuffer(widget.samples, np.float32).tolist() == [0.0, 0.5, 1.0, -1.0]
+    assert widget.squares == SQUARES
 
 
 def test_state_fits_into_a_page() -> None:
     flat = np.zeros((6, 200, 200))
-    widget = particle_explorer(flat, NoiseLevels((0.5,) * 5 + (1.0,)), 3.2)
+    noise = NoiseLevels((0.5,) * 5 + (1.0,))
+    samples = np.zeros((500, 2))
+    widget = particle_explorer(flat, noise, 3.2, samples, SQUARES)
     state = dependency_state([widget], drop_defaults=False)
     data = embed_data(views=[widget], state=state)
     assert len(json.dumps(data["manager_state"])) < 150_000
@@ -129,6 +135,8 @@ def test_refusals(changes: dict[str, object], words: str) -> None:
         "log_density": np.zeros((1, 8, 8)),
         "noise": NoiseLevels((1.0,)),
         "extent": 3.0,
+        "samples": SAMPLES,
+        "squares": SQUARES,
         "n_cells": 4,
     }
     with pytest.raises(InputError, match=f"^{words}"):

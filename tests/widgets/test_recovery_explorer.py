@@ -33,7 +33,7 @@ import(process.argv[1]).then((js) => {
 
 
 def ours(x: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-    """The mixture's energy, normed."""
+    """The energy of the mixture, normalised."""
     parts = [
         p / w * torch.exp(-0.5 * ((x[:, 0] - m) / w) ** 2) / math.sqrt(2 * math.pi)
         for p, m, w in MODES
@@ -80,5 +80,5 @@ def test_state_fits_into_a_page() -> None:
 
 @pytest.mark.parametrize("sigma", [0.0, 1.0])
 def test_refuses_noise_outside(sigma: float) -> None:
-    with pytest.raises(InputError, match=r"^sigma must be a number in \[0.1, 0.98\]"):
+    with pytest.raises(InputError, match=r"^sigma must be a number in \[0.15, 0.98\]"):
         recovery_explorer(sigma)

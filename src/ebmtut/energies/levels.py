@@ -1,18 +1,19 @@
-r"""Energies of all noise levels, and the conditional laws between them.
+r"""Energies of all noise levels, and the conditional distributions between them.
 
-An energy of levels E(x, t) gives the laws :math:`p_t(x) \propto e^{-E(x, t)}` of
-the states of a forward chain (`ebmtut.noise.NoiseLevels`), all in the states' own
-units. Given the state one level up, Bayes' rule adds a parabola,
+An energy of levels E(x, t) gives the distributions :math:`p_t(x) \propto e^{-E(x, t)}`
+of the states of a forward chain (`ebmtut.noise.NoiseLevels`), all in the states' own
+units. Given the state one level up, Bayes' rule adds a quadratic term,
 
 .. math:: p(x_t \mid x_{t+1}) \propto \exp\Bigl(-E(x_t, t)
    - \frac{\lVert x_{t+1} - a\, x_t \rVert^2}{2 \sigma^2}\Bigr),
    \qquad a = \sqrt{1 - \sigma^2}, \quad \sigma = \sigma_{t+1},
 
-which holds :math:`x_t` near :math:`x_{t+1} / a`: where sigma is small, what is left
-has one mode. The paper writes the same law in :math:`y_t = a\, x_t`.
+which holds :math:`x_t` near :math:`x_{t+1} / a`: where sigma is small, nearly all
+mass is in one mode. The paper writes the same distribution in :math:`y_t = a\, x_t`.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -27,7 +28,7 @@ from ebmtut.energies.base import (
     energies_of,
 )
 from ebmtut.energies.mlp import silu_and_slope
-from ebmtut.noise import NoiseLevels, check_levels
+from ebmtut.noise import NoiseLevels, check_levels, rows
 from ebmtut.tensor_checks import check_shape, check_vectors
 
 __all__ = ["FourierEnergy", "LevelEnergy", "at_level", "conditional_energy"]
@@ -148,56 +149,51 @@ class _ByCalls:
 
 
 class ConditionalEnergy:
-    """Energy of one level, and the parabola of the state above."""
+    """Energy of one level, and the quadratic term of the state above.
+
+    What does not change along a chain is made once: make a new one for each chain.
+    """
 
     def __init__(
         self, energy: LevelEnergy, noise: NoiseLevels, above: Tensor, level: Tensor
     ) -> None:
-        shape = (-1, *[1] * (above.dim() - 1))
-        sigma = above.new_tensor(noise.sigmas)[level].reshape(shape)
-        self.energy, self.above, self.level = energy, above, level
-        self.shrinkage = above.new_tensor(noise.shrinkages)[level].reshape(shape)
-        # Where sigma is 1 nothing is known of x_t: the parabola is flat.
-        self.precision = 1 / sigma**2
+        self.of_levels, self.above, self.level = energy, above, level
+        self.shrinkage = rows(noise.shrinkages, level, above)
+        # Where sigma is 1 nothing is known of x_t: the quadratic term is constant.
+        self.precision = 1 / rows(noise.sigmas, level, above) ** 2
+        # The gradient of the quadratic term is slope * x - pull.
+        self.slope = self.precision * self.shrinkage**2
+        self.pull = self.precision * self.shrinkage * above
+
+    @cached_property
+    def prepared(self) -> AtLevels:
+        """The energy at these levels, with its weights as they are now."""
+        if isinstance(self.of_levels, OffersLevels):
+            return self.of_levels.at_levels(self.level)
+        return _ByCalls(self.of_levels, self.level)
 
     def __call__(self, x: Tensor) -> Tensor:
-        misfit = (self.above - self.shrinkage * x) ** 2 * self.precision
-        return self.energy(x, self.level) + 0.5 * misfit.flatten(1).sum(1)
-
-    def energy_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Energies and their gradient, without a graph."""
-        value, gradient = energy_and_gradient(self.energy, x, self.level)
-        error = self.shrinkage * x - self.above
-        pull = self.precision * error
-        value = value + 0.5 * (pull * error).flatten(1).sum(1)
-        return value, gradient + self.shrinkage * pull
-
-    def at_levels(self) -> AtLevels:
-        """The same law for a chain, which asks for many gradients and few energies."""
-        return _ConditionalAtLevels(self)
-
-
-class _ConditionalAtLevels:
-    """A conditional law, with what does not change along a chain made once."""
-
-    def __init__(self, law: ConditionalEnergy) -> None:
-        self.law = law
-        of_levels = law.energy
-        self.inner: AtLevels = (
-            of_levels.at_levels(law.level)
-            if isinstance(of_levels, OffersLevels)
-            else _ByCalls(of_levels, law.level)
-        )
-        # The parabola's gradient is a line in x.
-        self.slope = law.precision * law.shrinkage**2
-        self.pull = law.precision * law.shrinkage * law.above
+        return self.of_levels(x, self.level) + self._quadratic(x)
 
     def energy(self, x: Tensor) -> Tensor:
-        misfit = (self.law.above - self.law.shrinkage * x) ** 2 * self.law.precision
-        return self.inner.energy(x) + 0.5 * misfit.flatten(1).sum(1)
+        """Energies, without a graph."""
+        return self.prepared.energy(x) + self._quadratic(x)
 
     def gradient(self, x: Tensor) -> Tensor:
-        return self.inner.gradient(x) + torch.addcmul(-self.pull, self.slope, x)
+        """Their gradient in x, without a graph."""
+        return self.prepared.gradient(x) + torch.addcmul(-self.pull, self.slope, x)
+
+    def energy_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Both at once, without a graph."""
+        value, gradient = energy_and_gradient(self.of_levels, x, self.level)
+        return (
+            value + self._quadratic(x),
+            gradient + torch.addcmul(-self.pull, self.slope, x),
+        )
+
+    def _quadratic(self, x: Tensor) -> Tensor:
+        misfit = (self.above - self.shrinkage * x) ** 2 * self.precision
+        return 0.5 * misfit.flatten(1).sum(1)
 
 
 class FourierEnergy(nn.Module):
@@ -205,9 +201,9 @@ class FourierEnergy(nn.Module):
 
     E(x, t) = |x|^2 / 2 + net(features(x), t). The features are the sine and cosine
     of random projections of x, which let a small network draw sharp edges (Tancik
-    et al., 2020). They are bounded, and so is the network: far from all data, where
-    nothing teaches it, the Gaussian keeps the law in place. Since the last layer
-    starts at zero, the Gaussian is what training starts from.
+    et al., 2020). They are bounded, and so is the network: far from all data the
+    Gaussian keeps the distribution in place. Since the last layer starts at zero,
+    training starts from the Gaussian.
 
     Parameters
     ----------

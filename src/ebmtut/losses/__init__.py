@@ -6,6 +6,7 @@ from ebmtut.losses.contrastive_divergence import (
 )
 from ebmtut.losses.coupling_discrepancy import coupling_discrepancy_losses
 from ebmtut.losses.directed_neighborhood import DirectedNeighborhood
+from ebmtut.losses.energy_difference import saturated_gap
 from ebmtut.losses.energy_discrepancy import energy_discrepancy_loss
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
@@ -42,7 +43,6 @@ from ebmtut.losses.recovery_likelihood import (
     Chains,
     RecoveryLikelihood,
     recovery_likelihood_loss,
-    saturated_gap,
 )
 from ebmtut.losses.score_matching import (
     DenoisingScoreMatching,

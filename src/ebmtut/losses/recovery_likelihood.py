@@ -1,13 +1,12 @@
 r"""Recovery likelihood: learn to undo one step of noise at a time.
 
-The log-likelihood of :math:`x_t` given :math:`x_{t+1}` has the gradient of
-contrastive divergence, the mean energy of data less that of samples, but the
-samples are those of the conditional law, which short chains reach; the parabola
-that makes it easy has no parameter (Gao et al., "Learning energy-based models by
-diffusion recovery likelihood", ICLR 2021, Section 3).
+The negative log-likelihood of :math:`x_t` given :math:`x_{t+1}` has the gradient of
+the mean energy of data minus the mean energy of samples of the conditional
+distribution, which short chains approximate; the quadratic term of :math:`x_{t+1}`
+has no parameter (Gao et al., "Learning energy-based models by diffusion recovery
+likelihood", ICLR 2021, Section 3).
 """
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,18 +14,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import (
-    DivergenceError,
-    InputError,
-    NonNegative,
-    Positive,
-    check_range,
-    checked,
-)
+from ebmtut.checks import InputError, NonNegative, check_range, checked
 from ebmtut.energies import LevelEnergy, energies_of
-from ebmtut.noise import NoiseLevels
+from ebmtut.losses.energy_difference import check_difference, saturated_gap
+from ebmtut.noise import NoiseLevels, constants
 from ebmtut.random import check_generator
-from ebmtut.samplers.conditional import ConditionalChain, draw_conditional
+from ebmtut.samplers.conditional import (
+    ConditionalChain,
+    draw_conditional,
+    follow_acceptance,
+)
 from ebmtut.samplers.langevin import normals
 from ebmtut.tensor_checks import check_shape, check_vectors, check_within
 
@@ -34,12 +31,7 @@ __all__ = [
     "Chains",
     "RecoveryLikelihood",
     "recovery_likelihood_loss",
-    "saturated_gap",
 ]
-
-
-#: Decay of the running mean of the median gaps: a hundred batches.
-_MEMORY = 0.99
 
 
 def recovery_likelihood_loss(
@@ -54,7 +46,7 @@ def recovery_likelihood_loss(
     trusted_gap: float | None = None,
     usual_gap: Float[Tensor, ""] | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean energy of data minus mean energy of samples of the conditional laws.
+    """Mean energy of data minus that of samples of the conditional distributions.
 
     Its gradient is an unbiased estimate of that of the negative recovery
     log-likelihood if the samples are exact; its value measures nothing.
@@ -66,7 +58,7 @@ def recovery_likelihood_loss(
     x
         Data, at the levels of the rows.
     x_model
-        Samples of the law of each row given the same state one level up.
+        Samples of the distribution of each row given the same state one level up.
     level
         Of each row.
     weight
@@ -75,14 +67,14 @@ def recovery_likelihood_loss(
         Weight of the mean squared energy of data and samples, which holds the
         energies' free constant and their size.
     largest_gap
-        An alarm: the largest difference of the two mean energies of a level.
+        Divergence check: the largest difference of the two mean energies.
     trusted_gap
         c, which bounds what a single chain can do: see `saturated_gap`. Some
-        multiple of the root of the number of coordinates; None trusts all chains.
+        multiple of the root of the number of coordinates; None clips nothing.
     usual_gap
         Running mean of the batches' median gaps, on the processor; changed in place.
-        With a trusted gap an alarm, too: below -c / 2 most chains have failed, and not
-        just once.
+        With a trusted gap this is checked, too: below -c / 2 most chains have failed,
+        in many batches.
 
     Raises
     ------
@@ -102,76 +94,19 @@ def recovery_likelihood_loss(
     chains = gap.detach()
     if trusted_gap is not None:
         gap = saturated_gap(gap, trusted_gap)
-    # Read together: a GPU is waited for once.
-    median, mean = torch.stack([chains.median(), gap.detach().mean()]).tolist()
-    if trusted_gap is not None and usual_gap is not None:
-        usual_gap.lerp_(usual_gap.new_tensor(median), 1 - _MEMORY)
-        _check_usual_gap(float(usual_gap), chains, values.detach(), level, trusted_gap)
-    _check_gap(abs(mean), gap.detach(), values.detach(), level, largest_gap)
+    check_difference(
+        chains,
+        values.detach(),
+        level,
+        largest=largest_gap,
+        trusted=trusted_gap,
+        usual=usual_gap,
+        clipped=gap.detach(),
+    )
     loss = (gap if weight is None else weight * gap).mean()
     if regulariser:
         loss = loss + regulariser * (values**2).mean()
     return loss
-
-
-@checked
-def saturated_gap(
-    gap: Float[Tensor, " batch"], trusted: Positive
-) -> Float[Tensor, " batch"]:
-    r"""Gap of each row, E(data) - E(sample), as far as its chain is to be trusted.
-
-    Within :math:`\pm c` it is left alone. A sample far more likely than the data
-    is what the energy must unlearn, but not faster than the other rows learn:
-    :math:`c\, (1 + \log(g / c))`. A sample far *less* likely, :math:`g < -c`, is
-    no sample: the chain has failed. Left alone it would teach the energy to rise
-    where the chain went, and the next one would fail worse; here it lowers it,
-    by :math:`c \log(-g / c)`.
-
-    Parameters
-    ----------
-    gap
-        E(data) - E(sample).
-    trusted
-        c, positive.
-    """
-    size = gap.abs().clamp(min=trusted)
-    excess = trusted * torch.log(size / trusted)
-    return torch.where(
-        gap > trusted, trusted + excess, torch.where(gap < -trusted, excess, gap)
-    )
-
-
-def _check_gap(
-    mean: float, gap: Tensor, values: Tensor, level: Tensor, largest: float | None
-) -> None:
-    if not math.isfinite(mean):
-        raise DivergenceError(_alarm("is not finite", gap, values, level), step=-1)
-    if largest is not None and mean > largest:
-        words = f"is {mean:.3g}, more than {largest:g}"
-        raise DivergenceError(_alarm(words, gap, values, level), step=-1)
-
-
-def _check_usual_gap(
-    usual: float, gap: Tensor, values: Tensor, level: Tensor, trusted: float
-) -> None:
-    """Stop where a saturated gap holds energies whose chains have failed.
-
-    About -c the loss neither raises nor lowers a sample: a run can stay there.
-    """
-    if usual < -trusted / 2:
-        words = f"is usually {usual:.3g}, less than -c / 2 = {-trusted / 2:.3g}"
-        alarm = _alarm(words, gap, values, level)
-        raise DivergenceError(alarm, step=-1)
-
-
-def _alarm(words: str, gap: Tensor, values: Tensor, level: Tensor) -> str:
-    at = int(level[gap.abs().nan_to_num(nan=float("inf")).argmax()])
-    return (
-        f"the energy gap between data and samples {words}; worst at level {at}, "
-        f"largest energy {float(values.abs().max()):.3g}: the chains no longer "
-        "follow the energy. Try a smaller learning rate, adjusted=True, more "
-        "steps or a larger regulariser"
-    )
 
 
 class Chains(NamedTuple):
@@ -195,7 +130,7 @@ class RecoveryLikelihood:
     r"""The training loss: noise, chains and `recovery_likelihood_loss` together.
 
     Each row of a batch gets a level at random, the pair :math:`x_t, x_{t+1}` from
-    the forward chain, and a sample of the law of :math:`x_t` given
+    the forward chain, and a sample of :math:`x_t` given
     :math:`x_{t+1}` (Gao et al., 2021, Algorithm 1). With a single sigma of 1 it is
     the marginal likelihood with short-run chains from white noise.
 
@@ -204,7 +139,7 @@ class RecoveryLikelihood:
     noise
         The forward chain.
     chain
-        How to draw from the conditional laws.
+        How to sample the conditional distributions.
     regulariser, largest_gap, trusted_gap
         As for `recovery_likelihood_loss`.
     weighted
@@ -215,7 +150,7 @@ class RecoveryLikelihood:
         level follow their acceptance rate: where an energy grows steep the chains
         stop moving, no sample holds the energy back, and training collapses.
     patient
-        Whether to go on where the gap stays saturated: no alarm on `usual_gap`.
+        Whether to go on where the loss stays clipped: no check of `usual_gap`.
     data_range
         Smallest and largest value of the data, such as (-1, 1) of images; None takes
         any. The noise covers data of the order of 1, not bytes.
@@ -228,7 +163,7 @@ class RecoveryLikelihood:
     usual_gap
         Running mean of the batches' median gaps; changed in place, likewise.
     last
-        The `Chains` of the last batch, whether or not its gap raised the alarm; None
+        The `Chains` of the last batch, whether or not a check stopped it; None
         before the first.
 
     Raises
@@ -316,8 +251,10 @@ class RecoveryLikelihood:
         self.last = Chains(here, sample, level)
         if self.target_acceptance is not None:
             error = acceptance.cpu().double() - self.target_acceptance
-            self._follow(error, level.cpu())
-        weight = None if self.weights is None else x.new_tensor(self.weights)[level]
+            follow_acceptance(self.step_sizes, error, level.cpu(), self.noise)
+        weight = None
+        if self.weights is not None:
+            weight = constants(self.weights, x.dtype, x.device)[level]
         return recovery_likelihood_loss(
             energy,
             here,
@@ -329,11 +266,3 @@ class RecoveryLikelihood:
             trusted_gap=self.trusted_gap,
             usual_gap=None if self.patient else self.usual_gap,
         )
-
-    def _follow(self, error: Tensor, level: Tensor) -> None:
-        """Lengthen the steps of levels that accept too much, shorten the others'."""
-        totals = torch.zeros(2, self.noise.n_levels, dtype=torch.float64, device="cpu")
-        totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
-        mean = totals[0] / totals[1].clamp(min=1)
-        largest = torch.tensor(self.noise.sigmas, dtype=torch.float64, device="cpu")
-        self.step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)

@@ -1,4 +1,4 @@
-r"""A short chain of one conditional law, of :math:`x_t` given :math:`x_{t+1}`.
+r"""A short chain for :math:`x_t` given :math:`x_{t+1}`.
 
 Training on recovery likelihood runs one a datum, sampling one a level (Gao et al.,
 2021, Algorithms 1 and 2).
@@ -21,8 +21,14 @@ from ebmtut.checks import (
 )
 from ebmtut.energies import LevelEnergy, conditional_energy
 from ebmtut.energies.levels import ConditionalEnergy
-from ebmtut.noise import NoiseLevels
-from ebmtut.samplers.langevin import Draw, langevin_move, vector_state
+from ebmtut.noise import NoiseLevels, constants, rows
+from ebmtut.samplers.langevin import (
+    Draw,
+    langevin_jump,
+    langevin_move,
+    per_chain,
+    vector_state,
+)
 
 __all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
 
@@ -30,15 +36,16 @@ __all__ = ["ConditionalChain", "draw_conditional", "paper_step_sizes"]
 @checked
 @dataclass(frozen=True)
 class ConditionalChain:
-    r"""How to draw from the law of :math:`x_t` given :math:`x_{t+1}`.
+    r"""How to sample the distribution of :math:`x_t` given :math:`x_{t+1}`.
 
     Parameters
     ----------
     n_steps
-        K, Langevin steps. 0 draws from the normal law that has the energy's
+        K, Langevin steps. 0 draws from the normal distribution that has the energy's
         gradient at :math:`x_{t+1} / a` (Gao et al., Equations 11 and 12).
     step_size
-        In units of :math:`\sigma_{t+1}`, which is the width of the conditional law
+        In units of :math:`\sigma_{t+1}`, which is the width of the conditional
+        distribution
         where the marginal one is a standard Gaussian; or a tuple with the step
         size of every level itself, such as `paper_step_sizes` gives.
     adjusted
@@ -54,7 +61,7 @@ class ConditionalChain:
         one weight outdoes all others, and nothing is gained.
     averaged
         Whether each step takes the mean of two normals in a row, each of which serves
-        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian law then
+        two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian then
         has its own variance, which unadjusted steps exceed. Not with an acceptance
         test, which needs fresh noise.
 
@@ -138,17 +145,15 @@ def draw_conditional(
     known: Tensor | None = None,
     free: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Run a short chain of the law of x_t given x_{t+1}; each row has its level.
+    """Run a short chain for x_t given x_{t+1}; each row has its level.
 
     Returns the states and each row's acceptance rate, 1 without a test. Where
     ``free`` is 0, x_t stays what ``known`` says.
     """
-    sizes = torch.tensor(chain.step_sizes(noise), dtype=above.dtype, device="cpu")
-    delta = sizes.to(above.device)[level]
+    delta = constants(chain.step_sizes(noise), above.dtype, above.device)[level]
     law = conditional_energy(energy, noise, above, level)
-    shape = (-1, *[1] * (above.dim() - 1))
-    sigma = above.new_tensor(noise.sigmas)[level].reshape(shape)
-    shrinkage = above.new_tensor(noise.shrinkages)[level].reshape(shape)
+    sigma = rows(noise.sigmas, level, above)
+    shrinkage = rows(noise.shrinkages, level, above)
     if chain.n_steps == 0:
         x = _normal_approximation(energy, above, level, sigma, shrinkage, draw)
     elif chain.start == "gaussian":
@@ -191,19 +196,31 @@ def _unadjusted(
 ) -> Tensor:
     """Make the steps of `langevin_move` that no test follows: K gradients, no energy.
 
-    The energies of the last states alone are looked at; where they are not finite, the
+    The energies of the last states alone are evaluated; where they are not finite, the
     sums of the states on the way tell since when.
     """
-    here, size = law.at_levels(), delta.reshape(-1, *[1] * (x.dim() - 1))
-    half = 0.5 * size**2
+    size = per_chain(delta, x)
     on_the_way = []
     for _ in range(n_steps):
-        noise = draw(x)
-        jump = torch.addcmul(size * noise, half, here.gradient(x), value=-1)
+        jump = langevin_jump(draw(x), law.gradient(x), size)
         x = x + (jump if free is None else jump * free)
         on_the_way.append(x.sum())
-    _check_alive(here.energy(x), law.level, on_the_way)
+    _check_alive(law.energy(x), law.level, on_the_way)
     return x
+
+
+def follow_acceptance(
+    step_sizes: Tensor, error: Tensor, level: Tensor, noise: NoiseLevels
+) -> None:
+    """Lengthen the steps of levels that accept too much, shorten the others', in place.
+
+    ``error`` is each row's acceptance rate minus the one that is wanted.
+    """
+    totals = torch.zeros(2, noise.n_levels, dtype=torch.float64)
+    totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
+    mean = totals[0] / totals[1].clamp(min=1)
+    largest = torch.tensor(noise.sigmas, dtype=torch.float64)
+    step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)
 
 
 def averaged_normals(draw: Draw) -> Draw:
@@ -240,7 +257,7 @@ def _normal_approximation(
 def _kept_start(
     energy: LevelEnergy, starts: Tensor, level: Tensor, draw: Draw
 ) -> Tensor:
-    """Keep one Gaussian start of each row, by the weights of the conditional law.
+    """Keep one Gaussian start of each row, by importance weight.
 
     The parabola of x_{t+1} less that of the Gaussian is -|x|^2 / 2 and a constant.
     """

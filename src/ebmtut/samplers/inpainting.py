@@ -32,7 +32,7 @@ def inpaint(
     """Complete data of which some coordinates are known.
 
     The known ones pass through the forward chain; on every level the chain of the
-    conditional law moves only the others (Gao et al., 2021, Section 4.1).
+    conditional distribution moves only the others (Gao et al., 2021, Section 4.1).
 
     Parameters
     ----------

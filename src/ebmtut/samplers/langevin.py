@@ -166,6 +166,11 @@ def vector_state(energy: EnergyFunction, x: Tensor) -> VectorState:
     return VectorState(x.detach(), *energies_and_gradients(energy, x))
 
 
+def langevin_jump(noise: Tensor, gradient: Tensor, delta: float | Tensor) -> Tensor:
+    """Return the step of Langevin dynamics: down the gradient, and noise."""
+    return delta * noise - 0.5 * delta**2 * gradient
+
+
 def langevin_move(
     energy: EnergyFunction,
     state: VectorState,
@@ -178,7 +183,7 @@ def langevin_move(
     """Make one step of all chains; where ``free`` is 0 nothing moves."""
     delta = per_chain(step_size, state.x)
     noise = draw(state.x)
-    jump = delta * noise - 0.5 * delta**2 * state.gradient
+    jump = langevin_jump(noise, state.gradient, delta)
     if free is not None:
         noise, jump = noise * free, jump * free
     proposal = vector_state(energy, state.x + jump)

@@ -1,4 +1,4 @@
-r"""From white noise to data, a conditional law at a time.
+r"""From white noise to data, a conditional distribution at a time.
 
 Progressive sampling (Gao et al., 2021, Algorithm 2) starts from white noise at
 level T and draws :math:`x_t` given :math:`x_{t+1}` by a short chain for t = T - 1,
@@ -39,7 +39,7 @@ def progressive_samples(
     start
         White noise, the states of level T.
     chain
-        How to draw from the conditional laws.
+        How to draw from the conditional distributions.
     generator
         Source of randomness.
 
@@ -66,7 +66,8 @@ def denoised(
     r"""Mean of the clean data given states of level 0, by Tweedie's formula.
 
     :math:`(x_0 - \bar\sigma_0^2 \nabla E(x_0, 0)) / \sqrt{1 - \bar\sigma_0^2}`
-    where the energy is that of the data's law at level 0. It takes away the noise
+    where the energy is that of the data's distribution at level 0. It takes away the
+    noise
     that level 0 carries, and changes nothing where it carries none.
 
     Parameters

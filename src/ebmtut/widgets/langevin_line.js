@@ -1,21 +1,26 @@
-// Langevin particles on a line, in the marginal law of two far modes or in the
-// conditional law of what is seen through noise.
+// Langevin chains on a line, in a distribution of two distant modes or in what a noisy
+// copy leaves of it.
 
 export const MODES = [[0.6, -2, 0.35], [0.4, 2, 0.35]]; // weight, mean, width
 
-// Log of a mixture of Gaussians, and its slope.
+// Log of a mixture of normal densities, and its slope.
 export function mixture(x, modes = MODES) {
-  const parts = modes.map(([weight, mean, width]) =>
-    Math.log(weight / width) - 0.5 * ((x - mean) / width) ** 2);
-  const top = Math.max(...parts);
-  const shares = parts.map((part) => Math.exp(part - top));
-  const total = shares.reduce((sum, share) => sum + share, 0);
-  const slope = modes.reduce((sum, [, mean, width], k) =>
-    sum - (shares[k] / total) * ((x - mean) / width ** 2), 0);
-  return { log: top + Math.log(total) - 0.5 * Math.log(2 * Math.PI), slope };
+  let top = -Infinity;
+  for (const [weight, mean, width] of modes)
+    top = Math.max(top, Math.log(weight / width) - 0.5 * ((x - mean) / width) ** 2);
+  let total = 0;
+  let slope = 0;
+  for (const [weight, mean, width] of modes) {
+    const log = Math.log(weight / width) - 0.5 * ((x - mean) / width) ** 2;
+    const part = Math.exp(log - top);
+    total += part;
+    slope -= (part * (x - mean)) / width ** 2;
+  }
+  return { log: top + Math.log(total) - 0.5 * Math.log(2 * Math.PI),
+    slope: slope / total };
 }
 
-// The energy and its slope; sigma 1 forgets what is seen: the marginal law.
+// The energy and its slope; with sigma 1 the copy says nothing.
 export function conditional(x, seen, sigma) {
   const { log, slope } = mixture(x);
   const a = Math.sqrt(Math.max(0, 1 - sigma * sigma));
@@ -31,4 +36,15 @@ export const step = (x, seen, sigma, size, noise) =>
 export function normal(random = Math.random) {
   const radius = Math.sqrt(-2 * Math.log(1 - random()));
   return radius * Math.cos(2 * Math.PI * random());
+}
+
+// Uniform random numbers that are the same in every browser (mulberry32).
+export function seeded(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
 }

@@ -1,29 +1,28 @@
-// The learned laws of all noise levels, and Langevin particles that a reader pours into
-// one of them, in the page itself.
+// The learned energies of all noise levels in the plane, and Langevin particles in one of
+// them, in the page itself.
 
 import { asFloats, follow, frame, pointed } from "./frame.js";
 import { normal } from "./langevin_line.js";
 import { probabilities, stepPlane, surface } from "./langevin_plane.js";
 
-const MOST = 1500; // particles at once
-const MOST_STEPS = 200;
-const A_POUR = 12; // at each place of a stroke
+const N_PARTICLES = 500;
 const SIDE = 480; // pixels of a picture, shown at half of it or more
+const STEPS = 30; // of a run
 
-// A law as a square of shades, from white to blue.
-function shade(canvas, law, n) {
+// A distribution as a square of shades, from white to blue.
+function shade(canvas, masses, n) {
   canvas.width = canvas.height = SIDE;
   const context = canvas.getContext("2d");
-  const top = law.reduce((high, value) => Math.max(high, value), 0);
+  const top = masses.reduce((high, value) => Math.max(high, value), 0);
   const small = document.createElement("canvas");
   small.width = small.height = n;
   const ink = small.getContext("2d");
   const image = ink.createImageData(n, n);
-  law.forEach((value, k) => {
-    const share = Math.sqrt(value / top);
+  masses.forEach((value, k) => {
+    const part = Math.sqrt(value / top);
     const place = 4 * ((n - 1 - Math.floor(k / n)) * n + (k % n));
     [0, 114, 178].forEach((color, c) => {
-      image.data[place + c] = Math.round(255 + share * 0.7 * (color - 255));
+      image.data[place + c] = Math.round(255 + part * 0.7 * (color - 255));
     });
     image.data[place + 3] = 255;
   });
@@ -32,158 +31,152 @@ function shade(canvas, law, n) {
   return context;
 }
 
+const percent = (part) => `${(100 * part).toFixed(0)} %`;
+
 function render({ model: state, el }) {
   const { change, choice, slider, button, panel, note } =
     frame(state, el, "particle-explorer");
-  const [n, extent, sigmas] = ["n_cells", "extent", "sigmas"].map((k) => state.get(k));
+  const [n, extent, sigmas, squares] =
+    ["n_cells", "extent", "sigmas", "squares"].map((key) => state.get(key));
   const values = asFloats(state.get("energies"));
+  const stored = asFloats(state.get("samples"));
   const levels = sigmas.map((_, t) =>
     surface(values.subarray(t * n * n, (t + 1) * n * n), n, extent));
-  const white = ([x, y]) => ({ energy: (x * x + y * y) / 2, slope: [x, y] });
-  levels.push(white);
+  levels.push(([x, y]) => ({ energy: (x * x + y * y) / 2, slope: [x, y] }));
   const pixel = ([x, y]) =>
     [((x / extent + 1) / 2) * SIDE, ((1 - y / extent) / 2) * SIDE];
-  const place = (canvas, event) => {
-    const [across, down] = pointed(canvas, event).map((share) =>
-      extent * (2 * Math.min(1, Math.max(0, share)) - 1));
-    return [across, -down];
-  };
+  const center = (k) => [k % n, Math.floor(k / n)].map((i) =>
+    extent * ((2 * (i + 0.5)) / n - 1));
+  const squareOf = ([x, y]) =>
+    squares.findIndex(([left, right, low, high]) =>
+      x >= left && x < right && y >= low && y < high);
+  const cells = Array.from({ length: n * n }, (_, k) => squareOf(center(k)));
 
   let particles = [];
   let made = 0;
   let timer = 0;
-  let last = null; // where the stroke was
-  let law = [];
+  let masses = [];
 
-  const lawChoice = choice("particles run in", [
-    ["conditional", "the law given the cross"], ["marginal", "the law of the level"],
+  const kind = choice("particles in", [
+    ["marginal", "the distribution of the level"],
+    ["conditional", "that given the cross"],
   ], (chosen) => change({ law: chosen }));
   const levelSlider = slider("level t", { min: 0, max: sigmas.length - 1, step: 1 },
     (level) => change({ level }));
-  const sizeSlider = slider("step size", { min: 0.02, max: 1, step: 0.02 },
+  const sizeSlider = slider("step size", { min: 0.01, max: 0.3, step: 0.01 },
     (size) => change({ step_size: size }));
-  const countSlider = slider("steps K", { min: 1, max: MOST_STEPS, step: 1 },
-    (count) => change({ n_steps: count }));
-  const run = button("run K steps", () => (timer ? stop() : play()));
-  button("pour 500 as training starts them", fill);
-  button("remove all", () => {
-    particles = [];
-    made = 0;
-    later();
-  });
-  const below = panel("level t: pour particles by dragging");
-  const above = panel("level t + 1: click to move the cross");
+  const run = button(`run ${STEPS} steps`, () => (timer ? stop() : play()));
+  button("start from samples", () => start(fromSamples));
+  button("start from noise", () => start(fromNoise));
   const line = note();
-  below.classList.add("pa-pour");
-  above.classList.add("pa-seen");
+  const below = panel("level t and particles");
+  const above = panel("level t + 1: move the cross");
+  // The result stands between the buttons and the pictures.
+  below.closest(".ex-panels").before(line);
 
-  const sigmaNow = () => (state.get("law") === "marginal" ? 1 : sigmas[state.get("level")]);
+  const sigmaNow = () =>
+    (state.get("law") === "marginal" ? 1 : sigmas[state.get("level")]);
 
-  function pour([x, y]) {
-    for (let k = 0; k < A_POUR && particles.length < MOST; k++)
-      particles.push([x + 0.06 * normal(), y + 0.06 * normal()]);
-    made = 0;
-    later();
+  // Samples of level 0 that the training's own chains drew.
+  function fromSamples() {
+    return Array.from({ length: stored.length / 2 }, (_, k) =>
+      [stored[2 * k], stored[2 * k + 1]]);
   }
-  // Starts as the package draws them, around what is seen, or white noise.
-  function fill() {
+  // As a chain begins: around the cross, or as white noise.
+  function fromNoise() {
     const sigma = sigmaNow();
     const a = Math.sqrt(Math.max(0, 1 - sigma * sigma));
-    particles = Array.from({ length: 500 }, () =>
+    return Array.from({ length: N_PARTICLES }, () =>
       state.get("seen").map((value) => a * value + sigma * normal()));
+  }
+  function start(from) {
+    stop();
+    particles = from();
     made = 0;
     later();
   }
-  below.addEventListener("pointerdown", (event) => {
-    below.setPointerCapture(event.pointerId);
-    last = place(below, event);
-    pour(last);
+
+  // The cross moves by a click, a tap or the arrow keys.
+  above.tabIndex = 0;
+  above.addEventListener("click", (event) => {
+    const [across, down] = pointed(above, event).map((part) =>
+      extent * (2 * Math.min(1, Math.max(0, part)) - 1));
+    change({ seen: [across, -down] });
   });
-  below.addEventListener("pointermove", (event) => {
-    if (!last) return;
-    const next = place(below, event);
-    const far = Math.hypot(next[0] - last[0], next[1] - last[1]);
-    const parts = Math.ceil(far / (0.06 * extent));
-    for (let k = 1; k <= parts; k++)
-      pour(last.map((value, c) => value + (k / parts) * (next[c] - value)));
-    if (parts) last = next;
+  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1],
+    ArrowDown: [0, -1] };
+  above.addEventListener("keydown", (event) => {
+    const move = ARROWS[event.key];
+    if (!move) return;
+    event.preventDefault();
+    change({ seen: state.get("seen").map((value, k) =>
+      Math.min(extent, Math.max(-extent, value + 0.2 * move[k]))) });
   });
-  for (const name of ["pointerup", "pointercancel"])
-    below.addEventListener(name, () => (last = null));
-  above.addEventListener("pointerdown", (event) => change({ seen: place(above, event) }));
 
   function stop() {
     clearInterval(timer);
     timer = 0;
-    run.textContent = "run K steps";
+    run.textContent = `run ${STEPS} steps`;
   }
   function play() {
     run.textContent = "stop";
-    made = 0;
+    let left = STEPS;
     timer = setInterval(() => {
-      if (made >= state.get("n_steps")) return stop();
+      if (left === 0) return stop();
       const level = levels[state.get("level")];
       const [seen, size, sigma] = [state.get("seen"), state.get("step_size"), sigmaNow()];
       particles = particles.map((x) =>
         stepPlane(level, x, seen, sigma, size, [normal(), normal()]));
+      left -= 1;
       made += 1;
       later();
     }, 40);
   }
 
-  function weigh() {
-    const level = levels[state.get("level")];
-    law = probabilities(level, n, extent, state.get("seen"), sigmaNow());
+  // Fractions in each square.
+  function inSquares(places, weights) {
+    const found = new Array(squares.length).fill(0);
+    places.forEach((square, k) => {
+      if (square >= 0) found[square] += weights ? weights[k] : 1 / places.length;
+    });
+    return found;
   }
 
   function draw() {
-    const { level, step_size: size, n_steps: count, seen, law: chosen } =
-      Object.fromEntries(["level", "step_size", "n_steps", "seen", "law"].map((key) =>
-        [key, state.get(key)]));
-    lawChoice.show(chosen);
+    const [level, size, seen, law] =
+      ["level", "step_size", "seen", "law"].map((key) => state.get(key));
+    kind.show(law);
     levelSlider.show(level, level);
     sizeSlider.show(size, size.toFixed(2));
-    countSlider.show(count, count);
-    let context = shade(below, law, n);
+    masses = probabilities(levels[level], n, extent, seen, sigmaNow());
+    let context = shade(below, masses, n);
     context.fillStyle = "#000000";
-    let lost = 0;
     for (const x of particles) {
       const [across, down] = pixel(x);
-      if (Math.max(Math.abs(x[0]), Math.abs(x[1])) > extent) lost += 1;
-      else context.fillRect(across - 2, down - 2, 4, 4);
+      context.fillRect(across - 2, down - 2, 4, 4);
     }
-    // A step's noise, to scale; below it, how many of the K steps are made.
-    context.fillStyle = "#000000";
-    context.fillRect(8, SIDE - 26, (size / (2 * extent)) * SIDE, 6);
-    context.fillStyle = "#999999";
-    context.fillRect(8, SIDE - 14, (count / MOST_STEPS) * (SIDE - 16), 6);
-    context.fillStyle = "#d55e00";
-    context.fillRect(8, SIDE - 14, (made / MOST_STEPS) * (SIDE - 16), 6);
-    context = shade(above, probabilities(levels[level + 1], n, extent, [0, 0], 1), n);
+    const upper = probabilities(levels[level + 1], n, extent, [0, 0], 1);
+    context = shade(above, upper, n);
     const [across, down] = pixel(seen);
     context.fillStyle = "#d55e00";
     context.fillRect(across - 14, down - 3, 28, 6);
     context.fillRect(across - 3, down - 14, 6, 28);
 
-    const right = law.reduce((sum, p, k) => sum + ((k % n) + 0.5 > n / 2 ? p : 0), 0);
-    const share = particles.filter((x) => x[0] > 0).length / Math.max(1, particles.length);
-    line.textContent = particles.length
-      ? `${particles.length} particles after ${made} steps: ${(100 * share).toFixed(0)} % `
-        + `in the right half, where the law has ${(100 * right).toFixed(0)} %.`
-        + (lost ? ` ${lost} have left the picture.` : "")
-      : "No particles yet: drag over the left picture.";
-    below.setAttribute("aria-label", `Law of level ${level} with particles. `
-      + line.textContent);
-    above.setAttribute("aria-label", `Law of level ${level + 1}, with a cross at `
-      + seen.map((value) => value.toFixed(1)).join(", "));
+    const total = (found) => found.reduce((sum, part) => sum + part, 0);
+    const energy = inSquares(cells, masses);
+    const chains = inSquares(particles.map(squareOf));
+    line.textContent = `After ${made} steps: on the board ${percent(total(chains))} of `
+      + `${particles.length} particles (energy ${percent(total(energy))}); in their `
+      + `heaviest square ${percent(Math.max(...chains))} `
+      + `(energy ${percent(Math.max(...energy))}).`;
+    below.setAttribute("aria-label", `Level ${level} with particles. ${line.textContent}`);
+    above.setAttribute("aria-label", `Level ${level + 1}, with a cross at `
+      + seen.map((value) => value.toFixed(1)).join(", ")
+      + ". Arrow keys move the cross.");
   }
 
-  const { later, leave } = follow(state, ["level", "step_size", "n_steps", "seen", "law"],
-    () => {
-      weigh();
-      draw();
-    });
-  weigh();
+  const { later, leave } = follow(state, ["level", "step_size", "seen", "law"], draw);
+  particles = fromSamples();
   draw();
   return () => {
     stop();

@@ -1,6 +1,7 @@
-"""Learned laws of the plane at all noise levels, and Langevin particles in them."""
+"""Learned energies of the plane at all noise levels, and Langevin particles in them."""
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import anywidget
@@ -14,12 +15,12 @@ from ebmtut.widgets._sources import script, style
 
 __all__ = ["ParticleExplorer", "particle_explorer"]
 
-#: Energies beyond this above the least are cut: no particle climbs so high.
+#: Energies are cut at this much above the least: no particle climbs so high.
 _HIGHEST = 30.0
 
 
 class ParticleExplorer(anywidget.AnyWidget):
-    """The law of a level, the law of the level above, and particles that run.
+    """The distribution of a level, that of the level above, and particles that run.
 
     The page carries the energies on a grid: no kernel and no network. Make it by
     `particle_explorer`.
@@ -27,20 +28,22 @@ class ParticleExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     law
-        In which the particles run, "conditional" or "marginal". This and the next
-        four follow the reader, and the page follows them.
+        In which the particles run, "marginal" or "conditional". This and the next
+        three follow the reader, and the page follows them.
     level
         t, from 0.
     step_size
         Of the Langevin steps.
-    n_steps
-        K, steps of a run.
     seen
         The state one level up.
     energies
-        Of all levels at all cells, float32, row by row from the lowest.
+        Of all levels at all grid cells, float32, row by row from the lowest.
+    samples
+        Particles at first: pairs of coordinates, float32.
+    squares
+        Regions whose masses are compared: x from, x to, y from, y to.
     n_cells, extent
-        Cells a side of the grid; half of its side.
+        Cells per side of the grid; half of its side.
     sigmas
         Noise of the step above each level.
     """
@@ -48,12 +51,13 @@ class ParticleExplorer(anywidget.AnyWidget):
     _esm = script("particle_explorer.js")
     _css = style("particle_explorer.css")
 
-    law = traitlets.Enum(("conditional", "marginal"), "conditional").tag(sync=True)
+    law = traitlets.Enum(("marginal", "conditional"), "marginal").tag(sync=True)
     level = traitlets.Int(0, min=0).tag(sync=True)
-    step_size = traitlets.Float(0.2, min=0.02, max=1.0).tag(sync=True)
-    n_steps = traitlets.Int(30, min=1, max=200).tag(sync=True)
-    seen = traitlets.List(traitlets.Float(), [0.0, 0.0]).tag(sync=True)
+    step_size = traitlets.Float(0.04, min=0.01, max=0.3).tag(sync=True)
+    seen = traitlets.List(traitlets.Float(), [0.4, 0.4]).tag(sync=True)
     energies = traitlets.Bytes().tag(sync=True)
+    samples = traitlets.Bytes().tag(sync=True)
+    squares = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
     n_cells = traitlets.Int().tag(sync=True)
     extent = traitlets.Float().tag(sync=True)
     sigmas = traitlets.List(traitlets.Float()).tag(sync=True)
@@ -64,10 +68,12 @@ def particle_explorer(
     log_density: Float[np.ndarray, "n_levels n n"],
     noise: NoiseLevels,
     extent: Positive,
+    samples: Float[np.ndarray, "n_samples 2"],
+    squares: Sequence[Sequence[float]],
     *,
     n_cells: Annotated[int, Range(low=2)] = 50,
 ) -> ParticleExplorer:
-    """Make the widget from densities on a grid.
+    """Make the widget from densities on a grid, and samples of level 0.
 
     Parameters
     ----------
@@ -77,8 +83,12 @@ def particle_explorer(
         The forward chain, with as many levels.
     extent
         Of the grid.
+    samples
+        Of level 0, as a sampler has made them: where the particles are at first.
+    squares
+        Regions whose masses are compared: x from, x to, y from, y to.
     n_cells
-        Cells a side that the page gets, a divisor of n; a cell has the mean
+        Cells per side that the page gets, a divisor of n; a cell has the mean
         density of those that it joins.
 
     Raises
@@ -105,6 +115,8 @@ def particle_explorer(
     energies = -np.log(density.clip(min=math.exp(-_HIGHEST)))
     return ParticleExplorer(
         energies=energies.astype(np.float32).tobytes(),
+        samples=samples.astype(np.float32).tobytes(),
+        squares=[[float(edge) for edge in square] for square in squares],
         n_cells=n_cells,
         extent=extent,
         sigmas=list(noise.sigmas),

@@ -1,162 +1,107 @@
-// What is left of two far modes once a noisy copy of x is seen: the marginal and the
-// conditional law on a line, with chains that try to sample either, in the page itself.
+// Two distant modes, what a noisy copy leaves of them, and Langevin chains that start in
+// the wrong mode. Everything is computed in the page, from the same random numbers after
+// each change, so that the picture depends on the sliders alone.
 
-import { blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
-import { conditional, mixture, MODES, normal, step } from "./langevin_line.js";
+import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
+import { conditional, mixture, MODES, normal, seeded, step } from "./langevin_line.js";
 
-const REACH = 4; // the line goes from -REACH to REACH
-const N_CHAINS = 150;
-const COLORS = { marginal: "#999999", conditional: "#0072b2", seen: "#d55e00" };
-const CELLS = 160;
-const BINS = 40;
-const at = (k, n) => REACH * ((2 * (k + 0.5)) / n - 1);
-const x2pixel = (x) => ((x / REACH + 1) / 2) * SIZE[0];
+const REACH = 4; // the axis goes from -REACH to REACH
+const N_CHAINS = 300;
+const STEP_SIZE = 0.2;
+const CELLS = 320;
+const BINS = 50;
+const FLOOR = SIZE[1] - 40; // pixels
+const TOP = 1.25; // density at the upper edge: the axis stays
+const COLORS = { data: "#b0b0b0", chains: "#0072b2", copy: "#d55e00" };
+const at = (k) => REACH * ((2 * (k + 0.5)) / CELLS - 1);
+const across = (x) => ((x / REACH + 1) / 2) * SIZE[0];
+const up = (density) => FLOOR - (Math.min(density, TOP) / TOP) * (FLOOR - 30);
 
-// The law of an energy on the cells of the line, as a density.
+// The density of an energy, at the cells of the axis.
 function density(energy) {
-  const values = Array.from({ length: CELLS }, (_, k) => energy(at(k, CELLS)));
+  const values = Array.from({ length: CELLS }, (_, k) => energy(at(k)));
   const least = Math.min(...values);
   const raw = values.map((value) => Math.exp(least - value));
-  const cell = (2 * REACH) / CELLS;
-  const total = raw.reduce((sum, value) => sum + value, 0) * cell;
+  const total = raw.reduce((sum, value) => sum + value, 0) * ((2 * REACH) / CELLS);
   return raw.map((value) => value / total);
 }
 
-function curve(context, values, top, color, dashed) {
+function curve(context, values, color, width) {
   context.strokeStyle = color;
-  context.lineWidth = 4;
-  context.setLineDash(dashed ? [10, 8] : []);
+  context.lineWidth = width;
   context.beginPath();
-  values.forEach((value, k) =>
-    context.lineTo(x2pixel(at(k, CELLS)), SIZE[1] - 40 - (value / top) * (SIZE[1] - 80)));
+  values.forEach((value, k) => context.lineTo(across(at(k)), up(value)));
   context.stroke();
-  context.setLineDash([]);
 }
 
-function axis(context) {
-  context.fillStyle = INK;
-  context.fillRect(0, SIZE[1] - 40, SIZE[0], 2);
-  for (let x = -3; x <= 3; x++) context.fillText(minus(`${x}`), x2pixel(x), SIZE[1] - 18);
+// Chains that all start in the left mode.
+export function chains(copy, sigma, count) {
+  const random = seeded(1);
+  const ends = new Array(N_CHAINS).fill(MODES[0][1]);
+  for (let k = 0; k < count; k++)
+    for (let i = 0; i < N_CHAINS; i++)
+      ends[i] = step(ends[i], copy, sigma, STEP_SIZE, normal(random));
+  return ends;
 }
 
 function render({ model: state, el }) {
-  const { change, choice, slider, button, panel, note } =
-    frame(state, el, "recovery-explorer");
-  let chains = [];
-  let made = 0; // steps since the chains were poured
-  let timer = 0;
-
-  const lawChoice = choice("chains run in", [["conditional", "the conditional law"],
-    ["marginal", "the marginal law"]], (law) => {
-    change({ law });
-    pour(0);
-  });
-  const sigmaSlider = slider("noise σ", { min: 0.1, max: 0.98, step: 0.02 }, (sigma) => {
-    change({ sigma });
-    pour(0);
-  });
-  const seenSlider = slider("seen x̃", { min: -2.5, max: 2.5, step: 0.05 }, (seen) => {
-    change({ seen });
-    pour(0);
-  });
-  const stepSlider = slider("step size", { min: 0.05, max: 0.8, step: 0.05 }, (size) =>
-    change({ step_size: size }));
-  const run = button("run the chains", () => (timer ? stop() : play()));
-  button("pour again", () => pour(0));
-
-  const laws = panel("marginal grey, conditional blue, x̃ / a orange");
-  const cloud = panel("chains as bars, their law as a line, on top the noise of a step: "
-    + "click to pour");
-  cloud.classList.add("re-pour");
-  cloud.addEventListener("pointerdown", (event) => {
-    const [share] = pointed(cloud, event);
-    pour(REACH * (2 * share - 1));
-  });
+  const { change, slider, panel, note } = frame(state, el, "recovery-explorer");
+  const sigmaSlider = slider("noise σ", { min: 0.15, max: 0.98, step: 0.01 },
+    (sigma) => change({ sigma }));
+  const copySlider = slider("noisy copy", { min: -2.5, max: 2.5, step: 0.1 },
+    (copy) => change({ seen: copy }));
+  const countSlider = slider("steps", { min: 0, max: 600, step: 10 },
+    (count) => change({ n_steps: count }));
+  const picture = panel("grey: data; black: given the noisy copy; blue: chains");
   const line = note();
 
-  const sigmaNow = () => (state.get("law") === "marginal" ? 1 : state.get("sigma"));
-
-  function pour(x) {
-    chains = Array.from({ length: N_CHAINS }, () => x + 0.1 * normal());
-    made = 0;
-    later();
-  }
-  function stop() {
-    clearInterval(timer);
-    timer = 0;
-    run.textContent = "run the chains";
-  }
-  function play() {
-    run.textContent = "stop";
-    timer = setInterval(() => {
-      const [seen, size, sigma] = [state.get("seen"), state.get("step_size"), sigmaNow()];
-      chains = chains.map((x) => step(x, seen, sigma, size, normal()));
-      made += 1;
-      update();
-    }, 40);
-  }
-
-  function update() {
-    const { law, sigma, seen, step_size: size } = Object.fromEntries(
-      ["law", "sigma", "seen", "step_size"].map((key) => [key, state.get(key)]));
-    lawChoice.show(law);
+  function draw() {
+    const [sigma, copy, count] = ["sigma", "seen", "n_steps"].map((k) => state.get(k));
     sigmaSlider.show(sigma, sigma.toFixed(2));
-    seenSlider.show(seen, seen.toFixed(2));
-    stepSlider.show(size, size.toFixed(2));
-    const marginal = density((x) => -mixture(x).log);
-    const given = density((x) => conditional(x, seen, sigma).energy);
-    const top = 1.05 * Math.max(...marginal, ...given);
-    let context = blank(laws);
-    axis(context);
-    curve(context, marginal, top, COLORS.marginal, false);
-    curve(context, given, top, COLORS.conditional, false);
-    const center = seen / Math.sqrt(1 - sigma * sigma);
-    context.fillStyle = COLORS.seen;
-    context.fillRect(x2pixel(center) - 2, 40, 4, SIZE[1] - 80);
+    copySlider.show(copy, copy.toFixed(1));
+    countSlider.show(count, count);
+    const given = density((x) => conditional(x, copy, sigma).energy);
+    const ends = chains(copy, sigma, count);
 
-    const target = law === "marginal" ? marginal : given;
-    context = blank(cloud);
+    const context = blank(picture);
     const counts = new Array(BINS).fill(0);
-    let lost = 0;
-    for (const x of chains) {
+    for (const x of ends) {
       const bin = Math.floor(((x / REACH + 1) / 2) * BINS);
       if (bin >= 0 && bin < BINS) counts[bin] += 1;
-      else lost += 1;
     }
     const unit = N_CHAINS * ((2 * REACH) / BINS);
-    const high = 1.05 * Math.max(...target, ...counts.map((count) => count / unit));
-    context.fillStyle = COLORS[law];
-    context.globalAlpha = 0.5;
-    counts.forEach((count, k) => {
-      const height = (count / unit / high) * (SIZE[1] - 80);
-      context.fillRect((k * SIZE[0]) / BINS + 1, SIZE[1] - 40 - height,
-        SIZE[0] / BINS - 2, height);
-    });
+    context.fillStyle = COLORS.chains;
+    context.globalAlpha = 0.45;
+    counts.forEach((n, k) => context.fillRect((k * SIZE[0]) / BINS + 1, up(n / unit),
+      SIZE[0] / BINS - 2, FLOOR - up(n / unit)));
     context.globalAlpha = 1;
-    axis(context);
-    curve(context, target, high, INK, true);
-    context.fillRect(20, 20, x2pixel(size) - x2pixel(0), 6);
+    curve(context, density((x) => -mixture(x).log), COLORS.data, 6);
+    curve(context, given, INK, 4);
+    context.strokeStyle = COLORS.copy;
+    context.lineWidth = 4;
+    context.setLineDash([12, 10]);
+    context.beginPath();
+    context.moveTo(across(copy), 30);
+    context.lineTo(across(copy), FLOOR);
+    context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = INK;
+    context.fillRect(0, FLOOR, SIZE[0], 2);
+    for (let x = -3; x <= 3; x++)
+      context.fillText(minus(`${x}`), across(x), SIZE[1] - 18);
 
     const cell = (2 * REACH) / CELLS;
-    const right = target.reduce((sum, value, k) =>
-      sum + (at(k, CELLS) > 0 ? value : 0), 0) * cell;
-    const share = chains.filter((x) => x > 0).length / N_CHAINS;
-    line.textContent = `After ${made} steps ${(100 * share).toFixed(0)} % of the chains are `
-      + `right of 0; the law has ${(100 * right).toFixed(0)} % there.`
-      + (lost ? ` ${lost} chains have left the picture.` : "");
-    laws.setAttribute("aria-label", `Marginal law of two modes at ${MODES[0][1]} and `
-      + `${MODES[1][1]}, conditional law for noise ${sigma.toFixed(2)}`);
-    cloud.setAttribute("aria-label", line.textContent);
+    const exact = given.reduce((sum, p, k) => sum + (at(k) > 0 ? p * cell : 0), 0);
+    const found = ends.filter((x) => x > 0).length / N_CHAINS;
+    line.textContent = `Right of zero: chains ${found.toFixed(2)}, exact `
+      + `${exact.toFixed(2)}.`;
+    picture.setAttribute("aria-label", "Densities of two modes, of what is left of them "
+      + `given a noisy copy at ${copy.toFixed(1)}, and chains. ${line.textContent}`);
   }
 
-  const keys = ["law", "sigma", "seen", "step_size"];
-  const { later, leave } = follow(state, keys, update);
-  pour(0);
-  update();
-  return () => {
-    stop();
-    leave();
-  };
+  const { leave } = follow(state, ["sigma", "seen", "n_steps"], draw);
+  draw();
+  return leave;
 }
 
 export default { render };

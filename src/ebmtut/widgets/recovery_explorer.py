@@ -1,4 +1,4 @@
-"""A law of two far modes, what is left of it once x is seen, and chains in both."""
+"""Two distant modes, what a noisy copy leaves of them, and chains in that."""
 
 from typing import Annotated
 
@@ -12,43 +12,40 @@ __all__ = ["RecoveryExplorer", "recovery_explorer"]
 
 
 class RecoveryExplorer(anywidget.AnyWidget):
-    """The marginal and the conditional law on a line, and Langevin chains in either.
+    """A conditional distribution on a line, and Langevin chains that should sample it.
 
     Everything is computed in the page: no kernel and no network. Make it by
     `recovery_explorer`.
 
     Attributes
     ----------
-    law
-        In which the chains run, "conditional" or "marginal". This and all other
-        attributes follow the reader, and the page follows them.
     sigma
-        Noise of one step of the forward chain, in [0.1, 0.98].
+        Noise of the copy, in [0.15, 0.98]. This and all other attributes follow the
+        reader, and the page follows them.
     seen
-        The state one level up.
-    step_size
-        Of the Langevin chains.
+        The noisy copy.
+    n_steps
+        Langevin steps of each chain; all chains start in the left mode.
     """
 
     _esm = script("recovery_explorer.js")
     _css = style("recovery_explorer.css")
 
-    law = traitlets.Enum(("conditional", "marginal"), "conditional").tag(sync=True)
-    sigma = traitlets.Float(0.3, min=0.1, max=0.98).tag(sync=True)
+    sigma = traitlets.Float(0.98, min=0.15, max=0.98).tag(sync=True)
     seen = traitlets.Float(1.0, min=-2.5, max=2.5).tag(sync=True)
-    step_size = traitlets.Float(0.2, min=0.05, max=0.8).tag(sync=True)
+    n_steps = traitlets.Int(60, min=0, max=600).tag(sync=True)
 
 
 @checked
 def recovery_explorer(
-    sigma: Annotated[float, Range(0.1, 0.98)] = 0.3,
+    sigma: Annotated[float, Range(0.15, 0.98)] = 0.98,
 ) -> RecoveryExplorer:
     """Make the widget.
 
     Parameters
     ----------
     sigma
-        Noise at the start, in [0.1, 0.98].
+        Noise of the copy at first, in [0.15, 0.98].
 
     Raises
     ------

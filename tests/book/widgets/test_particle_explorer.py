@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator
 
 from ebmtut.metrics import PlaneGrid
 from ebmtut.noise import NoiseLevels
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 
 def make_widget() -> ParticleExplorer:
-    """Two far modes, 80 percent of the mass in the right one, on both levels."""
+    """Two distant modes with 80 and 20 percent, and samples that are half and half."""
     points = PlaneGrid(3.0, 48).points.numpy()
     modes = [
         weight * np.exp(-(((points - [at, 0]) / width) ** 2).sum(1) / 2) / width**2
@@ -23,46 +22,39 @@ def make_widget() -> ParticleExplorer:
         for weight, at in ((0.8, 1.5), (0.2, -1.5))
     ]
     levels = np.log([modes[0] + modes[1], modes[2] + modes[3]]).reshape(2, 48, 48)
-    return particle_explorer(levels, NoiseLevels((0.25, 1.0)), 3.0, n_cells=48)
+    samples = np.array([[1.5, 0.1], [-1.5, 0.1]] * 100)
+    halves = [[-3.0, 0.0, -3.0, 3.0], [0.0, 3.0, -3.0, 3.0]]
+    noise = NoiseLevels((0.25, 1.0))
+    return particle_explorer(levels, noise, 3.0, samples, halves, n_cells=48)
 
 
-def test_poured_particles_stay_in_the_marginal_law_and_leave_in_the_conditional(
-    visit: Visit,
-) -> None:
+def test_particles_stay_in_their_mode_and_follow_the_cross(visit: Visit) -> None:
     page = visit.page
     widget = page.locator(".particle-explorer")
     line = widget.locator(".ex-note")
-    below, above = (widget.locator(".ex-canvas").nth(k) for k in (0, 1))
     assert visit.wrong() == []
 
-    def at(canvas: Locator, across: float, down: float) -> tuple[float, float]:
-        canvas.scroll_into_view_if_needed()
-        box = canvas.bounding_box()
-        assert box is not None
-        return box["x"] + across * box["width"], box["y"] + down * box["height"]
-
-    def run(law: str) -> tuple[int, ...]:
-        widget.get_by_role("button", name="remove all").click()
-        widget.locator(".ex-select").first.select_option(law)
-        # A stroke through the left mode.
-        page.mouse.move(*at(below, 0.2, 0.45))
-        page.mouse.down()
-        page.mouse.move(*at(below, 0.3, 0.55), steps=4)
-        page.mouse.up()
-        widget.get_by_role("button", name="run K steps").click()
+    def run(steps: int) -> tuple[int, ...]:
+        widget.get_by_role("button", name="run 30 steps").click()
         page.wait_for_function(
-            """() => document.querySelector(".particle-explorer .ex-note")
-            .textContent.includes("after 30 steps")""",
+            """steps => document.querySelector(".particle-explorer .ex-note")
+            .textContent.includes(`After ${steps} steps`)""",
+            arg=steps,
             timeout=60_000,
         )
-        # Some draws make a particle leave the picture, which is a fifth number.
-        return tuple(int(n) for n in re.findall(r"\d+", line.inner_text())[:4])
+        return tuple(int(n) for n in re.findall(r"(\d+) %", line.inner_text()))
 
-    # "60 particles after 30 steps: 0 % in the right half, where the law has 80 %."
-    n, _, right, exact = run("marginal")
-    assert n >= 24 and right <= 5 and exact == 80
-    # See something near the right mode: the law given it is there, and so are they.
-    page.mouse.click(*at(above, 0.75, 0.5))
-    _, _, right, exact = run("conditional")
-    assert right >= 90 and exact >= 99
+    # "... on the board 100 % of 200 particles (energy 100 %); in their heaviest
+    # square 50 % (energy 80 %)."
+    board, _, heaviest, exact = run(30)
+    assert board == 100 and heaviest <= 55 and exact == 80
+    # With a cross in the right mode, chains that begin near it stay there.
+    widget.locator(".ex-select").first.select_option("conditional")
+    cross = widget.locator(".ex-canvas").nth(1)
+    cross.focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    widget.get_by_role("button", name="start from noise").click()
+    _, _, heaviest, exact = run(30)
+    assert heaviest >= 95 and exact >= 99
     assert visit.wrong() == []

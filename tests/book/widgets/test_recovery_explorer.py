@@ -11,37 +11,27 @@ pytestmark = pytest.mark.browser
 
 
 def make_widget() -> RecoveryExplorer:
-    return recovery_explorer(0.3)
+    return recovery_explorer()
 
 
-def test_chains_reach_the_conditional_law_and_not_the_marginal(visit: Visit) -> None:
-    """Poured into the other mode they come back, or stay there."""
-    page = visit.page
-    widget = page.locator(".recovery-explorer")
+def test_chains_cross_only_where_the_noise_is_small(visit: Visit) -> None:
+    """At first none has crossed; with little noise all do; the keyboard moves it."""
+    widget = visit.page.locator(".recovery-explorer")
     line = widget.locator(".ex-note")
-    cloud = widget.locator(".ex-canvas").nth(1)
+    sliders = widget.locator(".ex-range")
 
-    def run(law: str, where: float) -> tuple[int, int]:
-        widget.locator(".ex-select").first.select_option(law)
-        box = cloud.bounding_box()
-        assert box is not None
-        cloud.click(position={"x": where * box["width"], "y": 0.5 * box["height"]})
-        button = widget.get_by_role("button", name="run the chains")
-        button.click()
-        page.wait_for_function(
-            """() => Number(document.querySelector(".recovery-explorer .ex-note")
-            .textContent.match(/After (\\d+) steps/)[1]) >= 60""",
-            timeout=60_000,
-        )
-        widget.get_by_role("button", name="stop").click()
-        # "After 60 steps 99 % of the chains are right of 0; the law has 40 % there."
-        found = re.findall(r"\d+", line.inner_text())
-        return int(found[1]), int(found[3])
+    def found() -> tuple[float, float]:
+        # "Right of zero: chains 0.00, exact 0.60."
+        chains, exact = re.findall(r"\d\.\d\d", line.inner_text())
+        return float(chains), float(exact)
 
     assert visit.wrong() == []
-    chains, exact = run("marginal", 0.75)
-    assert (chains, exact) == (100, 40)
-    chains, exact = run("conditional", 0.25)
-    # The package's chains are at 98.5 percent by then: five standard errors of 150.
-    assert exact == 100 and chains >= 93
+    assert found() == (0.0, 0.6)
+    sliders.nth(0).focus()
+    visit.page.keyboard.press("Home")  # the least noise
+    chains, exact = found()
+    assert exact == 1.0 and chains >= 0.95
+    sliders.nth(2).focus()
+    visit.page.keyboard.press("Home")  # no step at all
+    assert found()[0] == 0.0
     assert visit.wrong() == []

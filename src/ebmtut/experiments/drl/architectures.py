@@ -1,4 +1,4 @@
-"""Row drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
+"""drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,11 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT", "ArchitectureConfig"]
-
 
 @checked
 @dataclass(frozen=True)
 class ArchitectureConfig:
-    """Which networks are built, and how wide.
-
-    Parameters
-    ----------
-    names
-        Of `PAPER_NETWORKS`.
-    channels
-        Of the first convolution: the paper's 128, or few, to see that all fits.
-    """
+    """Which networks are built, and how wide."""
 
     names: tuple[Annotated[str, OneOf(PAPER_NETWORKS)], ...] = tuple(PAPER_NETWORKS)
     channels: Annotated[int, Range(low=4)] = 4

@@ -1,18 +1,21 @@
-"""Row drl/checkerboard (Figure 3): a checkerboard at every level."""
+"""drl/checkerboard (Figure 3): a checkerboard at every level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.ndimage import find_objects, label
 
 from ebmtut.checks import Count, checked
 from ebmtut.experiments.drl.plane import (
     PAPER,
     PLANE,
     PlaneConfig,
+    exact_log_density,
     exact_row,
     gaussian_fit,
     gaussian_with_moments_of,
@@ -25,9 +28,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
-
-__all__ = ["EXPERIMENT", "CheckerboardConfig", "level_table"]
+from ebmtut.results.tables import Cell, Table
 
 #: Three levels in place of four, so that a third of the batch, not a quarter, learns
 #: the lowest; the highest of four is nearly white.
@@ -37,15 +38,7 @@ BOARD = PlaneConfig(n_levels=3)
 @checked
 @dataclass(frozen=True)
 class CheckerboardConfig:
-    """How the checkerboard is learned, and how often.
-
-    Parameters
-    ----------
-    plane
-        How it is learned.
-    n_seeds
-        Runs.
-    """
+    """How the checkerboard is learned, and how often."""
 
     plane: PlaneConfig = field(default_factory=PlaneConfig)
     n_seeds: Count = 1
@@ -59,7 +52,7 @@ def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def references(config: CheckerboardConfig, seed: int) -> Outcome:
-    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
     return Outcome(
         {
@@ -69,19 +62,21 @@ def references(config: CheckerboardConfig, seed: int) -> Outcome:
     )
 
 
-def draw(result: Result) -> Figure:
-    """Draw samples above and densities below, from white noise to data."""
+def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
+    """Draw a row for each level, the highest first: samples, and the density."""
     density = result.arrays["density/recovery"].astype(float)
     samples = result.arrays["samples/recovery"].astype(float)
-    n_levels = len(density)
-    figure, axes = plt.subplots(2, n_levels, figsize=panel_size(2, n_levels))
-    for column, t in enumerate(reversed(range(n_levels))):
-        top, bottom = axes[:, column]
-        top.plot(samples[t][:, 0], samples[t][:, 1], "k,", alpha=0.6, rasterized=True)
-        window = (-PLANE.extent, PLANE.extent)
-        top.set(xlim=window, ylim=window)
-        top.set(aspect="equal", xticks=[], yticks=[], title=f"level {t}")
-        landscape(bottom, density[t], PLANE.extent, ticks=False)
+    shown = sorted(range(len(density)) if levels is None else levels, reverse=True)
+    figure, axes = plt.subplots(
+        len(shown), 2, figsize=panel_size(len(shown), 2, aspect=0.8), squeeze=False
+    )
+    window = (-PLANE.extent, PLANE.extent)
+    for (left, right), t in zip(axes, shown, strict=True):
+        left.plot(samples[t][:, 0], samples[t][:, 1], "k,", alpha=0.6, rasterized=True)
+        left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
+        left.set_title(f"level {t}: samples")
+        landscape(right, density[t], PLANE.extent, ticks=False)
+        right.set_title(f"level {t}: density")
     return figure
 
 
@@ -107,19 +102,19 @@ def check(result: Result) -> list[Verdict]:
         )
     n_seeds = len(row["kl"])
     if n_seeds > 1:
-        label = "checkerboard: largest KL of all seeds"
-        verdicts.append(claim(label, max(row["kl"]), "at most", 0.05, n_seeds=n_seeds))
+        worst = "checkerboard: largest KL of all seeds"
+        verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, n_seeds=n_seeds))
     for metric, way in (
         ("log Z error", "the chain of ratios"),
         ("log Z error by particles", "weighted particles"),
     ):
         if metric not in row:
             continue
-        worst = max(abs(error) for error in row[metric])
+        largest = max(abs(error) for error in row[metric])
         verdicts.append(
             claim(
                 f"checkerboard: largest error of log Z by {way}",
-                worst,
+                largest,
                 "at most",
                 0.01,
                 n_seeds=n_seeds,
@@ -159,26 +154,88 @@ EXPERIMENT = Experiment(
 )
 
 
+METRICS = {
+    "KL [nats]": "kl",
+    "mass on the board": "on support",
+    "samples on it": "samples on support",
+}
+
+
+def board_table(result: Result) -> Table:
+    """Tabulate every training beside the Gaussian fit and the board."""
+    row = result.scalars["table"]["recovery"]
+    n_seeds = len(row["kl"])
+    columns: dict[str, list[Cell]] = {
+        "distribution": [
+            *(f"learned, seed {seed}" for seed in range(n_seeds)),
+            "Gaussian fit",
+            "the board",
+        ]
+    }
+    for head, metric in METRICS.items():
+        known = [result.scalars[name][metric] for name in ("Gaussian fit", "exact")]
+        columns[head] = [round(value, 3) for value in (*row[metric], *known)]
+    for head, kind in (("ratios", ""), ("particles", " by particles")):
+        pairs = zip(row[f"log Z error{kind}"], row[f"log Z stderr{kind}"], strict=True)
+        columns[f"error of log Z, {head}"] = [*pairs, None, None]
+    return Table(
+        columns,
+        caption=f"{result.config['plane']['n_steps']} updates. Density on the grid; "
+        "samples within 0.04 of a square count.",
+        kinds=[""] * n_seeds + ["null", "exact"],
+    )
+
+
+def squares() -> list[list[float]]:
+    """List the board's squares as x from, x to, y from, y to."""
+    marked, n = label(exact_log_density("checkerboard").isfinite().numpy())
+    cell = 2 * PLANE.extent / PLANE.n
+    found = []
+    for y, x in find_objects(marked)[:n]:
+        edges = (x.start, x.stop, y.start, y.stop)
+        found.append([edge * cell - PLANE.extent for edge in edges])
+    return found
+
+
+def squares_table(result: Result) -> Table:
+    """Tabulate the heaviest and the lightest square of the first training."""
+    log_q = result.arrays["density/recovery"][0]
+    x, y = result.arrays["samples/recovery"][0].T
+    edges = np.linspace(-PLANE.extent, PLANE.extent, PLANE.n + 1)
+    board = exact_log_density("checkerboard").isfinite().numpy()
+    marked, n = label(board)
+    masses = {
+        "energy of level 0": np.exp(log_q.astype(float)),
+        f"{len(x):,} samples": np.histogram2d(y, x, [edges, edges])[0],
+        "data": board.astype(float),
+    }
+    found = {
+        name: [mass[marked == k + 1].sum() / mass.sum() for k in range(n)]
+        for name, mass in masses.items()
+    }
+    return Table(
+        {
+            "distribution": list(found),
+            "heaviest square": [f"{max(part):.1%}" for part in found.values()],
+            "lightest square": [f"{min(part):.1%}" for part in found.values()],
+        },
+        kinds=["", "", "exact"],
+    )
+
+
 def level_table(result: Result) -> Table:
-    """Tabulate how far each level is from the board with that level's noise.
-
-    Parameters
-    ----------
-    result
-        Of this row. The first seed is judged.
-
-    Returns
-    -------
-    table
-        Nats, on the grid; the null is a Gaussian with the noised board's mean and
-        covariance.
-    """
+    """Tabulate how far each level is from the board with that level's noise."""
     plane = EXPERIMENT.config(result.scale).plane
     noise = plane_noise("recovery, many starts", plane)
-    columns: dict[str, list[str]] = {"KL in nats": ["recovery likelihood", "Gaussian"]}
+    columns: dict[str, list[Cell]] = {
+        "level": [], "noise": [], "recovery likelihood": [], "Gaussian": []
+    }  # fmt: skip
     for level, log_q in enumerate(result.arrays["density/recovery"]):
         exact = noised_log_density("checkerboard", noise, level)
-        laws = (torch.from_numpy(log_q).double(), gaussian_with_moments_of(exact))
-        title = f"level {level}, noise {noise.noises[level]:.2f}"
-        columns[title] = [f"{PLANE.kl(exact, law):.3f}" for law in laws]
-    return Table(columns, kinds=["", "null"])
+        columns["level"].append(str(level))
+        columns["noise"].append(f"{noise.noises[level]:.2f}")
+        learned = PLANE.kl(exact, torch.from_numpy(log_q).double())
+        columns["recovery likelihood"].append(f"{learned:.3f}")
+        fit = PLANE.kl(exact, gaussian_with_moments_of(exact))
+        columns["Gaussian"].append(f"{fit:.3f}")
+    return Table(columns, caption="KL divergence from the board with noise, nats.")

@@ -1,19 +1,19 @@
-"""Row drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
+"""drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.experiments.drl.image_sets import (
     as_pictures,
+    image_rows,
     image_set,
     judge_of,
     measure,
@@ -37,12 +37,9 @@ from ebmtut.experiments.drl.paper_images import (
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-
-__all__ = ["EXPERIMENT", "NULLS", "FidConfig", "fid_table", "image_job"]
 
 NULLS = (
     "held-out data",
@@ -63,25 +60,7 @@ _EXCUSE = (
 @checked
 @dataclass(frozen=True)
 class FidConfig:
-    """Which sets are learned, how, and how many samples are judged.
-
-    Parameters
-    ----------
-    recipe
-        Of all sets and methods but for its data, objective and steps.
-    steps
-        Optimiser steps of each method: score matching is given as many as take
-        the CPU seconds of recovery likelihood.
-    n_samples
-        Judged; held-out data has as many.
-    n_draws
-        Sets of so many samples that are drawn from each energy; the numbers are means
-        over them.
-    n_seeds
-        Trainings.
-    more
-        Recipes of further sets, for recovery likelihood alone.
-    """
+    """Which sets are learned, how, and how many samples are evaluated."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
@@ -114,11 +93,7 @@ def image_job(
     device: str = "cpu",
     n_draws: int = 1,
 ) -> Outcome:
-    """Learn, draw and judge; of several draws, means, and the distances' spread.
-
-    A training that the alarm stops, or whose chains diverge in drawing, has no
-    distance.
-    """
+    """Learn, sample and evaluate; of several sets, means and the spread."""
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
@@ -128,7 +103,9 @@ def image_job(
             draw_images(trained.energy, recipe, n_samples, generator=generator)[0]
             for _ in range(n_draws)
         ]
-    except DivergenceError:  # nothing to judge: as good as stopped by the alarm
+    except (
+        DivergenceError
+    ):  # nothing to classifier: as good as stopped by the divergence check
         return Outcome(trained.cost)
     judged = [measure(images, recipe.data) for images in draws]
     # Of images that are not finite nothing but that is known.
@@ -152,7 +129,7 @@ def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def nulls(config: FidConfig, seed: int) -> Outcome:
-    """Judge what no model has learned, and the judge itself."""
+    """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
     arrays, accuracy = {}, {}
     for name, recipe in config.by_set().items():
@@ -173,94 +150,44 @@ def nulls(config: FidConfig, seed: int) -> Outcome:
     return Outcome({"nulls": table, "judge's accuracy": accuracy}, arrays)
 
 
-def draw_table(result: Result, n_images: int = 16) -> Figure:
-    """Show samples of every method and null, one row each, a column a set."""
-    names = sets_of(result)
-    rows = [*NULLS[:1], *result.scalars["table"], *NULLS[1:]]
-    figure, axes = plt.subplots(
-        len(rows),
-        len(names),
-        figsize=panel_size(len(rows), len(names), aspect=0.07),
-        squeeze=False,
-    )
-    for k, row in enumerate(rows):
-        for ax, name in zip(axes[k], names, strict=True):
-            image_grid(ax, result.arrays[f"images/{row}/{name}"][:n_images], n_images)
-            ax.set_title(
-                f"{row}: {_distance(result, row, name)}", loc="left", fontsize=9
-            )
-    return figure
-
-
-def _distance(result: Result, row: str, name: str) -> str:
-    if row in NULLS:
-        return f"{result.scalars['nulls'][row][name]['distance']:.1f}"
-    mean, stderr = mean_and_stderr(result.scalars["table"][row][name]["distance"])
-    return f"{mean:.1f}" + (f" ± {stderr:.1f}" if stderr is not None else "")
+def draw_table(result: Result) -> Figure:
+    """Show samples of every method and baseline of the first set."""
+    name = result.config["data"][0]
+    names = [*NULLS[:1], *result.scalars["table"], *NULLS[1:]]
+    return image_rows({row: result.arrays[f"images/{row}/{name}"] for row in names})
 
 
 def fid_table(
-    result: Result, metrics: tuple[str, ...] = ("distance", "confidence", "nearest")
+    result: Result,
+    metrics: tuple[str, ...] = ("distance", "confidence", "nearest"),
+    shown: tuple[str, ...] | None = None,
 ) -> Table:
-    """Methods on the first set, beside held-out data and what learns nothing.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    metrics
-        Of the judge, a column each; "seconds" are of the CPU, for a training, and "way
-        left" is the distance's share of the way from held-out data to the Gaussian fit.
-        Beside a mean over seeds stands its standard error, and beside a mean distance
-        over draws of a single seed.
-    """
+    """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
     name = result.config["data"][0]
     learned, nulls = result.scalars["table"], result.scalars["nulls"]
-    n_seeds = result.config["n_seeds"]
-    n_draws = result.config.get("n_draws", 1)  # one, where it was stored before
-    columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
+    names = [n for n in (*learned, *nulls) if shown is None or n in shown]
+    columns: dict[str, list[Cell]] = {"images": [*names]}
     for metric in metrics:
-        of = "distance" if metric == "way left" else metric
-        found = [mean_and_stderr(row[name][of]) for row in learned.values()]
-        if of == "distance" and n_draws > 1 and n_seeds == 1:
-            spreads = [row[name]["spread"][0] for row in learned.values()]
-            found = [
-                (mean, spread / n_draws**0.5)
-                for (mean, _), spread in zip(found, spreads, strict=True)
-            ]
-        known = [row[name].get(of) for row in nulls.values()]
-        if metric == "seconds":
-            columns["CPU s"] = [round(mean) for mean, _ in found] + known
-        elif metric == "way left":
-            columns[metric] = _way_left(
-                [*found, *((d, None) for d in known)], nulls, name
-            )
-        else:
-            columns[metric] = [*found, *known]
-    n_images = result.config["n_samples"]
-    means = f", of what is learned means of {n_draws} draws" if n_draws > 1 else ""
+        columns["CPU s" if metric == "seconds" else metric] = [
+            mean_and_stderr(learned[n][name][metric])
+            if n in learned
+            else nulls[n][name].get(metric)
+            for n in names
+        ]
+    if "CPU s" in columns:
+        seconds = [learned[n][name]["seconds"] for n in names if n in learned]
+        columns["CPU s"][: len(seconds)] = [round(fmean(s)) for s in seconds]
+    kinds = {n: "exact" if n == NULLS[0] else "null" for n in nulls}
     return Table(
         columns,
-        caption=f"{n_images} images a row{means}. Seeds: {n_seeds}.",
-        kinds=[""] * len(learned) + ["exact"] + ["null"] * (len(nulls) - 1),
+        caption=f"{result.config['n_samples']} images of each. Trainings: "
+        f"{result.config['n_seeds']}.",
+        kinds=[kinds.get(n, "") for n in names],
     )
 
 
-def _way_left(
-    distances: Sequence[tuple[float, float | None]],
-    nulls: Mapping[str, Any],
-    name: str,
-) -> list[Cell]:
-    """Say where distances lie between held-out data, 0, and the Gaussian fit, 1."""
-    near, far = (nulls[row][name]["distance"] for row in (NULLS[0], "Gaussian fit"))
-    return [
-        ((d - near) / (far - near), None if error is None else error / (far - near))
-        for d, error in distances
-    ]
-
-
 def check_fid(result: Result) -> list[Verdict]:
-    """Hold the digits between the null rows; the paper's numbers do not compare."""
+    """Hold the digits between the baselines; the paper's numbers do not compare."""
     verdicts = []
     table, null = result.scalars["table"], result.scalars["nulls"]
     for name in sets_of(result):
@@ -292,7 +219,7 @@ def check_fid(result: Result) -> list[Verdict]:
 
 
 def gaussian_fit(result: Result) -> Result:
-    """Return the row with the samples of a Gaussian in place of the energy's."""
+    """Return the result with the samples of a Gaussian in place of the energy's."""
     scalars = dict(result.scalars)
     table = {
         name: {metric: [value] for metric, value in row.items()}
@@ -322,8 +249,10 @@ EXPERIMENT = Experiment(
             ),
             n_seeds=3,
         ),
-        # 50,000 samples, as the paper judges. Its number is of Inception's features,
-        # whose weights the row does not have (`ebmtut.metrics.inception_features`).
+        # 50,000 samples, as the paper classifiers. Its number is of Inception's
+        # features,
+        # whose weights the experiment does not have
+        # (`ebmtut.metrics.inception_features`).
         "paper": FidConfig(
             CIFAR10,
             data=("CIFAR-10",),

@@ -1,4 +1,4 @@
-"""The sets of the image rows, how they are divided, and how images are judged."""
+"""The image sets, how they are divided, and how images are evaluated."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import check_choice
@@ -29,18 +31,8 @@ from ebmtut.metrics import (
     precision_recall,
     train_image_judge,
 )
+from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
-
-__all__ = [
-    "DATA",
-    "PHOTOGRAPHS",
-    "ImageSet",
-    "as_pictures",
-    "image_set",
-    "judge_of",
-    "measure",
-    "null_images",
-]
 
 
 class ImageSet(NamedTuple):
@@ -81,7 +73,7 @@ def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
     return images, data.labels, 80, data.source
 
 
-#: The sets that the rows know, by name.
+#: The sets that the experiments know, by name.
 DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
     "digits 8x8": _digits8,
     "MNIST 14x14": lambda: _mnist(14),
@@ -126,21 +118,13 @@ PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
     "LSUN bedrooms 64x64": lambda: _lsun("bedroom", 64, _N_BEDROOMS),
     "LSUN bedrooms 128x128": lambda: _lsun("bedroom", 128, _N_BEDROOMS),
 }
-#: How many images teach a judge which way up they are, where they have no classes.
+#: How many images teach a classifier which way up they are, where they have no classes.
 _TURNED = 10_000
 
 
 @cache
 def image_set(name: str) -> ImageSet:
-    """Load a set and divide it, always in the same way.
-
-    Raises
-    ------
-    InputError
-        If the set is unknown.
-    DataUnavailable
-        If it is not at hand.
-    """
+    """Load a set and divide it, always in the same way."""
     check_choice("data", name, (*DATA, *PHOTOGRAPHS))
     if name in PHOTOGRAPHS:
         return PHOTOGRAPHS[name]()
@@ -156,7 +140,7 @@ def image_set(name: str) -> ImageSet:
     )
 
 
-#: How a judge is trained where it is not as `train_image_judge` would: the larger
+#: How a classifier is trained where it is not as `train_image_judge` would: the larger
 #: sets want more steps, and images that are moved, to be told at 98 percent.
 _JUDGES: Mapping[str, dict[str, int]] = {
     "MNIST 14x14": {"n_steps": 3000, "largest_shift": 1},
@@ -166,10 +150,7 @@ _JUDGES: Mapping[str, dict[str, int]] = {
 
 @cache
 def judge_of(name: str) -> ImageJudge:
-    """Train the judge of a set: the same one for all rows, seed 0.
-
-    Of photographs without classes it tells which way up they are.
-    """
+    """Train the classifier of a set: the same one for all experiments, seed 0."""
     data = image_set(name)
     images, labels = data.images, data.labels
     if name in PHOTOGRAPHS and int(labels.max()) == 0:
@@ -199,7 +180,7 @@ def null_images(
 
 
 def measure(images: Tensor, name: str) -> dict[str, float]:
-    """Judge images of a set: all numbers of the tables."""
+    """Evaluate images of a set: all numbers of the tables."""
     data, judge = image_set(name), judge_of(name)
     if not bool(torch.isfinite(images).all()):
         return {"distance": math.nan}
@@ -226,3 +207,16 @@ def measure(images: Tensor, name: str) -> dict[str, float]:
 def as_pictures(images: Tensor) -> np.ndarray:
     """Pixels from 0 to 1, for figures."""
     return ((images + 1) / 2).clamp(0, 1).numpy()
+
+
+def image_rows(
+    rows: Mapping[str, np.ndarray], n: int = 10, cmap: str = "gray_r"
+) -> Figure:
+    """Draw rows of images, the name of each above it."""
+    figure, axes = plt.subplots(
+        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=1 / n), squeeze=False
+    )
+    for ax, (name, images) in zip(axes[:, 0], rows.items(), strict=True):
+        image_grid(ax, images[:n], n, vmin=0, vmax=1, cmap=cmap)
+        ax.set_title(name, loc="left", fontsize=11)
+    return figure

@@ -1,4 +1,4 @@
-"""The recipe of the image rows: how an energy is learned, and drawn from."""
+"""The recipe of the image experiments: how an energy is learned, and drawn from."""
 
 from __future__ import annotations
 
@@ -37,59 +37,11 @@ from ebmtut.samplers import ConditionalChain, denoised, progressive_samples
 from ebmtut.tensor_checks import check_within
 from ebmtut.training import Loss, TrainConfig, train
 
-__all__ = [
-    "FULL",
-    "LARGER",
-    "LIVE",
-    "QUICK",
-    "ImageRecipe",
-    "TrainedImages",
-    "draw_images",
-    "train_images",
-    "trained_once",
-]
-
 
 @checked
 @dataclass(frozen=True)
 class ImageRecipe:
-    r"""How an energy of images is learned.
-
-    Parameters
-    ----------
-    data
-        One of `ebmtut.experiments.drl.image_sets.DATA`.
-    objective
-        "recovery" or "score" (denoising score matching), for the same energy.
-    network
-        "perceptron", with ``hidden`` units in ``n_layers`` layers, or
-        "convolution", with ``hidden`` channels in ``n_layers`` blocks.
-    head
-        "denoiser", "signed" or "linear": see `ebmtut.energies.PerceptronEnergy`.
-    energy_scale, spectral_norm
-        Factor of the energy; whether the hidden layers of a perceptron have a largest
-        singular value of 1.
-    n_levels
-        T; a single one is the marginal likelihood, from white noise.
-    first_ratio, last_ratio
-        Noise over signal on level 0 and on level T, geometric between them.
-    n_chain_steps
-        K.
-    step_size
-        Of Langevin dynamics, in units of the level's noise.
-    adjusted, averaged
-        Whether a Metropolis test corrects the chains, or averaged noise
-        (`ebmtut.samplers.ConditionalChain`).
-    trust
-        Beyond this many roots of the number of pixels the gap of a row saturates
-        (`ebmtut.losses.saturated_gap`); 0 trusts every chain.
-    patient
-        Whether to go on where the gap stays saturated.
-    regulariser, clip_norm
-        Of the squared energies; the largest norm of the gradient.
-    n_steps, batch_size, learning_rate, n_warmup
-        Of Adam, with cosine decay; averaged weights with decay 0.999.
-    """
+    r"""How an energy of images is learned."""
 
     data: Annotated[str, OneOf(DATA)] = "digits 8x8"
     objective: Annotated[str, OneOf(("recovery", "score"))] = "recovery"
@@ -131,7 +83,7 @@ class ImageRecipe:
 
     @property
     def chain(self) -> ConditionalChain:
-        """How the conditional laws are drawn from, in training and after it."""
+        """How the conditional distributions are sampled, in training and after it."""
         noises = self.noise.noises[: self.n_levels]
         return ConditionalChain(
             self.n_chain_steps,
@@ -189,10 +141,11 @@ class ImageRecipe:
 
 #: The short training of which the ablation and the long runs change one thing.
 QUICK = ImageRecipe(n_steps=1500)
-#: What a page learns live, once for all of its rows: four times the short training, and
+#: What a page trains live, once for all of its experiments: four times the short
+#: training, and
 #: averaged noise takes the bias of the chains away. Chosen on seeds 10 and 11.
 LIVE = ImageRecipe(n_steps=6000, learning_rate=3e-3, averaged=True)
-#: What the full rows learn: ten times as long, at a quarter of the rate.
+#: What the full experiments learn: ten times as long, at a quarter of the rate.
 FULL = ImageRecipe(n_steps=15_000, learning_rate=1e-3)
 #: What larger images share: averaged noise, without which the samples are noisier than
 #: the data, and the energies grow steep until the chains overshoot.
@@ -227,19 +180,7 @@ LARGER = (
 
 
 class TrainedImages(NamedTuple):
-    """An energy with averaged weights, and what its training cost and told.
-
-    Attributes
-    ----------
-    energy
-        That of the last step where the alarm stopped the run.
-    seconds
-        Of the CPU, in the training alone.
-    stopped_at
-        The step at which the alarm stopped the run, or the number of steps.
-    message
-        What the alarm said, or "".
-    """
+    """An energy with averaged weights, and what its training cost and told."""
 
     energy: nn.Module
     seconds: float
@@ -258,12 +199,7 @@ def trained_once(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> TrainedImages:
-    """Learn an energy, or remember it: rows of one recipe share its training.
-
-    On a page it is remembered in memory. A job that keeps its state, which
-    ``checkpoint`` says, finds what another row has trained in a folder beside those
-    of the rows, under a name that tells the recipe, the seed, the code and the data.
-    """
+    """Learn an energy, or remember it: experiments of one recipe share its training."""
     if checkpoint is None:
         return _remembered(recipe, seed, device)
     code = code_digest(train_images, recipe)
@@ -301,12 +237,7 @@ def train_images(
     device: str = "cpu",
     found: Mapping[str, Tensor] | None = None,
 ) -> TrainedImages:
-    """Learn an energy; a run that the alarm stops is a result, too.
-
-    Another ``loss`` than the recipe's own may watch what that one does. What was
-    learned on another device comes back to the processor, where it is judged. What
-    ``on_step`` writes into the tensors of ``found``, a checkpoint holds, too.
-    """
+    """Learn an energy; a run that a divergence check stops is a result, too."""
     data = image_set(recipe.data)
     check_within("images", data.images, -1, 1)
     images = data.images.to(device)
@@ -354,10 +285,7 @@ def train_images(
 def draw_images(
     energy: nn.Module, recipe: ImageRecipe, n: int, *, generator: torch.Generator
 ) -> Tensor:
-    """Draw images of all levels, clean ones first: (T + 2, n, side, side).
-
-    The chains run where the generator lives; the images come to the processor.
-    """
+    """Draw images of all levels, clean ones first: (T + 2, n, side, side)."""
     shape, device = image_set(recipe.data).images.shape[1:], generator.device
     if next(energy.parameters()).device.type != device.type:
         energy = copy.deepcopy(energy).to(device)

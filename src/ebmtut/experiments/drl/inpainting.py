@@ -1,4 +1,4 @@
-"""Row drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
+"""drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
 
 from __future__ import annotations
 
@@ -7,40 +7,32 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import as_pictures, image_set, judge_of, measure
+from ebmtut.experiments.drl.image_sets import (
+    as_pictures,
+    image_rows,
+    image_set,
+    judge_of,
+    measure,
+)
 from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import denoised, inpaint
 
-__all__ = ["EXPERIMENT", "InpaintingConfig", "painting_table"]
-
 
 @checked
 @dataclass(frozen=True)
 class InpaintingConfig:
-    """What is learned, and what it completes.
-
-    Parameters
-    ----------
-    recipe
-        Of the energy.
-    n_images
-        Held-out images that lose their right half.
-    n_seeds
-        Trainings.
-    """
+    """What is learned, and what it completes."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_images: Annotated[int, Range(low=16)] = 300
@@ -98,31 +90,25 @@ def inpainting_job(
     arrays = {name: as_pictures(completed[:16]) for name, completed in filled.items()}
     hidden = images.clone()
     hidden[free > 0] = 0.0
-    # The rivals have no seed, and the same numbers for all.
+    # The baselines have no seed, and the same numbers for all.
     return Outcome({"rows": table}, arrays | {"masked": as_pictures(hidden[:16])})
 
 
 def draw_inpainting(result: Result) -> Figure:
-    """Show the known halves, two completions, rivals and the truth."""
-    rows = ["masked", "inpainted 1", "inpainted 2", "nearest", "mean", "truth"]
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=0.066, title=0.02)
-    )
-    for ax, row in zip(axes, rows, strict=True):
-        image_grid(ax, result.arrays[row], 16, vmin=0, vmax=1)
-        ax.text(-0.01, 0.5, row, ha="right", va="center", fontsize=8,
-                transform=ax.transAxes)  # fmt: skip
-    return figure
+    """Show the known halves, two completions, baselines and the truth."""
+    names = {
+        "masked": "known half",
+        "inpainted 1": "completed by the energy",
+        "inpainted 2": "the same, with other random numbers",
+        "nearest": "nearest training image",
+        "mean": "mean image",
+        "truth": "truth",
+    }
+    return image_rows({shown: result.arrays[name] for name, shown in names.items()})
 
 
 def painting_table(result: Result) -> Table:
-    """Completions beside their rivals and the truth.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Completions beside their baselines and the truth."""
     rows = result.scalars["rows"]
     metrics = ("class kept", "squared error", "distance")
     n_seeds = len(rows["inpainted 1"]["distance"])
@@ -153,7 +139,7 @@ def check_inpainting(result: Result) -> list[Verdict]:
 
 
 def mean_image(result: Result) -> Result:
-    """Return the row with the mean image in place of what the energy completes."""
+    """Return the result with the mean image in place of what the energy completes."""
     rows = dict(result.scalars["rows"])
     rows["inpainted 1"] = rows["mean"]
     return replace(result, scalars=result.scalars | {"rows": rows})
@@ -166,7 +152,8 @@ EXPERIMENT = Experiment(
         "quick": InpaintingConfig(LIVE),
         "full": InpaintingConfig(FULL, n_images=500, n_seeds=3),
         # Churches of 64 x 64 pixels for Figure 15's of 128, and half of each for its
-        # masks. 300 are held out; a judge without classes tells which way up they are.
+        # masks. 300 are held out; a classifier without classes tells which way up they
+        # are.
         "paper": InpaintingConfig(CHURCHES),
     },
     cells=cells,

@@ -1,4 +1,4 @@
-"""Row drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
+"""drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
 
 from __future__ import annotations
 
@@ -8,41 +8,32 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import as_pictures, image_set, measure
+from ebmtut.experiments.drl.image_sets import (
+    as_pictures,
+    image_rows,
+    image_set,
+    measure,
+)
 from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
 from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.samplers import denoised, interpolate
 
-__all__ = ["EXPERIMENT", "InterpolationConfig", "middle_table"]
-
 
 @checked
 @dataclass(frozen=True)
 class InterpolationConfig:
-    """What is learned, and how many arcs are drawn.
-
-    Parameters
-    ----------
-    recipe
-        Of the energy.
-    n_arcs, n_points
-        Pairs of runs; images on each arc, its ends included.
-    n_seeds
-        Trainings.
-    """
+    """What is learned, and how many arcs are drawn."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_arcs: Annotated[int, Range(low=4)] = 200
@@ -95,21 +86,16 @@ def interpolation_job(
     )
 
 
-def draw_interpolation(result: Result) -> Figure:
-    """Show arcs, a row each, and below them blends of the ends of the first two."""
-    arcs, blends = result.arrays["arcs"][:6], result.arrays["blends"]
-    n_points = arcs.shape[1]
-    figure, (upper, lower) = plt.subplots(
-        2,
-        1,
-        figsize=panel_size(1, 1, aspect=0.95, title=0.5),
-        height_ratios=[len(arcs), len(blends)],
-    )
-    image_grid(upper, arcs.reshape(-1, *arcs.shape[2:]), n_points, vmin=0, vmax=1)
-    image_grid(lower, blends.reshape(-1, *blends.shape[2:]), n_points, vmin=0, vmax=1)
-    upper.set_title("along arcs of the noise", loc="left")
-    lower.set_title("first two rows, their ends blended pixel by pixel", loc="left")
-    return figure
+def draw_interpolation(result: Result, n_pairs: int = 3) -> Figure:
+    """Show the pairs whose ends differ most: the arc, and below it the blend."""
+    arcs = result.arrays["arcs"].astype(float)
+    apart = ((arcs[:, 0] - arcs[:, -1]) ** 2).sum((1, 2))
+    part = np.linspace(0, 1, arcs.shape[1])[:, None, None]
+    rows = {}
+    for k, arc in enumerate(arcs[np.argsort(-apart)[:n_pairs]], 1):
+        rows[f"pair {k}: along an arc of the noise"] = arc
+        rows[f"pair {k}: pixel by pixel"] = (1 - part) * arc[0] + part * arc[-1]
+    return image_rows(rows, n=arcs.shape[1])
 
 
 def check_interpolation(result: Result) -> list[Verdict]:
@@ -137,15 +123,7 @@ def check_interpolation(result: Result) -> list[Verdict]:
 
 
 def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
-    """Every number halfway between the two ends, of each seed.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    name
-        "arc" or "blend".
-    """
+    """Every number halfway between the two ends, of each seed."""
     middle = result.config["n_points"] // 2
     return {
         metric: [points[middle] for points in found]
@@ -154,13 +132,7 @@ def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
 
 
 def at_the_ends(result: Result) -> dict[str, list[float]]:
-    """Every number of what the arcs lead from and to, their mean, of each seed.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Every number of what the arcs lead from and to, their mean, of each seed."""
     return {
         metric: [fmean((points[0], points[-1])) for points in found]
         for metric, found in result.scalars["arc"].items()
@@ -168,13 +140,7 @@ def at_the_ends(result: Result) -> dict[str, list[float]]:
 
 
 def middle_table(result: Result) -> Table:
-    """Images halfway between two others, by both ways, and those others.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Images halfway between two others, by both ways, and those others."""
     rows = {
         "halfway along the arc": in_the_middle(result, "arc"),
         "halfway pixel by pixel": in_the_middle(result, "blend"),
@@ -193,7 +159,7 @@ def middle_table(result: Result) -> Table:
 
 
 def blended(result: Result) -> Result:
-    """Return the row with blends of pixels in place of arcs of noise."""
+    """Return the result with blends of pixels in place of arcs of noise."""
     return replace(result, scalars=result.scalars | {"arc": result.scalars["blend"]})
 
 

@@ -1,4 +1,4 @@
-"""Row drl/langevin-steps (Figure 9): quality over training for several K."""
+"""drl/langevin-steps (Figure 9): quality over training for several K."""
 
 from __future__ import annotations
 
@@ -25,27 +25,11 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-__all__ = ["EXPERIMENT", "StepsConfig", "steps_table"]
-
 
 @checked
 @dataclass(frozen=True)
 class StepsConfig:
-    """Numbers of Langevin steps, and how often a run is looked at.
-
-    Parameters
-    ----------
-    recipe
-        Of all runs but for K.
-    n_chain_steps
-        The values of K.
-    n_sampling
-        Steps of the chains by which all are judged.
-    n_looks
-        Measurements of a run, equally far apart.
-    n_samples, n_seeds
-        Judged at each look; trainings.
-    """
+    """Numbers of Langevin steps, and how often a run is evaluated."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_chain_steps: tuple[Count, ...] = (1, 3, 6, 12)
@@ -142,7 +126,7 @@ def check_steps(result: Result) -> list[Verdict]:
 
 
 def all_alike(result: Result) -> Result:
-    """Return the row had the number of steps not mattered."""
+    """Return the result had the number of steps not mattered."""
     table = result.scalars["table"]
     same = {name: table.get("K = 6", row) for name, row in table.items()}
     return replace(result, scalars=result.scalars | {"table": same})
@@ -155,7 +139,7 @@ EXPERIMENT = Experiment(
         "quick": StepsConfig(ImageRecipe(n_steps=600), (1, 6), n_looks=3),
         "full": StepsConfig(n_seeds=3),
         # 2500 samples every 15,000 steps, as Figure 9. Its K are those of Table 2; that
-        # all are judged by chains of 30 steps is ours.
+        # all are evaluated by chains of 30 steps is ours.
         "paper": StepsConfig(
             CIFAR10,
             n_chain_steps=(10, 30, 50),

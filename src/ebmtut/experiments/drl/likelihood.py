@@ -1,4 +1,4 @@
-"""Row drl/likelihood (Table 4): bits per pixel of level 0, beside known laws."""
+"""drl/likelihood (Table 4): bits per pixel of level 0, beside known densities."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ from ebmtut.plotting import OKABE_ITO, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
-__all__ = ["EXPERIMENT", "LikelihoodConfig"]
-
 #: Effective share of the samples of every ratio, from which on log Z is worth a bar.
 ENOUGH = 0.01
 
@@ -41,17 +39,7 @@ ENOUGH = 0.01
 @checked
 @dataclass(frozen=True)
 class LikelihoodConfig:
-    """What is learned, and the samples behind log Z.
-
-    Parameters
-    ----------
-    recipe
-        Of the energy.
-    n_samples
-        Of the largest estimate; smaller ones take the first of them.
-    n_seeds
-        Trainings.
-    """
+    """What is learned, and the samples behind log Z."""
 
     recipe: ImageRecipe = field(default_factory=ImageRecipe)
     n_samples: Annotated[int, Range(low=16)] = 2000
@@ -63,8 +51,10 @@ def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
-def known_laws(data: ImageSet, recipe: ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
-    """Nats of each noisy held-out image under laws whose density is known exactly."""
+def known_densities(
+    data: ImageSet, recipe: ImageRecipe, noisy: Tensor
+) -> dict[str, Tensor]:
+    """Nats of each noisy held-out image under exactly known densities."""
     signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
     points = signal * data.images.flatten(1).double()
     x, n = noisy.flatten(1).double(), points.shape[1]
@@ -88,7 +78,7 @@ def likelihood_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Estimate log Z from more and more samples, and judge held-out images."""
+    """Estimate log Z from more and more samples, and classifier held-out images."""
     recipe = config.recipe
     trained = trained_once(recipe, seed, checkpoint, device)
     drawn = draw_images(
@@ -107,7 +97,7 @@ def likelihood_job(
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
     found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
-    n_dims, laws = data.images[0].numel(), known_laws(data, recipe, noisy)
+    n_dims, laws = data.images[0].numel(), known_densities(data, recipe, noisy)
     ours = bits_per_dimension(energies, n_dims, found[-1].levels[0])
     # The estimate at growing numbers of samples.
     return Outcome(
@@ -149,10 +139,7 @@ def draw_likelihood(result: Result) -> Figure:
 
 
 def check_likelihood(result: Result) -> list[Verdict]:
-    """Ask that the ratios rest on more than a few samples.
-
-    No claim on the bits themselves: the bound on log Z errs in the energy's favour.
-    """
+    """Ask that the ratios rest on more than a few samples."""
     n_seeds = len(result.scalars["effective"])
     label, smallest = "smallest effective share of samples", smallest_share(result)
     # Of the estimate: it says nothing of what was learned.
@@ -160,13 +147,7 @@ def check_likelihood(result: Result) -> list[Verdict]:
 
 
 def smallest_share(result: Result) -> float:
-    """Smallest effective share of the samples, of all levels and seeds.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    """
+    """Smallest effective share of the samples, of all levels and seeds."""
     return min(min(levels) for levels in result.scalars["effective"])
 
 

@@ -1,4 +1,4 @@
-"""Row drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
+"""drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import RecoveryLikelihood
-from ebmtut.plotting import OKABE_ITO, mean_band, panel_size, plain_log
+from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
-
-__all__ = ["EXPERIMENT", "LongRunConfig"]
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.
 RECIPES: Mapping[str, ImageRecipe] = {"recipe": QUICK, "ten times as long": FULL}
@@ -60,22 +59,7 @@ HOT = replace(QUICK, learning_rate=16e-3, trust=0.0)
 @checked
 @dataclass(frozen=True)
 class LongRunConfig:
-    """Which trainings, and how long their chains.
-
-    Parameters
-    ----------
-    recipes
-        Names and recipes of the trainings.
-    factors
-        Langevin steps of a level when sampling, in units of those in training.
-    n_moves
-        Of Hamiltonian Monte Carlo in the law of level 0, after which images are
-        looked at; increasing.
-    n_samples, n_seeds
-        Judged at each look; trainings.
-    collapse
-        A training that does not survive, watched step by step.
-    """
+    """Which trainings, and how long their chains."""
 
     recipes: tuple[tuple[str, ImageRecipe], ...] = tuple(RECIPES.items())
     factors: tuple[Count, ...] = (1, 4, 16, 64)
@@ -98,7 +82,7 @@ def long_run_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn; sample with longer and longer chains; walk on in the law of level 0."""
+    """Learn; sample with longer and longer chains; walk on on level 0."""
     trained = trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
@@ -141,7 +125,7 @@ def walk(
     n_moves: tuple[int, ...],
     generator: torch.Generator,
 ) -> tuple[list[float], np.ndarray]:
-    """Run Hamiltonian Monte Carlo in the law of level 0, and measure on the way."""
+    """Run Hamiltonian Monte Carlo on level 0, and measure on the way."""
     law = at_level(energy, 0)
     start = recipe.noise.noises[0]
     adapted = adapt_step_size(
@@ -162,7 +146,7 @@ def walk(
 def adapted_steps(
     energy: nn.Module, recipe: ImageRecipe, levels: Tensor, generator: torch.Generator
 ) -> tuple[list[float], list[float]]:
-    """Find the step size of every conditional law whose acceptance is in [0.6, 0.9]."""
+    """Find the step size of every level whose acceptance rate is in [0.6, 0.9]."""
     sizes, rates = [], []
     for t in range(recipe.n_levels):
         x, above = levels[t, :64], levels[t + 1, :64]
@@ -181,11 +165,7 @@ def adapted_steps(
 
 
 class Watched:
-    """A loss that notes, step by step, how far data and samples are apart.
-
-    Rows of ``seen``: the median and the largest, over the batch, of the energies'
-    difference without its sign, and of the distance in units of the level's noise.
-    """
+    """A loss that notes, step by step, how far data and samples are apart."""
 
     def __init__(self, loss: RecoveryLikelihood, noises: tuple[float, ...]) -> None:
         self.loss, self.noises = loss, torch.tensor(noises)
@@ -212,10 +192,7 @@ class Watched:
 
 
 def watched_collapse(recipe: ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
-    """Learn at a rate that no energy survives, and note what its chains do.
-
-    Returns what `Watched` saw, a row a step, and the words of the alarm.
-    """
+    """Learn at a rate that no energy survives, and note what its chains do."""
     loss = recipe.loss(image_set(recipe.data).images[0].numel())
     if not isinstance(loss, RecoveryLikelihood):
         raise InputError(f"objective must be recovery, got {recipe.objective!r}")
@@ -235,7 +212,7 @@ def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def nulls(config: LongRunConfig, seed: int) -> Outcome:
-    """Judge held-out data and a Gaussian fitted to the pixels; let one run collapse."""
+    """Evaluate held-out data and a Gaussian fit; let one run collapse."""
     name = config.recipes[0][1].data
     made = null_images(
         image_set(name), config.n_samples, generator=make_generator(seed)
@@ -248,12 +225,20 @@ def nulls(config: LongRunConfig, seed: int) -> Outcome:
     return Outcome(judged, {"collapse": seen})
 
 
+def draw_collapse(result: Result) -> Figure:
+    """Draw the energy differences of a training that collapses, update by update."""
+    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    median, largest = result.arrays["collapse"][:, :2].T
+    ax.plot(largest, color=OKABE_ITO["vermillion"], label="largest of the batch")
+    ax.plot(median, color=OKABE_ITO["blue"], label="median of the batch")
+    ax.set(yscale="log", xlabel="update", ylabel="energy difference")
+    ax.legend()
+    return figure
+
+
 def draw_long_run(result: Result) -> Figure:
-    """Draw the distance over the length of chains and walks, and a collapse below."""
-    figure, axes = plt.subplots(
-        2, 2, figsize=panel_size(2, 2, aspect=0.75), layout="constrained"
-    )
-    left, right = axes[0]
+    """Draw the distance over the length of chains and walks."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=figure_size("wide"), sharey=True)
     colors = [OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["green"]]
     factors = np.array(result.config["factors"])
     moves = np.array([0, *result.config["n_moves"]]) + 1
@@ -268,31 +253,15 @@ def draw_long_run(result: Result) -> Figure:
         mean_band(right, moves, walks[:, 1], **of)
     for ax in (left, right):
         for row, style in (("held-out data", "-"), ("Gaussian fit", ":")):
-            value = result.scalars[row]
-            ax.axhline(value, color="black", lw=1, ls=style, label=row)
+            ax.axhline(result.scalars[row], color="black", lw=1, ls=style)
         ax.set_xscale("log")
         plain_log(ax.yaxis)
     trained = result.config["recipes"][0][1]["n_chain_steps"]
     left.set_xticks(factors, [f"{k * trained}" for k in factors], minor=False)
     left.xaxis.set_minor_locator(NullLocator())
-    left.legend(fontsize=8, loc="center", bbox_to_anchor=(0.5, 0.72))
-    # Colours are those on the left; what is told here is where a walk began.
-    begun = [
-        *right.plot([], [], "o-", color="0.4", label="from samples"),
-        *right.plot([], [], "s--", color="0.4", label="from held-out data"),
-    ]
-    right.legend(handles=begun, fontsize=8, loc="upper left", bbox_to_anchor=(0, 0.9))
-    left.set(xlabel=f"steps a level; trained with {trained}", ylabel="distance")
-    right.set(xlabel="1 + moves in the law of level 0")
-    steps = np.arange(len(result.arrays["collapse"]))
-    for k, (ax, what) in enumerate(
-        zip(axes[1], ("gap of the energies", "distance over noise"), strict=True)
-    ):
-        median, largest = result.arrays["collapse"][:, 2 * k : 2 * k + 2].T
-        ax.plot(steps, median, color=OKABE_ITO["blue"], label="median of the batch")
-        ax.plot(steps, largest, color=OKABE_ITO["vermillion"], label="largest")
-        ax.set(yscale="log", xlabel="training step", ylabel=what)
-    axes[1, 0].legend(fontsize=8)
+    left.legend()
+    left.set(xlabel="steps per level", ylabel="distance")
+    right.set(xlabel="1 + moves on level 0")
     return figure
 
 
@@ -308,7 +277,7 @@ def check_long_run(result: Result) -> list[Verdict]:
     long = np.array(row.get("distance", lost))
     verdicts = [
         claim(
-            f"{name}: share of runs that live",
+            f"{name}: fraction of runs that reach the end",
             float(np.isfinite(long).mean()),
             "at least",
             1.0,
@@ -345,7 +314,7 @@ def check_long_run(result: Result) -> list[Verdict]:
 
 
 def nothing_learned(result: Result) -> Result:
-    """Return the row had longer training not helped, and chains led to a Gaussian."""
+    """Return the result had training longer not helped, nor chains stayed."""
     table = dict(result.scalars["table"])
     name = "ten times as long"
     if name in table:
@@ -386,3 +355,48 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     parallel=False,
 )
+
+
+def walks_table(result: Result) -> Table:
+    """Tabulate each training's distances, beside held-out data and a Gaussian fit."""
+    rows = result.scalars["table"]
+    heads = {
+        "its samples": "distance",
+        "longest chains": "distance of the longest",
+        "after the walk": "after the walk",
+    }
+    known = ("held-out data", "Gaussian fit")
+    columns: dict[str, list[Cell]] = {"training": [*rows, *known]}
+    for head, metric in heads.items():
+        found: list[Cell] = [mean_and_stderr(row[metric]) for row in rows.values()]
+        both = [
+            result.scalars[name] if metric == "distance" else None for name in known
+        ]
+        columns[head] = [*found, *both]
+    return Table(
+        columns,
+        caption=f"Distance from the data. Trainings: {result.config['n_seeds']}.",
+        kinds=[""] * len(rows) + ["exact", "null"],
+    )
+
+
+def acceptance_table(result: Result) -> Table:
+    """Tabulate the acceptance rate of Hamiltonian Monte Carlo on each level."""
+    recipes = {name: ImageRecipe(**fields) for name, fields in result.config["recipes"]}
+    first = next(iter(recipes))
+    noises = recipes[first].noise.noises[: recipes[first].n_levels]
+    sizes = result.arrays[f"step sizes/{first}"].mean(0)
+    columns: dict[str, list[Cell]] = {
+        "level": [str(t) for t in range(len(noises))],
+        "noise": [round(noise, 3) for noise in noises],
+        "step size": [round(float(size), 3) for size in sizes],
+    }
+    for name in recipes:
+        if f"acceptance/{name}" in result.arrays:
+            rates = result.arrays[f"acceptance/{name}"].T
+            columns[name] = [mean_and_stderr(rate.tolist()) for rate in rates]
+    return Table(
+        columns,
+        caption="Fraction of the moves that are accepted. Trainings: "
+        f"{result.config['n_seeds']}.",
+    )

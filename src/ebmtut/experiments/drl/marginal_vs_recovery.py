@@ -1,8 +1,9 @@
-"""Row drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
+"""drl/marginal-vs-recovery (Figure 2): recovery or marginal likelihood."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
+from ebmtut.experiments.drl.checkerboard import METRICS
 from ebmtut.experiments.drl.plane import (
     METHODS,
     PAPER,
@@ -20,15 +22,16 @@ from ebmtut.experiments.drl.plane import (
     exact_log_density,
     exact_row,
     gaussian_fit,
+    noised_log_density,
     plane_job,
+    plane_noise,
 )
 from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "MANY", "MarginalConfig"]
+from ebmtut.results.tables import Cell, Table
 
 #: Recovery likelihood as it is best in the plane.
 MANY = "recovery, many starts"
@@ -37,20 +40,7 @@ MANY = "recovery, many starts"
 @checked
 @dataclass(frozen=True)
 class MarginalConfig:
-    """What is learned, by which methods, and how.
-
-    Parameters
-    ----------
-    densities
-        Of those of chapter 1; the first is learned by all methods.
-    methods, elsewhere
-        Of ``plane.METHODS``, for the first density and for the others; all have
-        networks of equal size, and about the same CPU time.
-    plane
-        How they learn.
-    n_seeds
-        Runs of each cell.
-    """
+    """What is learned, by which methods, and how."""
 
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = ("checkerboard",)
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = tuple(METHODS)
@@ -77,7 +67,7 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def references(config: MarginalConfig, seed: int) -> Outcome:
-    """Return the null row, a Gaussian with the data's moments, and the exact one."""
+    """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
     return Outcome(
         {
@@ -98,52 +88,42 @@ def gather(config: MarginalConfig, runs: Runs) -> Outcome:
     return Outcome({"table": nested(runs)}, arrays)
 
 
-@checked
-def draw(
-    result: Result, part: Annotated[str, OneOf(("methods", "densities"))] = "methods"
-) -> Figure:
-    """Draw densities above and samples below, or the laws of all densities.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    part
-        "methods", a column each, on the first density; or "densities", a column
-        each, with a row for the truth and for each method that learned all.
-    """
-    if part == "densities":
-        return _draw_densities(result)
+def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
+    """Draw the densities that the methods learned on the first density, two a row."""
     density = result.config["densities"][0]
-    names = ["exact", *result.config["methods"]]
+    names = tuple(result.config["methods"]) if methods is None else methods
+    n_rows = -(-len(names) // 2)
     figure, axes = plt.subplots(
-        2, len(names), figsize=panel_size(2, len(names)), squeeze=False
+        n_rows, 2, figsize=panel_size(n_rows, 2, aspect=0.8), squeeze=False
     )
-    for column, name in enumerate(names):
-        top, bottom = axes[:, column]
-        if name == "exact":
-            landscape(top, exact_log_density(density), PLANE.extent, ticks=False)
-            bottom.axis("off")
-            top.set_title("exact")
-            continue
-        _draw_law(top, result, name, density)
-        above = name.replace(", ", ",\n").replace("score ", "score\n")
-        top.set_title(f"{above}\n{top.get_title()}")
-        window = (-PLANE.extent, PLANE.extent)
-        bottom.set(xlim=window, ylim=window)
-        bottom.set(aspect="equal", xticks=[], yticks=[])
-        drawn = result.arrays.get(f"samples/{name}/{density}")
-        if drawn is not None:
-            at = drawn[0].astype(float)
-            bottom.plot(at[:, 0], at[:, 1], "k,", alpha=0.6, rasterized=True)
+    for ax, name in zip_longest(axes.flat, names):
+        if name is None:
+            ax.axis("off")
+        else:
+            _draw_density(ax, result, name, density)
+            ax.set_title(f"{PRINTED[name]}: {ax.get_title()}")
     return figure
 
 
-def _draw_law(ax: Axes, result: Result, method: str, density: str) -> None:
-    """Draw what the first seed has learned, its own divergence above it."""
+def draw_densities(result: Result) -> Figure:
+    """Draw the exact densities, and what the methods learned that learned all."""
+    names, methods = result.config["densities"], result.config["elsewhere"]
+    figure, axes = plt.subplots(
+        len(names), 1 + len(methods), figsize=panel_size(len(names), 3), squeeze=False
+    )
+    for row, density in zip(axes, names, strict=True):
+        landscape(row[0], exact_log_density(density), PLANE.extent, ticks=False)
+        row[0].set_title(density)
+        for ax, method in zip(row[1:], methods, strict=True):
+            _draw_density(ax, result, method, density)
+    return figure
+
+
+def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
+    """Draw what the first training has learned, with its own divergence."""
     row = result.scalars["table"][method].get(density, {})
     kl = row.get("kl", [math.nan])[0]
-    ax.set_title(f"KL {kl:.2f}" if np.isfinite(kl) else "lost")
+    ax.set_title(f"KL {kl:.2f}" if np.isfinite(kl) else "diverged")
     learned = result.arrays.get(f"density/{method}/{density}")
     if learned is None:
         ax.axis("off")
@@ -151,20 +131,56 @@ def _draw_law(ax: Axes, result: Result, method: str, density: str) -> None:
         landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
 
 
-def _draw_densities(result: Result) -> Figure:
-    names = result.config["densities"]
-    rows = ["exact", *result.config["elsewhere"]]
-    figure, axes = plt.subplots(
-        len(rows), len(names), figsize=panel_size(len(rows), len(names)), squeeze=False
+#: The methods as the pages call them.
+PRINTED = {
+    "recovery": "six levels",
+    "short-run": "one level, 9 steps",
+    "short-run, longer": "one level, 29 steps",
+    "recovery, many starts": "four levels, resampled",
+    "short-run, many starts": "one level, resampled",
+    "score matching": "score matching",
+}
+
+
+def methods_table(result: Result, methods: tuple[str, ...] | None = None) -> Table:
+    """Tabulate methods on the first density, beside the Gaussian fit and the data."""
+    density = result.config["densities"][0]
+    names = tuple(result.config["methods"]) if methods is None else methods
+    known = ("Gaussian fit", "exact")
+    columns: dict[str, list[Cell]] = {
+        "method": [*(PRINTED[name] for name in names), *known]
+    }
+    for head, metric in {**METRICS, "CPU time [s]": "seconds"}.items():
+        rows = [result.scalars["table"][name][density] for name in names]
+        found: list[Cell] = [mean_and_stderr(r.get(metric, [None])) for r in rows]
+        columns[head] = found + [result.scalars[n][density].get(metric) for n in known]
+    return Table(
+        columns,
+        caption=f"{result.config['plane']['n_steps']} updates of recovery likelihood; "
+        f"{result.config['n_seeds']} trainings of each method.",
+        kinds=[""] * len(names) + ["null", "exact"],
     )
-    for k, density in enumerate(names):
-        landscape(axes[0, k], exact_log_density(density), PLANE.extent, ticks=False)
-        axes[0, k].set_title(density)
-        for ax, method in zip(axes[1:, k], rows[1:], strict=True):
-            _draw_law(ax, result, method, density)
-    for ax, row in zip(axes[:, 0], rows, strict=True):
-        ax.set_ylabel(row.replace(", ", ",\n"))
-    return figure
+
+
+def densities_table(result: Result) -> Table:
+    """Tabulate the divergences of all densities, by method."""
+    densities = result.config["densities"]
+    noise = plane_noise("score matching")
+    columns: dict[str, list[Cell]] = {"density": list(densities)}
+    for name in result.config["elsewhere"]:
+        rows = [result.scalars["table"][name][density] for density in densities]
+        columns[PRINTED[name]] = [mean_and_stderr(r.get("kl", [None])) for r in rows]
+    columns["its noise"] = [
+        PLANE.kl(exact_log_density(d), noised_log_density(d, noise)) for d in densities
+    ]
+    columns["Gaussian fit"] = [
+        result.scalars["Gaussian fit"][density]["kl"] for density in densities
+    ]
+    return Table(
+        columns,
+        caption="KL divergence from the density, nats. Trainings of each: "
+        f"{result.config['n_seeds']}.",
+    )
 
 
 def check(result: Result) -> list[Verdict]:
@@ -186,7 +202,7 @@ def check(result: Result) -> list[Verdict]:
                     n_seeds=len(row["kl"]),
                 )
             )
-    # The rival is the short run whose chains suit it: without it nothing is claimed.
+    # The baseline is the short run whose chains suit it: without it nothing is claimed.
     first, rival = result.config["densities"][0], "short-run, longer"
     if {"recovery", rival} <= set(table):
         ours = mean_and_stderr(table["recovery"][first]["kl"])[0]

@@ -25,17 +25,6 @@ from ebmtut.random import make_generator
 from ebmtut.samplers import ConditionalChain, paper_step_sizes
 from ebmtut.training import TrainConfig
 
-__all__ = [
-    "BEDROOMS",
-    "BEDROOMS_128",
-    "CELEBA",
-    "CHURCHES",
-    "CHURCHES_128",
-    "CIFAR10",
-    "T1K",
-    "PaperRecipe",
-]
-
 #: Networks by the set.
 _NETWORKS = {
     "CIFAR-10": "cifar10",
@@ -51,12 +40,7 @@ _B = math.sqrt(2e-4)
 
 @dataclass(frozen=True)
 class PaperRecipe(ImageRecipe):
-    """`ImageRecipe` with the paper's network, noise, chains and training.
-
-    Of the fields that it has from there, ``data``, ``objective``, ``n_levels``,
-    ``n_chain_steps``, ``n_steps``, ``batch_size``, ``learning_rate``, ``n_warmup`` and
-    ``hidden``, the channels of the first convolution, mean something.
-    """
+    """`ImageRecipe` with the paper's network, noise, chains and training."""
 
     data: str = "CIFAR-10"
     hidden: int = 128
@@ -122,7 +106,8 @@ class PaperRecipe(ImageRecipe):
         if self.objective == "score":
             return FlippedScore(self.noise)
         # The code's loss has the network's own values, before they are divided. The
-        # energies are larger by orders: the alarm on their gap would never be still.
+        # energies are larger by orders: the divergence check on their gap would never
+        # be still.
         first = self.noise.sigmas[0]
         weights = tuple(
             scale * first / sigma

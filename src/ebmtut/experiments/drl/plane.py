@@ -1,4 +1,4 @@
-"""Learning densities of the plane, judged on a grid: what two rows share."""
+"""Learning densities of the plane, evaluated on a grid: what two experiments share."""
 
 import copy
 import math
@@ -24,37 +24,9 @@ from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, progressive_samples
 from ebmtut.training import CpuClock, TrainConfig, train
 
-__all__ = [
-    "METHODS",
-    "PAPER",
-    "PLANE",
-    "SCALE",
-    "PlaneConfig",
-    "noised_log_density",
-    "plane_chain",
-    "plane_job",
-    "plane_noise",
-]
-
 
 class PlaneMethod(NamedTuple):
-    """How a method learns.
-
-    Attributes
-    ----------
-    objective
-        "recovery", "marginal" (short-run chains from white noise) or "score".
-    n_levels, first_ratio
-        T; noise over signal on the first noisy level, from which it grows by equal
-        factors to 4.
-    many
-        Whether its chains choose among many starts.
-    adjusted
-        Whether a Metropolis test corrects its chains.
-    longer, fewer
-        Langevin steps of a chain and updates, for one of recovery likelihood's; the
-        CPU time is the same.
-    """
+    """How a method learns."""
 
     objective: str
     n_levels: int
@@ -82,7 +54,7 @@ METHODS: Mapping[str, PlaneMethod] = {
 
 #: The densities divided by this have about unit variance.
 SCALE = 2.3
-#: Where laws are judged, in those units: well beyond all data.
+#: Where densities are evaluated, in those units: well beyond all data.
 PLANE = PlaneGrid(3.2, 200)
 #: Step size (where nothing adapts it), learning rate and weight of the squared
 #: energies of the short run with one start: of what we tried, where it stays alive.
@@ -95,28 +67,7 @@ MARGIN = 0.02 * 2
 @checked
 @dataclass(frozen=True)
 class PlaneConfig:
-    """How a density of the plane is learned.
-
-    Parameters
-    ----------
-    n_steps
-        Optimiser steps.
-    n_levels, first_ratio
-        In place of the method's own (`METHODS`); None keeps these.
-    n_langevin
-        K, steps of a training chain, for recovery likelihood and short-run alike.
-    n_starts
-        Of those chains, where they have many (`ebmtut.samplers.ConditionalChain`);
-        where they have one, they get as many Langevin steps more as these cost.
-    hidden, n_features, bandwidth
-        Units of the two hidden layers; Fourier features, and their frequencies.
-    batch_size, learning_rate
-        Of Adam.
-    score_factor
-        Steps of score matching, which runs no chains, for one of the others'.
-    n_samples
-        Samples by which the models are judged, of each level.
-    """
+    """How a density of the plane is learned."""
 
     n_steps: Count = 600
     n_levels: Annotated[int, Range(low=2)] | None = None
@@ -148,11 +99,7 @@ PAPER = PlaneConfig(
 
 
 def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
-    """Return the forward chain of a method; a single sigma of 1 is the marginal.
-
-    Recovery likelihood learns the density itself; score matching needs noise, as
-    little as a tenth of a standard deviation, on the level that is judged.
-    """
+    """Return the forward chain of a method; a single sigma of 1 is the marginal."""
     objective, n_levels, first, *_ = lookup("method", method, METHODS)
     if config is not None:
         n_levels = config.n_levels or n_levels
@@ -186,15 +133,7 @@ def plane_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Learn one density by one method and judge it on the grid.
-
-    Scalars: ``kl`` to the exact density, ``tv``, ``on support`` (mass of the model
-    on the checkerboard's squares), ``samples on support`` (share of the progressive
-    samples there) and CPU ``seconds`` of training; where ``partition``, also those of
-    `judge_partition`. Those of a run that diverged are NaN. Arrays: ``density``
-    (levels, n, n), ``samples`` (levels, n, 2), ``step_sizes`` and, where
-    ``partition``, ``log Z bias`` (`partition_bias`).
-    """
+    """Learn one density by one method and evaluate it on the grid."""
     noise = plane_noise(method, config)
     generator = make_generator(seed, device)
     energy = FourierEnergy(
@@ -278,11 +217,7 @@ def judge_partition(
     *,
     generator: torch.Generator,
 ) -> dict[str, float]:
-    """How far two estimates of log Z are off that of the grid.
-
-    ``log Z error`` is that of the chain of ratios, ``log Z stderr`` its standard
-    error; the same ``by particles``.
-    """
+    """How far two estimates of log Z are off that of the grid."""
     bound = log_partition_chain(energy, samples).levels[0]
     weighted = log_partition_particles(
         energy,
@@ -303,11 +238,7 @@ def judge_partition(
 def partition_bias(
     energy: LevelEnergy, samples: Tensor, exact: float, n_largest: int = 256
 ) -> np.ndarray:
-    """How far the chain of ratios is off, on average, over the number of samples.
-
-    The samples are divided into groups of 16, 64, 256, ...; rows of (size, mean error,
-    its standard error over the groups, of which there are at least 8).
-    """
+    """How far the chain of ratios is off, on average, over the number of samples."""
     rows, size = [], 16
     while samples.shape[1] >= 8 * size:
         groups = samples[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
@@ -321,7 +252,7 @@ def partition_bias(
 
 
 def judge_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:
-    """Distances of a law on the grid, and of samples, from a density."""
+    """Distances of a density on the grid, and of samples, from a density."""
     log_p = exact_log_density(density)
     judged = {"kl": PLANE.kl(log_p, log_q), "tv": PLANE.total_variation(log_p, log_q)}
     if density == "checkerboard":
@@ -348,7 +279,7 @@ def noised_log_density(density: str, noise: NoiseLevels, level: int = 0) -> Tens
 
 
 def gaussian_with_moments_of(log_p: Tensor) -> Tensor:
-    """Log density on the grid of the Gaussian with a law's mean and covariance."""
+    """Log density on the grid of the Gaussian with a density's mean and covariance."""
     p = log_p.exp().flatten() / log_p.exp().sum()
     mean = p @ PLANE.points
     away = PLANE.points - mean
@@ -367,7 +298,7 @@ def on_board(samples: Tensor) -> Tensor:
 
 
 def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
-    """Judge the null: the Gaussian with the mean and covariance of data."""
+    """Evaluate the null: the Gaussian with the mean and covariance of data."""
     generator = make_generator(seed)
     data = sample_density(density, 20_000, generator=generator) / SCALE
     law = torch.distributions.MultivariateNormal(data.mean(0), data.T.cov())
@@ -377,6 +308,6 @@ def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
 
 
 def exact_row(density: str, seed: int, n: int) -> dict[str, float]:
-    """Judge the truth: the density itself, and fresh data."""
+    """Evaluate the truth: the density itself, and fresh data."""
     data = sample_density(density, n, generator=make_generator(seed)) / SCALE
     return judge_plane(density, exact_log_density(density), data)

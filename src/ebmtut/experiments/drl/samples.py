@@ -1,4 +1,4 @@
-"""Row drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
+"""drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.experiments.drl.image_sets import (
     as_pictures,
+    image_rows,
     image_set,
     judge_of,
     measure,
@@ -32,12 +32,9 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.metrics import nearest_neighbors
-from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-
-__all__ = ["EXPERIMENT", "SamplesConfig", "samples_table"]
 
 #: What no model has learned, beside each set: `null_images`.
 NULLS = ("held-out data", "Gaussian fit", "independent pixels")
@@ -48,17 +45,7 @@ SCORED = ", score matching"
 @checked
 @dataclass(frozen=True)
 class SamplesConfig:
-    """Which sets are learned, each by its recipe.
-
-    Parameters
-    ----------
-    recipes
-        Two of one set differ in their objective.
-    n_samples
-        Judged; held-out data has as many, or all that there are.
-    n_seeds
-        Trainings of each recipe, or one number for all.
-    """
+    """Which sets are learned, each by its recipe."""
 
     recipes: tuple[ImageRecipe, ...] = field(default_factory=lambda: (ImageRecipe(),))
     n_samples: Annotated[int, Range(low=64)] = 500
@@ -122,7 +109,7 @@ def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
-    """Judge what no model has learned, and the judges themselves."""
+    """Evaluate what no model has learned, and the classifiers themselves."""
     rows: dict[str, dict[str, Any]] = {null: {} for null in NULLS}
     accuracy, sources = {}, {}
     for name in dict.fromkeys(recipe.data for recipe in config.recipes):
@@ -136,34 +123,20 @@ def known_rows(config: SamplesConfig, seed: int) -> Outcome:
     return Outcome({**rows, "judge's accuracy": accuracy, "sources": sources})
 
 
-def draw_samples(result: Result) -> Figure:
-    """Show samples on their way down the levels, and the nearest data below.
-
-    Of the sets after the first only the clean samples are shown, and of score
-    matching nothing else.
-    """
-    names = [n for n in result.scalars["table"] if f"levels/{n}" in result.arrays]
-    rows: list[tuple[str, np.ndarray]] = []
-    for name in names:
-        levels = result.arrays[f"levels/{name}"]
-        if not rows:
-            rows.append(("white noise", levels[-1]))
-            rows += [
-                (f"level {t}", levels[t + 1]) for t in reversed(range(len(levels) - 2))
-            ]
-        rows.append((name.replace(SCORED, ",\nscore matching"), levels[0]))
-        if not name.endswith(SCORED):
-            rows.append(("nearest datum", result.arrays[f"nearest/{name}"]))
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=panel_size(len(rows), 1, aspect=0.066, title=0.02)
-    )
-    for ax, (label, images) in zip(axes, rows, strict=True):
-        # Ink is dark, and so is what is dark in a photograph.
-        cmap = "gray" if images.shape[-1] == 32 else "gray_r"
-        image_grid(ax, images, 16, vmin=0, vmax=1, cmap=cmap)
-        ax.text(-0.01, 0.5, label, ha="right", va="center", fontsize=8,
-                transform=ax.transAxes)  # fmt: skip
-    return figure
+def draw_samples(result: Result, name: str | None = None) -> Figure:
+    """Show samples of a set on some levels and without noise, and the nearest data."""
+    name = name or next(iter(result.scalars["table"]))
+    levels = result.arrays[f"levels/{name}"]
+    top = len(levels) - 2
+    rows = {"white noise": levels[-1]} if levels.shape[-1] == 8 else {}
+    if rows:
+        rows |= {f"level {t}": levels[t + 1] for t in range(top - 2, -1, -2)}
+    rows["samples"] = levels[0]
+    if not name.endswith(SCORED):
+        rows["nearest training images"] = result.arrays[f"nearest/{name}"]
+    # Ink is dark, and so is what is dark in a photograph.
+    cmap = "gray" if levels.shape[-1] == 32 else "gray_r"
+    return image_rows(rows, cmap=cmap)
 
 
 # Where images come from, in words; other sources are words already.
@@ -175,15 +148,7 @@ _SOURCES = {
 
 
 def samples_table(result: Result, name: str) -> Table:
-    """Samples of a set, beside score matching's and what no model has learned.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    name
-        Of the set, one of those that were learned.
-    """
+    """Samples of a set, beside score matching's and what no model has learned."""
     table = result.scalars["table"]
     objectives = {"recovery likelihood": name, "score matching": name + SCORED}
     learned = {o: table[named] for o, named in objectives.items() if named in table}
@@ -204,7 +169,7 @@ def samples_table(result: Result, name: str) -> Table:
     source = result.scalars.get("sources", {}).get(name)
     return Table(
         columns,
-        caption=f"{name}: {result.config['n_samples']} images a row; "
+        caption=f"{name}: {result.config['n_samples']} images of each; "
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
         + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
         kinds=[""] * len(learned)
@@ -228,7 +193,7 @@ def check_samples(result: Result) -> list[Verdict]:
             ("nearest", "at least", 0.5, True),
         ]
         quarter = fitted[name]["distance"] / 4
-        # Of forty people with eight images each the judge has no such distance.
+        # Of forty people with eight images each the classifier has no such distance.
         if held_out[name]["distance"] < quarter:
             bounds.insert(0, ("distance", "at most", quarter, False))
         # Those are of forty people, or have no classes.
@@ -253,7 +218,7 @@ def check_samples(result: Result) -> list[Verdict]:
 
 
 def gaussian_fit(result: Result) -> Result:
-    """Return the row with the samples of a Gaussian in place of the energy's."""
+    """Return the result with the samples of a Gaussian in place of the energy's."""
     table = {
         name: {metric: [value] for metric, value in row.items()} | {"steps": [0]}
         for name, row in result.scalars["Gaussian fit"].items()
@@ -282,4 +247,27 @@ EXPERIMENT = Experiment(
     null=gaussian_fit,
     devices=("cpu", "cuda"),
     parallel=False,
+)
+
+
+#: The larger images once more with another seed, and by score matching with three times
+#: the updates: a study beside the experiment, the longest training first.
+AGAIN_SEED = 1
+_AGAIN = tuple(
+    recipe
+    for first in LARGER[-2:]
+    for recipe in (first, replace(first, objective="score", n_steps=3 * first.n_steps))
+)
+AGAIN = replace(
+    EXPERIMENT,
+    id="drl/samples-again",
+    title="Larger images once more, and by score matching",
+    presets={
+        "quick": SamplesConfig(
+            tuple(replace(r, hidden=8, n_steps=20, n_warmup=5) for r in _AGAIN[-2:]),
+            n_samples=64,
+        ),
+        "full": SamplesConfig(_AGAIN),
+    },
+    parallel=True,
 )

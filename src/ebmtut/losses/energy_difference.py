@@ -1,0 +1,87 @@
+"""Energy differences between data and samples that show that chains have failed.
+
+Where a chain fails, its end is treated as a sample, and the energy learns to make the
+next one fail worse. No number need be NaN: only the difference shows it.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import DivergenceError, Positive, checked
+
+__all__ = ["saturated_gap"]
+
+#: Decay of the running mean of the median differences: a hundred batches.
+_MEMORY = 0.99
+
+
+@checked
+def saturated_gap(
+    gap: Float[Tensor, " batch"], trusted: Positive
+) -> Float[Tensor, " batch"]:
+    r"""Clip the difference of each row, E(data) - E(sample), in the loss.
+
+    Within :math:`\pm c` it is left alone. The energy must unlearn a sample far more
+    likely than the data, but not faster than the other rows learn:
+    :math:`c\, (1 + \log(g / c))`. A sample far *less* likely, :math:`g < -c`, is
+    no sample: the chain has failed. Left alone it would raise the energy where the
+    chain ended, and the next chain would fail worse; :math:`c \log(-g / c)` lowers
+    the energy there.
+
+    Parameters
+    ----------
+    gap
+        E(data) - E(sample).
+    trusted
+        c, positive.
+    """
+    size = gap.abs().clamp(min=trusted)
+    excess = trusted * torch.log(size / trusted)
+    return torch.where(
+        gap > trusted, trusted + excess, torch.where(gap < -trusted, excess, gap)
+    )
+
+
+def check_difference(
+    difference: Tensor,
+    values: Tensor,
+    level: Tensor,
+    *,
+    largest: float | None,
+    trusted: float | None,
+    usual: Tensor | None,
+    clipped: Tensor,
+) -> None:
+    """Stop a training whose chains have failed.
+
+    Where the mean of the clipped differences is not finite, or larger than ``largest``.
+    And with a clipped loss, where ``usual``, a running mean of the batches' median
+    differences that is changed in place, is below -c / 2: about -c the loss neither
+    raises nor lowers a sample, and a run can stay there.
+    """
+    # Read together: a GPU is waited for once.
+    median, mean = torch.stack([difference.median(), clipped.mean()]).tolist()
+    if trusted is not None and usual is not None:
+        usual.lerp_(usual.new_tensor(median), 1 - _MEMORY)
+        if float(usual) < -trusted / 2:
+            words = (
+                f"is usually {float(usual):.3g}, less than -c / 2 = {-trusted / 2:.3g}"
+            )
+            raise DivergenceError(_told(words, difference, values, level), step=-1)
+    if not math.isfinite(mean):
+        raise DivergenceError(_told("is not finite", clipped, values, level), step=-1)
+    if largest is not None and abs(mean) > largest:
+        words = f"is {abs(mean):.3g}, more than {largest:g}"
+        raise DivergenceError(_told(words, clipped, values, level), step=-1)
+
+
+def _told(words: str, gap: Tensor, values: Tensor, level: Tensor) -> str:
+    at = int(level[gap.abs().nan_to_num(nan=float("inf")).argmax()])
+    return (
+        f"the energy gap between data and samples {words}; worst at level {at}, "
+        f"largest energy {float(values.abs().max()):.3g}: the chains no longer "
+        "follow the energy. Try a smaller learning rate, or a shorter training"
+    )
