@@ -13,9 +13,10 @@ from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.got.lines import two_modes
+from ebmtut.experiments.got.pictures import SIDES
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.transport import (
@@ -120,18 +121,20 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
 
 
 def draw_bands(result: Result) -> Figure:
-    """Draw g, h, U, L and the bands of the conditionals at each snapshot."""
+    """Draw g, h, U, L and the bands of the conditionals, early and at the end."""
     z, table = result.arrays, result.scalars["table"]
     level = result.scalars["level"]
+    shown = list(table)[:: max(1, len(table) - 1)]
     figure, axes = plt.subplots(
-        2, len(table), figsize=(TEXT_WIDTH, 4.2), sharex=True, squeeze=False
+        2, len(shown), figsize=(5.2, 4.0), sharex=True, squeeze=False
     )
     tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
     low, high = min(map(np.min, tops)), max(map(np.max, tops))
     margin = 0.3 * (high - low)
-    for (upper, lower), (n, cell) in zip(axes.T, table.items(), strict=True):
-        reach = -math.log(1 - level) * cell["temperature"][0]
-        upper.set_title(f"{n} iterations\nT = {cell['temperature'][0]:.1e}")
+    for (upper, lower), n in zip(axes.T, shown, strict=True):
+        temperature = table[n]["temperature"][0]
+        reach = -math.log(1 - level) * temperature
+        upper.set_title(f"{n} iterations, T = {temperature:.0e}")
         for ax, name, edge, sign, mass in (
             (upper, "g", "U", -1, "p"),
             (lower, "h", "L", 1, "q"),
@@ -140,13 +143,13 @@ def draw_bands(result: Result) -> Figure:
             far = limit + sign * reach / z[mass]
             ax.fill_between(z["x"], limit, far, color="#E3E3E3", lw=0, label="95 %")
             ax.plot(z["x"], limit, color=COLORS["exact"], lw=1, label=edge)
-            ax.plot(z["x"], value, ".", ms=2, color=COLORS["Gibbs-OT"], label=name)
+            ax.plot(z["x"], value, ".", ms=3, color=SIDES[mass], label=name)
             ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
         lower.set_xlabel("x")
     for ax in axes[:, 0]:
         ax.set_ylabel("potential")
     for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
-        ax.legend(loc=free, markerscale=3)
+        ax.legend(loc=free, markerscale=3, ncols=3, columnspacing=1)
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure
