@@ -1,4 +1,4 @@
-"""Row got/gibbs-bands (Figure 1): how wide the conditional laws are, cooling."""
+"""Experiment got/gibbs-bands (Figure 1): how wide the conditional distributions are."""
 
 from __future__ import annotations
 
@@ -29,27 +29,12 @@ from ebmtut.transport import (
     paper_cooling,
 )
 
-__all__ = ["EXPERIMENT", "BandsConfig", "bands_table", "chain_job", "look_at"]
-
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class BandsConfig:
-    """When to look at the chain.
-
-    Parameters
-    ----------
-    n_points
-        N, points of the line.
-    snapshots
-        Iterations after which the chain is kept, rising; it cools from the
-        first to the last.
-    power
-        It cools from 2 / N to 2 / (N l^power), l being the last snapshot.
-    n_seeds
-        Chains; the first is drawn.
-    """
+    """A Coulomb problem, annealed from 2 / N to 2 / (N l^power) at the last snapshot."""
 
     n_points: int = 128
     snapshots: tuple[int, ...] = (20, 40, 60)
@@ -58,13 +43,7 @@ class BandsConfig:
 
 
 def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
-    """Cool one chain of a Coulomb problem and keep it along the way.
-
-    Returns
-    -------
-    outcome
-        By snapshot, what `look_at` sees; arrays ``n/g``, ``n/h``, ``n/U``, ``n/L``.
-    """
+    """Anneal one chain of a Coulomb problem and keep it at the snapshots."""
     problem = two_modes(config.n_points, "coulomb")
     exact = exact_ot(*problem[1:])
     _, p, q, cost = problem.to(device)
@@ -89,7 +68,7 @@ def look_at(
     exact: ExactOT,
     temperature: float,
 ) -> dict[str, float]:
-    """Return what a snapshot shows; the bands hold 95 percent of each law."""
+    """Return what a snapshot shows; the bands hold 95 percent of each conditional."""
     gaps = torch.cat([result.U - result.state.g, result.state.h - result.L])
     reach = -math.log(1 - LEVEL) * temperature / torch.cat([p, q])
     V = float(chain_value(p, q, result.U, result.L))
@@ -156,13 +135,13 @@ def draw_bands(result: Result) -> Figure:
 
 
 def bands_table(result: Result) -> Table:
-    """Write how many draws are in the bands, and what the dual value lacks."""
+    """Write how many draws are in the bands, and the relative duality gap."""
     table = result.scalars["table"]
     shares = [100 * float(np.mean(cell["inside"])) for cell in table.values()]
     lacks = [-100 * float(np.mean(cell["dual"])) for cell in table.values()]
     return Table(
-        {"iterations": [*table], "in the bands [%]": shares, "lacks [%]": lacks},
-        caption="Draws in the bands, and what the dual value lacks",
+        {"iterations": [*table], "in the bands [%]": shares, "duality gap [%]": lacks},
+        caption="Samples in the bands, and relative duality gap",
     )
 
 

@@ -61,3 +61,13 @@ def draw_barycentre(x: Tensor, given: Tensor, found: Tensor) -> Figure:
     ax.set(xlabel="x", ylabel="mass")
     ax.legend(loc="upper right", fontsize=9)
     return figure
+
+
+def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
+    """Draw two distributions on a line."""
+    figure, ax = plt.subplots(figsize=(5.2, 2.0))
+    for name, mass in (("p", p), ("q", q)):
+        ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, label=name)
+    ax.set(xlabel="x", ylabel="mass", ylim=0)
+    ax.legend()
+    return figure
