@@ -2,13 +2,13 @@
 
     python studies/got/oracles.py [--trial]
 
-Forty-eight fives of MNIST (28 x 28) are factorised into twelve components by the same
+Thirty-two fives of MNIST (28 x 28) are factorised into eight components by the same
 mirror descent, with the gradients of the exact solver, of warm-started Sinkhorn
 iterations or of warm-started Gibbs-OT. A run has a number of epochs and anneals its
 steps over them (Gibbs-OT its temperature, too). Its model is evaluated by exact
 transport costs, which are not timed. Steps and iterations per epoch were chosen by
 `--trial` on fifty images, ten components and a seed that the study does not use. The
-result is stored after every seed. Half an hour on one core of a busy machine.
+result is stored after every run. Four minutes on a quiet core.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ebmtut.transport import (
 
 ID = "got/oracles"
 FOLDER = Path(__file__).resolve().parents[1]
-IMAGES = ImagesConfig(n_images=48, n_exact=48, wnmf=WNMFConfig(n_components=12))
+IMAGES = ImagesConfig(n_images=32, n_exact=32, wnmf=WNMFConfig(n_components=8))
 EPSILON = 2e-3
 TEMPERATURE = 1e-5
 HOLD, LAST = 0.2, 0.036  # steps and T are held, then fall to this part
@@ -64,9 +64,9 @@ class Method:
 
 
 METHODS = {
-    "Sinkhorn": Method("Sinkhorn", 3, 3.0, (100, 300, 1000, 3000)),
+    "Sinkhorn": Method("Sinkhorn", 3, 3.0, (100, 300, 1000)),
     "Gibbs-OT": Method("Gibbs-OT", 10, 1.0, (100, 300, 1000)),
-    "exact": Method("exact", 0, 1.0, (10, 40)),
+    "exact": Method("exact", 0, 1.0, (10, 30)),
 }
 N_SHOWN = 8
 
@@ -212,16 +212,17 @@ def main() -> None:
                 for key, value in found.items():
                     cell.setdefault(key, []).append(value)
                 print(seed, name, n, found, flush=True)
+                provenance = collect_provenance(
+                    seed=SEEDS[0], device="cpu", started=started, jobs_s=jobs_s
+                )
+                scalars = {"table": table}
+                result = Result(ID, "full", config, scalars, arrays, provenance)
+                save_result(result, FOLDER)
             if seed == SEEDS[0]:
                 side = learning.side
                 components = learning.psi.view(-1, side, side)
                 arrays[f"{name}/components"] = bytes_of(components)
                 arrays[f"{name}/models"] = bytes_of(learning.p[:N_SHOWN])
-        provenance = collect_provenance(
-            seed=SEEDS[0], device="cpu", started=started, jobs_s=jobs_s
-        )
-        scalars = {"table": table, "n_seeds": seed + 1}
-        save_result(Result(ID, "full", config, scalars, arrays, provenance), FOLDER)
 
 
 if __name__ == "__main__":

@@ -424,7 +424,7 @@ def one_iteration(result: Result) -> Result:
 
 EXPERIMENT = Experiment(
     id="got/coupling-1d",
-    title="Couplings of two laws on a line",
+    title="Couplings of two distributions on a line",
     presets={
         "quick": CouplingConfig(n_seeds=2),
         "full": CouplingConfig(n_seeds=20),

@@ -34,7 +34,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class BandsConfig:
-    """A Coulomb problem, annealed from 2 / N to 2 / (N l^power) at the last snapshot."""
+    """A Coulomb problem, annealed to 2 / (N l^power) at the last snapshot l."""
 
     n_points: int = 128
     snapshots: tuple[int, ...] = (20, 40, 60)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.plotting import COLORS, OKABE_ITO
+from ebmtut.plotting import COLORS, OKABE_ITO, image_grid
+from ebmtut.results import Result, load_result
 from ebmtut.transport import ExactOT
 
 #: The two sides of a transport problem, on all pages and in the widgets.
@@ -69,5 +73,54 @@ def draw_problem(x: Tensor, p: Tensor, q: Tensor) -> Figure:
     for name, mass in (("p", p), ("q", q)):
         ax.fill_between(x, mass, color=SIDES[name], alpha=0.5, label=name)
     ax.set(xlabel="x", ylabel="mass", ylim=0)
+    ax.legend()
+    return figure
+
+
+def oracle_study() -> Result:
+    """Return what `studies/got/oracles.py` has stored."""
+    return load_result("got/oracles", "full", Path(__file__).parents[4] / "studies")
+
+
+def draw_fives(study: Result) -> Figure:
+    """Draw images above their models, which learned from different gradients."""
+    names = [*study.config["methods"]]
+    figure, axes = plt.subplots(1 + len(names), 1, figsize=(5.2, 3.4))
+    for ax, key in zip(axes, ["images", *(f"{n}/models" for n in names)], strict=True):
+        image_grid(ax, study.arrays[key], 8, vmin=0, vmax=255)
+        name = key.split("/")[0]
+        ax.set_title(name, color=COLORS.get(name, "k"), fontsize=10, pad=2)
+    return figure
+
+
+def oracle_points(study: Result) -> dict[str, np.ndarray]:
+    """List CPU seconds, root of the mean cost in pixels and its error, per method.
+
+    Seconds are the epochs of a run times the median CPU time of an epoch, which other
+    work on the machine disturbs little.
+    """
+    points = {}
+    for name, cells in study.scalars["table"].items():
+        every = [t for cell in cells.values() for t in cell["epoch_seconds"]]
+        epoch = float(np.median(every))
+        rows = []
+        for n, cell in cells.items():
+            cost = np.sqrt(cell["cost"])
+            error = cost.std(ddof=1) / len(cost) ** 0.5 if len(cost) > 1 else 0.0
+            rows.append([int(n), int(n) * epoch, cost.mean(), error])
+        points[name] = np.array(rows)
+    return points
+
+
+def draw_oracles(study: Result) -> Figure:
+    """Draw the exact cost of learned models over the CPU time of their learning."""
+    figure, ax = plt.subplots(figsize=(5.2, 3.4))
+    for name, rows in oracle_points(study).items():
+        epochs, seconds, cost, error = rows.T
+        ax.errorbar(seconds, cost, error, fmt="o-", color=COLORS[name], label=name)
+        for n, x, y in zip(epochs, seconds, cost, strict=True):
+            place = {"xytext": (3, 5), "textcoords": "offset points"}
+            ax.annotate(f"{n:.0f}", (x, y), color=COLORS[name], fontsize=9, **place)
+    ax.set(xscale="log", xlabel="CPU seconds", ylabel="transport cost, pixels")
     ax.legend()
     return figure
