@@ -1,4 +1,4 @@
-"""Gibbs-OT on a line: problems with known answers, and judges that can say no."""
+"""Gibbs-OT on a line: problems with known answers, and checks that can say no."""
 
 import math
 from dataclasses import replace
@@ -16,15 +16,16 @@ from ebmtut.experiments.got.coupling_1d import (
     as_bytes,
     distance,
     entropic_dual,
+    first_stop,
     judge,
+    stopping_table,
 )
 from ebmtut.experiments.got.gibbs_bands import BandsConfig, look_at
 from ebmtut.experiments.got.lines import bumps, points, two_modes, uniform_coulomb
-from ebmtut.experiments.got.martingale_tails import tails
-from ebmtut.experiments.got.stopping import first_stop, stopping_table
 from ebmtut.experiments.got.temperature_bound import (
     TemperatureBoundConfig,
     bounds_along,
+    tails,
 )
 from ebmtut.random import make_generator
 from ebmtut.transport import (

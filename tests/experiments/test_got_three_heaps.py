@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import torch
 
-from ebmtut.experiments.got.three_heaps import draw_duality
+from ebmtut.experiments.got.pictures import draw_duality
 from ebmtut.transport import cost_matrix, exact_ot
 
 

@@ -1,4 +1,4 @@
-"""What the widget of six prices hands to the page."""
+"""What the widget of prices hands to the page."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_page_carries_exponentials_for_every_chain() -> None:
     noise = np.frombuffer(widget.noise, np.float32)
     assert noise.shape == (widget.n_chains * 50 * 6,)
     assert noise.min() >= 0
-    # Mean of the exponential law of mean 1, to five standard errors.
+    # The mean is 1, to five standard errors.
     assert abs(noise.mean() - 1) < 5 / noise.size**0.5
     state = dependency_state([widget], drop_defaults=False)
     data = embed_data(views=[widget], state=state)

@@ -1,5 +1,5 @@
 // Three heaps, three holes and their prices under Gibbs-OT, computed here, in the page:
-// the exponential draws arrive in the model, nothing is fetched.
+// the exponential random numbers arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, SIZE } from "./frame.js";
 import { activity, chain, coolingOver, dualValue, exactOT } from "./gibbs_ot.js";
@@ -7,8 +7,10 @@ import { activity, chain, coolingOver, dualValue, exactOT } from "./gibbs_ot.js"
 const COLORS = { heap: "#0072b2", hole: "#d55e00", grid: "#d4d4d8" };
 const HOT = 2 / 3; // 2 / N
 const COLD = 1e-3;
-const SCHEDULES = [["cools", "cools from hot to cold"], ["hot", "hot all the way"],
-  ["cold", "cold from the start"]];
+const SCHEDULES = [["hot", "hot all the way"], ["cold", "cold from the start"],
+  ["cools", "cools from hot to cold"]];
+const RECENT = 20; // iterations whose largest error is shown
+const AXIS = [-20, 2]; // of all settings, so that they can be compared
 
 // Temperatures of a schedule over all iterations.
 export function temperatures(name, nIterations) {
@@ -20,10 +22,14 @@ export function temperatures(name, nIterations) {
 export const anchored = (heaps, holes) =>
   [...heaps, ...holes].map((price) => price - heaps[0]);
 
+// The largest error of a price after each iteration.
+export const errors = (limits, exact) =>
+  limits.map((prices) => Math.max(...prices.map((price, k) => Math.abs(price - exact[k]))));
+
 const signed = (price) => price.toFixed(1).replace("-", "−").replace(/^−0\.0$/, "0.0");
 
-// Heaps above, holes below; a line's width is how often the pair was active, black lines
-// are the best plan.
+// Heaps above, holes below; a blue line's width is how often the pair was active, black
+// lines join the pairs of the best plan.
 function drawSand(canvas, places, masses, coupling, exact, prices) {
   const context = blank(canvas);
   const all = [...places.x, ...places.y];
@@ -62,16 +68,17 @@ function drawSand(canvas, places, masses, coupling, exact, prices) {
     });
 }
 
-// All prices over the iterations up to now: lines are the limits, dots the draws.
-function drawPrices(canvas, limits, draws, exact, now) {
+// All prices over the iterations up to now, on an axis that never changes: lines are the
+// c-transforms, dots the samples. What is beyond the axis lies on its edge.
+function drawPrices(canvas, limits, samples, exact, now) {
   const context = blank(canvas);
-  const seen = [...limits.flat(), ...draws.flat(), ...exact];
-  const [low, high] = [Math.min(...seen), Math.max(...seen)];
+  const [low, high] = AXIS;
   const [left, bottom, right] = [64, 62, 20];
   const x = (t) => left + ((t + 1) / limits.length) * (SIZE[0] - left - right);
-  const y = (price) => 20 + ((high - price) / (high - low)) * (SIZE[1] - bottom - 30);
-  const step = [1, 2, 5, 10, 20, 50].find((size) => (high - low) / size <= 6) || 100;
-  for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) {
+  const inside = (price) => Math.min(high, Math.max(low, price));
+  const y = (price) =>
+    20 + ((high - inside(price)) / (high - low)) * (SIZE[1] - bottom - 30);
+  for (let tick = low; tick <= high; tick += 5) {
     context.fillStyle = COLORS.grid;
     context.fillRect(left, y(tick), SIZE[0] - left - right, 1);
     context.fillStyle = INK;
@@ -87,7 +94,7 @@ function drawPrices(canvas, limits, draws, exact, now) {
   for (let k = 1; k < 2 * n; k++) {
     context.fillStyle = color(k);
     context.globalAlpha = 0.35;
-    for (let t = 0; t < now; t++) context.fillRect(x(t) - 1.5, y(draws[t][k]) - 1.5, 3, 3);
+    for (let t = 0; t < now; t++) context.fillRect(x(t) - 1.5, y(samples[t][k]) - 1.5, 3, 3);
     context.globalAlpha = 1;
     context.strokeStyle = color(k);
     context.lineWidth = 3;
@@ -126,11 +133,12 @@ function render({ model: state, el }) {
   });
   const iterationsSlider = slider("iterations", { min: 1, max: nLargest, step: 1 },
     (value) => change({ n_iterations: value }));
-  const stop = player("play", "n_iterations", 1, nLargest, 50);
-  button("other draws", () => change({ chain: (state.get("chain") + 1) % nChains }));
-  const sand = panel("heaps, holes and their prices");
-  const prices = panel("prices: heaps blue, holes orange, exact dashed");
+  const stop = player("play", "n_iterations", 1, nLargest, 20);
+  const other = button("", () => change({ chain: (state.get("chain") + 1) % nChains }));
   const line = note();
+  el.querySelector(".ex-panels").before(line); // seen together with the controls
+  const sand = panel("blue: how often a pair was active; black: the best plan");
+  const prices = panel("prices less that of heap 1: heaps blue, holes orange, exact dashed");
 
   function update() {
     const [schedule, k] = [state.get("schedule"), state.get("chain") % nChains];
@@ -140,21 +148,25 @@ function render({ model: state, el }) {
     const run = chain(p, q, cost, all, noise.subarray(k * size, (k + 1) * size));
     const shown = run.slice(0, now);
     const limits = run.map(({ U, L }) => anchored(U, L));
-    const draws = run.map(({ U, g, h }) => [...g, ...h].map((price) => price - U[0]));
+    const samples = run.map(({ U, g, h }) => [...g, ...h].map((price) => price - U[0]));
     scheduleChoice.show(schedule);
     iterationsSlider.show(now, `${now}`);
+    other.textContent = `other random numbers (${k + 1} of ${nChains})`;
     const late = shown.slice(Math.floor(now / 2));
+    const best = anchored(exact.g, exact.h);
     drawSand(sand, places, masses, activity(p, q, late), exact.coupling, limits[now - 1]);
-    drawPrices(prices, limits, draws, anchored(exact.g, exact.h), now);
-    const earned = dualValue(p, q, cost, run[now - 1].U);
-    const lacking = (100 * (exact.value - earned)) / exact.value;
-    line.textContent = `Iteration ${now}, T = ${all[now - 1].toPrecision(2)}: these prices `
-      + `prove a cost of ${earned.toFixed(3)} at least, ${lacking.toFixed(2)} % below the `
-      + `exact ${exact.value.toFixed(3)}.`;
+    drawPrices(prices, limits, samples, best, now);
+    const off = errors(limits.slice(0, now), best);
+    const worst = Math.max(...off.slice(-RECENT));
+    const certified = dualValue(p, q, cost, run[now - 1].U);
+    line.textContent = `Iteration ${now}, T = ${all[now - 1].toPrecision(2)}. Largest error `
+      + `of a price: ${off[now - 1].toFixed(2)} now, ${worst.toFixed(2)} in the last `
+      + `${Math.min(now, RECENT)} iterations. Certified: cost at least `
+      + `${certified.toFixed(2)} (exact ${exact.value.toFixed(2)}).`;
     sand.setAttribute("aria-label", "Three heaps above three holes; prices "
       + limits[now - 1].map(signed).join(", "));
     prices.setAttribute("aria-label", `Prices over ${now} iterations, exact `
-      + anchored(exact.g, exact.h).map(signed).join(", "));
+      + best.map(signed).join(", "));
   }
 
   update();

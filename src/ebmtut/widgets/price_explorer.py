@@ -1,4 +1,4 @@
-"""Six prices of three heaps and three holes, drawn colder and colder."""
+"""Prices of three heaps and three holes, sampled at a temperature of choice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ebmtut.widgets._sources import script, style
 
 __all__ = ["PriceExplorer", "price_explorer"]
 
-_N_CHAINS = 4
+_N_CHAINS = 8
 # Where the heaps and the holes are, and their masses.
 _PLACES = {"x": [0.0, 1.0, 3.0], "y": [1.0, 2.0, 4.0]}
 _MASSES = {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}
@@ -24,29 +24,29 @@ _MASSES = {"p": [0.5, 0.3, 0.2], "q": [0.3, 0.3, 0.4]}
 class PriceExplorer(anywidget.AnyWidget):
     """Gibbs-OT on nine numbers, beside the exact prices and the exact plan.
 
-    Everything is computed in the page, from the exponential draws that it
-    carries: no kernel and no network. Make it by `price_explorer`.
+    Everything is computed in the page, from the exponential random numbers that
+    it carries: no kernel and no network. Make it by `price_explorer`.
 
     Attributes
     ----------
     schedule
-        "cools", "hot" or "cold". This and all attributes down to
+        "hot", "cold" or "cools". This and all attributes down to
         ``n_iterations`` follow the reader, and the page follows them.
     chain
-        Which of the draws are used.
+        Which of the random numbers are used.
     n_iterations
         How many iterations are shown.
     x, y, p, q
         Places and masses of heaps and holes; the cost is the squared distance.
     noise
-        Draws of the exponential law of mean 1, float32: by chain and
-        iteration, three for the holes and three for the heaps.
+        Exponential random numbers of mean 1, float32: by chain and iteration,
+        three for the holes and three for the heaps.
     """
 
     _esm = script("price_explorer.js")
     _css = style("price_explorer.css")
 
-    schedule = traitlets.Enum(("cools", "hot", "cold"), "cools").tag(sync=True)
+    schedule = traitlets.Enum(("hot", "cold", "cools"), "hot").tag(sync=True)
     chain = traitlets.Int(0, min=0).tag(sync=True)
     n_iterations = traitlets.Int(1, min=1).tag(sync=True)
     x = traitlets.List(traitlets.Float()).tag(sync=True)
@@ -59,7 +59,7 @@ class PriceExplorer(anywidget.AnyWidget):
 
 @checked
 def price_explorer(
-    n_iterations: Annotated[int, Range(20, 1000)] = 200, *, generator: torch.Generator
+    n_iterations: Annotated[int, Range(20, 1000)] = 500, *, generator: torch.Generator
 ) -> PriceExplorer:
     """Make the widget.
 
@@ -68,8 +68,8 @@ def price_explorer(
     n_iterations
         How many the slider reaches; the cooling ends with them.
     generator
-        On the CPU. The draws are common to all schedules, so that only the
-        temperature makes a difference.
+        On the CPU. All schedules use the same random numbers, so that only the
+        temperature differs.
 
     Raises
     ------

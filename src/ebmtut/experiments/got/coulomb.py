@@ -1,10 +1,10 @@
-"""Two electrons on a line: uniform laws that repel (Figure 3)."""
+"""Experiment got/coulomb (Figure 3): two uniform distributions that repel."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -14,24 +14,25 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Range, checked
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.coupling_1d import (
     DUAL_ERROR,
+    Method,
+    admm_method,
     anneal,
     as_bytes,
-    color_of,
+    cells_of,
     distance,
     draw_plan,
+    gibbs_method,
     one_iteration,
+    sinkhorn_method,
 )
 from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
 from ebmtut.transport import bregman_admm, exact_ot, sinkhorn
-
-__all__ = ["EXPERIMENT", "CoulombConfig", "coulomb_job"]
 
 # What we ask.
 NEAR = 0.99
@@ -42,21 +43,7 @@ GIBBS_BOUNDARY = 0.05
 @checked
 @dataclass(frozen=True)
 class CoulombConfig:
-    """What couples two electrons, and for how long.
-
-    Parameters
-    ----------
-    n_points
-        N, even.
-    budgets
-        Iterations.
-    epsilons
-        Of entropic regularisation, in units of 1 / N; the first is drawn.
-    tau
-        Of Bregman ADMM.
-    n_seeds
-        Chains of Gibbs-OT.
-    """
+    """Solvers of the two-electron problem; epsilons in units of 1 / N, N is even."""
 
     n_points: Annotated[int, Range(low=16)] = 128
     budgets: tuple[int, ...] = (1, 10, 50, 200, 1000, 2000, 5000)
@@ -69,49 +56,31 @@ class CoulombConfig:
             raise InputError(f"n_points must be even, got {self.n_points}")
 
 
-def cells(config: CoulombConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and budget."""
-    methods: dict[str, float] = {f"entropic, {e:g}/N": e for e in config.epsilons}
-    methods |= {"B-ADMM": config.tau, "Gibbs-OT": 4.0}
-    return {
-        (method, str(budget)): {
-            "method": method,
-            "parameter": parameter,
-            "budget": budget,
-            "n_points": config.n_points,
-        }
-        for method, parameter in methods.items()
-        for budget in config.budgets
-    }
+def methods_of(config: Mapping[str, Any]) -> list[Method]:
+    """Return the methods of a configuration, in the order of the result."""
+    return [
+        *(sinkhorn_method(f"entropic, {e:g}/N", e) for e in config["epsilons"]),
+        admm_method(config["tau"]),
+        gibbs_method("Gibbs-OT", 4.0),
+    ]
 
 
 def coulomb_job(
-    method: str,
+    solver: str,
     parameter: float,
     budget: int,
     n_points: int,
     seed: int,
     device: str = "cpu",
 ) -> Outcome:
-    """Couple two uniform laws that repel, by one method in one budget.
-
-    The device is that of Gibbs-OT; its rivals stay on the CPU.
-
-    Returns
-    -------
-    outcome
-        ``l1`` from the analytic coupling; ``near``, the mass within two cells of
-        it; ``boundary``, the concentration at the boundary; ``mass``, in all;
-        ``bad``, how many entries are not finite; for Gibbs-OT also ``dual``, ``V``
-        and ``range``, as of `anneal`. The coupling, bytes of the square root.
-    """
+    """Couple two uniform distributions that repel; only Gibbs-OT runs on the device."""
     problem = uniform_coulomb(n_points)
     numbers: dict[str, float] = {}
-    if method == "Gibbs-OT":
+    if solver == "Gibbs-OT":
         exact = exact_ot(problem.p, problem.q, problem.cost)
         coupling, found = anneal(problem, exact, budget, parameter, seed, device)
         numbers = {key: found[key] for key in ("dual", "V", "range")}
-    elif method == "B-ADMM":
+    elif solver == "B-ADMM":
         coupling = bregman_admm(*problem[1:], budget, tau=parameter)
     else:
         # Where the kernel underflows, POT says so; the table says it, too.
@@ -128,12 +97,11 @@ def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
 
 
 def describe(coupling: Tensor) -> dict[str, float]:
-    """Return where the mass of a coupling of two uniform laws is.
+    """Return where the mass of a coupling of two uniform distributions is.
 
-    The concentration compares rows that are within 1/16 of an end of the line,
-    or whose partner is (those next to the middle), with rows at least 3/16 away:
-    how much of a row's mass its largest entry holds, here over there. It is 1 for
-    the analytic coupling.
+    The concentration compares rows that are within 1/16 of an end of the line, or
+    whose partner is, with rows at least 3/16 away: how much of a row's mass its largest
+    entry holds, in the first over the second. It is 1 for the analytic coupling.
     """
     n = len(coupling)
     bad = int((~torch.isfinite(coupling)).sum())
@@ -153,27 +121,24 @@ def describe(coupling: Tensor) -> dict[str, float]:
     }
 
 
-def draw_coulomb(result: Result) -> Figure:
-    """Draw the couplings of the entropic method above those of Gibbs-OT."""
+def draw_coulomb(
+    result: Result, shown: Sequence[str] = ("10", "200", "5000")
+) -> Figure:
+    """Draw the couplings of Sinkhorn's iteration above those of Gibbs-OT."""
     table = result.scalars["table"]
-    methods = [next(iter(table)), "Gibbs-OT"]
-    budgets = _spaced(list(table["Gibbs-OT"]), 5)
-    figure, axes = plt.subplots(2, len(budgets), figsize=(TEXT_WIDTH, 3.3))
+    every = methods_of(result.config)
+    methods = (every[0], every[-1])
+    budgets = [n for n in shown if n in table["Gibbs-OT"]]
+    size = (1.5 * len(budgets) + 0.4, 3.7)
+    figure, axes = plt.subplots(2, len(budgets), figsize=size)
     for row, method in zip(axes, methods, strict=True):
-        row[0].set_ylabel(method)
+        row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method}/{budget}", color_of(method))
-            ax.set_xlabel(f"near {np.mean(table[method][budget]['near']):.2f}")
+            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            ax.set_xlabel(f"near {np.mean(table[method.key][budget]['near']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
-        first = f"{budget} iteration" + "s" * (budget != "1")
-        ax.set_title(first if budget == budgets[0] else budget)
+        ax.set_title(f"{budget} iterations")
     return figure
-
-
-def _spaced(items: Sequence[str], n: int) -> list[str]:
-    """Return at most n, the last among them and the others evenly."""
-    places = np.linspace(0, len(items) - 1, min(n, len(items))).round().astype(int)
-    return [items[k] for k in places]
 
 
 def check_coulomb(result: Result) -> list[Verdict]:
@@ -240,8 +205,10 @@ EXPERIMENT = Experiment(
         "full": CoulombConfig(n_seeds=20),
         "paper": CoulombConfig(),
     },
-    cells=cells,
-    # The rivals draw nothing.
+    cells=lambda config: cells_of(
+        methods_of(asdict(config)), config.budgets, config.n_points
+    ),
+    # The other methods are deterministic.
     n_seeds=lambda config, cell: config.n_seeds if cell[0] == "Gibbs-OT" else 1,
     job=coulomb_job,
     devices=("cpu", "cuda"),

@@ -1,11 +1,11 @@
-"""Row got/coupling-1d (Figure 2): two laws of two modes, by every method."""
+"""Experiment got/coupling-1d (Figure 2): solvers of a problem with two modes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,10 +17,9 @@ from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
-from ebmtut.experiments.got.stopping import stopping_table
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.results.tables import Cell
@@ -28,58 +27,57 @@ from ebmtut.transport import (
     ExactOT,
     bregman_admm,
     chain_value,
+    constant_temperatures,
     dual_value,
     exact_ot,
     feasible_plan,
     gibbs_ot,
+    has_mixed,
+    has_settled,
     marginal_error,
     paper_cooling,
+    relative_gap,
     sinkhorn,
     transport_plan,
 )
 
-__all__ = [
-    "DUAL_ERROR",
-    "EXPERIMENT",
-    "CouplingConfig",
-    "anneal",
-    "as_bytes",
-    "budgets_table",
-    "color_of",
-    "coupling_job",
-    "distance",
-    "draw_plan",
-    "entropic_dual",
-    "judge",
-    "stops_table",
-]
-
-# What we ask: half a percent is the row's own bound.
+# What we ask: half a percent is the experiment's own bound.
 DUAL_ERROR = 0.005
+_LONGEST = 3000  # iterations in which stopping rules are tried
+
+
+class Method(NamedTuple):
+    """A solver with its parameter: its name in the result, and on the pages."""
+
+    key: str
+    label: str
+    solver: str
+    parameter: float
+
+    @property
+    def color(self) -> str:
+        """Return the colour of the solver."""
+        return COLORS[self.solver]
+
+
+def gibbs_method(key: str, power: float, label: str = "Gibbs-OT") -> Method:
+    """Gibbs-OT, annealed from 2 / N to 2 / (N l^power) over l iterations."""
+    return Method(key, label, "Gibbs-OT", power)
+
+
+def sinkhorn_method(key: str, epsilon: float) -> Method:
+    """Sinkhorn's iteration, with epsilon in units of 1 / N."""
+    return Method(key, f"Sinkhorn, ε = {epsilon:g}/N", "Sinkhorn", epsilon)
+
+
+def admm_method(tau: float) -> Method:
+    """Bregman ADMM with its step."""
+    return Method("B-ADMM", "B-ADMM", "B-ADMM", tau)
 
 
 @dataclass(frozen=True)
 class CouplingConfig:
-    """What solves the two-mode problem, and for how long.
-
-    Parameters
-    ----------
-    n_points
-        N, points of the line.
-    budgets
-        Iterations.
-    epsilons
-        Of iterative Bregman projections, in units of 1 / N.
-    tau
-        Of Bregman ADMM.
-    powers
-        Gibbs-OT cools from 2 / N to 2 / (N l^power) over l iterations; the
-        first is drawn.
-    n_seeds
-        Chains of Gibbs-OT; the rivals draw nothing.
-    temperatures
-        Constant ones, in units of 1 / N, at which stopping rules are tried.
-    """
+    """Solvers of the two-mode problem; epsilons and temperatures in units of 1 / N."""
 
     n_points: int = 128
     budgets: tuple[int, ...] = (1, 10, 50, 200, 1000, 5000)
@@ -90,50 +88,47 @@ class CouplingConfig:
     temperatures: tuple[float, ...] = (2.0, 0.1, 0.001)
 
 
-def cells(config: CouplingConfig) -> Mapping[Names, Mapping[str, Any]]:
+def methods_of(config: Mapping[str, Any]) -> list[Method]:
+    """Return the methods of a configuration, in the order of the result."""
+    return [
+        *(sinkhorn_method(f"IBP, {e:g}/N", e) for e in config["epsilons"]),
+        admm_method(config["tau"]),
+        *(
+            gibbs_method(f"Gibbs-OT, power {k:g}", k, f"Gibbs-OT, k = {k:g}")
+            for k in config["powers"]
+        ),
+    ]
+
+
+def cells_of(
+    methods: Iterable[Method], budgets: Sequence[int], n_points: int
+) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method and budget."""
-    methods: dict[str, tuple[str, float]] = {
-        f"IBP, {e:g}/N": ("IBP", e) for e in config.epsilons
-    }
-    methods["B-ADMM"] = ("B-ADMM", config.tau)
-    methods |= {f"Gibbs-OT, power {p:g}": ("Gibbs-OT", p) for p in config.powers}
     return {
-        (name, str(budget)): {
-            "method": method,
-            "parameter": parameter,
+        (method.key, str(budget)): {
+            "solver": method.solver,
+            "parameter": method.parameter,
             "budget": budget,
-            "n_points": config.n_points,
+            "n_points": n_points,
         }
-        for name, (method, parameter) in methods.items()
-        for budget in config.budgets
+        for method in methods
+        for budget in budgets
     }
 
 
 def coupling_job(
-    method: str,
+    solver: str,
     parameter: float,
     budget: int,
     n_points: int,
     seed: int,
     device: str = "cpu",
 ) -> Outcome:
-    """Couple two laws of two modes, by one method in one budget.
-
-    The device is that of Gibbs-OT; its rivals stay on the CPU.
-
-    Returns
-    -------
-    outcome
-        ``l1``, the distance of the coupling from the exact one; ``marginal``, the
-        error of its marginals; ``excess``, what it costs once repaired, relative to
-        the optimum; ``seconds``; for IBP and Gibbs-OT ``dual``, what the dual value
-        lacks; for Gibbs-OT ``V``, by how much V exceeds the cost, and ``l1_sparse``,
-        of the coupling by Eq. 22 as printed. The coupling, bytes of the square root.
-    """
+    """Couple two distributions of two modes; only Gibbs-OT runs on the device."""
     problem = two_modes(n_points)
     _, p, q, cost = problem
     exact = exact_ot(p, q, cost)
-    if method == "Gibbs-OT":
+    if solver == "Gibbs-OT":
         # Untimed: the first call compiles.
         anneal(problem, exact, 1, parameter, seed, device)
         coupling, found = anneal(problem, exact, budget, parameter, seed, device)
@@ -141,13 +136,13 @@ def coupling_job(
     else:
         epsilon = parameter / n_points
         started = time.perf_counter()
-        if method == "IBP":
+        if solver == "Sinkhorn":
             coupling = sinkhorn(p, q, cost, epsilon, budget)
         else:
             coupling = bregman_admm(p, q, cost, budget, tau=parameter)
         seconds = time.perf_counter() - started
         numbers = judge(coupling, problem, exact) | {"seconds": seconds}
-        if method == "IBP":
+        if solver == "Sinkhorn":
             numbers["dual"] = 1 - entropic_dual(problem, epsilon, budget) / exact.value
     return Outcome(numbers, {"coupling": as_bytes(coupling)})
 
@@ -194,7 +189,7 @@ def anneal(
     seed: int,
     device: str,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Cool one chain on a device and recover its coupling, on the CPU."""
+    """Anneal one chain on a device and recover its coupling, on the CPU."""
     _, p, q, cost = problem
     schedule = paper_cooling(budget, len(p), power=power)
     there, generator = problem.to(device), make_generator(seed, device)
@@ -238,93 +233,157 @@ def as_bytes(coupling: Tensor) -> np.ndarray:
     return shade.round().to(torch.uint8).numpy()
 
 
-def draw_coupling(result: Result) -> Figure:
-    """Draw the couplings, a method a column and a budget a row."""
+def first_stop(values: Tensor, stops: Iterable[bool]) -> tuple[int, float]:
+    """Iteration of the first stop, and the value there; the last if there is none."""
+    when = next((t for t, stop in enumerate(stops) if stop), len(values) - 1)
+    return when + 1, float(values[when])
+
+
+def stopping_table(
+    problem: LineProblem,
+    optimum: float,
+    temperatures: Sequence[float],
+    n_seeds: int,
+    seed: int,
+) -> dict[str, dict[str, list[float]]]:
+    """Try two stopping rules at constant temperatures, by temperature and chain."""
+    _, p, q, cost = problem
+    table: dict[str, dict[str, list[float]]] = {}
+    for temperature in temperatures:
+        T = temperature / len(p)
+        cell: dict[str, list[Any]] = {}
+        for k in range(n_seeds):
+            trace = gibbs_ot(
+                p,
+                q,
+                cost,
+                constant_temperatures(T, _LONGEST),
+                trace_every=1,
+                generator=make_generator(seed + k),
+            ).trace
+            assert trace is not None
+            best = trace.dual.cummax(0).values
+            ends = range(1, _LONGEST + 1)
+            rules = {
+                "mixed": (has_mixed(trace.V[:t], T) for t in ends),
+                "settled": (has_settled(trace.dual[:t]) for t in ends),
+            }
+            for name, stops in rules.items():
+                at, value = first_stop(best, stops)
+                cell.setdefault(f"{name}_at", []).append(at)
+                cell.setdefault(f"{name}_error", []).append(1 - value / optimum)
+            end = gibbs_ot(
+                p,
+                q,
+                cost,
+                constant_temperatures(T, cell["settled_at"][-1]),
+                generator=make_generator(seed + k),
+            )
+            gap = relative_gap(p, q, cost, end.U, end.L, temperature=T)
+            cell.setdefault("settled_gap", []).append(gap)
+            level = float(trace.V[-500:].mean())
+            cell.setdefault("overshoot", []).append(level / optimum - 1)
+        table[f"{temperature:g}"] = cell
+    return table
+
+
+def draw_coupling(
+    result: Result, shown: Sequence[str] = ("10", "200", "5000")
+) -> Figure:
+    """Draw the couplings, a row per method and a column per number of iterations."""
+    methods = methods_of(result.config)
+    # One of Gibbs-OT is drawn, the first.
+    gibbs = [m for m in methods if m.solver == "Gibbs-OT"][:1]
+    methods = [m for m in methods if m.solver != "Gibbs-OT"] + gibbs
     table = result.scalars["table"]
-    methods = [m for m in table if not m.startswith("Gibbs-OT")]
-    methods.append(next(m for m in table if m.startswith("Gibbs-OT")))
-    budgets = list(table[methods[0]])
-    size = (TEXT_WIDTH, 1.33 * len(budgets) + 0.3)
-    figure, axes = plt.subplots(len(budgets), len(methods), figsize=size)
-    for column, method in zip(axes.T, methods, strict=True):
-        column[0].set_title(method.split(", power")[0], fontsize=9)
-        for ax, budget in zip(column, budgets, strict=True):
-            draw_plan(ax, result, f"{method}/{budget}", color_of(method))
-            cell = table[method][budget]
-            ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}", fontsize=9)
-    for ax, budget in zip(axes[:, 0], budgets, strict=True):
-        ax.set_ylabel(budget)
+    budgets = [n for n in shown if n in table[methods[0].key]]
+    size = (1.35 * len(budgets) + 0.4, 1.45 * len(methods) + 0.3)
+    figure, axes = plt.subplots(len(methods), len(budgets), figsize=size)
+    for row, method in zip(axes, methods, strict=True):
+        row[0].set_ylabel(method.label.replace(", ", "\n"))
+        for ax, budget in zip(row, budgets, strict=True):
+            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            cell = table[method.key][budget]
+            ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}")
+    for ax, budget in zip(axes[0], budgets, strict=True):
+        ax.set_title(f"{budget} iterations")
+    return figure
+
+
+def draw_budgets(result: Result) -> Figure:
+    """Draw what potentials and plans are worth over the number of iterations."""
+    methods = methods_of(result.config)
+    table = result.scalars["table"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(5.6, 3.6))
+    styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
+    for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
+        row = table[method.key]
+        label = method.label.split(", k")[0]
+        line = styles.get(method.parameter, "-")
+        for ax, metric in ((left, "dual"), (right, "excess")):
+            if all(metric in cell for cell in row.values()):
+                n = [int(budget) for budget in row]
+                mean, error = np.array(
+                    [_with_error(cell[metric], 100) for cell in row.values()]
+                ).T
+                style = {"color": method.color, "ls": line, "label": label}
+                ax.errorbar(n, mean, error, fmt="o", ms=3, **style)
+    for ax, title in (
+        (left, "potentials:\nrelative duality gap, %"),
+        (right, "plan:\nexcess cost, %"),
+    ):
+        ax.set(xscale="log", yscale="log", xlabel="iterations", title=title)
+    handles, labels = right.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
 
 
 def budgets_table(
-    result: Result, metric: str, caption: str = "", *, percent: bool = False
+    result: Result,
+    methods: Iterable[Method],
+    metric: str,
+    caption: str = "",
+    *,
+    percent: bool = False,
 ) -> Table:
-    """Write one number of a run: a budget a row, a method a column, ours first.
-
-    Parameters
-    ----------
-    result
-        Of a row whose table goes by method and budget.
-    metric
-        Methods without it are left out; where there are seeds, means with their
-        standard errors.
-    caption
-        What stands above.
-    percent
-        Whether numbers are multiplied by a hundred.
-    """
+    """Write one number: a budget per row, a method that has it per column."""
     unit = 100 if percent else 1
     table = result.scalars["table"]
     columns: dict[str, list[Cell]] = {"iterations": [*next(iter(table.values()))]}
-    for name in sorted(table, key=lambda name: not name.startswith("Gibbs-OT")):
-        cells = table[name].values()
-        if all(metric in cell for cell in cells):
-            columns[_head(name)] = [_with_error(c[metric], unit) for c in cells]
+    for method in methods:
+        row = table[method.key].values()
+        if all(metric in cell for cell in row):
+            found = [_with_error(cell[metric], unit) for cell in row]
+            columns[method.label] = [c if c[1] else c[0] for c in found]
     return Table(columns, caption=caption)
 
 
-def _head(method: str) -> str:
-    """Shorten a method's name, so that a table of all fits the page."""
-    for name, symbol in (("IBP, ", "ε = "), ("entropic, ", "ε = "), ("power", "k =")):
-        method = method.replace(name, symbol)
-    return method
-
-
-def _with_error(values: Sequence[float], unit: float = 1) -> Cell:
+def _with_error(values: Sequence[float], unit: float = 1) -> tuple[float, float]:
     """Mean and standard error; no error where all agree but for rounding."""
     mean, error = mean_and_stderr(values)
     if error is None or error < 1e-9 * abs(mean):
-        return unit * mean
+        return unit * mean, 0.0
     return unit * mean, unit * error
 
 
 def stops_table(result: Result) -> Table:
     """Write when each rule stops a chain, and what is missing then."""
     cells = result.scalars["stopping"]
-    keys = {
-        "the paper's": "mixed_at",
-        "lacks [%]": "mixed_error",
-        "settled": "settled_at",
-        "then lacks [%]": "settled_error",
-        "certified [%]": "settled_gap",
-    }
     columns: dict[str, list[Cell]] = {"T": [f"{T}/N" for T in cells]}
-    for head, key in keys.items():
-        unit = 100 if head.endswith("[%]") else 1
-        columns[head] = [_with_error(cell[key], unit) for cell in cells.values()]
+    for head, key, unit in (
+        ("paper's rule stops at", "mixed_at", 1),
+        ("gap [%]", "mixed_error", 100),
+        ("settled at", "settled_at", 1),
+        ("then gap [%]", "settled_error", 100),
+        ("certified [%]", "settled_gap", 100),
+    ):
+        found = [_with_error(cell[key], unit) for cell in cells.values()]
+        columns[head] = [c if c[1] else c[0] for c in found]
     return Table(
         columns,
-        caption="Iteration at which each rule stops, and what is missing then, "
-        f"percent of the cost; means of {result.config['n_seeds']} chains",
+        caption="Iteration at which each rule stops, and the relative duality gap "
+        f"then; means of {result.config['n_seeds']} chains",
     )
-
-
-def color_of(method: str) -> str:
-    """Return the colour of a method of a table."""
-    kind = {"IBP": "Sinkhorn", "entropic": "Sinkhorn"}
-    name = method.split(",")[0]
-    return COLORS[kind.get(name, name)]
 
 
 def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
@@ -339,14 +398,14 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
 def check_coupling(result: Result) -> list[Verdict]:
     """The dual value is right at the end, and the distance falls on the way."""
     table = result.scalars["table"]
-    ours = [f"Gibbs-OT, power {power:g}" for power in result.config["powers"]]
+    ours = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
     verdicts = []
     for method in ours:
         last = table[method][max(table[method], key=int)]
         name = f"{method}: error of the worst dual value at the largest budget"
         n, worst = len(last["dual"]), max(last["dual"])
         verdicts.append(claim(name, worst, "at most", DUAL_ERROR, n_seeds=n))
-    # Chains cooled too fast vary so much that a few seeds say nothing.
+    # Chains that are annealed too fast vary so much that a few seeds say nothing.
     for method in ours[:1] if result.scale == "quick" else ours:
         l1 = [float(np.mean(cell["l1"])) for cell in table[method].values()]
         name = f"{method}: largest rise of the L1 distance from budget to budget"
@@ -365,14 +424,16 @@ def one_iteration(result: Result) -> Result:
 
 EXPERIMENT = Experiment(
     id="got/coupling-1d",
-    title="Couplings of two laws on a line",
+    title="Couplings of two distributions on a line",
     presets={
         "quick": CouplingConfig(n_seeds=2),
         "full": CouplingConfig(n_seeds=20),
         "paper": CouplingConfig(),
     },
-    cells=cells,
-    # The rivals draw nothing.
+    cells=lambda config: cells_of(
+        methods_of(asdict(config)), config.budgets, config.n_points
+    ),
+    # The other methods are deterministic.
     n_seeds=lambda config, c: config.n_seeds if c[0].startswith("Gibbs-OT") else 1,
     job=coupling_job,
     devices=("cpu", "cuda"),

@@ -1,4 +1,4 @@
-"""Row got/gibbs-bands (Figure 1): how wide the conditional laws are, cooling."""
+"""Experiment got/gibbs-bands (Figure 1): how wide the conditional distributions are."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.got.lines import two_modes
+from ebmtut.experiments.got.pictures import SIDES
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.transport import (
@@ -28,27 +29,12 @@ from ebmtut.transport import (
     paper_cooling,
 )
 
-__all__ = ["EXPERIMENT", "BandsConfig", "bands_table", "chain_job", "look_at"]
-
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class BandsConfig:
-    """When to look at the chain.
-
-    Parameters
-    ----------
-    n_points
-        N, points of the line.
-    snapshots
-        Iterations after which the chain is kept, rising; it cools from the
-        first to the last.
-    power
-        It cools from 2 / N to 2 / (N l^power), l being the last snapshot.
-    n_seeds
-        Chains; the first is drawn.
-    """
+    """A Coulomb problem, annealed to 2 / (N l^power) at the last snapshot l."""
 
     n_points: int = 128
     snapshots: tuple[int, ...] = (20, 40, 60)
@@ -57,13 +43,7 @@ class BandsConfig:
 
 
 def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
-    """Cool one chain of a Coulomb problem and keep it along the way.
-
-    Returns
-    -------
-    outcome
-        By snapshot, what `look_at` sees; arrays ``n/g``, ``n/h``, ``n/U``, ``n/L``.
-    """
+    """Anneal one chain of a Coulomb problem and keep it at the snapshots."""
     problem = two_modes(config.n_points, "coulomb")
     exact = exact_ot(*problem[1:])
     _, p, q, cost = problem.to(device)
@@ -88,7 +68,7 @@ def look_at(
     exact: ExactOT,
     temperature: float,
 ) -> dict[str, float]:
-    """Return what a snapshot shows; the bands hold 95 percent of each law."""
+    """Return what a snapshot shows; the bands hold 95 percent of each conditional."""
     gaps = torch.cat([result.U - result.state.g, result.state.h - result.L])
     reach = -math.log(1 - LEVEL) * temperature / torch.cat([p, q])
     V = float(chain_value(p, q, result.U, result.L))
@@ -120,18 +100,20 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
 
 
 def draw_bands(result: Result) -> Figure:
-    """Draw g, h, U, L and the bands of the conditionals at each snapshot."""
+    """Draw g, h, U, L and the bands of the conditionals, early and at the end."""
     z, table = result.arrays, result.scalars["table"]
     level = result.scalars["level"]
+    shown = list(table)[:: max(1, len(table) - 1)]
     figure, axes = plt.subplots(
-        2, len(table), figsize=(TEXT_WIDTH, 4.2), sharex=True, squeeze=False
+        2, len(shown), figsize=(5.2, 4.0), sharex=True, squeeze=False
     )
     tops = [np.concatenate([z[f"{n}/U"], z[f"{n}/L"]]) for n in table]
     low, high = min(map(np.min, tops)), max(map(np.max, tops))
     margin = 0.3 * (high - low)
-    for (upper, lower), (n, cell) in zip(axes.T, table.items(), strict=True):
-        reach = -math.log(1 - level) * cell["temperature"][0]
-        upper.set_title(f"{n} iterations\nT = {cell['temperature'][0]:.1e}")
+    for (upper, lower), n in zip(axes.T, shown, strict=True):
+        temperature = table[n]["temperature"][0]
+        reach = -math.log(1 - level) * temperature
+        upper.set_title(f"{n} iterations, T = {temperature:.0e}")
         for ax, name, edge, sign, mass in (
             (upper, "g", "U", -1, "p"),
             (lower, "h", "L", 1, "q"),
@@ -140,26 +122,26 @@ def draw_bands(result: Result) -> Figure:
             far = limit + sign * reach / z[mass]
             ax.fill_between(z["x"], limit, far, color="#E3E3E3", lw=0, label="95 %")
             ax.plot(z["x"], limit, color=COLORS["exact"], lw=1, label=edge)
-            ax.plot(z["x"], value, ".", ms=2, color=COLORS["Gibbs-OT"], label=name)
+            ax.plot(z["x"], value, ".", ms=3, color=SIDES[mass], label=name)
             ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
         lower.set_xlabel("x")
     for ax in axes[:, 0]:
         ax.set_ylabel("potential")
     for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
-        ax.legend(loc=free, markerscale=3)
+        ax.legend(loc=free, markerscale=3, ncols=3, columnspacing=1)
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure
 
 
 def bands_table(result: Result) -> Table:
-    """Write how many draws are in the bands, and what the dual value lacks."""
+    """Write how many draws are in the bands, and the relative duality gap."""
     table = result.scalars["table"]
     shares = [100 * float(np.mean(cell["inside"])) for cell in table.values()]
     lacks = [-100 * float(np.mean(cell["dual"])) for cell in table.values()]
     return Table(
-        {"iterations": [*table], "in the bands [%]": shares, "lacks [%]": lacks},
-        caption="Draws in the bands, and what the dual value lacks",
+        {"iterations": [*table], "in the bands [%]": shares, "duality gap [%]": lacks},
+        caption="Samples in the bands, and relative duality gap",
     )
 
 

@@ -11,25 +11,13 @@ from torch import Tensor
 from ebmtut.checks import NonNegative, Range, checked
 from ebmtut.transport import cost_matrix
 
-__all__ = ["LineProblem", "bumps", "points", "two_modes", "uniform_coulomb"]
-
 # Weight, mean and width of each mode. The paper does not print its own.
 _FROM = ((0.6, 0.2, 0.05), (0.4, 0.6, 0.08))
 _TO = ((0.35, 0.35, 0.06), (0.65, 0.8, 0.05))
 
 
 class LineProblem(NamedTuple):
-    """Two laws on the same points of [0, 1].
-
-    Attributes
-    ----------
-    x
-        Points, ``(n,)``.
-    p, q
-        Masses, ``(n,)``.
-    cost
-        M, ``(n, n)``.
-    """
+    """Two distributions on the same points of [0, 1], and the cost."""
 
     x: Tensor
     p: Tensor
@@ -51,22 +39,10 @@ def points(n: Annotated[int, Range(low=2)]) -> Tensor:
 def bumps(
     x: Tensor, modes: Sequence[tuple[float, float, float]], *, floor: NonNegative = 0.02
 ) -> Tensor:
-    """Masses of Gaussian bumps over a low floor.
+    """Masses of Gaussian bumps (weight, mean, width) over a low floor.
 
-    Parameters
-    ----------
-    x
-        Points, ``(n,)``.
-    modes
-        The bumps.
-    floor
-        Mass that is spread evenly, relative to that of the bumps. Without it
-        the temperature T / p_i of a point far from all bumps has no end.
-
-    Returns
-    -------
-    masses
-        ``(n,)``, summing to 1.
+    The floor is spread evenly. Without it the temperature T / p_i of a point far from
+    all bumps has no end.
     """
     mass = torch.zeros_like(x)
     for weight, mean, width in modes:
@@ -77,16 +53,15 @@ def bumps(
 
 
 def two_modes(n: int, kind: str = "squared_euclidean") -> LineProblem:
-    """Two laws of two modes each (Figure 2); `kind` is that of the cost."""
+    """Two distributions of two modes each (Figure 2); `kind` is that of the cost."""
     x = points(n)
     return LineProblem(x, bumps(x, _FROM), bumps(x, _TO), cost_matrix(x, x, kind))
 
 
 def uniform_coulomb(n: int) -> LineProblem:
-    """Two uniform laws that repel (Figure 3).
+    """Two uniform distributions that repel (Figure 3), on an even number of points.
 
-    The best coupling joins x with x + 1/2 or x - 1/2, at a cost of 2; `n` is
-    even, so that points go to points.
+    The best coupling joins x with x + 1/2 or x - 1/2, at a cost of 2.
     """
     x = points(n)
     mass = torch.full_like(x, 1 / n)

@@ -1,20 +1,22 @@
-"""Row got/temperature-bound: Eq. 24 along runs, and Theorem A.2 by simulation."""
+"""Experiment got/temperature-bound: Eq. 24 along runs, Theorem A.2 by simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.got.coupling_1d import Method, gibbs_method
 from ebmtut.experiments.got.lines import LineProblem, two_modes
-from ebmtut.experiments.got.martingale_tails import check_tails, draw_tails, simulate
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
@@ -23,52 +25,24 @@ from ebmtut.results import Result, Table
 from ebmtut.results.tables import Cell
 from ebmtut.transport import (
     BoundedRun,
+    Martingale,
     bounded_gibbs_ot,
     constant_temperatures,
     dual_value,
     exact_ot,
     gibbs_ot,
     paper_cooling,
+    simulate_martingale,
     temperature_bound,
 )
 
-__all__ = [
-    "EXPERIMENT",
-    "TemperatureBoundConfig",
-    "bound_job",
-    "bounds_along",
-    "looks_table",
-]
+K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
+_SIDES = {"below": "Eq. 25", "above": "Eq. 26"}
 
 
 @dataclass(frozen=True)
 class TemperatureBoundConfig:
-    """Which runs are watched, and how the martingale is simulated.
-
-    Parameters
-    ----------
-    n_points
-        N, points of the line, two laws of two modes.
-    n_iterations
-        Of the runs whose bound is followed.
-    every
-        Iterations between two looks at the bound.
-    n_long
-        Iterations at constant T over which the bound is averaged.
-    start
-        The first temperature, in units of 1 / N.
-    budgets
-        Iterations of the runs that are judged.
-    fractions
-        eta: the temperature follows this part of the bound; the first is
-        drawn.
-    n_seeds
-        Runs of each kind.
-    chain_points, chain_iterations, n_chains
-        Points, iterations and chains of the martingale.
-    epsilon
-        Of Eq. 26.
-    """
+    """Which runs are watched, and how the martingale is simulated."""
 
     n_points: int = 128
     n_iterations: int = 200
@@ -84,30 +58,36 @@ class TemperatureBoundConfig:
     epsilon: float = 0.01
 
 
+def methods_of(config: Mapping[str, Any]) -> list[Method]:
+    """Return the schedules of a configuration; 0 follows no bound."""
+    followed = [
+        gibbs_method(f"followed, {f:g}", f, f"η = {f:g}") for f in config["fractions"]
+    ]
+    return [*followed, gibbs_method("geometric", 0.0, "geometric")]
+
+
 def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every way of cooling and every budget."""
-    ways: dict[str, float | None] = {f"followed, {f:g}": f for f in config.fractions}
-    ways["geometric"] = None
+    """Name a cell for every schedule and every budget."""
     alone = replace(config, budgets=(), fractions=(), n_seeds=1)
     return {
-        (name, str(n)): {"fraction": fraction, "budget": n, "config": alone}
-        for name, fraction in ways.items()
+        (way.key, str(n)): {"fraction": way.parameter, "budget": n, "config": alone}
+        for way in methods_of(asdict(config))
         for n in config.budgets
     }
 
 
 def bound_job(
-    fraction: float | None,
+    fraction: float,
     budget: int,
     config: TemperatureBoundConfig,
     seed: int,
     device: str = "cpu",
 ) -> Outcome:
-    """Return what the dual value lacks after a run that follows its bound, or cools."""
+    """Return the duality gap after a run that follows its bound, or is annealed."""
     problem = two_modes(config.n_points)
     exact = exact_ot(*problem[1:])
     problem = problem.to(device)
-    if fraction is None:
+    if not fraction:
         schedule, generator = cooling(budget, config), make_generator(seed, device)
         result = gibbs_ot(*problem[1:], schedule, generator=generator)
     else:
@@ -117,14 +97,7 @@ def bound_job(
 
 
 def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
-    """Follow the bound along three kinds of run, and simulate the theorem.
-
-    Returns
-    -------
-    outcome
-        ``equilibrium``, the mean bound over T in long runs at constant T; temperatures
-        and bounds of the runs; what `simulate` returns.
-    """
+    """Follow the bound along three kinds of run, and simulate the theorem."""
     problem = two_modes(config.n_points)
     hot = config.start / config.n_points
     n, every = config.n_iterations, config.every
@@ -160,24 +133,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
 def bounds_along(
     problem: LineProblem, schedule: Tensor, *, every: int, generator: torch.Generator
 ) -> Tensor:
-    """Return the bound of Eq. 24 after every few iterations of a run.
-
-    Parameters
-    ----------
-    problem
-        A problem on the line.
-    schedule
-        T^(1), ..., T^(2N).
-    every
-        Iterations between two looks.
-    generator
-        Of the chain.
-
-    Returns
-    -------
-    bounds
-        Shape ``(N // every,)``.
-    """
+    """Return the bound of Eq. 24 after every few iterations of a run."""
     _, p, q, cost = problem
     state, bounds = None, []
     for part in schedule.split(2 * every):
@@ -203,7 +159,7 @@ def equilibrium(
 
 
 def cooling(n: int, config: TemperatureBoundConfig) -> Tensor:
-    """Return n iterations of the geometric cooling that the followers rival."""
+    """Return n iterations of the geometric schedule."""
     return paper_cooling(n, config.n_points, start=config.start, power=2.0)
 
 
@@ -257,60 +213,6 @@ def draw_temperature_bound(result: Result) -> Figure:
     return figure
 
 
-def looks_table(
-    problem: LineProblem,
-    fractions: Sequence[float],
-    looks: Sequence[int],
-    *,
-    n_iterations: int = 1000,
-    n_seeds: int = 5,
-    seed: int = 0,
-) -> Table:
-    """Write what prices lack whose temperature followed a fraction of its bound.
-
-    Parameters
-    ----------
-    problem
-        From a cold start at 2 / N.
-    fractions
-        Eta, a column each.
-    looks
-        Numbers of iterations between two looks at the bound, a row each.
-    n_iterations
-        In all.
-    n_seeds, seed
-        Chains, and the first one's seed.
-    """
-    _, p, q, cost = problem
-    optimum = exact_ot(p, q, cost).value
-
-    def lack(fraction: float, every: int, k: int) -> float:
-        run = bounded_gibbs_ot(
-            p,
-            q,
-            cost,
-            n_iterations,
-            start=2 / len(p),
-            fraction=fraction,
-            every=every,
-            generator=make_generator(seed + k),
-        )
-        found = dual_value(p, q, cost, g=run.result.U)
-        return 100 * (1 - float(found) / optimum)
-
-    columns: dict[str, list[Cell]] = {"a look": [f"every {n}" for n in looks]}
-    for fraction in fractions:
-        columns[f"η = {fraction:g}"] = [
-            float(np.median([lack(fraction, n, k) for k in range(n_seeds)]))
-            for n in looks
-        ]
-    return Table(
-        columns,
-        caption=f"Lacking after {n_iterations} iterations, percent, "
-        f"median of {n_seeds}",
-    )
-
-
 def check_temperature_bound(result: Result) -> list[Verdict]:
     """At equilibrium the bound is T; r is a martingale; tails lie below bounds."""
     equilibrium = result.scalars["equilibrium"]
@@ -325,6 +227,122 @@ def check_temperature_bound(result: Result) -> list[Verdict]:
         ),
         *check_tails(result),
     ]
+
+
+def simulate(
+    n_points: int,
+    n_iterations: int,
+    n_chains: int,
+    *,
+    start: float,
+    epsilon: float,
+    seed: int,
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Simulate the martingale of a chain that cools, on the line."""
+    schedule = paper_cooling(n_iterations, n_points, start=start, power=1.0)
+    martingale = simulate_martingale(
+        *two_modes(n_points)[1:],
+        schedule,
+        n_chains=n_chains,
+        generator=make_generator(seed),
+    )
+    arrays = tails(martingale, schedule, n_points, epsilon)
+    arrays["r"] = martingale.r[:40].numpy().astype(np.float32)
+    moves = martingale.r[:, 1:] - martingale.r[:, :1]
+    error = moves.std(0) / n_chains**0.5
+    scalars = {
+        "drift": float((moves.mean(0) / error).abs().max()),
+        "spread": float(moves[:, -1].std()) / float(arrays["K"][-1] / K_LARGEST),
+    }
+    return scalars, arrays
+
+
+def tails(
+    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
+) -> dict[str, np.ndarray]:
+    """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
+
+    The theorem takes its a_n as fixed beforehand. Ours are the largest
+    C^n T^(n) of all simulated chains, the smallest that (25) allows.
+    """
+    steps = schedule[:-1]
+    a = (martingale.c[:, :-1] * steps).amax(0)
+    log_term = math.log(len(schedule) * n_largest / epsilon)
+    gamma = float(((log_term * steps + martingale.d[:, :-1]).amax(0) / a).max())
+    move = martingale.r[:, -1] - martingale.r[:, 0]
+    scale = float(a.square().sum().sqrt())
+    K = torch.linspace(0, K_LARGEST, 61, dtype=a.dtype) * scale
+    bound = torch.exp(-((K / scale) ** 2) / 2)
+    return {
+        "K": K.numpy(),
+        "below": (move < -K[:, None]).double().mean(1).numpy(),
+        "below_bound": bound.numpy(),
+        "above": (move > gamma * K[:, None]).double().mean(1).numpy(),
+        "above_bound": (bound + epsilon).numpy(),
+        "gamma": np.array(gamma),
+    }
+
+
+def draw_tails(result: Result, paths: Axes, ax: Axes) -> None:
+    """Draw forty paths of the martingale, and its tails beside their bounds."""
+    z = result.arrays
+    r = z["r"] - z["r"][:, :1]
+    paths.plot(np.arange(1, r.shape[1] + 1), r.T, color=COLORS["Gibbs-OT"], lw=0.5)
+    paths.axhline(0, color=COLORS["exact"], lw=1)
+    paths.set(xlabel="half step n", ylabel="$r^n - r^1$", title="forty martingales")
+    for side, color in (("below", "Gibbs-OT"), ("above", "Sinkhorn")):
+        label = _SIDES[side]
+        chance = np.where(z[side] > 0, z[side], np.nan)
+        ax.plot(z["K"], chance, color=COLORS[color], label=f"{label}, simulated")
+        bound = z[f"{side}_bound"]
+        ax.plot(z["K"], bound, "--", color=COLORS[color], label=f"{label}, bound")
+    ax.set(yscale="log", xlabel="K", ylabel="probability", title="tails")
+    ax.legend()
+
+
+def check_tails(result: Result) -> list[Verdict]:
+    """Hold r to be a martingale, and its tails to lie below their bounds.
+
+    All of it is proved: these guard against a broken computation.
+    """
+    z, n_chains = result.arrays, result.config["n_chains"]
+    verdicts = [
+        claim(
+            "mean of r^n - r^1, in standard errors, the largest over n",
+            result.scalars["drift"],
+            "at most",
+            5,
+            n_seeds=n_chains,
+            sanity=True,
+        )
+    ]
+    for side, equation in _SIDES.items():
+        # At K = 0 every tail is about a half and its bound one.
+        ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
+        name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
+        # Far from sharp: a process that hardly moves keeps it, too.
+        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
+    return verdicts
+
+
+def tails_table(result: Result) -> Table:
+    """Write both tails beside their bounds."""
+    z, n = result.arrays, result.config["n_chains"]
+    steps = (len(z["K"]) - 1) / K_LARGEST
+    at = (0.05, 0.25, 0.5)  # K, in units of the scale of the bounds
+    rows = [round(k * steps) for k in at]
+    columns: dict[str, list[Cell]] = {"K / a": [f"{k:.2f}" for k in at]}
+    for side, head in (
+        ("below", "falls by K"),
+        ("above", f"rises by {z['gamma']:.1f} K"),
+    ):
+        shares = [float(z[side][k]) for k in rows]
+        errors = [(p * (1 - p) / n) ** 0.5 for p in shares]
+        columns[head] = list(zip(shares, errors, strict=True))
+        columns[f"{_SIDES[side]}: ≤"] = [float(z[f"{side}_bound"][k]) for k in rows]
+    scale = float(z["K"][-1]) / K_LARGEST
+    caption = f"How often the martingale ends so far off, {n} chains; a = {scale:.2f}"
+    return Table(columns, caption=caption)
 
 
 EXPERIMENT = Experiment(

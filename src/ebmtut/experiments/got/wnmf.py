@@ -40,17 +40,6 @@ from ebmtut.transport import (
     wnmf_temperature,
 )
 
-__all__ = [
-    "METHODS",
-    "MOST_LOOKED",
-    "by_method",
-    "cells",
-    "learn_by_gibbs_ot",
-    "smoothed_mixtures",
-    "smoothed_rounds",
-    "wnmf_job",
-]
-
 _KEPT = 25  # epochs between two checkpoints
 #: Problems that are solved exactly at a look.
 MOST_LOOKED = 20
@@ -73,15 +62,6 @@ def wnmf_job(
     """Factorise the images by one method and judge the result.
 
     Plain NMF and exact costs stay on the CPU.
-
-    Returns
-    -------
-    outcome
-        Scalars: the mean exact transport cost of the chosen images and its
-        standard error, the lower bound over all images, sharpness, and CPU
-        seconds of the learning alone, without looks at it and over all sittings.
-        Arrays: components as bytes, each scaled to its own largest value;
-        for Gibbs-OT the looks at the learning, see `learn_by_gibbs_ot`.
     """
     data = load_measures(config).to(device)
     cost = grid_cost(config.side, device=device)
@@ -179,7 +159,7 @@ def smoothed_rounds(
     n_rounds: int,
     before: SmoothedWNMF | None,
 ) -> SmoothedWNMF:
-    """Let the smoothed rival make some more rounds."""
+    """Let the smoothed method make some more rounds."""
     return smoothed_wnmf(
         data,
         start.dictionary,
@@ -200,17 +180,7 @@ def smoothed_mixtures(learned: SmoothedWNMF) -> Tensor:
 def learn_by_gibbs_ot(
     data: Tensor, cost: GridCost, config: ImagesConfig, seed: int, path: Path | None
 ) -> tuple[Tensor, Tensor, Outcome]:
-    """Learn with Gibbs-OT, stopping for looks and checkpoints.
-
-    Returns
-    -------
-    learned
-        Scalars of the outcome: CPU seconds of all epochs, of the median one and of
-        the exact solution of all its problems, and the duals' error in the last look.
-        ``looks`` has a row for each look: epoch, temperature, V, mean exact
-        cost of up to 20 images, the error of their feasible duals, iterations
-        of the epoch, seconds of exact solutions a problem.
-    """
+    """Learn with Gibbs-OT, stopping for looks and checkpoints."""
     generator = make_generator(seed, data.device)
     state = wnmf_start(data, config.wnmf, generator=generator)
     seconds: list[float] = []

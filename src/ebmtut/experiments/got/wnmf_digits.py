@@ -1,4 +1,4 @@
-"""Row got/wnmf-digits (Figure 4)."""
+"""Experiment got/wnmf-digits (Figure 4)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ebmtut.experiments.got.wnmf_reports import (
     draw_factors,
 )
 from ebmtut.transport import WNMFConfig
-
-__all__ = ["EXPERIMENT", "PAPER"]
 
 # What the paper prints of its learning: 40 components, gamma = 2.0 for components
 # and memberships alike, accelerated steps of the memberships, T that falls by its

@@ -1,4 +1,4 @@
-"""Row got/wnmf-faces (Figure 5)."""
+"""Experiment got/wnmf-faces (Figure 5)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ebmtut.experiments.got.wnmf_reports import (
     draw_factors,
 )
 from ebmtut.transport import WNMFConfig
-
-__all__ = ["EXPERIMENT"]
 
 EXPERIMENT = Experiment(
     id="got/wnmf-faces",

@@ -22,50 +22,13 @@ from ebmtut.transport import (
     grid_gibbs_pass,
 )
 
-__all__ = [
-    "SOURCES",
-    "ImagesConfig",
-    "dual_bounds",
-    "exact_costs",
-    "exact_problems",
-    "grain",
-    "load_measures",
-    "looked_at",
-    "run_passes",
-    "sharpness",
-    "solved",
-    "three_decades",
-]
-
 SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
 
 
 @checked
 @dataclass(frozen=True)
 class ImagesConfig:
-    """Which images, and how they are factorised and judged.
-
-    Parameters
-    ----------
-    source
-        "small digits" (scikit-learn's 8x8 digits, enlarged), "MNIST",
-        "drawn faces" or "ORL". Of the digits, the fives are taken.
-    n_images, side
-        How many, and their size; larger ones are averaged down to it.
-    wnmf
-        The learning with Gibbs-OT; its K is every method's.
-    smoothing, entropy, n_rounds, n_steps
-        Smoothed W-NMF: eps, rho_1 = rho_2, alternations, L-BFGS steps.
-    n_iterations
-        Of plain NMF.
-    n_exact
-        Images, evenly chosen, whose transport cost is computed exactly.
-    n_bound_passes
-        Iterations of a Gibbs-OT run from a cold start that bounds the cost of
-        all images from below; 0 for none.
-    n_looks
-        How often the learning is stopped for a look.
-    """
+    """Which images, and how they are factorised and judged."""
 
     source: Annotated[str, OneOf(SOURCES)] = "MNIST"
     n_images: int = 200
@@ -86,15 +49,7 @@ class ImagesConfig:
 
 
 def load_measures(config: ImagesConfig) -> Tensor:
-    """Load the images, each divided by its mass, (n, side, side) in float32.
-
-    Raises
-    ------
-    DataUnavailable
-        If the set is not at hand and cannot be downloaded.
-    InputError
-        If it holds too few images, or its side is no multiple of `side`.
-    """
+    """Load the images, each divided by its mass, (n, side, side) in float32."""
     images = _load(config.source)
     if len(images) < config.n_images:
         raise InputError(
@@ -193,14 +148,7 @@ def run_passes(
 
 
 def sharpness(dictionary: Tensor) -> dict[str, float]:
-    """How concentrated and how rough components are, on average.
-
-    Returns
-    -------
-    table
-        ``support``: exp of the entropy, in pixels; ``variation``: sum of the
-        absolute differences of neighbours, of a component of mass 1.
-    """
+    """How concentrated and how rough components are, on average."""
     flat = dictionary.double().flatten(1)
     flat = flat / flat.sum(1, keepdim=True)
     images = flat.view(dictionary.shape)
@@ -213,18 +161,7 @@ def sharpness(dictionary: Tensor) -> dict[str, float]:
 
 
 def grain(images: np.ndarray) -> float:
-    """Mean share of the images' mass that a median filter of 3x3 pixels moves.
-
-    Parameters
-    ----------
-    images
-        Shape (n, height, width), non-negative, on any scale.
-
-    Returns
-    -------
-    value
-        0 for even images, 1 for points of salt.
-    """
+    """Mean share of the images' mass that a median filter of 3x3 pixels moves."""
     smooth = median_filter(images.astype(float), size=(1, 3, 3), mode="nearest")
     moved = np.abs(images - smooth).sum((1, 2)) / images.sum((1, 2))
     return float(moved.mean())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,107 +15,103 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.got.wnmf import MOST_LOOKED
 from ebmtut.experiments.got.wnmf_measures import grain, sharpness
 from ebmtut.experiments.verdicts import Verdict, claim, compare
-from ebmtut.plotting import COLORS, TEXT_WIDTH, figure_size, image_grid
+from ebmtut.plotting import COLORS, image_grid
 from ebmtut.results import Result, Table
-
-__all__ = [
-    "all_alike",
-    "check_factors",
-    "draw_course",
-    "draw_factors",
-    "epochs_table",
-    "factors_table",
-]
+from ebmtut.results.tables import Cell
 
 _COLUMNS = {"got/wnmf-digits": "200 fives", "got/wnmf-faces": "400 faces"}
-_NAMES = {"Gibbs-OT": "W-NMF with Gibbs-OT"}
 
 
 def draw_factors(result: Result) -> Figure:
     """Draw the components of each method, each scaled to its own largest value."""
     methods = result.scalars["methods"]
     n = len(result.arrays["NMF"])
-    across = 10 if n >= 10 else n
+    across = min(10, n)
     down = -(-n // across)
-    height = TEXT_WIDTH * down / across + 0.3
-    figure, axes = plt.subplots(
-        len(methods), 1, figsize=(TEXT_WIDTH, len(methods) * height)
-    )
+    height = 5.2 * down / across + 0.3
+    figure, axes = plt.subplots(len(methods), 1, figsize=(5.2, len(methods) * height))
     # Photographs are light on dark, ink is dark on light.
     faces = result.config["source"] in ("ORL", "drawn faces")
     for ax, (method, row) in zip(axes, methods.items(), strict=True):
         kwargs = {"cmap": "gray"} if faces else {}
         image_grid(ax, result.arrays[method], across, vmin=0, vmax=255, **kwargs)
+        cost = in_pixels(row["cost"], result)
         ax.set_title(
-            f"{_NAMES.get(method, method)}: transport cost {row['cost']:.2e}, "
-            f"support {row['support']:.0f} pixels",
-            color=COLORS[method],
+            f"{method}: transport cost {cost:.2f} pixels", color=COLORS[method]
         )
     return figure
 
 
 def draw_course(result: Result) -> Figure:
-    """Draw cost and duals' error of the learning with Gibbs-OT over its epochs."""
-    epoch, temperature, value, cost, error, _, _ = result.arrays["looks"].T
-    figure, (left, right) = plt.subplots(1, 2, figsize=figure_size("full"))
-    left.plot(epoch, 1e3 * cost, "o-", color=COLORS["exact"], label="exact cost")
-    left.plot(epoch, 1e3 * value, "s-", color=COLORS["Gibbs-OT"], label="V(z)")
+    """Draw the exact cost of the model over the epochs, beside other methods' costs."""
+    epoch, _, _, cost, *_ = result.arrays["looks"].T
+    figure, ax = plt.subplots(figsize=(5.2, 2.8))
+    ax.plot(epoch, in_pixels(cost, result), "o-", color=COLORS["Gibbs-OT"])
+    ax.text(epoch[-1], 0.80, "Gibbs-OT", color=COLORS["Gibbs-OT"], ha="right")
     for method in ("NMF", "smoothed W-NMF"):
-        other = 1e3 * result.scalars["methods"][method]["cost"]
-        left.axhline(other, ls="--", color=COLORS[method], label=method)
-    left.set(xlabel="epoch", ylabel="mean transport cost, 1e-3", yscale="log")
-    left.legend()
-    right.plot(epoch, error, "o-", color=COLORS["Gibbs-OT"], label="duals' error")
-    right.set(xlabel="epoch", ylabel="1 − feasible dual / exact", ylim=(0, None))
-    cooling = right.twinx()
-    cooling.plot(epoch, temperature, ":", color=COLORS["data"])
-    cooling.set(ylabel="temperature (dotted)", yscale="log")
+        level = in_pixels(result.scalars["methods"][method]["cost"], result)
+        ax.axhline(level, ls="--", color=COLORS[method])
+        ax.text(epoch[-1], level + 0.03, method, color=COLORS[method], ha="right")
+    ax.set(xlabel="epoch", ylabel="transport cost, pixels", ylim=(0.7, 2.1))
     return figure
 
 
-def factors_table(result: Result) -> Table:
-    """Write what each method's components cost and how sharp they are."""
+def in_pixels(cost: Any, result: Result) -> Any:
+    """Turn a mean squared distance in units of the side into its root in pixels."""
+    return np.sqrt(cost) * result.config["side"]
+
+
+def factors_table(results: Mapping[str, Result]) -> Table:
+    """Write transport cost and time of each method, for several sets of images."""
+    methods = [*next(iter(results.values())).scalars["methods"]]
+    columns: dict[str, list[Cell]] = {"method": [*methods]}
+    for name, result in results.items():
+        rows = result.scalars["methods"].values()
+        costs = []
+        for row in rows:
+            pixels = float(in_pixels(row["cost"], result))
+            costs.append((pixels, pixels * row["stderr"] / row["cost"] / 2))
+        columns[f"{name}: cost [pixels]"] = costs
+        columns[f"{name}: CPU s"] = [row["seconds"] for row in rows]
+    return Table(
+        columns,
+        caption="Root of the mean exact transport cost with its standard error over "
+        "the images that were solved, and CPU seconds of the learning",
+    )
+
+
+def shapes_table(result: Result) -> Table:
+    """Write how concentrated and how rough the components of each method are."""
     methods = result.scalars["methods"]
-    exact = result.config["n_exact"]
     return Table(
         {
-            "method": list(methods),
+            "method": [*methods],
             "cost [1e-3]": [
                 (1e3 * row["cost"], 1e3 * row["stderr"]) for row in methods.values()
             ],
             "support": [round(row["support"]) for row in methods.values()],
             "variation": [row["variation"] for row in methods.values()],
             "grain": [grain(result.arrays[name]) for name in methods],
-            "CPU s": [row["seconds"] for row in methods.values()],
         },
-        caption=f"Exact transport costs, means of {exact} images ± their standard "
-        "error; support in pixels; seconds of the learning",
+        caption="Exact transport cost in units of the side squared; support in pixels",
     )
 
 
 def epochs_table(results: Mapping[str, Result]) -> Table:
-    """Write what an epoch with Gibbs-OT takes, beside exact solutions of its problems.
-
-    Parameters
-    ----------
-    results
-        By the images' name.
-    """
-    ours = [result.scalars["methods"]["Gibbs-OT"] for result in results.values()]
-    few = map(str, map(_n_timed, results.values()))
+    """Write what an epoch takes, beside exact solutions of its problems."""
+    gibbs = [result.scalars["methods"]["Gibbs-OT"] for result in results.values()]
+    few = " and ".join(str(_n_timed(result)) for result in results.values())
     return Table(
         {
-            "images": list(results),
-            "an epoch": [row["epoch_seconds"] for row in ours],
-            "exactly, extrapolated": [_two_digits(r["exact_seconds"]) for r in ours],
-            "times as long": [
-                _two_digits(row["exact_seconds"] / row["epoch_seconds"]) for row in ours
-            ],
-            "lacks [%]": [100 * row["dual_error"] for row in ours],
+            "images": [*results],
+            "an epoch": [row["epoch_seconds"] for row in gibbs],
+            "exactly": [row["exact_seconds"] for row in gibbs],
+            "ratio": [row["exact_seconds"] / row["epoch_seconds"] for row in gibbs],
+            "gap [%]": [100 * row["dual_error"] for row in gibbs],
         },
         caption="CPU seconds of an epoch, and of exact solutions of its problems, "
-        f"extrapolated from {' and '.join(few)} of them; "
-        "what the duals lack at the end of the learning",
+        f"extrapolated from {few} of them; relative duality gap at the end",
+        digits=2,
     )
 
 
@@ -129,10 +125,6 @@ def _spread(components: np.ndarray, measure: str) -> float:
     each = torch.from_numpy(components).split(1)
     values = np.array([sharpness(component)[measure] for component in each])
     return float(values.std(ddof=1) / values.mean()) / len(values) ** 0.5
-
-
-def _two_digits(value: float) -> str:
-    return f"{float(f'{value:.2g}'):g}"
 
 
 def all_alike(result: Result) -> Result:
@@ -149,13 +141,13 @@ def check_factors(result: Result) -> list[Verdict]:
     methods = result.scalars["methods"]
     ours, smoothed = methods["Gibbs-OT"], methods["smoothed W-NMF"]
 
-    def cost_over(rival: str) -> Verdict:
-        other = methods[rival]
+    def cost_over(baseline: str) -> Verdict:
+        other = methods[baseline]
         ratio = ours["cost"] / other["cost"]
         # Of the images that were solved exactly, as if drawn anew for each method.
         spreads = (row["stderr"] / row["cost"] for row in (ours, other))
         return claim(
-            f"transport cost: Gibbs-OT over {rival}",
+            f"transport cost: Gibbs-OT over {baseline}",
             ratio,
             "at most",
             1.0,
