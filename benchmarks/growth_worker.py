@@ -167,7 +167,7 @@ def messages(party: str, side: int) -> tuple:
         edges, torch.full((edges.shape[1],), -0.8), torch.full((n,), 1.6)
     )
     given = torch.from_numpy(unaries).float()
-    return lambda: max_product(graph, given, sweeps).x, sweeps
+    return lambda: max_product(graph, given, sweeps, init="zero").x, sweeps
 
 
 def dense_messages(party: str, n: int) -> tuple:
@@ -191,7 +191,8 @@ def dense_messages(party: str, n: int) -> tuple:
         0.05 * torch.randn(n, n, generator=generator), torch.zeros(n)
     )
     given = logistic((1, n), generator=generator)
-    return lambda: max_product(model, given, DENSE_SWEEPS).x, DENSE_SWEEPS
+    run = functools.partial(max_product, model, given, DENSE_SWEEPS, init="zero")
+    return lambda: run().x, DENSE_SWEEPS
 
 
 OPERATIONS = {

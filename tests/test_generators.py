@@ -9,7 +9,6 @@ import importlib
 import inspect
 import pkgutil
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -160,7 +159,6 @@ from ebmtut.transport import (
 )
 from ebmtut.transport.gibbs_ot import standard_exponential
 from ebmtut.widgets import message_explorer, price_explorer, transport_explorer
-from ebmtut.widgets.message_picture import message_picture
 
 X = enumerate_states(4, dtype=torch.float32)
 LATTICE = LatticeIsing(3, 0.1)
@@ -376,8 +374,7 @@ CALLS = {
     ),
     "log_weights": lambda g: log_weights(free, CELLS, 2, generator=g),
     "logistic": lambda g: logistic((3,), generator=g),
-    "message_explorer": lambda g: message_explorer(n_draws=40, generator=g),
-    "message_picture": lambda g: plt.close(message_picture(n_draws=2, generator=g)),
+    "message_explorer": lambda g: message_explorer(n_samples=40, generator=g),
     "persistent_perturb_and_max_product": lambda g: persistent_perturb_and_max_product(
         MACHINE, STATE, 1, rho=0.5, generator=g
     ),

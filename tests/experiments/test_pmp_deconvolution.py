@@ -15,8 +15,9 @@ from ebmtut.experiments.pmp.deconvolution import (
     Protocol,
     deconvolution_job,
     deconvolution_table,
+    feature_distances,
+    out_of_reach,
 )
-from ebmtut.experiments.pmp.deconvolution_judge import feature_distances, out_of_reach
 
 ROW = get_experiment("pmp/deconvolution")
 TINY = DeconvolutionConfig(n_images=6, n_sweeps=3, n_seeds=2, n_shown=2)
@@ -77,6 +78,8 @@ def test_run_resumes_draws_and_judges(tmp_path):
     assert len(verdicts) == 6 and all("Gibbs" not in v.name for v in verdicts)
     table = deconvolution_table(result)
     assert [row[0] for row in table.rows] == [*PROTOCOLS, "nothing is there"]
+    named = deconvolution_table(result, {"Gibbs": "Gibbs sampling"})
+    assert [row[0] for row in named.rows] == ["Gibbs sampling", "nothing is there"]
     # Three sweeps find nothing, and the verdicts say so.
     assert {v.verdict for v in verdicts if "features" in v.name} == {"miss"}
 

@@ -10,13 +10,14 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.ensembles import (
+from ebmtut.experiments.pmp.log_partition import (
     ENSEMBLES,
     Ensemble,
+    LogPartitionConfig,
     dense_model,
     lattice_model,
+    log_partition_job,
 )
-from ebmtut.experiments.pmp.log_partition import LogPartitionConfig, log_partition_job
 from ebmtut.random import make_generator
 
 ROW = get_experiment("pmp/log-partition")

@@ -11,11 +11,13 @@ from ebmtut.checks import InputError
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.pmp.glasses import moment_error, sample_truth, spin_glass
 from ebmtut.experiments.pmp.persistent import (
     PersistentConfig,
     keep_noise,
+    moment_error,
     persistent_table,
+    sample_truth,
+    spin_glass,
     start_noise,
 )
 from ebmtut.losses import bit_moments

@@ -12,15 +12,15 @@ from ebmtut.checks import InputError
 from ebmtut.energies import RBM
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.pmp.rbm_digits import (
-    QUICK,
     RBMConfig,
     distances,
     rbm_data,
     rbm_job,
+    rbm_table,
+    rbm_work_table,
     reference,
 )
-from ebmtut.experiments.pmp.rbm_reports import rbm_table, rbm_work_table
-from ebmtut.experiments.pmp.rbm_starts import learn_from_starts, starts_table
+from ebmtut.experiments.pmp.rbm_twos import pairs_table, twos_table
 from ebmtut.losses import RBM_METHODS, draw_rbm, learn_rbm, rbm_learning
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import mmd
@@ -168,7 +168,7 @@ def test_unknown_samplers_are_named():
 
 
 def test_messages_of_learning_start_where_init_says(pairs, monkeypatch):
-    """The start reaches every draw; with none, it is the paper's."""
+    """The initialisation reaches every sample; by default it is the symmetric one."""
     starts = []
 
     def watched(model, n, k, *, init, generator):
@@ -176,9 +176,23 @@ def test_messages_of_learning_start_where_init_says(pairs, monkeypatch):
         return perturb_and_max_product(model, n, k, init=init, generator=generator)
 
     monkeypatch.setattr(rbm_learning, "perturb_and_max_product", watched)
-    learn(pairs, "PMP", n_steps=2, init="symmetric")
+    learn(pairs, "PMP", n_steps=2, init="zero")
     learn(pairs, "PMP", n_steps=1)
-    assert starts == ["symmetric", "symmetric", "zero"]
+    assert starts == ["zero", "zero", "symmetric"]
+
+
+def test_the_experiments_of_the_paper_start_messages_at_zero(monkeypatch):
+    """Whatever the package's default: as in the authors' program."""
+    starts = []
+
+    def watched(model, n, k, *, init, generator):
+        starts.append(init)
+        return perturb_and_max_product(model, n, k, init=init, generator=generator)
+
+    monkeypatch.setattr(rbm_learning, "perturb_and_max_product", watched)
+    config = RBMConfig(source="drawn", **{**TINY, "n_steps": 1, "sweeps": (1,)})
+    rbm_job("PMP", config, 0)
+    assert starts == ["zero", "zero"]
 
 
 def test_one_sweep_from_the_symmetric_start_treats_all_flipped_alike():
@@ -197,26 +211,6 @@ def test_one_sweep_from_the_symmetric_start_treats_all_flipped_alike():
     assert (means["zero"] < 0.5 - five).all()
     with pytest.raises(InputError, match="init must be"):
         draw_rbm("PMP", model, 2, (1,), init="half", generator=make_generator(0))
-
-
-def test_two_starts_beside_each_other():
-    config = replace(QUICK, shrink=7, n_hidden=3, n_steps=2, n_judged=20)
-    scores = learn_from_starts(config, (1, 2), (0, 1))
-    assert list(scores) == [
-        "N = 0, 1 sweep",
-        "N = W/2, 1 sweep",
-        "N = 0, 2 sweeps",
-        "N = W/2, 2 sweeps",
-        "independent pixels",
-        "fresh data (expected)",
-    ]
-    assert all(len(row["sharp"]) == 2 for row in scores.values())
-    table = starts_table(scores)
-    assert table.kinds[-2:] == ("null", "exact") and len(table.heads) == 3
-    assert [row[0] for row in table.rows if row[0] not in scores] == [
-        "difference, 1 sweep",
-        "difference, 2 sweeps",
-    ]
 
 
 def test_longer_chains_are_the_same_chains():
@@ -269,6 +263,9 @@ def test_rows_run_draw_and_judge(id, tmp_path):
     assert messages == pytest.approx(3 * 5 * 4 * 2 * n_pairs / 1e9, rel=0.01)
     verdicts = experiment.check(result)
     assert verdicts and all(v.ours is not None for v in verdicts)
+    if lp:
+        for table in (pairs_table(result), twos_table(result)):
+            assert table.rows[0][0] == "PMP" and table.kinds[-2:] == ("null", "exact")
     assert bool(result.scalars["reduced"]) == bool(lp)
 
 

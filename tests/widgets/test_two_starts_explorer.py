@@ -1,4 +1,4 @@
-"""The widget of two starts: its messages against the package's."""
+"""The widget of two initialisations: its messages against the package's."""
 
 import json
 import shutil
@@ -29,7 +29,6 @@ import(process.argv[1]).then((js) => {
   console.log(JSON.stringify({ noise: [...noise], paths,
     best: [...js.optima(model, noise)], wanted: js.exactByOnes(0.5),
     ones: js.byOnes([0, 1, 2, 3, 7, 15, 15, 8]),
-    lean: js.magnetisation([0.5, 0, 0, 0, 0.25]),
     apart: js.divergence([0.5, 0.5], [0.25, 0.75]) }));
 });
 """
@@ -89,7 +88,6 @@ def test_summaries_of_the_page(tmp_path: Path) -> None:
     )
     page = json.loads(answer.stdout)
     assert page["ones"] == [1 / 8, 3 / 8, 1 / 8, 1 / 8, 2 / 8]
-    assert page["lean"] == -0.25
     assert page["apart"] == pytest.approx(0.5 * torch.tensor(4 / 3).log().item())
     law = exact_probabilities(toy(0.5), 4).exp()
     ones = torch.tensor([bin(k).count("1") for k in range(16)])

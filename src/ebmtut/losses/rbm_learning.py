@@ -80,7 +80,7 @@ def learn_rbm(
     learning_rate: NonNegative = 0.01,
     optimizer: Literal["adam", "sgd"] = "adam",
     hidden: Literal["mean", "sample"] = "mean",
-    init: str = "zero",
+    init: str = "symmetric",
     on_step: Callable[[int, RBM], None] | None = None,
     progress: bool = False,
     generator: torch.Generator,
@@ -110,8 +110,8 @@ def learn_rbm(
         "sample": hidden units are what was drawn, as in Algorithm 1.
         "mean": their means given v, in both phases, as in the authors' program.
     init
-        Where the messages of "PMP" start, one of `message_passing.STARTS`; other
-        methods have no messages.
+        Initial messages of "PMP", one of `message_passing.STARTS`; other methods
+        have no messages.
     on_step
         Called with (step, model) after every update.
     progress
@@ -193,7 +193,7 @@ def draw_rbm(
     n: int,
     sweeps: Sequence[int],
     *,
-    init: str = "zero",
+    init: str = "symmetric",
     generator: torch.Generator,
 ) -> dict[int, Float[Tensor, "n n_units"]]:
     """Draw samples from scratch, looking at them after each number of sweeps.
@@ -209,7 +209,7 @@ def draw_rbm(
     sweeps
         When to look, 1 or more each.
     init
-        Where the messages of "PMP" start, as in `learn_rbm`.
+        Initial messages of "PMP", as in `learn_rbm`.
     generator
         Source of noise and starts, on the model's device.
 

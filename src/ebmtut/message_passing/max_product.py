@@ -27,8 +27,8 @@ __all__ = [
     "max_product_reference",
 ]
 
-#: Where messages can start: at 0 as in the paper, or at half their weight.
-STARTS = ("zero", "symmetric")
+#: Initial messages: half their weight, or 0 as in the paper.
+STARTS = ("symmetric", "zero")
 
 
 def plain_sweeps(
@@ -90,7 +90,7 @@ def max_product(
     n_sweeps: int,
     *,
     damping: float = 0.5,
-    init: str = "zero",
+    init: str = "symmetric",
     messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
@@ -115,10 +115,11 @@ def max_product(
     damping
         Part of the old message that is kept, in [0, 1); the paper's alpha.
     init
-        Where messages start. "zero" is the paper's n = 0, which takes every
-        neighbour for a 0; "symmetric" is n = w / 2, which favours neither.
+        Initial messages: "symmetric" is n = w / 2, which favours neither value;
+        "zero" is the paper's n = 0, which takes every neighbour for a 0 and biases
+        the samples towards 0.
     messages
-        Messages to start from instead, as `MaxProductResult` holds them.
+        Initial messages instead, as `MaxProductResult` holds them.
     return_messages
         Whether the result holds the messages; they take
         2 n_samples n_pairs numbers, which are not needed otherwise.
@@ -147,7 +148,7 @@ def max_product_reference(
     n_sweeps: int,
     *,
     damping: float = 0.5,
-    init: str = "zero",
+    init: str = "symmetric",
     messages: Float[Tensor, "n_samples 2 n_pairs"] | None = None,
     return_messages: bool = False,
 ) -> MaxProductResult:
@@ -206,7 +207,7 @@ def _checked(
 
 
 def check_settings(n_sweeps: int, damping: float, init: str) -> tuple[int, float, bool]:
-    """Check how messages are sent; say whether they start symmetric."""
+    """Check how messages are sent; return whether their initialisation is symmetric."""
     check_counts(low=0, n_sweeps=n_sweeps)
     check_range("damping", damping, low=0, high=1, include_high=False)
     check_choice("init", init, STARTS)

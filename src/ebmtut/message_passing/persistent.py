@@ -89,7 +89,7 @@ def start_persistent(
     model: PairwiseModel,
     n_samples: Count,
     *,
-    init: str = "zero",
+    init: str = "symmetric",
     generator: torch.Generator,
 ) -> PersistentState:
     """Draw the first noise; no message has been passed yet.
@@ -102,7 +102,7 @@ def start_persistent(
         Number of samples. Their messages are kept, which takes
         2 n_samples n_pairs numbers.
     init
-        "zero" or "symmetric": where messages start, as for `max_product`.
+        "symmetric" or "zero": the initial messages, as for `max_product`.
     generator
         On the device of the model's parameters.
 

@@ -26,7 +26,7 @@ def perturb_and_max_product(
     n_sweeps: int,
     *,
     damping: float = 0.5,
-    init: str = "zero",
+    init: str = "symmetric",
     clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_samples n_sites"]:

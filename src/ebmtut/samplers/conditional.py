@@ -216,10 +216,10 @@ def follow_acceptance(
 
     ``error`` is each row's acceptance rate minus the one that is wanted.
     """
-    totals = torch.zeros(2, noise.n_levels, dtype=torch.float64)
+    totals = torch.zeros(2, noise.n_levels, dtype=torch.float64, device="cpu")
     totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
     mean = totals[0] / totals[1].clamp(min=1)
-    largest = torch.tensor(noise.sigmas, dtype=torch.float64)
+    largest = torch.tensor(noise.sigmas, dtype=torch.float64, device="cpu")
     step_sizes.mul_((0.05 * mean).exp()).clamp_(max=largest)
 
 

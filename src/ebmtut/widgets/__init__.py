@@ -11,6 +11,7 @@ from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
 )
+from ebmtut.widgets.feature_explorer import FeatureExplorer, feature_explorer
 from ebmtut.widgets.flow_explorer import (
     FlowExplorer,
     TrainedFlow,
@@ -25,12 +26,12 @@ from ebmtut.widgets.landscape_pixels import (
     pack_landscapes,
 )
 from ebmtut.widgets.message_explorer import (
+    FIRST_SAMPLE,
     SMALL_GRAPHS,
     MessageExplorer,
     SmallGraph,
     message_explorer,
 )
-from ebmtut.widgets.message_picture import draw_laws, message_picture
 from ebmtut.widgets.particle_explorer import ParticleExplorer, particle_explorer
 from ebmtut.widgets.price_explorer import PriceExplorer, price_explorer
 from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
@@ -44,9 +45,11 @@ from ebmtut.widgets.transport_picture import transport_picture
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
+    "FIRST_SAMPLE",
     "SMALL_GRAPHS",
     "TWO_LAWS",
     "DiscrepancyExplorer",
+    "FeatureExplorer",
     "FlowExplorer",
     "LandscapeExplorer",
     "MessageExplorer",
@@ -61,13 +64,12 @@ __all__ = [
     "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
-    "draw_laws",
     "encode_landscape",
+    "feature_explorer",
     "flow_explorer",
     "flow_picture",
     "landscape_explorer",
     "message_explorer",
-    "message_picture",
     "pack_landscapes",
     "particle_explorer",
     "price_explorer",

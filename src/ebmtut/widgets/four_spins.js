@@ -1,6 +1,6 @@
 // Four spins, each coupled to each, E = -theta sum of s_i s_j over pairs, perturbed.
 
-import { beliefs, boltzmann, firstMessages, perturbAndMap, sweep, toBits } from "./max_product.js";
+import { boltzmann, firstMessages, perturbAndMap, toBits } from "./max_product.js";
 
 const PAIRS = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
 
@@ -9,7 +9,7 @@ export function fourSpins(theta) {
   return toBits(graph, PAIRS.map(() => theta), [0, 0, 0, 0], 1);
 }
 
-// Logistic noise, the same at every visit, four numbers a draw; each draw is followed by
+// Logistic noise, the same at every visit, four numbers per sample; each is followed by
 // its mirror image, so that neither side is favoured by chance.
 export function mirroredNoise(nPairs, seed = 1) {
   const half = logisticNoise(4 * nPairs, seed);
@@ -31,17 +31,35 @@ function logisticNoise(n, seed) {
   });
 }
 
-// States of every draw after each number of sweeps, 0 to nSweeps: path[t][draw].
-export function sweepPath(model, noise, nSweeps, start) {
-  const nDraws = noise.length / 4;
-  const path = Array.from({ length: nSweeps + 1 }, () => new Uint8Array(nDraws));
-  for (let draw = 0; draw < nDraws; draw++) {
-    const unaries = model.bias.map((b, i) => b + noise[4 * draw + i]);
-    const messages = firstMessages(model, start);
+// States of every sample after each number of sweeps, 0 to nSweeps: path[t][sample].
+// Messages of all edges are one array, updated by halves (damping 1/2), without copies:
+// this runs for thousands of samples at each move of the slider.
+export function sweepPath(model, noise, nSweeps, init) {
+  const nSamples = noise.length / 4;
+  const path = Array.from({ length: nSweeps + 1 }, () => new Uint8Array(nSamples));
+  const first = firstMessages(model, init);
+  const [messages, fresh] = [new Float64Array(16), new Float64Array(16)];
+  const sums = new Float64Array(4);
+  for (let sample = 0; sample < nSamples; sample++) {
+    messages.set(first);
     for (let t = 0; t <= nSweeps; t++) {
-      if (t) sweep(model, unaries, messages);
-      path[t][draw] = beliefs(4, unaries, messages).reduce(
-        (state, belief) => 2 * state + (belief > 0 ? 1 : 0), 0);
+      if (t) {
+        for (let i = 0; i < 4; i++)
+          for (let j = 0; j < 4; j++) {
+            const p = sums[i] - messages[4 * j + i];
+            const w = model.weight[4 * i + j];
+            const sent = Math.max(0, p + w) - Math.max(0, p);
+            fresh[4 * i + j] = (messages[4 * i + j] + sent) / 2;
+          }
+        messages.set(fresh);
+      }
+      let state = 0;
+      for (let j = 0; j < 4; j++) {
+        sums[j] = model.bias[j] + noise[4 * sample + j];
+        for (let i = 0; i < 4; i++) sums[j] += messages[4 * i + j];
+        state = 2 * state + (sums[j] > 0 ? 1 : 0);
+      }
+      path[t][sample] = state;
     }
   }
   return path;
@@ -49,25 +67,21 @@ export function sweepPath(model, noise, nSweeps, start) {
 
 const ones = (state) => (state & 1) + ((state >> 1) & 1) + ((state >> 2) & 1) + (state >> 3);
 
-// The law of the number of ones, 0 to 4.
+// The distribution of the number of ones, 0 to 4.
 export function byOnes(states) {
-  const law = [0, 0, 0, 0, 0];
-  for (const state of states) law[ones(state)] += 1 / states.length;
-  return law;
+  const found = [0, 0, 0, 0, 0];
+  for (const state of states) found[ones(state)] += 1 / states.length;
+  return found;
 }
 
 export function exactByOnes(theta) {
-  const law = [0, 0, 0, 0, 0];
-  boltzmann(fourSpins(theta)).forEach((p, state) => (law[ones(state)] += p));
-  return law;
+  const found = [0, 0, 0, 0, 0];
+  boltzmann(fourSpins(theta)).forEach((p, state) => (found[ones(state)] += p));
+  return found;
 }
 
 export const optima = (model, noise) => Uint8Array.from(perturbAndMap(model, noise, 4));
 
-// Mean spin.
-export const magnetisation = (law) =>
-  law.reduce((sum, p, k) => sum + p * (k / 2 - 1), 0);
-
-// Nats by which the second law misses the first.
+// KL divergence from the first distribution to the second, in nats.
 export const divergence = (p, q) =>
   p.reduce((sum, value, k) => sum + value * Math.log(value / Math.max(q[k], 1e-12)), 0);

@@ -15,7 +15,7 @@ export function toBits(graph, couplings, fields, temperature) {
   return { n, weight, bias };
 }
 
-// messages[i * n + j] goes from i to j. "zero" is the paper's start.
+// messages[i * n + j] goes from i to j. "zero" is the paper's initialisation.
 export function firstMessages({ weight }, start) {
   return weight.map((w) => (start === "symmetric" ? w / 2 : 0));
 }
@@ -68,8 +68,8 @@ export function boltzmann(model) {
   return law.map((p) => p / total);
 }
 
-// The state of each draw: of largest score, and as the messages decode it.
-// noise holds one row of at least n numbers a draw, `stride` apart.
+// The MAP state of each sample.
+// noise holds one row of at least n numbers per sample, `stride` apart.
 export function perturbAndMap(model, noise, stride) {
   const all = scores(model);
   const added = new Float64Array(all.length);
@@ -85,29 +85,3 @@ export function perturbAndMap(model, noise, stride) {
     return best;
   });
 }
-
-export function perturbAndMaxProduct(model, noise, stride, nSweeps, start) {
-  return Array.from({ length: noise.length / stride }, (_, draw) => {
-    const unaries = model.bias.map((b, i) => b + noise[draw * stride + i]);
-    const found = maxProduct(model, unaries, nSweeps, start).beliefs;
-    return found.reduce((state, belief) => 2 * state + (belief > 0 ? 1 : 0), 0);
-  });
-}
-
-export function histogram(states, nStates) {
-  const law = new Float64Array(nStates);
-  for (const state of states) law[state] += 1 / states.length;
-  return law;
-}
-
-// P(x_i = 1) of every site.
-export function marginals(law, n) {
-  const on = new Float64Array(n);
-  law.forEach((p, state) => {
-    for (let i = 0; i < n; i++) if ((state >> (n - 1 - i)) & 1) on[i] += p;
-  });
-  return on;
-}
-
-export const totalVariation = (a, b) =>
-  a.reduce((sum, p, k) => sum + Math.abs(p - b[k]), 0) / 2;

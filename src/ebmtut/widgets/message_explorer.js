@@ -1,163 +1,124 @@
-// Perturb-and-max-product on a graph of a few nodes, computed here, in the page: the
+// Max-product on a graph of a few nodes, over the sweeps, computed here in the page: the
 // graphs and the perturbations arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, make, minus, pointed, SIZE } from "./frame.js";
-import {
-  boltzmann, histogram, marginals, maxProduct, perturbAndMap, perturbAndMaxProduct,
-  toBits, totalVariation,
-} from "./max_product.js";
+import { beliefs, firstMessages, perturbAndMap, sweep, toBits } from "./max_product.js";
 
-const N_SWEEPS = 20;
-const STARTS = ["zero", "symmetric"];
-const COLORS = {
-  Boltzmann: "#c9c9cf",
-  "perturb-and-MAP": "#1a1a1a",
-  zero: "#0072b2",
-  symmetric: "#d55e00",
-};
-const ON = "#e69f00";
-const OFF = "#56b4e9";
+const N_SWEEPS = 40;
+const GREEN = "#009e73";
+const RED = "#d55e00";
 
 // Where node i lies on the picture; graphs are drawn on the square [-1, 1]^2.
 const place = (graph, i) => [
   SIZE[0] / 2 + 195 * graph.positions[i][0],
   SIZE[1] / 2 - 175 * graph.positions[i][1],
 ];
+const decode = (found) => found.reduce((state, b) => 2 * state + (b > 0 ? 1 : 0), 0);
+const bits = (state, n) => state.toString(2).padStart(n, "0");
 
-// What a message adds beyond the mean of "I am on" and "I am off", from -1 to 1.
-const leaning = (weight, message) =>
-  weight === 0 ? 0 : (message - weight / 2) / (Math.abs(weight) / 2);
+// Beliefs of one perturbed model after 0, 1, ... sweeps.
+export function beliefPath(model, unaries, init, damping, nSweeps = N_SWEEPS) {
+  const messages = firstMessages(model, init);
+  const path = [beliefs(model.n, unaries, messages)];
+  for (let t = 1; t <= nSweeps; t++) {
+    sweep(model, unaries, messages, damping);
+    path.push(beliefs(model.n, unaries, messages));
+  }
+  return path;
+}
 
-function drawGraph(canvas, graph, model, couplings, found, isTarget) {
+// Fraction of samples that decode to their MAP state, after each number of sweeps.
+export function fractionPath(model, noise, stride, best, init, damping) {
+  const right = new Float64Array(N_SWEEPS + 1);
+  best.forEach((state, sample) => {
+    const unaries = model.bias.map((b, i) => b + noise[sample * stride + i]);
+    beliefPath(model, unaries, init, damping).forEach((found, t) => {
+      if (decode(found) === state) right[t] += 1 / best.length;
+    });
+  });
+  return right;
+}
+
+function drawGraph(canvas, graph, couplings, found) {
   const context = blank(canvas);
   graph.edges.forEach(([i, j], k) => {
     const [a, b] = [place(graph, i), place(graph, j)];
-    const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
-    const along = [(b[0] - a[0]) / length, (b[1] - a[1]) / length];
-    context.strokeStyle = isTarget("edge", k) ? "#8b8b94" : "#d4d4d8";
-    context.lineWidth = 4 + 10 * Math.min(1, Math.abs(couplings[k]));
-    context.setLineDash(couplings[k] < 0 ? [12, 10] : []);
+    context.strokeStyle = couplings[k] < 0 ? RED : "#8b8b94";
+    context.lineWidth = 8;
+    context.setLineDash(couplings[k] < 0 ? [14, 10] : []);
     context.beginPath();
     context.moveTo(...a);
     context.lineTo(...b);
     context.stroke();
     context.setLineDash([]);
-    // Two arrows side by side, each at the end of who hears it.
-    for (const [from, to, sign] of [[i, j, 1], [j, i, -1]]) {
-      const at = from * model.n + to;
-      const lean = leaning(model.weight[at], found.messages[at]);
-      const tip = place(graph, to);
-      const [dx, dy] = [sign * along[0], sign * along[1]];
-      const point = (back, aside) => [
-        tip[0] - dx * back - dy * aside,
-        tip[1] - dy * back + dx * aside,
-      ];
-      const half = 4 + 18 * Math.abs(lean);
-      context.fillStyle = lean > 0 ? ON : OFF;
-      context.beginPath();
-      context.moveTo(...point(46, 0));
-      context.lineTo(...point(46 + 2 * half, half));
-      context.lineTo(...point(46 + 2 * half, -half));
-      context.fill();
-    }
   });
   for (let i = 0; i < graph.n_sites; i++) {
-    const belief = found.beliefs[i];
+    const belief = found[i];
     const [x, y] = place(graph, i);
     context.beginPath();
-    context.arc(x, y, 40, 0, 2 * Math.PI);
-    context.fillStyle = belief > 0 ? ON : OFF;
+    context.arc(x, y, 42, 0, 2 * Math.PI);
+    context.fillStyle = belief > 0 ? INK : "#ffffff";
     context.fill();
-    context.lineWidth = isTarget("node", i) ? 7 : 2;
+    context.lineWidth = 3;
     context.strokeStyle = INK;
     context.stroke();
-    context.fillStyle = INK;
-    context.fillText(`x${i + 1} ${belief > 0 ? "on" : "off"}`, x, y - 12);
-    context.fillText((belief > 0 ? "+" : "") + minus(belief.toFixed(2)), x, y + 14);
+    context.fillStyle = belief > 0 ? "#ffffff" : INK;
+    context.fillText(`x${i + 1} = ${belief > 0 ? 1 : 0}`, x, y - 12);
+    context.fillText(minus(belief.toFixed(2)), x, y + 14);
   }
 }
 
-function drawSweeps(canvas, graph, model, runs, nSweeps) {
+// Decoded bits of the sample shown, one line each; below, the fraction of MAP states.
+function drawSweeps(canvas, path, best, fractions, nSweeps, n) {
   const context = blank(canvas);
-  const left = 70;
-  const x = (t) => left + (t / N_SWEEPS) * (SIZE[0] - left - 20);
-  const y = (lean) => SIZE[1] / 2 - 10 - lean * 200;
-  context.strokeStyle = "#b4b4bb";
-  context.lineWidth = 5;
-  context.beginPath();
-  context.moveTo(x(nSweeps), y(1.05));
-  context.lineTo(x(nSweeps), y(-1.05));
-  context.stroke();
-  context.fillStyle = INK;
-  for (const lean of [-1, 0, 1]) {
-    context.fillText(["off", "", "on"][lean + 1], left / 2, y(lean));
-    context.fillRect(left, y(lean), SIZE[0] - left - 20, 1);
-  }
-  for (const t of [0, 5, 10, 15, 20]) context.fillText(t, x(t), SIZE[1] - 20);
-  for (const start of STARTS) {
-    context.strokeStyle = COLORS[start];
-    for (const [i, j] of graph.edges.flatMap(([i, j]) => [[i, j], [j, i]])) {
-      const at = i * model.n + j;
-      context.lineWidth = 3;
-      context.beginPath();
-      runs[start].forEach(({ messages }, t) =>
-        context.lineTo(x(t), y(leaning(model.weight[at], messages[at]))));
-      context.stroke();
+  const [left, right] = [96, SIZE[0] - 16];
+  const step = (right - left) / (N_SWEEPS + 1);
+  const x = (t) => left + (t + 0.5) * step;
+  const line = 150 / (n + 1);
+  context.fillStyle = "#e4e4e8";
+  context.fillRect(x(nSweeps) - step / 2, 14, step, 400);
+  path.forEach((found, t) => {
+    for (let i = 0; i < n; i++) {
+      context.fillStyle = found[i] > 0 ? INK : "#ffffff";
+      context.fillRect(x(t) - 0.42 * step, 20 + i * line, 0.84 * step, 0.8 * line);
+      context.strokeStyle = "#b4b4bb";
+      context.lineWidth = 1;
+      context.strokeRect(x(t) - 0.42 * step, 20 + i * line, 0.84 * step, 0.8 * line);
     }
-  }
-}
-
-// Laws as bars and marks, one group a state or a node.
-function drawLaws(canvas, laws, labels, top) {
-  const context = blank(canvas);
-  const [left, bottom] = [70, SIZE[1] - 44];
-  const width = (SIZE[0] - left - 15) / labels.length;
-  const y = (p) => bottom - (p / top) * (bottom - 20);
-  context.fillStyle = INK;
-  for (const p of [0, top / 2, top]) {
-    context.fillText(p.toFixed(2), left / 2, y(p));
-    context.fillRect(left, y(p), SIZE[0] - left - 15, 1);
-  }
-  labels.forEach((label, k) => {
-    const x = left + (k + 0.5) * width;
-    context.fillStyle = COLORS.Boltzmann;
-    const bar = laws.Boltzmann[k];
-    context.fillRect(x - 0.4 * width, y(bar), 0.8 * width, bottom - y(bar));
-    context.fillStyle = COLORS["perturb-and-MAP"];
-    context.fillRect(x - 0.4 * width, y(laws["perturb-and-MAP"][k]) - 2, 0.8 * width, 4);
-    STARTS.forEach((start, side) => {
-      context.fillStyle = COLORS[start];
-      context.beginPath();
-      const shift = (side - 0.5) * 0.4 * width;
-      const radius = Math.max(4, Math.min(9, 0.3 * width));
-      context.arc(x + shift, y(laws[start][k]), radius, 0, 2 * Math.PI);
-      context.fill();
-    });
-    context.fillStyle = INK;
-    if (width > 34) {
-      context.font = `${Math.min(22, width / (0.6 * label.length))}px sans-serif`;
-      context.fillText(label, x, bottom + 22);
-    }
-    context.font = "22px sans-serif";
+    context.fillStyle = GREEN;
+    if (decode(found) === best)
+      context.fillRect(x(t) - 0.42 * step, 20 + n * line, 0.84 * step, 0.8 * line);
   });
+  context.fillStyle = INK;
+  for (let i = 0; i < n; i++) context.fillText(`x${i + 1}`, left / 2, 20 + (i + 0.4) * line);
+  context.fillStyle = GREEN;
+  context.fillText("MAP", left / 2, 20 + (n + 0.4) * line);
+  const y = (share) => 410 - 200 * share;
+  context.fillStyle = INK;
+  for (const share of [0, 0.5, 1]) {
+    context.fillText(`${100 * share}%`, left / 2, y(share));
+    context.fillRect(left, y(share), right - left, 1);
+  }
+  context.strokeStyle = "#0072b2";
+  context.lineWidth = 4;
+  context.beginPath();
+  fractions.forEach((share, t) => context.lineTo(x(t), y(share)));
+  context.stroke();
+  for (const t of [0, 10, 20, 30, 40]) context.fillText(t, x(t), 436);
+  context.fillText("sweeps", (left + right) / 2, 462);
 }
 
-// The edge or node under a click, null beside all of them.
-function under(graph, x, y) {
-  for (let i = 0; i < graph.n_sites; i++) {
-    const [a, b] = place(graph, i);
-    if (Math.hypot(x - a, y - b) < 44) return `node ${i}`;
-  }
-  const distance = ([i, j]) => {
+// The edge under a click, -1 beside all of them.
+function edgeUnder(graph, x, y) {
+  const away = graph.edges.map(([i, j]) => {
     const [[ax, ay], [bx, by]] = [place(graph, i), place(graph, j)];
     const [dx, dy] = [bx - ax, by - ay];
     const t = ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy);
     const s = Math.min(1, Math.max(0, t));
     return Math.hypot(x - ax - s * dx, y - ay - s * dy);
-  };
-  const away = graph.edges.map(distance);
+  });
   const nearest = away.indexOf(Math.min(...away));
-  return away[nearest] < 32 ? `edge ${nearest}` : null;
+  return away[nearest] < 40 ? nearest : -1;
 }
 
 function render({ model: state, el }) {
@@ -166,128 +127,86 @@ function render({ model: state, el }) {
   const stride = state.get("stride");
   const { change, choice, slider, player, panel, note } =
     frame(state, el, "message-explorer");
-  let target = "all"; // what the strength slider changes
-  let offered = null; // the graph whose edges and nodes may be chosen now
+  let known = { key: null }; // all that depends on graph, damping and initialisation
 
-  const graphChoice = choice("graph", graphs.map(({ name }, k) => [k, name]), (k) => {
-    const { couplings, fields } = graphs[k];
-    target = "all";
-    change({ graph: Number(k), couplings, fields });
-  });
-  const targetChoice = choice("change", [], (value) => {
-    target = value;
-    update();
-  });
-  const strength = slider("coupling", { min: -1.5, max: 1.5, step: 0.05 }, (value) => {
-    const [kind, k] = target.split(" ");
-    const name = kind === "node" ? "fields" : "couplings";
-    const values = state.get(name).map((old, place) =>
-      kind === "all" || place === Number(k) ? value : old);
-    change({ [name]: values });
-  });
-  const temperature = slider("temperature", { min: 0.2, max: 3, step: 0.1 }, (value) =>
-    change({ temperature: value }));
+  const graphChoice = choice("graph", graphs.map(({ name }, k) => [k, name]), (k) =>
+    change({ graph: Number(k), couplings: graphs[k].couplings }));
+  const initChoice = choice("initialisation",
+    [["symmetric", "N = W/2"], ["zero", "N = 0"]], (init) => change({ init }));
+  const damping = slider("damping", { min: 0, max: 0.9, step: 0.1 }, (value) =>
+    change({ damping: value }));
   const sweeps = slider("sweeps", { min: 0, max: N_SWEEPS, step: 1 }, (value) =>
     change({ n_sweeps: value }));
-  const draws = slider("draw shown", { min: 1, max: 40, step: 1 }, (value) =>
-    change({ draw: value - 1 }));
-  const startChoice = choice(
-    "start shown", [["zero", "zero (the paper's)"], ["symmetric", "symmetric"]],
-    (value) => change({ start: value }));
-  const stop = player("play the sweeps", "n_sweeps", 0, N_SWEEPS, 400);
-
-  const picture = panel("messages of the draw shown");
-  const paths = panel("its messages over the sweeps");
-  const bars = panel("how often each state is drawn");
-  const means = panel("how often each node is on");
+  const samples = slider("sample", { min: 1, max: 40, step: 1 }, (value) =>
+    change({ sample: value - 1 }));
+  const stop = player("play the sweeps", "n_sweeps", 0, N_SWEEPS, 250);
+  const flips = make("div", "me-flips", el.querySelector(".ex-controls"));
+  const line = note();
+  el.insertBefore(line, el.querySelector(".ex-panels"));
+  const picture = panel("graph with the beliefs of the sample; press an edge to flip its sign");
+  const lines = panel("decoded bits of the sample; MAP states among all samples");
+  const flip = (edge) => change({
+    couplings: state.get("couplings").map((c, k) => (k === edge ? -c : c)),
+  });
   picture.addEventListener("click", (event) => {
     const [x, y] = pointed(picture, event);
-    const found = under(graphs[state.get("graph")], x * SIZE[0], y * SIZE[1]);
-    if (found) {
-      target = found;
-      update();
-    }
+    const edge = edgeUnder(graphs[state.get("graph")], x * SIZE[0], y * SIZE[1]);
+    if (edge >= 0) flip(edge);
   });
-  const legend = make("div", "me-legend", el);
-  for (const [name, color] of Object.entries(COLORS)) {
-    const isStart = STARTS.includes(name);
-    const entry = make("span", "me-key", legend);
-    make("span", isStart ? "me-dot" : "me-bar", entry).style.background = color;
-    entry.append(isStart ? `max-product, ${name} start` : name);
+
+  function offerFlips(graph, couplings) {
+    const words = graph.edges.map(([i, j], k) =>
+      `x${i + 1}–x${j + 1}: ${couplings[k] < 0 ? "−" : "+"}`);
+    const names = [...flips.children].map((button) => button.textContent);
+    if (names.join() === words.join()) return;
+    if (names.length !== words.length) flips.replaceChildren();
+    words.forEach((text, k) => {
+      const button = flips.children[k] ?? make("button", "ex-play", flips);
+      button.type = "button";
+      button.textContent = text;
+      button.setAttribute("aria-label", `flip the coupling ${text}`);
+      button.onclick = () => flip(k);
+    });
   }
-  const line = note();
+
+  function solve(graph, couplings, init, kept) {
+    const key = JSON.stringify([graph.name, couplings, init, kept]);
+    if (known.key === key) return known;
+    const model = toBits(graph, couplings, graph.fields, 1);
+    const best = perturbAndMap(model, noise, stride);
+    const fractions = fractionPath(model, noise, stride, best, init, kept);
+    known = { key, model, best, fractions };
+    return known;
+  }
 
   function update() {
     const graph = graphs[state.get("graph")];
-    const [couplings, fields] = [state.get("couplings"), state.get("fields")];
-    const nSweeps = state.get("n_sweeps");
-    const model = toBits(graph, couplings, fields, state.get("temperature"));
-    const draw = state.get("draw");
-    const start = state.get("start");
-
-    // The controls follow the state.
+    const couplings = state.get("couplings");
+    const [init, kept, t] = [state.get("init"), state.get("damping"), state.get("n_sweeps")];
+    const sample = state.get("sample");
+    const { model, best, fractions } = solve(graph, couplings, init, kept);
     graphChoice.show(state.get("graph"));
-    if (graph !== offered)
-      targetChoice.offer([
-        ["all", "all couplings"],
-        ...graph.edges.map(([i, j], k) => [`edge ${k}`, `coupling x${i + 1}–x${j + 1}`]),
-        ...fields.map((_, i) => [`node ${i}`, `field of x${i + 1}`]),
-      ]);
-    offered = graph;
-    targetChoice.show(target);
-    const [kind, k] = target.split(" ");
-    const value = kind === "node" ? fields[k] : couplings[k ?? 0];
-    strength.show(value, value.toFixed(2), kind === "node" ? "field" : "coupling");
-    temperature.show(state.get("temperature"), state.get("temperature").toFixed(1));
-    sweeps.show(nSweeps, `${nSweeps}`);
-    draws.show(draw + 1, `${draw + 1}`);
-    startChoice.show(start);
-
-    // One perturbed problem, sweep by sweep.
-    const unaries = model.bias.map((b, i) => b + noise[draw * stride + i]);
-    const runs = Object.fromEntries(STARTS.map((name) => [name, Array.from(
-      { length: N_SWEEPS + 1 }, (_, t) => maxProduct(model, unaries, t, name))]));
-    const isTarget = (kind, k) => target === `${kind} ${k}`;
-    drawGraph(picture, graph, model, couplings, runs[start][nSweeps], isTarget);
-    drawSweeps(paths, graph, model, runs, nSweeps);
-    const bits = [...runs[start][nSweeps].beliefs].map((b) => (b > 0 ? 1 : 0)).join("");
-    picture.setAttribute("aria-label", `After ${nSweeps} sweeps from the ${start} start, `
-      + `draw ${draw + 1} decodes to ${bits}`);
-    paths.setAttribute("aria-label", "Each message against the sweeps, for both starts");
-
-    // All perturbed problems.
-    const best = perturbAndMap(model, noise, stride);
-    const states = Object.fromEntries(STARTS.map((name) =>
-      [name, perturbAndMaxProduct(model, noise, stride, nSweeps, name)]));
-    const nStates = 2 ** model.n;
-    const laws = {
-      Boltzmann: boltzmann(model),
-      "perturb-and-MAP": histogram(best, nStates),
-      ...Object.fromEntries(STARTS.map((name) => [name, histogram(states[name], nStates)])),
-    };
-    const top = Math.max(...Object.values(laws).flatMap((law) => [...law]));
-    const names = Array.from(laws.Boltzmann, (_, k) => k.toString(2).padStart(model.n, "0"));
-    drawLaws(bars, laws, names, Math.ceil(20 * top) / 20);
-    const on = Object.fromEntries(
-      Object.entries(laws).map(([name, law]) => [name, marginals(law, model.n)]));
-    drawLaws(means, on, fields.map((_, i) => `x${i + 1}`), 1);
-    const numbers = (law) => [...law].map((p) => p.toFixed(2)).join(", ");
-    means.setAttribute("aria-label", Object.entries(on)
-      .map(([name, law]) => `${name}: ${numbers(law)}`).join("; "));
-
-    const share = (name) => states[name].filter((s, d) => s === best[d]).length;
-    const percent = (name) => ((100 * share(name)) / best.length).toFixed(1);
-    const far = (name) => totalVariation(laws[name], laws.Boltzmann).toFixed(3);
-    line.textContent =
-      `Of ${best.length} draws, ${nSweeps} sweeps find the optimum in `
-      + `${percent("zero")} % from zero and ${percent("symmetric")} % from the symmetric `
-      + `start. Distance to Boltzmann (total variation): exact optimum `
-      + `${far("perturb-and-MAP")}, zero ${far("zero")}, symmetric ${far("symmetric")}.`;
-    bars.setAttribute("aria-label", line.textContent);
+    initChoice.show(init);
+    damping.show(kept, kept.toFixed(1));
+    sweeps.show(t, `${t}`);
+    samples.show(sample + 1, `${sample + 1}`);
+    offerFlips(graph, couplings);
+    const unaries = model.bias.map((b, i) => b + noise[sample * stride + i]);
+    const path = beliefPath(model, unaries, init, kept);
+    drawGraph(picture, graph, couplings, path[t]);
+    drawSweeps(lines, path, best[sample], fractions, t, model.n);
+    const found = decode(path[t]);
+    const verdict = found === best[sample] ? "the MAP state" : "not the MAP state";
+    line.textContent = `After ${t} sweeps sample ${sample + 1} decodes to `
+      + `${bits(found, model.n)}, ${verdict} (${bits(best[sample], model.n)}). `
+      + `Of ${best.length} samples ${(100 * fractions[t]).toFixed(0)} % are MAP states.`;
+    picture.setAttribute("aria-label", line.textContent);
+    lines.setAttribute("aria-label", `Fraction of MAP states: ${[0, 10, 20, 30, 40]
+      .map((k) => `${(100 * fractions[k]).toFixed(0)} % after ${k} sweeps`).join(", ")}`);
   }
 
   update();
-  const keys = ["graph", "couplings", "fields", "temperature", "n_sweeps", "draw", "start"];
+  const keys = ["graph", "couplings", "damping", "n_sweeps", "sample", "init"];
   const { leave } = follow(state, keys, update);
   return () => {
     stop();

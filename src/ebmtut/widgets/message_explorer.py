@@ -1,4 +1,4 @@
-"""Perturb-and-max-product on a graph of a few nodes, by moving its couplings."""
+"""Max-product on a graph of a few nodes, over the sweeps."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ from ebmtut.checks import InputError, Positive, Range, check_range, checked
 from ebmtut.random import logistic
 from ebmtut.widgets._sources import script, style
 
-__all__ = ["SMALL_GRAPHS", "MessageExplorer", "SmallGraph", "message_explorer"]
+__all__ = [
+    "FIRST_SAMPLE",
+    "SMALL_GRAPHS",
+    "MessageExplorer",
+    "SmallGraph",
+    "message_explorer",
+]
 
-# More states than this do not fit into a bar chart.
 _MOST_SITES = 6
+#: The first perturbation: on the frustrated ring its messages swing for long.
+FIRST_SAMPLE = (-0.6, 0.5, -0.1, -0.2, 0.9, -1.2)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class SmallGraph:
     def to_bits(
         self, temperature: Positive = 1.0
     ) -> tuple[Float64[Tensor, "n_sites n_sites"], Float64[Tensor, " n_sites"]]:
-        """Weight and bias of the same law on bits, E = -x'Wx/2 - b'x.
+        """Weight and bias of the same distribution on bits, E = -x'Wx/2 - b'x.
 
         Parameters
         ----------
@@ -107,13 +114,28 @@ class SmallGraph:
 
 
 _SQUARE = ((-1.0, 0.9), (1.0, 0.9), (1.0, -0.9), (-1.0, -0.9))
-_LOOP = ((0, 1), (1, 2), (2, 3), (0, 3))
+_RING = ((0, 1), (1, 2), (2, 3), (0, 3))
 _K4 = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 
-#: The graphs that the widget offers. The first is the toy of Section 5.1 of
-#: Lázaro-Gredilla et al. (2021), at the parameter that they learn.
+#: The graphs that the widget offers. Four coupled spins are the model of Section 5.1 of
+#: Lázaro-Gredilla et al. (2021), with the coupling that PMP learns.
 SMALL_GRAPHS: tuple[SmallGraph, ...] = (
-    SmallGraph("four, all coupled", _SQUARE, _K4, (0.331,) * 6, (0.0,) * 4),
+    SmallGraph("frustrated ring", _SQUARE, _RING, (1.0, 1.0, 1.0, -1.0), (0.0,) * 4),
+    SmallGraph("four coupled spins", _SQUARE, _K4, (0.333,) * 6, (0.0,) * 4),
+    SmallGraph(
+        "four coupled spins, five times stronger",
+        _SQUARE,
+        _K4,
+        (1.665,) * 6,
+        (0.0,) * 4,
+    ),
+    SmallGraph(
+        "frustrated triangle",
+        ((0.0, 1.0), (1.1, -0.8), (-1.1, -0.8)),
+        ((0, 1), (1, 2), (0, 2)),
+        (-3.0,) * 3,
+        (0.0,) * 3,
+    ),
     SmallGraph(
         "chain of six",
         tuple((0.48 * k - 1.2, 0.7 * (-1) ** k) for k in range(6)),
@@ -121,19 +143,11 @@ SMALL_GRAPHS: tuple[SmallGraph, ...] = (
         (0.5,) * 5,
         (0.2,) + (0.0,) * 5,
     ),
-    SmallGraph("loop of four", _SQUARE, _LOOP, (0.5,) * 4, (0.0,) * 4),
-    SmallGraph(
-        "frustrated triangle",
-        ((0.0, 1.0), (1.1, -0.8), (-1.1, -0.8)),
-        ((0, 1), (1, 2), (0, 2)),
-        (-0.6,) * 3,
-        (0.0,) * 3,
-    ),
 )
 
 
 class MessageExplorer(anywidget.AnyWidget):
-    """Messages, marginals and samples of a small model beside exact ones.
+    """Decoded states of a small model over the sweeps, beside its MAP states.
 
     Everything is computed in the page, from the perturbations that it carries:
     no kernel and no network. Make it by `message_explorer`.
@@ -142,23 +156,23 @@ class MessageExplorer(anywidget.AnyWidget):
     ----------
     graph
         Place of the chosen graph among ``graphs``. This and all attributes
-        down to ``start`` follow the reader, and the page follows them.
-    couplings, fields
+        down to ``init`` follow the reader, and the page follows them.
+    couplings
         Of the chosen graph, in spins.
-    temperature
-        What the energy is divided by, 0.2 to 3.
+    damping
+        Part of the old message that is kept, 0 to 0.9.
     n_sweeps
-        Sweeps of max-product, 0 to 20.
-    draw
-        The perturbation whose messages are drawn.
-    start
-        "zero" or "symmetric", the first messages of those drawn.
+        Sweeps of max-product, 0 to 40.
+    sample
+        The perturbation whose decoded states are shown.
+    init
+        "symmetric" or "zero", the initial messages.
     graphs
         What may be chosen, see `SmallGraph`.
     noise
-        Logistic perturbations, float32, one row of ``stride`` a draw.
+        Logistic perturbations, float32, one row of ``stride`` per sample.
     stride
-        Perturbations a draw; smaller graphs use the first ones.
+        Perturbations per sample; smaller graphs use the first ones.
     """
 
     _esm = script("message_explorer.js")
@@ -166,11 +180,10 @@ class MessageExplorer(anywidget.AnyWidget):
 
     graph = traitlets.Int().tag(sync=True)
     couplings = traitlets.List(traitlets.Float()).tag(sync=True)
-    fields = traitlets.List(traitlets.Float()).tag(sync=True)
-    temperature = traitlets.Float(1.0, min=0.2, max=3.0).tag(sync=True)
-    n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
-    draw = traitlets.Int(0, min=0).tag(sync=True)
-    start = traitlets.Enum(("zero", "symmetric"), "zero").tag(sync=True)
+    damping = traitlets.Float(0.5, min=0.0, max=0.9).tag(sync=True)
+    n_sweeps = traitlets.Int(20, min=0, max=40).tag(sync=True)
+    sample = traitlets.Int(0, min=0).tag(sync=True)
+    init = traitlets.Enum(("symmetric", "zero"), "symmetric").tag(sync=True)
     graphs = traitlets.List(traitlets.Dict()).tag(sync=True)
     noise = traitlets.Bytes().tag(sync=True)
     stride = traitlets.Int().tag(sync=True)
@@ -187,7 +200,7 @@ class MessageExplorer(anywidget.AnyWidget):
 def message_explorer(
     graphs: Sequence[SmallGraph] = SMALL_GRAPHS,
     *,
-    n_draws: Annotated[int, Range(low=40)] = 2000,
+    n_samples: Annotated[int, Range(low=40)] = 1000,
     generator: torch.Generator,
 ) -> MessageExplorer:
     """Make the widget.
@@ -197,26 +210,26 @@ def message_explorer(
     graphs
         What the reader may choose from, the first at the start; each of at
         most six nodes.
-    n_draws
+    n_samples
         Perturbations, at least 40, common to all settings, so that only what
-        the reader changes makes a difference.
+        the reader changes makes a difference. The first is that of the page's figure.
     generator
         On the CPU.
 
     Raises
     ------
     InputError
-        If there are too few draws, no graphs, or one that is too large.
+        If there are too few samples, no graphs, or one that is too large.
     """
     check_range("number of graphs", len(graphs), low=1, integer=True)
     for graph in graphs:
         check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)
     stride = max(graph.n_sites for graph in graphs)
-    noise = logistic((n_draws, stride), generator=generator)
+    noise = logistic((n_samples, stride), generator=generator)
+    noise[0] = torch.tensor(FIRST_SAMPLE)[:stride]
     return MessageExplorer(
         graph=0,
         couplings=list(graphs[0].couplings),
-        fields=list(graphs[0].fields),
         graphs=[_as_json(graph) for graph in graphs],
         noise=noise.numpy().astype(np.float32).tobytes(),
         stride=stride,

@@ -1,23 +1,21 @@
-// Four coupled spins, perturbed and solved: the law of the number of ones by messages
-// from two starts, beside the best states and the law that is wanted.
+// Four coupled spins, perturbed and solved: the distribution of the number of ones by
+// messages from two initialisations, beside the MAP states and the target.
 
 import {
-  byOnes, divergence, exactByOnes, fourSpins, magnetisation, mirroredNoise, optima,
-  sweepPath,
+  byOnes, divergence, exactByOnes, fourSpins, mirroredNoise, optima, sweepPath,
 } from "./four_spins.js";
 import { blank, follow, frame, INK, SIZE } from "./frame.js";
 
-const WANTED = 0.5; // the coupling of the law that the draws should have
+const TARGET = 0.5; // the coupling of the Boltzmann distribution that is wanted
 const MOST_SWEEPS = 20;
-const N_PAIRS = 500;
-const TOP = 0.5; // of both scales of probability
-const STARTS = [
-  { key: "zero", name: "N = 0", color: "#0072b2", shape: "square" },
-  { key: "symmetric", name: "N = W/2", color: "#d55e00", shape: "circle" },
+const N_PAIRS = 5000;
+const TOP = 0.75; // of the scale, whatever the coupling
+const INITS = [
+  { key: "zero", name: "messages from N = 0", color: "#0072b2", shape: "square" },
+  { key: "symmetric", name: "messages from N = W/2", color: "#d55e00", shape: "circle" },
 ];
-const BOX = { left: 70, right: SIZE[0] - 20, top: 30, bottom: SIZE[1] - 60 };
-const across = (share) => BOX.left + share * (BOX.right - BOX.left);
-const up = (share) => BOX.bottom - share * (BOX.bottom - BOX.top);
+const BOX = { left: 70, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 60 };
+const up = (p) => BOX.bottom - (Math.min(p, TOP) / TOP) * (BOX.bottom - BOX.top);
 
 function mark(context, shape, x, y, size) {
   context.beginPath();
@@ -26,108 +24,84 @@ function mark(context, shape, x, y, size) {
   context.fill();
 }
 
-function ticks(context, values, place, words) {
-  context.fillStyle = INK;
+function drawBars(canvas, target, best, now) {
+  const context = blank(canvas);
+  const width = (BOX.right - BOX.left) / 5;
   context.textAlign = "right";
-  for (const value of values) {
-    context.fillText(words(value), BOX.left - 10, place(value));
-    context.fillRect(BOX.left - 6, place(value) - 1, 6, 2);
+  for (const p of [0, 0.2, 0.4, 0.6]) {
+    context.fillText(p.toFixed(1), BOX.left - 10, up(p));
+    context.fillRect(BOX.left - 6, up(p) - 1, 6, 2);
   }
   context.textAlign = "center";
+  for (let k = 0; k < 5; k++) {
+    const middle = BOX.left + (k + 0.5) * width;
+    context.fillStyle = "#c4c4c4";
+    context.fillRect(middle - 0.42 * width, up(target[k]), 0.84 * width,
+      BOX.bottom - up(target[k]));
+    context.fillStyle = INK;
+    context.fillRect(middle - 0.42 * width, up(best[k]) - 2, 0.84 * width, 5);
+    INITS.forEach(({ color, shape }, s) => {
+      context.fillStyle = color;
+      mark(context, shape, middle + (s ? 0.18 : -0.18) * width, up(now[s][k]), 9);
+    });
+    context.fillStyle = INK;
+    context.fillText(k, middle, BOX.bottom + 22);
+  }
+  context.fillText("ones among the four bits", (BOX.left + BOX.right) / 2, BOX.bottom + 46);
+  context.fillRect(BOX.left, BOX.bottom, BOX.right - BOX.left, 2);
   context.fillRect(BOX.left, BOX.top, 2, BOX.bottom - BOX.top);
+  // The legend stands where the bars of 1 to 3 ones leave room.
+  context.textAlign = "left";
+  const entries = [
+    ["Boltzmann, coupling 0.5", "#c4c4c4", "square"],
+    ["MAP states, by enumeration", INK, "line"],
+    ...INITS.map(({ name, color, shape }) => [name, color, shape]),
+  ];
+  entries.forEach(([name, color, shape], k) => {
+    const [x, y] = [BOX.left + 1.2 * width, BOX.top + 20 + 30 * k];
+    context.fillStyle = color;
+    if (shape === "line") context.fillRect(x - 14, y - 2, 28, 5);
+    else mark(context, shape, x, y, 9);
+    context.fillStyle = INK;
+    context.fillText(name, x + 24, y);
+  });
 }
 
 function render({ model: state, el }) {
   const { change, slider, player, panel, note } = frame(state, el, "two-starts-explorer");
   const noise = mirroredNoise(N_PAIRS);
-  const wanted = exactByOnes(WANTED);
+  const target = exactByOnes(TARGET);
   let known = null; // all that depends on theta alone
 
   const thetaSlider = slider("coupling θ", { min: 0, max: 1, step: 0.01 }, (theta) =>
     change({ theta }));
   const sweepSlider = slider("sweeps", { min: 0, max: MOST_SWEEPS, step: 1 }, (n) =>
     change({ n_sweeps: n }));
-  const stop = player("pass messages", "n_sweeps", 0, MOST_SWEEPS, 250);
-  const bars = panel("probability of 0 to 4 ones: wanted grey, best states black, messages "
-    + "from N = 0 blue squares, from N = W/2 orange discs");
-  const lines = panel("magnetisation over sweeps: blue squares lean to off, orange discs do "
-    + "not");
+  const stop = player("play the sweeps", "n_sweeps", 0, MOST_SWEEPS, 250);
   const line = note();
+  el.insertBefore(line, el.querySelector(".ex-panels"));
+  const bars = panel(`probability of 0 to 4 ones; ${2 * N_PAIRS} samples for each mark`);
 
   function solve(theta) {
     if (known && known.theta === theta) return known;
     const perturbed = fourSpins(theta);
-    const laws = STARTS.map(({ key }) =>
+    const found = INITS.map(({ key }) =>
       sweepPath(perturbed, noise, MOST_SWEEPS, key).map(byOnes));
-    known = { theta, laws, best: byOnes(optima(perturbed, noise)) };
+    known = { theta, found, best: byOnes(optima(perturbed, noise)) };
     return known;
-  }
-
-  function drawBars(best, now) {
-    const context = blank(bars);
-    const top = Math.max(TOP, ...best, ...now.flat());
-    const width = (BOX.right - BOX.left) / 5;
-    ticks(context, [0, 0.2, 0.4], (p) => up(p / top), (p) => p.toFixed(1));
-    for (let k = 0; k < 5; k++) {
-      const middle = BOX.left + (k + 0.5) * width;
-      context.fillStyle = "#c4c4c4";
-      context.fillRect(middle - 0.42 * width, up(wanted[k] / top), 0.84 * width,
-        BOX.bottom - up(wanted[k] / top));
-      context.fillStyle = INK;
-      context.fillRect(middle - 0.42 * width, up(best[k] / top) - 2, 0.84 * width, 5);
-      STARTS.forEach(({ color, shape }, s) => {
-        context.fillStyle = color;
-        mark(context, shape, middle + (s ? 0.18 : -0.18) * width, up(now[s][k] / top), 9);
-      });
-      context.fillStyle = INK;
-      context.fillText(k, middle, BOX.bottom + 22);
-    }
-    context.fillText("ones among the four", across(0.5), BOX.bottom + 46);
-    context.fillRect(BOX.left, BOX.bottom, BOX.right - BOX.left, 2);
-  }
-
-  function drawLines(laws, sweeps) {
-    const context = blank(lines);
-    const place = (m) => up((m + 1) / 1.25);
-    ticks(context, [-1, -0.5, 0], place, (m) => m.toFixed(1).replace("-", "−"));
-    context.fillStyle = "#c4c4c4";
-    context.fillRect(across(sweeps / MOST_SWEEPS) - 2, BOX.top, 4, BOX.bottom - BOX.top);
-    context.fillRect(BOX.left, place(0) - 1, BOX.right - BOX.left, 2);
-    laws.forEach((path, s) => {
-      const { color, shape } = STARTS[s];
-      context.strokeStyle = context.fillStyle = color;
-      context.lineWidth = 3;
-      context.beginPath();
-      path.forEach((law, t) =>
-        context.lineTo(across(t / MOST_SWEEPS), place(magnetisation(law))));
-      context.stroke();
-      path.forEach((law, t) => {
-        const size = t === sweeps ? 10 : 5;
-        mark(context, shape, across(t / MOST_SWEEPS), place(magnetisation(law)), size);
-      });
-    });
-    context.fillStyle = INK;
-    for (let t = 0; t <= MOST_SWEEPS; t += 5)
-      context.fillText(t, across(t / MOST_SWEEPS), BOX.bottom + 22);
-    context.fillText("sweeps", across(0.5), BOX.bottom + 46);
   }
 
   function update() {
     const [theta, sweeps] = [state.get("theta"), state.get("n_sweeps")];
     thetaSlider.show(theta, theta.toFixed(2));
     sweepSlider.show(sweeps, String(sweeps));
-    const { laws, best } = solve(theta);
-    const now = laws.map((path) => path[sweeps]);
-    drawBars(best, now);
-    drawLines(laws, sweeps);
-    const nats = [best, ...now].map((law) => divergence(wanted, law).toFixed(4));
-    const lean = magnetisation(now[0]).toFixed(2).replace("-", "−");
-    line.textContent = `KL divergence from the law that is wanted (θ = ${WANTED}), of the `
-      + `number of ones: best states ${nats[0]}, from N = 0 ${nats[1]}, from N = W/2 `
-      + `${nats[2]} nats. From N = 0 the mean spin is ${lean}.`;
+    const { found, best } = solve(theta);
+    const now = found.map((path) => path[sweeps]);
+    drawBars(bars, target, best, now);
+    const nats = [best, ...now].map((row) => divergence(target, row).toFixed(3));
+    line.textContent = `KL divergence from the target, in nats: MAP states ${nats[0]}, `
+      + `messages from N = 0 ${nats[1]}, from N = W/2 ${nats[2]}.`;
     bars.setAttribute("aria-label", line.textContent);
-    lines.setAttribute("aria-label", "Mean spin over sweeps, from N = 0 below zero and "
-      + "from N = W/2 at zero");
   }
 
   const { leave } = follow(state, ["theta", "n_sweeps"], update);

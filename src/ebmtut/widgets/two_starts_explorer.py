@@ -1,4 +1,4 @@
-"""Four spins, perturbed: messages from two starts beside the law that is wanted."""
+"""Four spins, perturbed: messages from two initialisations beside the target."""
 
 import anywidget
 import traitlets
@@ -10,7 +10,7 @@ __all__ = ["TwoStartsExplorer", "two_starts_explorer"]
 
 
 class TwoStartsExplorer(anywidget.AnyWidget):
-    """The toy of Section 5.1 of Lázaro-Gredilla et al. (2021), by number of ones.
+    """Four spins of Section 5.1 of Lázaro-Gredilla et al. (2021), by number of ones.
 
     Everything is computed in the page: no kernel and no network. Make it by
     `two_starts_explorer`.
@@ -18,7 +18,7 @@ class TwoStartsExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     theta
-        Coupling of the perturbed model, in [0, 1]. The law that is wanted has 1/2.
+        Coupling of the perturbed model, in [0, 1]. The target has 1/2.
         This and the other attribute follow the reader, and the page follows them.
     n_sweeps
         Of max-product, 0 to 20.
@@ -28,7 +28,7 @@ class TwoStartsExplorer(anywidget.AnyWidget):
     _css = style("two_starts_explorer.css")
 
     theta = traitlets.Float(0.5, min=0, max=1).tag(sync=True)
-    n_sweeps = traitlets.Int(4, min=0, max=20).tag(sync=True)
+    n_sweeps = traitlets.Int(20, min=0, max=20).tag(sync=True)
 
 
 @checked
@@ -38,7 +38,7 @@ def two_starts_explorer(theta: Probability = 0.5) -> TwoStartsExplorer:
     Parameters
     ----------
     theta
-        Coupling at the start, in [0, 1].
+        Coupling at first, in [0, 1].
 
     Raises
     ------

@@ -8,44 +8,34 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.pmp.leads import lead
-from ebmtut.experiments.pmp.rbm_digits import PAPER, QUICK, RBMConfig, rbm_row
-from ebmtut.experiments.pmp.rbm_reports import (
+from ebmtut.experiments.pmp.rbm_digits import (
+    PAPER,
+    QUICK,
+    RBMConfig,
+    name_row,
+    rbm_row,
     score,
     scores,
     sees_pairs,
     sheet,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import figure_size
+from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "check_descent", "draw_descent"]
 
 
 def draw_descent(result: Result) -> Figure:
     """Draw samples of both models by every sampler, and their distances."""
     methods, samplers = list(result.scalars["table"]), result.config["samplers"]
     columns = [(s, k) for s in samplers for k in result.config["sweeps"]]
-    width, _ = figure_size("full")
-    figure, axes = plt.subplots(
-        len(methods), len(columns), figsize=(width, 1.65 * len(methods)), squeeze=False
-    )
+    size = (TEXT_WIDTH, 1.65 * len(methods))
+    figure, axes = plt.subplots(len(methods), len(columns), figsize=size, squeeze=False)
     for line, method in zip(axes, methods, strict=True):
         for ax, (sampler, k) in zip(line, columns, strict=True):
             sheet(ax, result.arrays.get(f"{method}/{sampler}@{k}"), 16, 4)
-            name = sampler.removesuffix("-reset").replace("coordinate ", "")
             value = score(result, method, "log_mmd2", k, sampler)
-            ax.set_title(f"{name}, {k}\n{value:.2f}", size=9)
-        line[0].text(
-            -0.08,
-            0.5,
-            f"by {method}",
-            rotation=90,
-            va="center",
-            ha="right",
-            transform=line[0].transAxes,
-            size=9,
-        )
+            ax.set_title(f"{_SHORT[sampler]}, {k}\n{value:.2f}")
+        name_row(line[0], f"by {method}")
     return figure
 
 
@@ -76,18 +66,15 @@ def check_descent(result: Result) -> list[Verdict]:
 
 
 _METHODS = ("PMP", "coordinate descent")
-_SAMPLERS = ("Gibbs-reset", "PMP", "coordinate descent")
+_SHORT = {"Gibbs-reset": "Gibbs", "PMP": "PMP", "coordinate descent": "descent"}
+_SAMPLERS = tuple(_SHORT)
 
 EXPERIMENT = rbm_row(
     id="pmp/coordinate-descent",
     title="Coordinate descent, no digits",
     presets={
         "quick": replace(
-            QUICK,
-            methods=_METHODS,
-            samplers=_SAMPLERS,
-            sweeps=(25, 250),
-            n_judged=100,
+            QUICK, methods=_METHODS, samplers=_SAMPLERS, sweeps=(25, 250), n_judged=100
         ),
         "full": RBMConfig(
             methods=_METHODS,
@@ -99,10 +86,7 @@ EXPERIMENT = rbm_row(
             n_judged=50,
         ),
         "paper": replace(
-            PAPER,
-            methods=_METHODS,
-            samplers=_SAMPLERS,
-            sweeps=(100, 10_000),
+            PAPER, methods=_METHODS, samplers=_SAMPLERS, sweeps=(100, 10_000)
         ),
     },
     figure=draw_descent,

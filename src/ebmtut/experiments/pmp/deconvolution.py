@@ -10,37 +10,23 @@ from typing import Annotated, Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.axes import Axes
+from jaxtyping import Float, Int
 from matplotlib.figure import Figure
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, checked
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.deconvolution_judge import feature_distances, out_of_reach
 from ebmtut.experiments.pmp.leads import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.message_passing import (
-    EVIDENCE,
-    binary_convolution,
-    sample_deconvolution,
-)
-from ebmtut.plotting import COLORS, TEXT_WIDTH, image_grid
+from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
+from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.samplers.deconvolution import deconvolution_gibbs
-
-__all__ = [
-    "ABLATIONS",
-    "EXPERIMENT",
-    "PROTOCOLS",
-    "DeconvolutionConfig",
-    "Protocol",
-    "deconvolution_job",
-    "deconvolution_table",
-]
 
 LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
 
@@ -48,22 +34,7 @@ LOCATION_PRIOR, FEATURE_PRIOR = 0.01, 0.25
 @checked
 @dataclass(frozen=True)
 class Protocol:
-    """What is left open, or said differently, in the paper and its program.
-
-    Attributes
-    ----------
-    border
-        White pixels added around every image.
-    copies_a_pixel
-        How often a location's log-odds and noise count for each pixel of a feature,
-        once in the authors' program; 0 stands for once in all.
-    damping
-        Part of the old message that is kept.
-    n_starts
-        Starts of the messages, of which the one with the best score counts.
-    sampler
-        "PMP" or "Gibbs".
-    """
+    """What is left open, or said differently, in the paper and its program."""
 
     border: Natural = 0
     copies_a_pixel: Natural = 0
@@ -93,21 +64,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 @checked
 @dataclass(frozen=True)
 class DeconvolutionConfig:
-    """How many images, and how they are explained.
-
-    Parameters
-    ----------
-    n_images, grid, data_seed
-        The data; see `shape_images`.
-    n_features, feature_side
-        Size of the inferred W.
-    n_sweeps, n_seeds
-        Sweeps of a sample; samples, of consecutive seeds.
-    protocols
-        Some of `PROTOCOLS`.
-    n_shown
-        Images that are kept beside what they were taken for.
-    """
+    """How many images, and how they are explained."""
 
     n_images: Count = 100
     grid: Count = 10
@@ -130,19 +87,51 @@ class DeconvolutionConfig:
         return shape_images(self.n_images, grid=self.grid, generator=generator)
 
 
+def feature_distances(
+    found: Float[Tensor, "n_features side side"],
+    truth: Float[Tensor, "n_true feature_rows feature_columns"],
+) -> Int[Tensor, " n_true"]:
+    """Pixels by which each true feature misses its closest inferred one."""
+    slack = found.shape[-1] - truth.shape[-1]
+    shifted = torch.stack(
+        [
+            pad(truth, (x, slack - x, y, slack - y))
+            for y in range(slack + 1)
+            for x in range(slack + 1)
+        ]
+    )
+    differs = shifted[:, :, None] != found
+    return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
+
+
+@checked
+def out_of_reach(
+    locations: Float[Tensor, "n_images n_true rows columns"],
+    slack: int,
+    n_spare: Annotated[int, Range(0, 1)],
+) -> int:
+    """Shapes that no inferred location can place, at the very least."""
+    seen = locations.sum(dim=0)
+    rows, columns = seen.shape[1:]
+    reached = []
+    for y in range(slack + 1):
+        for x in range(slack + 1):
+            mask = torch.zeros(rows, columns, dtype=torch.bool)
+            mask[y : rows - slack + y, x : columns - slack + x] = True
+            reached.append(mask)
+    one = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached])
+    best = one.amax(dim=0)
+    two = torch.stack(
+        [(seen * (a | b)).sum(dim=(1, 2)) for a in reached for b in reached]
+    )
+    gain = float((two.amax(dim=0) - best).max()) if n_spare else 0.0
+    return round(float(seen.sum() - best.sum()) - gain)
+
+
 def deconvolution_job(
     protocol: Protocol, config: DeconvolutionConfig, seed: int, device: str = "cpu"
 ) -> Outcome:
-    """Draw one posterior sample and set it beside the truth.
-
-    Returns
-    -------
-    outcome
-        Scalars ``found`` (true features that are among the inferred),
-        ``error`` (part of the pixels that are explained wrongly),
-        ``locations``, ``last_change`` of a belief, CPU ``seconds``; arrays
-        ``features``, ``images``.
-    """
+    """Draw one posterior sample and set it beside the truth."""
     data = config.data()
     # A chain of single bits is compiled for the CPU alone.
     device = device if protocol.sampler == "PMP" else "cpu"
@@ -233,78 +222,41 @@ def truth(config: DeconvolutionConfig, seed: int) -> Outcome:
 
 
 def draw_deconvolution(result: Result) -> Figure:
-    """Draw images, true features and the features of every posterior sample."""
+    """Draw the features of every posterior sample, a panel for each protocol."""
     table = result.scalars["table"]
     names = [name for name in table if name not in ABLATIONS]
-    n_rows = -(-len(names) // 2)
     n_seeds, n_features = result.arrays[f"{names[0]}/features"].shape[:2]
-    # A panel is half the page: its features, and as much as one for the text.
+    # A panel is half the page: its features, and one and a half more for the text.
     tall = 0.35 + TEXT_WIDTH / 2 * n_seeds / (n_features + 1.5)
-    heights = [0.85] + [tall] * n_rows
-    # Square tiles beside text of fixed size: placed by hand, not by the engine.
-    figure = plt.figure(figsize=(TEXT_WIDTH, sum(heights)), layout="none")
-    grid = figure.add_gridspec(
-        1 + n_rows,
-        28,
-        height_ratios=heights,
-        left=0.01,
-        right=0.99,
-        bottom=0.01,
-        top=0.95,
-        hspace=0.15,
-    )
-    shown = result.arrays["truth/images"]
-    left = figure.add_subplot(grid[0, :19])
-    left.set_title("images")
-    _tiles(left, shown, len(shown))
-    right = figure.add_subplot(grid[0, 20:])
-    right.set_title("made of")
-    _tiles(right, result.arrays["truth/features"], 4)
-    for k, name in enumerate(names):
-        row, column = divmod(k, 2)
-        ax = figure.add_subplot(grid[1 + row, 15 * column : 15 * column + 11])
+    size = (TEXT_WIDTH, tall * -(-len(names) // 2))
+    figure, axes = plt.subplots(-(-len(names) // 2), 2, figsize=size, squeeze=False)
+    for ax in axes.flat[len(names) :]:
+        ax.set_axis_off()
+    for ax, name in zip(axes.flat, names, strict=False):
         features = result.arrays[f"{name}/features"]
         side = features.shape[-1]
-        _tiles(ax, features.reshape(-1, side, side), n_features)
-        for seed in range(n_seeds):
-            found, error = table[name]["found"][seed], table[name]["error"][seed]
+        # White pixels are a shade of grey, so that the edges of a tile can be seen.
+        tiles = features.reshape(-1, side, side)
+        image_grid(ax, tiles, n_columns=n_features, vmin=-0.12, vmax=1)
+        rows = zip(table[name]["found"], table[name]["error"], strict=True)
+        for seed, (found, error) in enumerate(rows):
             place = (n_features * (side + 1), seed * (side + 1) + side / 2)
             text = f"{found:.0f} of 4\n{100 * error:.1f} %"
-            ax.annotate(text, place, va="center", fontsize=9, annotation_clip=False)
-        method = "Gibbs" if name == "Gibbs" else "PMP"
-        title = name if name == "Gibbs" else f"PMP, {name}"
-        ax.set_title(title, color=COLORS[method])
+            ax.annotate(text, place, va="center", annotation_clip=False)
+        ax.set_title(name if name == "Gibbs" else f"PMP, {name}")
     return figure
-
-
-def _tiles(ax: Axes, images: np.ndarray, n_columns: int) -> None:
-    # White pixels are a shade of grey, so that the edges of a tile can be seen.
-    image_grid(ax, images, n_columns=n_columns, vmin=-0.12, vmax=1)
 
 
 def check_deconvolution(result: Result) -> list[Verdict]:
     """Every true feature is found, and the images are explained."""
     verdicts = []
     for name, row in result.scalars["table"].items():
-        if name == "Gibbs" or name in ABLATIONS:
-            continue
-        n = len(row["found"])
-        verdicts += [
-            claim(
-                f"{name}: true features in the worst sample",
-                min(row["found"]),
-                "at least",
-                4,
-                n_seeds=n,
-            ),
-            claim(
-                f"{name}: pixels explained wrongly in the worst sample",
-                max(row["error"]),
-                "at most",
-                0.02,
-                n_seeds=n,
-            ),
-        ]
+        if name != "Gibbs" and name not in ABLATIONS:
+            of = {"n_seeds": len(row["found"])}
+            label = f"{name}: true features in the worst sample"
+            verdicts.append(claim(label, min(row["found"]), "at least", 4, **of))
+            label = f"{name}: pixels explained wrongly in the worst sample"
+            verdicts.append(claim(label, max(row["error"]), "at most", 0.02, **of))
     return verdicts
 
 
@@ -320,29 +272,26 @@ def blank_images(result: Result) -> Result:
     return with_table(result, table)
 
 
-def deconvolution_table(result: Result) -> Table:
-    """Tabulate shapes found and pixels wrong, by protocol."""
+def deconvolution_table(
+    result: Result, names: Mapping[str, str] | None = None
+) -> Table:
+    """Tabulate shapes found and pixels wrong, of all protocols or those named."""
     table = result.scalars["table"]
-    rows = list(table.values())
-    total = result.scalars["true_locations"]
-    black = blank_images(result).scalars["table"]
+    names = names or {name: name for name in table}
+    rows = [table[name] for name in names]
+    black = next(iter(blank_images(result).scalars["table"].values()))["error"]
+    found = [row["found"] for row in rows] + [[0.0] * len(rows[0]["found"])]
+    wrong = [row["error"] for row in rows] + [black]
     return Table(
         {
-            "protocol": [*table, "nothing is there"],
-            "all 4 shapes": [
-                f"{sum(f == 4 for f in row['found'])} of {len(row['found'])}"
-                for row in rows
-            ]
-            + [f"0 of {len(rows[0]['found'])}"],
-            "shapes, mean": [float(np.mean(row["found"])) for row in rows] + [0.0],
-            "wrong pixels [%]": [100 * float(np.mean(row["error"])) for row in rows]
-            + [100 * float(np.mean(next(iter(black.values()))["error"]))],
-            "locations": [round(float(np.mean(row["locations"]))) for row in rows]
-            + [0],
+            "protocol": [*names.values(), "nothing is there"],
+            "all 4 shapes": [f"{f.count(4)} of {len(f)}" for f in found],
+            "shapes, mean": [float(np.mean(f)) for f in found],
+            "wrong pixels [%]": [100 * float(np.mean(error)) for error in wrong],
             "time": [took(np.mean(row["seconds"])) for row in rows] + [None],
         },
-        caption=f"Means over samples of consecutive seeds. The images hold {total:.0f} "
-        "shapes. Time is of one sample, on the CPU.",
+        caption="Means over samples of consecutive seeds. Time is of one sample, on "
+        "the CPU.",
         kinds=[""] * len(rows) + ["null"],
         digits=2,
     )

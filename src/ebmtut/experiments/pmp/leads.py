@@ -1,41 +1,37 @@
-"""How far one sampler's score lies above another's, and how sure that is."""
+"""What the experiments share: leads of scores, table cells, timed learning."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from matplotlib.axes import Axes
 
 from ebmtut.experiments.verdicts import mean_and_stderr
+from ebmtut.losses.loops import LoopMaker
+from ebmtut.plotting import COLORS
 from ebmtut.results import Result
+from ebmtut.results.tables import Cell
+from ebmtut.training import CpuClock, ResumableLoop
 
-__all__ = ["Scores", "lead", "took", "with_table"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-#: Scores of one method: by number of sweeps, one a seed.
+#: Scores of one method: by number of sweeps, one per seed.
 Scores = Mapping[int, Sequence[float]]
 
 
 def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
-    """Subtract our score from theirs at one number of sweeps.
+    """Mean difference of two methods' scores over the seeds, and its standard error.
 
-    Parameters
-    ----------
-    theirs, ours
-        Scores of two methods with the same seeds.
-    at
-        The number of sweeps.
-
-    Returns
-    -------
-    mean
-        The mean difference over the seeds.
-    stderr
-        Its standard error. A single seed has an error, too, that of sampling: half
-        the mean square step from one number of sweeps to the next, which a trend only
-        makes larger. None if there is one number of sweeps.
+    A single seed has an error, too, that of sampling: half the mean square step from
+    one number of sweeps to the next, which a trend only makes larger.
     """
     both = zip(theirs[at], ours[at], strict=True)
     mean, stderr = mean_and_stderr([a - b for a, b in both])
@@ -49,11 +45,57 @@ def _scatter(scores: Scores) -> float:
     return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
 
 
+def cell(values: Sequence[float]) -> Cell:
+    """Return a table's cell: the mean over seeds, with its error if there are some."""
+    mean, stderr = mean_and_stderr(values)
+    return mean if stderr is None else (mean, stderr)
+
+
 def took(seconds: float) -> str:
     """Write a time with its unit: what two runs of a page need not share."""
     return f"{seconds:.1f} s"
 
 
 def with_table(result: Result, table: Mapping[str, Any], **scalars: Any) -> Result:
-    """Return a result with another table, and other scalars: a null's."""
+    """Return a result with another table, and other scalars: that of a baseline."""
     return replace(result, scalars=result.scalars | {"table": table} | scalars)
+
+
+def draw_curves(
+    ax: Axes,
+    curves: Mapping[str, Mapping[int, float]],
+    levels: Mapping[str, tuple[str, float]],
+    dashed: Collection[str] = (),
+) -> None:
+    """Draw scores over sweeps by method, and levels by their label and colour."""
+    for name, curve in curves.items():
+        style = "--" if name in dashed else "-"
+        x, y = [*curve], [*curve.values()]
+        ax.plot(x, y, style, marker="o", ms=3, color=COLORS.get(name), label=name)
+    for label, (color, level) in levels.items():
+        ax.axhline(level, color=COLORS[color], lw=1, label=label)
+
+
+def log_ticks(ax: Axes, values: Sequence[int]) -> None:
+    """Put the x axis on a logarithmic scale that names just these values."""
+    ax.set_xscale("log")
+    ax.set_xticks(values, [str(value) for value in values])
+    ax.minorticks_off()
+
+
+def timed_loop(
+    checkpoint: Path | None,
+    config: DataclassInstance,
+    clock: CpuClock,
+    *,
+    generator: torch.Generator,
+    **which: Any,
+) -> LoopMaker:
+    """Make loops that continue where a time limit stopped them; they keep the clock."""
+    return partial(
+        ResumableLoop,
+        checkpoint,
+        {"config": asdict(config), **which},
+        generator=generator,
+        buffers={"seconds": clock.seconds},
+    )

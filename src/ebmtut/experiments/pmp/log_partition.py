@@ -13,16 +13,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import BelowOne, Count, OneOf, Positive, Range, checked
-from ebmtut.energies import BoltzmannMachine
+from ebmtut.checks import BelowOne, Count, Number, OneOf, Positive, Range, checked
+from ebmtut.energies import BoltzmannMachine, Ising, LatticeIsing
+from ebmtut.exact import (
+    exact_log_partition,
+    torus_log_partition,
+    transfer_log_partition,
+)
 from ebmtut.experiments.experiment import Experiment, Names, Runs
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.ensembles import (
-    ENSEMBLES,
-    Ensemble,
-    dense_model,
-    lattice_model,
-)
 from ebmtut.experiments.pmp.leads import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
@@ -37,35 +36,57 @@ from ebmtut.random import logistic, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
 
-__all__ = [
-    "EXPERIMENT",
-    "LogPartitionConfig",
-    "log_partition_job",
-    "log_partition_table",
-]
+
+@checked
+@dataclass(frozen=True)
+class Ensemble:
+    """A kind of model."""
+
+    kind: Annotated[str, OneOf(("lattice", "dense"))]
+    coupling: Number = 0.1
+    n_uniform: Count = 1
+
+
+# The program has each pair twice in its energy, and -0.1 on the lattice: a
+# coupling of -0.2, and a pair of two independent weights.
+ENSEMBLES: Mapping[str, Ensemble] = {
+    "lattice": Ensemble("lattice"),
+    "dense": Ensemble("dense"),
+    "lattice, as programmed": Ensemble("lattice", coupling=-0.2),
+    "dense, as programmed": Ensemble("dense", n_uniform=2),
+}
+
+
+def dense_model(
+    n_sites: int, n_uniform: int = 1, *, generator: torch.Generator
+) -> tuple[BoltzmannMachine, float]:
+    """Draw a fully connected Ising model, as a Boltzmann machine."""
+    w = torch.zeros(n_sites, n_sites, dtype=torch.float64)
+    for _ in range(n_uniform):
+        w += 4 * torch.rand(w.shape, generator=generator, dtype=w.dtype) - 2
+    b = 0.2 * torch.rand(n_sites, generator=generator, dtype=w.dtype) - 0.1
+    upper = w.triu(1)
+    # Ising counts each pair twice.
+    model = BoltzmannMachine.from_ising(Ising((upper + upper.T) / 2, b))
+    with torch.no_grad():
+        return model, float(exact_log_partition(model, n_sites))
+
+
+def lattice_model(side: int, coupling: float) -> tuple[BoltzmannMachine, float]:
+    """Return a periodic lattice without field, as a Boltzmann machine."""
+    ising = LatticeIsing(side, coupling / 2).to_dense()
+    frustrated = coupling < 0 and side % 2 == 1
+    exact = transfer_log_partition if frustrated else torus_log_partition
+    with torch.no_grad():
+        # The Boltzmann machine gives the state of zeros the energy 0.
+        shift = float(ising(torch.zeros(1, side**2, dtype=torch.float64)))
+    return BoltzmannMachine.from_ising(ising), exact(side, side, coupling) + shift
 
 
 @checked
 @dataclass(frozen=True)
 class LogPartitionConfig:
-    """Which models, and how hard every method tries.
-
-    Parameters
-    ----------
-    ensembles
-        Some of `ENSEMBLES`.
-    sizes
-        Sides of the lattices, numbers of sites of the dense models.
-    n_models
-        Dense models of each size.
-    n_perturbations, n_on_lattice
-        Perturbations of every dense model and of a lattice, the same for all
-        methods. A lattice's scores spread by more than its error.
-    n_sweeps, damping
-        Of max-product.
-    tolerance, max_sweeps
-        Of MPLP.
-    """
+    """Which models, and how hard every method tries."""
 
     ensembles: tuple[Annotated[str, OneOf(ENSEMBLES)], ...] = tuple(ENSEMBLES)
     sizes: tuple[Annotated[int, Range(3, 15)], ...] = (5, 10, 15)
@@ -85,17 +106,7 @@ def log_partition_job(
     seed: int,
     device: str = "cpu",
 ) -> Outcome:
-    """Compare all methods on the models of one ensemble and size.
-
-    Models and noise are drawn on the CPU, where MPLP and linear programs stay.
-
-    Returns
-    -------
-    outcome
-        Arrays of errors by method: of a lattice one a perturbation, of dense
-        models the mean over perturbations, one a model. Scalars
-        ``seconds/method`` of CPU and ``sweeps/MPLP``, the mean number.
-    """
+    """Compare all methods on the models of one ensemble and size."""
     generator = make_generator(seed)
     errors: dict[str, list[Tensor]] = {}
     seconds: dict[str, float] = {}
@@ -109,9 +120,7 @@ def log_partition_job(
             model, log_z = dense_model(size, ensemble.n_uniform, generator=generator)
         n = config.n_on_lattice if is_lattice else config.n_perturbations
         noise = logistic(
-            (n, model.n_sites),
-            generator=generator,
-            dtype=torch.float64,
+            (n, model.n_sites), generator=generator, dtype=torch.float64
         ).to(device)
         model = model.to(device)
         found, bound, sweeps = _maximise(model, noise, ensemble, config, seconds)
@@ -189,15 +198,7 @@ def cells(config: LogPartitionConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def summarise(config: LogPartitionConfig, runs: Runs) -> Outcome:
-    """Tell the errors of each method apart: a cell's arrays are all methods'.
-
-    Returns
-    -------
-    outcome
-        ``table[ensemble][method][size]`` has ``mean``, ``abs`` (mean absolute
-        error), ``sd`` and ``stderr`` of the errors, all of which lie in the arrays
-        ``ensemble/method``, (n_sizes, n_errors).
-    """
+    """Tell the errors of each method apart: a cell's arrays are all methods'."""
     arrays: dict[str, np.ndarray] = {}
     table: dict[str, Any] = {}
     costs: dict[str, Any] = {}
@@ -241,31 +242,25 @@ def draw_log_partition(result: Result) -> Figure:
     """
     table = result.scalars["table"]
     n_rows = -(-len(table) // 2)
-    figure, axes = plt.subplots(
-        n_rows, 2, figsize=(TEXT_WIDTH, 2.7 * n_rows + 0.4), squeeze=False
-    )
+    size = (TEXT_WIDTH, 2.7 * n_rows + 0.4)
+    figure, axes = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
     for ax in axes.flat[len(table) :]:
         ax.set_axis_off()
     for ax, (ensemble, methods) in zip(axes.flat, table.items(), strict=False):
+        lattice = ENSEMBLES[ensemble].kind == "lattice"
         ax.axhline(0, color="0.8", lw=0.8)
         for method, style in _STYLES.items():
-            if method not in methods:
-                continue
-            cells = methods[method]
-            sizes = [int(size) for size in cells]
-            mean = [cell["mean"] for cell in cells.values()]
-            lattice = ensemble.startswith("lattice")
-            band = [
-                2 * cell["stderr"] if lattice else cell["sd"] for cell in cells.values()
-            ]
-            low = [m - s for m, s in zip(mean, band, strict=True)]
-            high = [m + s for m, s in zip(mean, band, strict=True)]
-            ax.plot(sizes, mean, label=method, **style)
-            ax.fill_between(sizes, low, high, color=style["color"], alpha=0.12, lw=0)
-        ax.set_xticks(sizes)
+            if method in methods:
+                found = methods[method].values()
+                mean = np.array([cell["mean"] for cell in found])
+                band = [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                x = [int(size) for size in methods[method]]
+                ax.plot(x, mean, label=method, **style)
+                band = (mean - band, mean + band)
+                ax.fill_between(x, *band, color=style["color"], alpha=0.12, lw=0)
         ax.set(title=ensemble, xlabel="side of the lattice" if lattice else "sites")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("estimate − log Z (nats)")
+        ax.set_xticks(result.config["sizes"])
+    axes[0, 0].set_ylabel("estimate − log Z (nats)")
     # One legend for all panels; every method is in the dense one.
     handles, labels = axes.flat[min(1, len(table) - 1)].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
@@ -311,38 +306,21 @@ def no_method_differs(result: Result) -> Result:
 
 
 def log_partition_table(result: Result, *ensembles: str) -> Table:
-    """Tabulate the mean error of each method, a column a size.
-
-    Parameters
-    ----------
-    result
-        Of this row.
-    *ensembles
-        Some of `ENSEMBLES` that it has; all of them by default.
-    """
+    """Tabulate the mean error of each method, a column for each size."""
     table, costs = result.scalars["table"], result.scalars["costs"]
-    rows = [
-        (ensemble, method, cells)
-        for ensemble in ensembles or table
-        for method, cells in table[ensemble].items()
-    ]
+    rows = [(e, method) for e in ensembles or table for method in table[e]]
     columns: dict[str, list[Any]] = {
-        "models: method": [
-            f"{ensemble.split(',')[0]}: {method}" for ensemble, method, _ in rows
-        ]
+        "models: method": [f"{ENSEMBLES[e].kind}: {method}" for e, method in rows]
     }
-    for size in result.config["sizes"]:
-        found = [cells[str(size)] for _, _, cells in rows]
+    for size in map(str, result.config["sizes"]):
+        found = [table[ensemble][method][size] for ensemble, method in rows]
         columns[f"size {size}"] = [(c["mean"], c["stderr"]) for c in found]
-    columns["CPU [s]"] = [
-        costs[ensemble][str(size)].get(f"seconds/{method}")
-        for ensemble, method, _ in rows
-    ]
+    columns["CPU [s]"] = [costs[e][size].get(f"seconds/{method}") for e, method in rows]
     return Table(
         columns,
         caption="Estimate minus log Z, in nats. Errors: over the perturbations of the "
         "one lattice, over dense models. Time: of all models of the largest size.",
-        kinds=["exact" if method == "exact" else "" for _, method, _ in rows],
+        kinds=["exact" if method == "exact" else "" for _, method in rows],
         digits=2,
     )
 

@@ -18,24 +18,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ebmtut.checks import Count, Number, Positive, Probability, check_range, checked
-from ebmtut.energies import BoltzmannMachine
+from ebmtut.energies import BoltzmannMachine, Ising
+from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.chains import (
     Chains,
+    random_bits,
     start_samples,
     sweep_samples,
 )
-from ebmtut.experiments.pmp.glasses import (
-    independent_moments,
-    moment_error,
-    sample_truth,
-    spin_glass,
-)
-from ebmtut.experiments.pmp.leads import with_table
-from ebmtut.experiments.pmp.timed_loop import timed_loop
+from ebmtut.experiments.pmp.leads import cell, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -49,45 +45,60 @@ from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
+from ebmtut.samplers import boltzmann_gibbs
+from ebmtut.states import enumerate_states
 from ebmtut.training import CpuClock
 
-__all__ = [
-    "EXPERIMENT",
-    "PersistentConfig",
-    "keep_noise",
-    "mean_curve",
-    "persistent_table",
-    "start_noise",
-]
+# Up to this size the states are listed: data are exact draws, moments exact.
+_LISTED = 16
+_BURN_IN = 1000  # Gibbs sweeps before a state of a larger glass is data
+
+
+def spin_glass(
+    n_sites: int, strength: float, *, generator: torch.Generator
+) -> BoltzmannMachine:
+    """Draw a glass: couplings N(0, strength^2 / n_sites), fields N(0, 0.01)."""
+    options: dict[str, Any] = {"generator": generator, "dtype": torch.float64}
+    coupling = torch.randn(n_sites, n_sites, **options).triu(1)
+    coupling = strength / n_sites**0.5 * (coupling + coupling.T) / 2
+    field = 0.1 * torch.randn(n_sites, **options)
+    return BoltzmannMachine.from_ising(Ising(coupling, field))
+
+
+def sample_truth(
+    truth: BoltzmannMachine, n: int, *, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw data from a glass, and tell its second moments E[x_i x_j]."""
+    n_sites = truth.n_sites
+    if n_sites <= _LISTED:
+        states = enumerate_states(n_sites, dtype=torch.float64)
+        probs = exact_probabilities(truth, n_sites).exp()
+        drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
+        moments = states.T @ (probs[:, None] * states)
+        return states[drawn].float(), moments.float()
+    x = random_bits(2 * n, n_sites, generator=generator)
+    x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
+    return x[:n], bit_moments(x[n:])[1]
+
+
+def moment_error(second: Tensor, moments: Tensor) -> float:
+    """Root mean square difference of E[x_i x_j] over i <= j."""
+    i, j = torch.triu_indices(*moments.shape)
+    return float((second - moments)[i, j].square().mean().sqrt())
+
+
+def independent_moments(moments: Tensor) -> Tensor:
+    """Second moments of independent bits with the same means."""
+    mean = moments.diagonal()
+    second = torch.outer(mean, mean)
+    second.diagonal().copy_(mean)
+    return second
 
 
 @checked
 @dataclass(frozen=True)
 class PersistentConfig:
-    """Which glasses, how they are learned, how the result is judged.
-
-    Parameters
-    ----------
-    sizes
-        Spins of each glass, all coupled.
-    strength
-        Inverse temperature; large glasses freeze at 1.
-    rhos
-        Parts of the noise that are kept. PMP, fresh from the start at every
-        step, is always run beside them.
-    sweeps
-        Numbers of sweeps a step of learning.
-    n_steps, learning_rate
-        Of Adam.
-    n_chains
-        Samples a step.
-    n_data
-        Samples that are learned from.
-    n_judged, judged_sweeps
-        Samples of what was learned, and the sweeps that a fresh one takes.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``, a glass of its own.
-    """
+    """Which glasses, how they are learned, how the result is judged."""
 
     sizes: tuple[Count, ...] = (12,)
     strength: Number = 1.0
@@ -112,7 +123,9 @@ def start_noise(
     if rho is None:
         return start_samples("PMP", n_chains, n_sites, generator=generator)
     free = BoltzmannMachine(torch.zeros(n_sites, n_sites), torch.zeros(n_sites))
-    return start_persistent(free.to(generator.device), n_chains, generator=generator)
+    return start_persistent(
+        free.to(generator.device), n_chains, init="zero", generator=generator
+    )
 
 
 def keep_noise(
@@ -143,15 +156,7 @@ def persistent_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn a glass in one way, and judge what was learned.
-
-    Returns
-    -------
-    outcome
-        ``error``: of the moments of fresh PMP samples, after many sweeps.
-        ``own error``: of those that learning's own sampler goes on to draw.
-        ``log MMD^2`` of the fresh ones; message updates and seconds of learning.
-    """
+    """Learn a glass in one way, and judge what was learned."""
     # All ways of learning meet the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
@@ -179,7 +184,7 @@ def persistent_job(
         ),
     )
     fresh = perturb_and_max_product(
-        model, config.n_judged, config.judged_sweeps, generator=generator
+        model, config.n_judged, config.judged_sweeps, init="zero", generator=generator
     )
     n_rounds = config.n_judged // config.n_chains
     own = []
@@ -219,9 +224,6 @@ def cells(config: PersistentConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-_MARKERS = "os^Dv"
-
-
 def mean_curve(
     result: Result, size: str, way: str, metric: str = "error"
 ) -> dict[int, float]:
@@ -231,65 +233,39 @@ def mean_curve(
 
 
 def draw_persistent(result: Result) -> Figure:
-    """Draw the error of the moments over the cost: fresh samples, and learning's own.
-
-    A row is a size. Small marks are single seeds.
-    """
-    table = result.scalars["table"]
-    figure, axes = plt.subplots(
-        len(table), 2, figsize=panel_size(len(table), 2, aspect=0.8), squeeze=False
-    )
-    for (size, ways), line in zip(table.items(), axes, strict=True):
-        kept = [way for way in ways if way != "PMP"]
-        shades = plt.get_cmap(DENSITY_CMAP)(np.linspace(0.9, 0.1, len(kept)))
-        colors = {"PMP": COLORS["PMP"], **dict(zip(kept, shades, strict=True))}
-        for ax, metric in zip(line, ("error", "own error"), strict=True):
-            for place, (way, rows) in enumerate(ways.items()):
-                cost = [np.mean(row["updates"]) / 1e6 for row in rows.values()]
-                curve = mean_curve(result, size, way, metric)
-                is_pmp = way == "PMP"
-                marker = "s" if is_pmp else _MARKERS[place % len(_MARKERS)]
-                label = "PMP" if is_pmp else way.replace("rho=", "ρ = ")
-                style = {
-                    "color": colors[way],
-                    "marker": marker,
-                    "zorder": 3 if is_pmp else 2,
-                }
-                ax.plot(
-                    cost,
-                    curve.values(),
-                    "-" if is_pmp else "--",
-                    lw=2 if is_pmp else 1,
-                    ms=4,
-                    label=label,
-                    **style,
-                )
-                for at, row in zip(cost, rows.values(), strict=True):
-                    seeds = row[metric]
-                    if len(seeds) > 1:
-                        ax.plot([at] * len(seeds), seeds, ls="", ms=2, **style)
-            first = next(iter(ways["PMP"].values()))
-            for name in ("data", "null"):
-                level = np.mean(first[f"{name} error"])
-                text = "data" if name == "data" else "independent bits"
-                ax.axhline(level, color=COLORS[name], lw=1, ls=":", label=text)
-            plain_log(ax.xaxis)
-            ax.set(yscale="log", xlabel="millions of message updates")
-        line[0].set_ylabel(f"{size} spins: error of moments")
-    n_sweeps = result.config["judged_sweeps"]
-    axes[0, 0].set_title(f"fresh PMP samples, {n_sweeps} sweeps")
-    axes[0, 1].set_title("samples of learning's own sampler")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncol=3, loc="outside lower center", frameon=False)
+    """Draw the error of the moments over the cost, of new samples and of learning's."""
+    (size, ways), *_ = result.scalars["table"].items()
+    figure, axes = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    kept = [way for way in ways if way != "PMP"]
+    shades = plt.get_cmap(DENSITY_CMAP)(np.linspace(0.9, 0.1, len(kept)))
+    colors = {"PMP": COLORS["PMP"], **dict(zip(kept, shades, strict=True))}
+    for ax, metric in zip(axes, ("error", "own error"), strict=True):
+        for marker, (way, rows) in zip("so^Dv*", ways.items(), strict=False):
+            cost = [np.mean(row["updates"]) / 1e6 for row in rows.values()]
+            style = {"color": colors[way], "marker": marker}
+            line = {"ls": "-", "lw": 2} if way == "PMP" else {"ls": "--", "lw": 1}
+            curve = mean_curve(result, size, way, metric).values()
+            label = way.replace("rho=", "ρ = ")
+            ax.plot(cost, curve, ms=4, label=label, **style, **line)
+            for at, row in zip(cost, rows.values(), strict=True):
+                seeds = row[metric]
+                ax.plot([at] * len(seeds), seeds, ls="", ms=2, **style)
+        first = next(iter(ways["PMP"].values()))
+        for name, text in (("data", "data"), ("null", "independent bits")):
+            level = np.mean(first[f"{name} error"])
+            ax.axhline(level, color=COLORS[name], lw=1, ls=":", label=text)
+        plain_log(ax.xaxis)
+        ax.set(yscale="log", xlabel="millions of message updates")
+    axes[0].set_ylabel(f"{size} spins: error of moments")
+    axes[0].set_title(f"new samples, {result.config['judged_sweeps']} sweeps")
+    axes[1].set_title("samples of learning")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncol=3, loc="outside lower center")
     return figure
 
 
 def check_persistent(result: Result) -> list[Verdict]:
-    """What kept noise is for, and what it costs.
-
-    With one sweep a step, noise that is kept nearly wholly learns better than
-    fresh noise. Frozen noise is learned by heart: with many sweeps it is worse.
-    """
+    """What kept noise is for, and what it costs."""
     verdicts = []
     for size, ways in result.scalars["table"].items():
         counts = [int(k) for k in ways["PMP"]]
@@ -312,7 +288,7 @@ def independent_bits(result: Result) -> Result:
     """Return the error of independent bits for every way of learning."""
     table = {
         size: {
-            way: {k: cell | {"error": cell["null error"]} for k, cell in row.items()}
+            way: {k: at | {"error": at["null error"]} for k, at in row.items()}
             for way, row in ways.items()
         }
         for size, ways in result.scalars["table"].items()
@@ -321,27 +297,21 @@ def independent_bits(result: Result) -> Result:
 
 
 def persistent_table(result: Result) -> Table:
-    """Tabulate the errors by what walks, a column for each number of sweeps."""
-    table = result.scalars["table"]
-    rows = [(size, way) for size, ways in table.items() for way in ways]
-    many = len(table) > 1
-    names = [f"{size} spins, {way}" if many else way for size, way in rows]
-    columns: dict[str, list[Any]] = {
-        "noise": [name.replace("rho=", "kept, ρ = ") for name in names]
-        + ["independent bits", "data"]
-    }
+    """Tabulate the errors by what is kept, a column for each number of sweeps."""
+    (ways, *_) = result.scalars["table"].values()
+    names = [way.replace("rho=", "kept, ρ = ") for way in ways]
+    columns: dict[str, list[Any]] = {"noise": [*names, "independent bits", "data"]}
     for k in result.config["sweeps"]:
-        cells = [table[size][way][str(k)] for size, way in rows]
-        found = [mean_and_stderr(cell["error"]) for cell in cells]
-        columns[f"{k} sweep{'s' * (k > 1)} a step"] = [
-            value if error is None else (value, error) for value, error in found
-        ] + [float(np.mean(cells[0][f"{name} error"])) for name in ("null", "data")]
+        rows = [row[str(k)] for row in ways.values()]
+        ends = [float(np.mean(rows[0][f"{name} error"])) for name in ("null", "data")]
+        head = f"{k} sweep{'s' * (k > 1)} per step"
+        columns[head] = [*(cell(row["error"]) for row in rows), *ends]
     n_seeds = result.config["n_seeds"]
     return Table(
         columns,
-        caption="Root mean square error of the second moments, of fresh samples by PMP"
+        caption="Root mean square error of the second moments, of new samples by PMP"
         + (f"; {n_seeds} seeds." if n_seeds > 1 else "; one seed."),
-        kinds=[""] * len(rows) + ["null", "exact"],
+        kinds=[""] * len(ways) + ["null", "exact"],
         digits=2,
     )
 
@@ -351,10 +321,7 @@ EXPERIMENT = Experiment(
     title="Noise that is kept from step to step",
     presets={
         "quick": PersistentConfig(
-            rhos=(0.0, 0.9, 0.99, 1.0),
-            n_steps=200,
-            n_judged=5000,
-            n_seeds=1,
+            rhos=(0.0, 0.9, 0.99, 1.0), n_steps=200, n_judged=5000, n_seeds=1
         ),
         "full": PersistentConfig(n_seeds=2),
     },

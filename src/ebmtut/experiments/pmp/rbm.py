@@ -6,58 +6,44 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.pmp.leads import lead
-from ebmtut.experiments.pmp.rbm_digits import PAPER, QUICK, RBMConfig, rbm_row
-from ebmtut.experiments.pmp.rbm_reports import (
+from ebmtut.experiments.pmp.leads import draw_curves, lead, log_ticks
+from ebmtut.experiments.pmp.rbm_digits import (
+    PAPER,
+    QUICK,
+    RBMConfig,
     judged_at,
+    name_row,
     pmp_is_lowest,
+    rbm_row,
     score,
     scores,
     sees_pairs,
     sheet,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "check_digits", "draw_digits"]
 
 
 def draw_digits(result: Result) -> Figure:
     """Draw log MMD^2 and the pairs' error over sweeps, and samples at each number."""
     methods, sweeps = list(result.scalars["table"]), result.config["sweeps"]
-    width, _ = figure_size("full")
-    figure = plt.figure(figsize=(width, 2.8 + 1.05 * len(methods)))
     heights = (2.8, 1.05 * len(methods))
+    figure = plt.figure(figsize=(TEXT_WIDTH, sum(heights)))
     halves = figure.subfigures(2, 1, height_ratios=heights, squeeze=False)
     top, bottom = np.asarray(halves)[:, 0]
-    for ax, measure, label in zip(
-        top.subplots(1, 2),
-        ("log_mmd2", "pairs"),
-        ("log MMD², the paper's kernel", "error of pair covariances"),
-        strict=True,
-    ):
-        for method in methods:
-            values = [score(result, method, measure, k) for k in sweeps]
-            ax.plot(sweeps, values, "o-", color=COLORS.get(method), label=method)
-        ax.axhline(
-            result.scalars["null"][measure],
-            color=COLORS["null"],
-            lw=1,
-            label="independent pixels",
-        )
-        ax.axhline(
-            result.scalars["data"][measure],
-            color=COLORS["exact"],
-            lw=1,
-            label="fresh data",
-        )
+    labels = {"log_mmd2": "log MMD²", "pairs": "error of pair covariances"}
+    for ax, (measure, label) in zip(top.subplots(1, 2), labels.items(), strict=True):
+        curves = {m: {k: score(result, m, measure, k) for k in sweeps} for m in methods}
+        levels = {
+            "independent pixels": ("null", result.scalars["null"][measure]),
+            "held-out data": ("exact", result.scalars["data"][measure]),
+        }
+        draw_curves(ax, curves, levels)
+        log_ticks(ax, sweeps)
         ax.axvline(judged_at(result), color="#DDDDDD", lw=1, zorder=0)
-        ax.set(xscale="log", xlabel="sweeps", title=label)
-        ax.set_xticks(sweeps, [str(k) for k in sweeps])
-        ax.minorticks_off()
-    lines, names = ax.get_legend_handles_labels()
-    top.legend(lines, names, ncol=3, loc="outside lower center")
+        ax.set(xlabel="sweeps", title=label)
+    top.legend(*ax.get_legend_handles_labels(), ncol=3, loc="outside lower center")
     columns = ["data", *sweeps]
     axes = bottom.subplots(len(methods), len(columns), squeeze=False)
     for line, method in zip(axes, methods, strict=True):
@@ -65,17 +51,8 @@ def draw_digits(result: Result) -> Figure:
             key = "data" if column == "data" else f"{method}/own@{column}"
             sheet(ax, result.arrays.get(key), 12, 4)
             if method == methods[0]:
-                ax.set_title("data" if column == "data" else f"{column} sweeps", size=9)
-        line[0].text(
-            -0.08,
-            0.5,
-            method,
-            rotation=90,
-            va="center",
-            ha="right",
-            transform=line[0].transAxes,
-            size=9,
-        )
+                ax.set_title("data" if column == "data" else f"{column} sweeps")
+        name_row(line[0], method)
     return figure
 
 
@@ -98,11 +75,7 @@ EXPERIMENT = rbm_row(
     title="RBM on MNIST",
     presets={
         "quick": QUICK,
-        "full": RBMConfig(
-            n_hidden=500,
-            n_sweeps_of={"PMP": 25},
-            learning_rate=0.005,
-        ),
+        "full": RBMConfig(n_hidden=500, n_sweeps_of={"PMP": 25}, learning_rate=0.005),
         "paper": PAPER,
     },
     figure=draw_digits,

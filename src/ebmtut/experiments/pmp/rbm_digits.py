@@ -1,4 +1,4 @@
-"""RBMs that learn digits by one method and are judged: what three rows share."""
+"""RBMs that learn digits and are evaluated: what three experiments share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
+from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
@@ -19,13 +21,15 @@ from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.rbm_reports import independent_pixels
-from ebmtut.experiments.pmp.timed_loop import timed_loop
+from ebmtut.experiments.pmp.chains import Work, work
+from ebmtut.experiments.pmp.leads import cell, lead, timed_loop, took, with_table
+from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.losses import (
     check_rbm_method,
     draw_rbm,
     learn_rbm,
     random_rbm,
+    sweeps_of_chain,
 )
 from ebmtut.metrics import (
     covariance_error,
@@ -35,21 +39,11 @@ from ebmtut.metrics import (
     mmd_of_fresh_sample,
     pair_covariances,
 )
+from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.results.tables import Table
 from ebmtut.training import CpuClock
-
-__all__ = [
-    "PAPER",
-    "QUICK",
-    "RBMConfig",
-    "Reference",
-    "distances",
-    "distances_of_data",
-    "rbm_data",
-    "rbm_job",
-    "rbm_row",
-    "reference",
-]
 
 N_SHOWN = 25
 
@@ -57,37 +51,7 @@ N_SHOWN = 25
 @checked
 @dataclass(frozen=True)
 class RBMConfig:
-    """Which digits, how they are learned, and how the samples are judged.
-
-    Parameters
-    ----------
-    methods
-        Some of those that `learn_rbm` knows.
-    samplers
-        By which every learned model is sampled, some of those that `draw_rbm`
-        knows; "own" is that of its learning.
-    digit
-        The only digit to learn, or -1 for all.
-    source
-        Where the digits come from, as for `ebmtut.data.digits_at_hand`.
-    shrink
-        Pixels a side that are pooled into one: 1 for 28x28.
-    n_hidden, n_steps, learning_rate, optimizer, hidden, batch_size, n_chains
-        As for `learn_rbm`.
-    n_sweeps
-        Sweeps a sample of learning takes.
-    n_sweeps_of
-        Other numbers of sweeps, by method.
-    sweeps
-        At which samples of the learned model are judged.
-    n_judged
-        Samples by which a model is judged.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``.
-    lp_shrink, lp_hidden, lp_steps, lp_chains
-        The smaller problem on which linear programs are compared with PMP;
-        ``lp_steps`` 0 leaves it out.
-    """
+    """Which digits, how they are learned, and how the samples are judged."""
 
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
@@ -119,10 +83,7 @@ class RBMConfig:
 
 
 def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
-    """Return the digits as bits, (n, n_visible), in random order, and their source.
-
-    A pixel is 1 above one half, a pooled one if any of its pixels is.
-    """
+    """Return the digits as bits, (n, n_visible), in random order, and their source."""
     generator = make_generator(seed)
     data = digits_at_hand(config.source, generator=generator)
     images = data.images
@@ -148,18 +109,7 @@ def reference(x: Tensor) -> Reference:
 
 
 def distances(samples: Tensor, data: Reference) -> dict[str, float]:
-    """How far samples are from data, by four measures.
-
-    Returns
-    -------
-    scores
-        ``log_mmd2``: log of the squared MMD, a V-statistic, with the paper's
-        kernel exp(-average Hamming distance). ``sharp``: the same with
-        exp(-0.1 Hamming distance), which sees more than the pixels' means.
-        ``pairs``: the error of the covariances of all pairs of pixels, 1 for
-        independent ones (`ebmtut.metrics.covariance_error`). ``nearest``: mean part
-        of the pixels by which a sample differs from the datum nearest to it.
-    """
+    """How far samples are from data, by four measures."""
     rates = {"log_mmd2": 1 / samples.shape[1], "sharp": 0.1}
     squared = {
         name: hamming_kernel_mean(samples, samples, rate)
@@ -177,10 +127,7 @@ def distances(samples: Tensor, data: Reference) -> dict[str, float]:
 
 
 def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
-    """Return what a perfect sampler's n draws can expect of `distances` from x.
-
-    ``nearest`` is measured: the first n data are held against the others.
-    """
+    """Return what a perfect sampler's n draws can expect of `distances` from x."""
     others = reference(x[n:])
     return {
         "log_mmd2": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
@@ -198,14 +145,7 @@ def rbm_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn with one method, sample, and compare with the data.
-
-    Returns
-    -------
-    outcome
-        Scalars ``seconds`` of CPU, ``diverged``, and ``sampler/measure@sweeps``
-        by `distances`; arrays ``sampler@sweeps``, some visible units.
-    """
+    """Learn with one method, sample, and compare with the data."""
     x = rbm_data(config, seed)[0].to(device)
     generator = make_generator(seed + 1, device)
     clock = CpuClock()
@@ -220,6 +160,7 @@ def rbm_job(
         learning_rate=config.learning_rate,
         optimizer="sgd" if config.optimizer == "sgd" else "adam",
         hidden="sample" if config.hidden == "sample" else "mean",
+        init="zero",
         generator=generator,
         on_step=clock.tick,
         loop=timed_loop(
@@ -237,6 +178,7 @@ def rbm_job(
                 learned.model,
                 config.n_judged,
                 config.sweeps,
+                init="zero",
                 generator=generator,
             )
             for k, sample in drawn.items():
@@ -297,16 +239,7 @@ def gather(config: RBMConfig, runs: Runs) -> Outcome:
 
 
 def references(config: RBMConfig, seed: int) -> Outcome:
-    """Score what needs no learning, and show some of it.
-
-    Returns
-    -------
-    outcome
-        ``null`` is what independent pixels with the data's means score, ``data``
-        what a perfect sampler can expect, ``reduced_ends`` both for the smaller
-        problem, ``lp_seconds`` what one linear program takes, by pairs of the model,
-        where there are some.
-    """
+    """Score what needs no learning, and show some of it."""
     x, source = rbm_data(config, seed)
     null = _independent(x, config.n_judged, seed)
     small = {}
@@ -354,12 +287,150 @@ def _lp_seconds(seed: int) -> dict[str, float]:
     return seconds
 
 
+_MEASURES = {
+    "log_mmd2": "log MMD²",
+    "sharp": "sharp",
+    "pairs": "pairs",
+    "nearest": "nearest",
+}
+_CLAIMED = {
+    "log_mmd2": "log MMD^2",
+    "sharp": "log MMD^2, sharp kernel",
+    "pairs": "error of pair covariances",
+}
+
+
+def score(
+    result: Result, method: str, measure: str, k: int, sampler: str = "own"
+) -> float:
+    """Mean over seeds of a measure after k sweeps; NaN if learning diverged."""
+    row = result.scalars["table"][method]
+    return float(np.mean(row.get(f"{sampler}/{measure}@{k}", [np.nan])))
+
+
+def scores(
+    result: Result, method: str, measure: str, sampler: str = "own"
+) -> dict[int, list[float]]:
+    """Scores by number of sweeps, one a seed; NaN if learning diverged."""
+    row = result.scalars["table"][method]
+    lost = [float("nan")] * len(row["seconds"])
+    return {
+        k: row.get(f"{sampler}/{measure}@{k}", lost) for k in result.config["sweeps"]
+    }
+
+
+def judged_at(result: Result) -> int:
+    """Sweeps at which methods are compared: those of learning."""
+    return int(result.config["n_sweeps"])
+
+
+def rbm_table(result: Result) -> Table:
+    """Tabulate scores at the sweeps of learning."""
+    k, table = judged_at(result), result.scalars["table"]
+    columns: dict[str, list[Any]] = {
+        "learned with": [*table, "independent pixels", "fresh data (expected)"]
+    }
+    for measure, head in _MEASURES.items():
+        if measure in result.scalars["null"]:
+            columns[head] = [cell(scores(result, m, measure)[k]) for m in table]
+            columns[head] += [result.scalars[of][measure] for of in ("null", "data")]
+    n_seeds = result.config["n_seeds"]
+    return Table(
+        columns,
+        caption=f"Samples after {k} sweeps: log MMD² with the paper's kernel, with a "
+        "sharper one, the error of pair covariances, and the fraction of pixels that "
+        "differ from the nearest datum. "
+        + ("Standard errors over seeds." if n_seeds > 1 else "One seed."),
+        kinds=[""] * len(table) + ["null", "exact"],
+    )
+
+
+def rbm_work_table(result: Result) -> Table:
+    """Tabulate what learning computed."""
+    table = result.scalars["table"]
+    done = [_work_of_learning(result, method) for method in table]
+    return Table(
+        {
+            "learned with": list(table),
+            "site sums": [row.evaluations / 1e9 for row in done],
+            "messages": [row.messages / 1e9 for row in done],
+            "CPU time": [took(np.mean(row["seconds"])) for row in table.values()],
+        },
+        caption="What learning computed: sums over the couplings of one site, and "
+        "messages, in thousands of millions.",
+    )
+
+
+def _work_of_learning(result: Result, method: str) -> Work:
+    config, n_visible = result.config, result.arrays["data"].shape[1]
+    default = config["n_sweeps_of"].get(method, config["n_sweeps"])
+    return work(
+        method,
+        config["n_chains"] * config["n_steps"],
+        sweeps_of_chain(method) or default,
+        n_visible + config["n_hidden"],
+        n_pairs=n_visible * config["n_hidden"],
+    )
+
+
+def pmp_is_lowest(result: Result, measure: str = "pairs") -> list[Verdict]:
+    """Set every method beside PMP at the sweeps of learning."""
+    k = judged_at(result)
+    ours = scores(result, "PMP", measure)
+    verdicts = []
+    for method in (m for m in result.scalars["table"] if m != "PMP"):
+        ahead, stderr = lead(scores(result, method, measure), ours, k)
+        name = f"{_CLAIMED[measure]} of {method} minus that of PMP at {k} sweeps"
+        n = len(ours[k])
+        verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr, n_seeds=n))
+    return verdicts
+
+
+def sees_pairs(
+    result: Result, k: int, sampler: str = "own", measure: str = "pairs"
+) -> Verdict:
+    """Set PMP beside independent pixels, by a measure that sees more than means."""
+    own = scores(result, "PMP", measure, sampler)
+    null = result.scalars["null"][measure]
+    of_null = {j: [null] * len(seeds) for j, seeds in own.items()}
+    behind, stderr = lead(own, of_null, k)
+    name = f"{_CLAIMED[measure]}: PMP minus independent pixels"
+    return claim(name, behind, "at most", 0.0, stderr=stderr, n_seeds=len(own[k]))
+
+
+def independent_pixels(result: Result) -> Result:
+    """Return the scores of independent pixels for every method: nothing learned."""
+    null = result.scalars["null"]
+
+    def learned_nothing(name: str, seeds: list[float]) -> list[float]:
+        measure = name.split("/")[-1].split("@")[0]
+        return [null[measure]] * len(seeds) if measure in null else list(seeds)
+
+    table = {
+        method: {name: learned_nothing(name, seeds) for name, seeds in row.items()}
+        for method, row in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None:
+    """Show some pictures, or say that there are none."""
+    if pictures is None:
+        ax.text(0.5, 0.5, "diverged", ha="center", va="center")
+        ax.set_axis_off()
+        return
+    side = round(pictures.shape[1] ** 0.5)
+    image_grid(ax, pictures[:n].reshape(-1, side, side), n_columns)
+
+
+def name_row(ax: Axes, text: str, rotation: int = 90) -> None:
+    """Write the name of a row of pictures to its left."""
+    place = {"va": "center", "ha": "right", "transform": ax.transAxes}
+    ax.text(-0.03, 0.5, text, rotation=rotation, **place)
+
+
 PAPER = RBMConfig(
-    n_hidden=500,
-    n_steps=120_000,
-    optimizer="sgd",
-    n_chains=100,
-    n_judged=1000,
+    n_hidden=500, n_steps=120_000, optimizer="sgd", n_chains=100, n_judged=1000
 )
 QUICK = RBMConfig(
     source="drawn",
@@ -372,7 +443,7 @@ QUICK = RBMConfig(
 )
 
 
-#: A row of RBMs: what differs is which, and how they are shown and judged.
+#: An experiment with RBMs: which ones, and how they are shown and checked, differs.
 rbm_row = partial(
     Experiment,
     cells=cells,

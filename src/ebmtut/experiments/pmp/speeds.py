@@ -7,24 +7,9 @@ from pathlib import Path
 from ebmtut.experiments.growth import load_report
 from ebmtut.results.tables import Table
 
-__all__ = ["speeds_table"]
-
 
 def speeds_table(folder: Path | None = None) -> Table | None:
-    """Tabulate seconds beside plain torch, a peer, and a bound.
-
-    Parameters
-    ----------
-    folder
-        Where ``message_passing.json`` of ``benchmarks`` lies; by default the
-        repository's own results.
-
-    Returns
-    -------
-    table
-        A row a model; torch's time is scaled to as many chains as ours, by the
-        benchmark. None, after a line that says what to call, if there is no file.
-    """
+    """Tabulate seconds beside plain torch, a peer, and a bound."""
     try:
         report = load_report("message_passing", folder)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Row pmp/structured (Figures 2 and 5): a lattice and random graphs, relearned."""
+"""Experiment pmp/structured (Figures 2 and 5): a lattice and a random graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.checks import Count, NonNegative, Number, OneOf, Positive, Range, checked
@@ -19,82 +22,39 @@ from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp.chains import (
     CHAINS,
+    METHODS,
     draw,
     equal_sweeps,
-    start_bits,
+    random_bits,
     start_samples,
     sweep_samples,
     update_samples,
 )
-from ebmtut.experiments.pmp.structured_reports import (
-    check_structured,
-    draw_structured,
-    independent_bits,
-)
-from ebmtut.experiments.pmp.timed_loop import timed_loop
+from ebmtut.experiments.pmp.leads import draw_curves, log_ticks, timed_loop, with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
+from ebmtut.plotting import COLORS, panel_size, part_rows
 from ebmtut.random import make_generator
+from ebmtut.results import Result
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import ising_gibbs
 from ebmtut.training import CpuClock
 
-__all__ = [
-    "EXPERIMENT",
-    "GRAPHS",
-    "StructuredConfig",
-    "learned_error",
-    "structured_job",
-    "true_model",
-]
-
 GRAPHS = ("random graph", "lattice")
-METHODS = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
+RESET = ("PMP", "PMP symmetric", "Gibbs-reset", "GWG-reset")
 
 
 @checked
 @dataclass(frozen=True)
 class StructuredConfig:
-    """Which graphs, and how their couplings are learned.
-
-    Parameters
-    ----------
-    graphs
-        Some of `GRAPHS`.
-    side, coupling
-        Of the periodic lattice: J = ``coupling`` on its edges.
-    n_nodes
-        Of the random graphs: mean degree 4, J normal with standard deviation
-        1/2 on the edges, field 0.1.
-    methods
-        Some of `METHODS`, for learning with chains that start anew.
-    sweeps
-        Of learning and of sampling, one run each.
-    gwg_sweeps
-        GWG-reset makes no more than these: its moves look at all sites.
-    updates
-        Single-site updates a step of persistent chains; PMP beside them makes as
-        many sweeps as take no longer than GWG's (`equal_sweeps`).
-    n_data, n_data_sweeps
-        Samples to learn from, and the Gibbs sweeps that each of them takes.
-    n_steps, learning_rate, penalty
-        Of Adam, and the weight of the l1 penalty.
-    n_steps_persistent
-        Of learning with chains that go on; None takes ``n_steps``.
-    variables
-        One of `VARIABLES`, in which step and penalty are measured.
-    n_chains, n_chains_persistent
-        Samples a step.
-    n_judged
-        Samples by which a method is judged.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``.
-    """
+    """Which graphs, and how their couplings are learned."""
 
     graphs: tuple[Annotated[str, OneOf(GRAPHS)], ...] = GRAPHS
     side: Annotated[int, Range(low=3)] = 25
     coupling: Number = -0.1
     n_nodes: Annotated[int, Range(low=5)] = 200
-    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
+    methods: tuple[Annotated[str, OneOf(RESET)], ...] = RESET
     sweeps: tuple[Count, ...] = (2, 5, 10, 25)
     gwg_sweeps: Count = 5
     updates: tuple[Count, ...] = (100, 200, 400)
@@ -112,7 +72,7 @@ class StructuredConfig:
 
 
 def true_model(graph: str, config: StructuredConfig, seed: int) -> Ising:
-    """Return the law exp(s'Js + b's) that the data are drawn from."""
+    """Return the distribution exp(s'Js + b's) of the data."""
     if graph == "lattice":
         return Ising(config.coupling * lattice_adjacency(config.side).float())
     generator = make_generator(seed)
@@ -133,7 +93,7 @@ def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
             config.side, config.coupling, n, n_sweeps=sweeps, generator=generator
         )
     truth = true_model(graph, config, seed)
-    start = start_bits(n, truth.n_sites, generator=generator)
+    start = random_bits(n, truth.n_sites, generator=generator)
     return ising_gibbs(truth, start, sweeps, generator=generator)
 
 
@@ -157,23 +117,7 @@ def structured_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Relearn one graph in one way.
-
-    Parameters
-    ----------
-    graph, method
-        One of `GRAPHS`; one of `METHODS`, or "Gibbs" or "GWG".
-    mode
-        "reset": ``amount`` sweeps in learning and in sampling. "persistent":
-        ``amount`` single-site updates of chains that go on, or as many sweeps
-        of PMP as take no longer than GWG's; 50 sweeps in sampling.
-    config, seed
-        How, and the seed of everything.
-    device
-        Where it learns and samples; the data are drawn on the CPU.
-    checkpoint
-        File for the state of learning, which goes on from it; None for none.
-    """
+    """Relearn one graph in one way."""
     truth = true_model(graph, config, seed)
     x = true_data(graph, config, seed).to(device)
     generator = make_generator(seed + 2, device)
@@ -233,8 +177,8 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
         for k in config.sweeps
         if m != "GWG-reset" or k <= config.gwg_sweeps
     ]
-    rivals = [m for m in config.methods if m.startswith("PMP")] + [*CHAINS]
-    plans += [("persistent", m, k) for m in rivals for k in config.updates]
+    others = [m for m in config.methods if METHODS[m].kind == "PMP"] + [*CHAINS]
+    plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
     return {
         (graph, mode, method, str(amount)): {
@@ -247,6 +191,119 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
         for graph in config.graphs
         for mode, method, amount in plans
     }
+
+
+_LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
+_AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
+
+
+def draw_structured(result: Result) -> Figure:
+    """Draw a row of panels for each graph and way of learning: both metrics."""
+    table = result.scalars["table"]
+    lines = [(graph, mode) for graph in table for mode in _AMOUNTS]
+    size = panel_size(len(lines), 2, aspect=0.55, title=0.3)
+    figure, axes = plt.subplots(len(lines), 2, figsize=size, squeeze=False)
+    for line, (graph, mode) in zip(axes, lines, strict=True):
+        rows = table[graph][mode]
+        first = next(iter(next(iter(rows.values())).values()))
+        for ax, (metric, label) in zip(line, _LABELS.items(), strict=True):
+            curves = {
+                method: {
+                    int(k): float(np.mean(cell[metric])) for k, cell in row.items()
+                }
+                for method, row in rows.items()
+            }
+            levels = {"nothing learned": ("null", np.mean(first[f"null_{metric}"]))}
+            if metric == "log_mmd2":
+                levels["held-out data"] = ("exact", np.mean(first["data_log_mmd2"]))
+            draw_curves(ax, curves, levels)
+            log_ticks(ax, [*next(iter(curves.values()))])
+            ax.set(title=f"{graph}, {mode}", ylabel=label, xlabel=_AMOUNTS[mode])
+    # A colour is a method, whether its chains are persistent or not.
+    named = {}
+    for ax in axes[:2, 0]:
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            named.setdefault(COLORS.get(name, name), (line, name))
+    figure.legend(
+        *zip(*named.values(), strict=True), loc="outside lower center", ncols=3
+    )
+    part_rows(figure)
+    return figure
+
+
+def check_structured(result: Result) -> list[Verdict]:
+    """PMP is ahead of chains that make as few sweeps, or take as long."""
+    verdicts = []
+    for graph, modes in result.scalars["table"].items():
+        for mode, rows in modes.items():
+            for method in (m for m in rows if METHODS[m].kind != "PMP"):
+                ahead = [
+                    float(np.mean(cell["log_mmd2"]) - np.mean(ours["log_mmd2"]))
+                    for amount, cell in rows[method].items()
+                    if (ours := rows["PMP"].get(amount))
+                ]
+                mean, stderr = mean_and_stderr(ahead)
+                name = f"{graph}, {mode}: mean log MMD^2 of {method} minus PMP's"
+                of = {"stderr": stderr, "n_seeds": result.config["n_seeds"]}
+                verdicts.append(claim(name, mean, "at least", 0.0, **of))
+    return verdicts
+
+
+def independent_bits(result: Result) -> Result:
+    """Return the score of independent bits for every method, one for each graph."""
+
+    def nothing(cell: dict[str, list[float]], null: float) -> dict[str, list[float]]:
+        return cell | {"log_mmd2": [null] * len(cell["log_mmd2"])}
+
+    table = {
+        graph: {
+            mode: {
+                method: {
+                    amount: nothing(cell, _reference(modes, "null_log_mmd2"))
+                    for amount, cell in row.items()
+                }
+                for method, row in rows.items()
+            }
+            for mode, rows in modes.items()
+        }
+        for graph, modes in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
+    """Mean over all runs on one graph of what differs between them by noise only."""
+    rows = [row for rows in modes.values() for row in rows.values()]
+    return float(np.mean([cell[name] for row in rows for cell in row.values()]))
+
+
+def structured_table(result: Result, graph: str) -> Table:
+    """Tabulate one graph, at both ends of each axis."""
+    modes = result.scalars["table"][graph]
+    names: list[str] = []
+    found: list[tuple[Cell, ...]] = []
+    for mode, rows in modes.items():
+        for method, row in rows.items():
+            amounts = sorted(row, key=int)
+            first, last = row[amounts[0]], row[amounts[-1]]
+            names.append(f"{mode}: {method} ({amounts[0]} to {amounts[-1]})")
+            scores = [float(np.mean(at["log_mmd2"])) for at in (first, last)]
+            found.append((*scores, float(np.mean(last["rmse"]))))
+    null, data = (_reference(modes, f"{name}_log_mmd2") for name in ("null", "data"))
+    found += [(null, null, _reference(modes, "null_rmse")), (data, data, None)]
+    heads = ("fewest", "most", "RMSE of J")
+    columns: dict[str, list[Any]] = {
+        "chains: method": [*names, "nothing learned", "held-out data"]
+    }
+    columns |= dict(zip(heads, map(list, zip(*found, strict=True)), strict=True))
+    return Table(
+        columns,
+        caption=f"The {graph}: log MMD² with the fewest and the most sweeps (reset) or "
+        "single-site updates (persistent), in parentheses, and the error of the "
+        "couplings with the most. Nothing learned: independent bits, no couplings. "
+        + ("One seed." if result.config["n_seeds"] == 1 else "Means over seeds."),
+        kinds=[""] * len(names) + ["null", "exact"],
+    )
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Row pmp/wrong-model (Section 5.1): four spins, and a parameter that is wrong."""
+"""Experiment pmp/wrong-model (Section 5.1): four spins, and a wrong parameter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.leads import cell, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
@@ -27,18 +27,8 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
-__all__ = [
-    "EXPERIMENT",
-    "STYLE",
-    "ToyConfig",
-    "four_spins",
-    "sample_toy",
-    "toy_job",
-    "toy_table",
-]
-
-#: How the perturbed models are solved: by max-product from the paper's start or
-#: from the symmetric one, or by listing all states.
+#: How the perturbed models are solved: by max-product with initial messages of zero
+#: or symmetric ones, or by enumeration.
 SOLVERS = ("zero", "symmetric", "exact MAP")
 _PAIRS = torch.triu_indices(4, 4, 1)
 
@@ -46,23 +36,7 @@ _PAIRS = torch.triu_indices(4, 4, 1)
 @checked
 @dataclass(frozen=True)
 class ToyConfig:
-    """How theta is learned and judged.
-
-    Parameters
-    ----------
-    theta
-        Of the data's law, exp(theta sum over pairs of s_i s_j).
-    solvers
-        Some of `SOLVERS`.
-    n_steps, learning_rate
-        Of Adam.
-    n_chains, n_sweeps
-        Samples a step, and sweeps that each of them takes.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``.
-    n_judged
-        Samples by which the learned sampler is judged.
-    """
+    """How theta is learned and judged."""
 
     theta: Number = 0.5
     solvers: tuple[Annotated[str, OneOf(SOLVERS)], ...] = SOLVERS
@@ -75,7 +49,7 @@ class ToyConfig:
 
 
 def four_spins(theta: float) -> BoltzmannMachine:
-    """Return the law exp(theta sum_{i<j} s_i s_j) of four spins, on bits."""
+    """Return the distribution exp(theta sum_{i<j} s_i s_j) of four spins, on bits."""
     coupling = theta / 2 * (1 - torch.eye(4, dtype=torch.float64))
     return BoltzmannMachine.from_ising(Ising(coupling))
 
@@ -144,53 +118,52 @@ def cells(config: ToyConfig) -> Mapping[str, Mapping[str, Any]]:
     return {solver: {"solver": solver, "config": alone} for solver in config.solvers}
 
 
-def law_of_the_data(config: ToyConfig, seed: int) -> Outcome:
+def distribution_of_the_data(config: ToyConfig, seed: int) -> Outcome:
     """Return the probabilities of the 16 states."""
-    law = exact_probabilities(four_spins(config.theta), 4).exp()
-    return Outcome(arrays={"data": law.numpy()})
+    exact = exact_probabilities(four_spins(config.theta), 4).exp()
+    return Outcome(arrays={"data": exact.numpy()})
 
 
-#: Color, marker and name of what each solver came to.
+#: Colour, marker and name of each solver.
 STYLE = {
-    "zero": ("PMP", "o", "PMP, the paper's start"),
-    "symmetric": ("PMP symmetric", "s", "PMP, symmetric start"),
-    "exact MAP": ("exact", "^", "exact perturb-and-MAP"),
+    "zero": ("PMP", "s", "PMP from N = 0"),
+    "symmetric": ("PMP symmetric", "o", "PMP from N = W/2"),
+    "exact MAP": ("exact", "^", "enumerated MAP states"),
 }
 
 
 def draw_toy(result: Result) -> Figure:
-    """Draw theta over the steps, and the law of the number of ones."""
+    """Draw theta over the steps, as a range over seeds, and the number of ones."""
     figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
-    states = enumerate_states(4)
-    ones = states.sum(1).long().numpy()
+    ones = enumerate_states(4).sum(1).long().numpy()
 
-    def by_ones(law: np.ndarray) -> np.ndarray:
-        return np.bincount(ones, weights=law, minlength=5)
+    def by_ones(probabilities: np.ndarray) -> np.ndarray:
+        return np.bincount(ones, weights=probabilities, minlength=5)
 
     right.bar(range(5), by_ones(result.arrays["data"]), color="#DDDDDD", label="data")
     for place, solver in enumerate(result.scalars["table"]):
         color, marker, label = STYLE[solver]
-        paths = result.arrays[f"path/{solver}"]
-        for path in paths:
-            left.plot(path, color=COLORS[color], lw=0.7, alpha=0.7, zorder=3 - place)
-        law = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
-        at = np.arange(5) + 0.12 * (place - 1)
-        right.plot(at, law, marker, color=COLORS[color], ms=4, label=label)
-    left.axhline(result.config["theta"], color="0.6", lw=1, ls="--")
-    left.set(xlabel="step", ylabel="θ (dashed: that of the data)")
+        paths = result.arrays[f"path/{solver}"] - 0.1 * place
+        left.fill_between(
+            range(paths.shape[1]),
+            paths.min(0),
+            paths.max(0),
+            color=COLORS[color],
+            alpha=0.3,
+        )
+        left.plot(paths.mean(0), color=COLORS[color])
+        found = by_ones(result.arrays[f"frequencies/{solver}"].mean(0))
+        at = np.arange(5) + 0.2 * (place - 1)
+        right.plot(at, found, marker, color=COLORS[color], ms=4, label=label)
+    left.set(xlabel="step", ylabel="θ, lowered by 0, 0.1 and 0.2")
     right.set(xlabel="number of ones", ylabel="probability", ylim=(0, None))
-    figure.legend(
-        *right.get_legend_handles_labels(), loc="outside lower center", ncols=2
-    )
+    names = right.get_legend_handles_labels()
+    figure.legend(*names, loc="outside lower center", ncols=2)
     return figure
 
 
 # How far from the paper's number each may lie: its one run's scatter.
-_WINDOWS = {
-    "theta": 0.02,
-    "KL to Gibbs(theta)": 0.02,
-    "KL to PMP samples": 0.01,
-}
+_WINDOWS = {"theta": 0.02, "KL to Gibbs(theta)": 0.02, "KL to PMP samples": 0.01}
 
 
 def check_toy(result: Result) -> list[Verdict]:
@@ -202,8 +175,8 @@ def check_toy(result: Result) -> list[Verdict]:
         values = table["zero"][metric]
         mean, stderr = mean_and_stderr(values)
         of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(values)}
-        cell = ("pmp/wrong-model", "four variables", "PMP", metric)
-        verdicts.append(compare(*cell, mean, **of))
+        entry = ("pmp/wrong-model", "four variables", "PMP", metric)
+        verdicts.append(compare(*entry, mean, **of))
         if (of_paper := printed.number("PMP", metric)) is not None:
             name = f"PMP: {metric}, distance from the paper's"
             verdicts.append(claim(name, abs(mean - of_paper), "at most", window, **of))
@@ -218,17 +191,17 @@ def check_toy(result: Result) -> list[Verdict]:
 
 
 def untrained(result: Result) -> Result:
-    """Return theta = 0, by every solver: four coins."""
-    law = result.arrays["data"]
-    divergence = float((law * np.log(len(law) * law)).sum())
-    coins = {
+    """Return theta = 0, by every solver: four uniform bits."""
+    data = result.arrays["data"]
+    divergence = float((data * np.log(len(data) * data)).sum())
+    uniform = {
         "theta": 0.0,
         "KL to Gibbs(theta)": divergence,
         "KL to PMP samples": divergence,
         "magnetisation": 0.0,
     }
     table = {
-        solver: {metric: [coins[metric]] * len(row[metric]) for metric in row}
+        solver: {metric: [uniform[metric]] * len(row[metric]) for metric in row}
         for solver, row in result.scalars["table"].items()
     }
     return with_table(result, table)
@@ -239,23 +212,22 @@ def toy_table(result: Result) -> Table:
     table = result.scalars["table"]
     printed = get_fact("pmp/wrong-model").table("four variables")
     columns: dict[str, list[Any]] = {
-        "solver": [STYLE[solver][2] for solver in table] + ["the paper", "four coins"]
+        "solver": [STYLE[solver][2] for solver in table] + ["the paper", "θ = 0"]
     }
-    coins = untrained(result).scalars["table"]["zero"]
+    uniform = untrained(result).scalars["table"]["zero"]
     for metric, head in (
         ("theta", "θ"),
         ("KL to Gibbs(theta)", "KL to Boltzmann"),
-        ("KL to PMP samples", "KL to draws"),
+        ("KL to PMP samples", "KL to samples"),
     ):
-        found = [mean_and_stderr(row[metric]) for row in table.values()]
         of_paper = printed.number("PMP", metric) if metric in printed.columns else None
-        columns[head] = [v if e is None else (v, e) for v, e in found]
-        columns[head] += [of_paper, coins[metric][0]]
+        found = [cell(row[metric]) for row in table.values()]
+        columns[head] = [*found, of_paper, uniform[metric][0]]
     n_seeds = result.config["n_seeds"]
     return Table(
         columns,
-        caption="Divergences in nats, from the data's law to the Boltzmann law at θ, "
-        f"and to that of the draws. Means over {n_seeds} seeds, with standard errors.",
+        caption="KL divergences from the data, in nats: to the Boltzmann distribution "
+        f"with θ, and to the samples. Means and standard errors of {n_seeds} seeds.",
         kinds=["exact" if s == "exact MAP" else "" for s in table] + ["paper", "null"],
     )
 
@@ -272,7 +244,7 @@ EXPERIMENT = Experiment(
     job=toy_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,
-    extras=law_of_the_data,
+    extras=distribution_of_the_data,
     null=untrained,
     devices=("cpu", "cuda"),
     figure=draw_toy,

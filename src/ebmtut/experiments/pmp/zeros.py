@@ -26,8 +26,7 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
-from ebmtut.experiments.pmp.leads import took, with_table
-from ebmtut.experiments.pmp.timed_loop import timed_loop
+from ebmtut.experiments.pmp.leads import timed_loop, took, with_table
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
@@ -35,54 +34,11 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Table
 from ebmtut.training import CpuClock
 
-__all__ = [
-    "FULL",
-    "QUICK",
-    "ZerosConfig",
-    "curve",
-    "independent_pixels",
-    "reduced_table",
-    "score_all",
-    "scores",
-    "zeros_cells",
-    "zeros_data",
-    "zeros_job",
-    "zeros_references",
-    "zeros_table",
-    "zeros_work_table",
-]
-
 
 @checked
 @dataclass(frozen=True)
 class ZerosConfig:
-    """Which pictures, how they are learned, and how the samples are judged.
-
-    Parameters
-    ----------
-    methods
-        Some of `METHODS`.
-    digit, source
-        Which digit's contours are learned, and from where, as for
-        `ebmtut.data.digits_at_hand`.
-    shrink
-        As for `ebmtut.data.contours`: 1 gives 30x30 pixels, 2 gives 16x16.
-    n_steps, learning_rate
-        Of Adam.
-    n_chains, n_sweeps
-        Samples a step of learning, and sweeps that they take.
-    n_chains_of
-        Other numbers of samples, by method.
-    in_double
-        Methods that learn and draw in double precision: few chains are chaotic, and in
-        single precision no two kinds of processor give the same numbers.
-    sweeps
-        At which the samples are judged.
-    n_judged
-        Samples by which a method is judged.
-    n_seeds
-        Independent runs; run k has seed ``seed + k``.
-    """
+    """Which pictures, how they are learned, and how the samples are judged."""
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = SAMPLERS
     digit: Annotated[int, Range(0, 9)] = 0
@@ -115,14 +71,7 @@ def zeros_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn with one method, sample with it, and compare with the data.
-
-    Returns
-    -------
-    outcome
-        CPU seconds and the counts of `work` in learning, ``log_mmd2@k`` after k
-        sweeps; some samples after 25 (or the fewest) sweeps.
-    """
+    """Learn with one method, sample with it, and compare with the data."""
     x = zeros_data(config, seed)[0].to(device)
     if method in config.in_double:
         x = x.double()
@@ -132,10 +81,7 @@ def zeros_job(
     model, _ = persistent_match_moments(
         x,
         partial(
-            sweep_samples,
-            method=method,
-            n_sweeps=config.n_sweeps,
-            generator=generator,
+            sweep_samples, method=method, n_sweeps=config.n_sweeps, generator=generator
         ),
         start_samples(method, n_chains, x.shape[1], generator=generator),
         n_steps=config.n_steps,
@@ -150,11 +96,7 @@ def zeros_job(
     done = work(
         method, n_chains * config.n_steps, config.n_sweeps, n, n_pairs=n * (n - 1) / 2
     )
-    scalars = {
-        "seconds": float(clock.seconds),
-        "n_chains": n_chains,
-        **done._asdict(),
-    }
+    scalars = {"seconds": float(clock.seconds), "n_chains": n_chains, **done._asdict()}
     start = time.process_time()
     samples = draw(method, model, config.n_judged, config.sweeps, generator=generator)
     scalars["sampling_seconds"] = time.process_time() - start
@@ -179,31 +121,17 @@ def zeros_cells(config: ZerosConfig) -> dict[str, Mapping[str, Any]]:
 
 
 def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
-    """Score what needs no learning, and show some data.
-
-    Returns
-    -------
-    outcome
-        ``null``: independent pixels with the data's means; ``data``: what a perfect
-        sampler can expect.
-    """
+    """Score independent pixels and a perfect sampler, and show some data."""
     x, source = zeros_data(config, seed)
-    generator = make_generator(seed)
+    generator, n = make_generator(seed), config.n_judged
     order = torch.randperm(len(x), generator=generator)
+    null = (torch.rand(n, x.shape[1], generator=generator) < x.mean(0)).to(x)
+    scores = {
+        "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
+        "data": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
+    }
     shown = x[order[:20]].to(torch.uint8).numpy()
-    null = (
-        torch.rand(config.n_judged, x.shape[1], generator=generator) < x.mean(0)
-    ).to(x)
-    fresh = mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
-    return Outcome(
-        {
-            "source": source,
-            "n_data": len(x),
-            "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
-            "data": math.log(fresh),
-        },
-        {"data": shown},
-    )
+    return Outcome({"source": source, "n_data": len(x), **scores}, {"data": shown})
 
 
 QUICK = ZerosConfig(
@@ -256,21 +184,14 @@ def score_all(
 
 def zeros_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
-    k = result.config["n_sweeps"]
-    means = _means(result)
-
-    def column(name: str) -> list[float]:
-        return [mean[name] for mean in means.values()]
-
+    k, means, ends = result.config["n_sweeps"], _means(result), ("null", "data")
+    own = [mean[f"log_mmd2@{k}"] for mean in means.values()]
+    gibbs = [mean["log_mmd2 of Gibbs on these weights"] for mean in means.values()]
     return Table(
         {
-            "learned with": [*means, "independent pixels", "fresh data (expected)"],
-            "own sampler": [
-                *column(f"log_mmd2@{k}"),
-                result.scalars["null"],
-                result.scalars["data"],
-            ],
-            "Gibbs": [*column("log_mmd2 of Gibbs on these weights"), None, None],
+            "learned with": [*means, "independent pixels", "held-out data (expected)"],
+            "own sampler": own + [result.scalars[name] for name in ends],
+            "Gibbs": [*gibbs, None, None],
         },
         caption=f"log MMD² after {k} sweeps, of samples by the sampler of learning, "
         "and by Gibbs sampling with the same weights. One seed.",
@@ -295,22 +216,17 @@ def zeros_work_table(result: Result) -> Table:
 
 
 def reduced_table(result: Result) -> Table:
-    """Tabulate scores of the reduced problem, which linear programs can learn.
-
-    Independent pixels are among them if the run has scored them.
-    """
+    """Tabulate scores of the reduced problem, which linear programs can learn."""
     config, rows = result.config["reduced"], result.scalars["reduced"]["table"]
     score = f"log_mmd2@{config['n_sweeps']}"
     found = {name: float(np.mean(row[score])) for name, row in rows.items()}
-    kinds = [""] * len(found)
     if references := result.scalars.get("references of reduced"):
         found["independent pixels"] = references["null"]
-        kinds.append("null")
     return Table(
         {"learned with": list(found), "log MMD²": list(found.values())},
         caption=f"The reduced problem, {config['n_steps']} updates, after "
         f"{config['n_sweeps']} sweeps. One seed.",
-        kinds=kinds,
+        kinds=["null" if name == "independent pixels" else "" for name in found],
     )
 
 

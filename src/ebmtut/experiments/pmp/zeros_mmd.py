@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.pmp.leads import lead
+from ebmtut.experiments.pmp.chains import CHAINS, METHODS
+from ebmtut.experiments.pmp.leads import draw_curves, lead
 from ebmtut.experiments.pmp.zeros import (
     FULL,
     QUICK,
@@ -19,32 +20,19 @@ from ebmtut.experiments.pmp.zeros import (
     zeros_references,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import figure_size
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "check_mmd", "draw_mmd"]
 
 
 def draw_mmd(result: Result) -> Figure:
     """Draw log MMD^2 over sweeps, with what the data and independent pixels give."""
     figure, ax = plt.subplots(figsize=figure_size("full"))
-    for method in result.scalars["table"]:
-        values = curve(result, method)
-        style = "--" if method in ("Gibbs", "GWG") else "-"
-        color = COLORS[method]
-        ax.plot(
-            list(values),
-            list(values.values()),
-            style,
-            marker="o",
-            ms=3,
-            color=color,
-            label=method,
-        )
-    ax.axhline(result.scalars["data"], color=COLORS["exact"], lw=1, label="fresh data")
-    ax.axhline(
-        result.scalars["null"], color=COLORS["null"], lw=1, label="independent pixels"
-    )
+    levels = {
+        "held-out data": ("exact", result.scalars["data"]),
+        "independent pixels": ("null", result.scalars["null"]),
+    }
+    curves = {method: curve(result, method) for method in result.scalars["table"]}
+    draw_curves(ax, curves, levels, dashed=CHAINS)
     ax.set(xlabel="sweeps", ylabel="log MMD² (lower is better)")
     figure.legend(loc="outside upper center", ncols=3)
     return figure
@@ -56,7 +44,7 @@ def check_mmd(result: Result) -> list[Verdict]:
     ours = scores(result, "PMP")
     verdicts = []
     for method in result.scalars["table"]:
-        if not method.startswith("PMP"):
+        if METHODS[method].kind != "PMP":
             ahead, stderr = lead(scores(result, method), ours, k)
             name = f"log MMD^2 of {method} minus that of PMP at {k} sweeps"
             verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pmp.chains import METHODS
 from ebmtut.experiments.pmp.leads import lead, with_table
 from ebmtut.experiments.pmp.zeros import (
     FULL,
@@ -24,10 +25,8 @@ from ebmtut.experiments.pmp.zeros import (
     zeros_references,
 )
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import IMAGE_CMAP, figure_size
+from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
-
-__all__ = ["EXPERIMENT", "ZerosSamplesConfig", "check_samples", "draw_samples"]
 
 
 @dataclass(frozen=True)
@@ -72,35 +71,29 @@ def references(config: ZerosSamplesConfig, seed: int) -> Outcome:
 
 
 def draw_samples(result: Result) -> Figure:
-    """Draw eight pictures of the data and of every method, a row each.
-
-    Below, if there is one, the reduced model that linear programs learned.
-    """
-    rows = {"data": result.arrays["data"]}
-    rows |= {m: result.arrays[f"samples/{m}"] for m in result.scalars["table"]}
+    """Draw eight pictures of the data and of every method, a row each."""
+    arrays, table = result.arrays, result.scalars["table"]
+    rows = {"data": arrays["data"]} | {m: arrays[f"samples/{m}"] for m in table}
     if "reduced" in result.scalars:
         small = result.scalars["reduced"]["table"]
-        rows["reduced data"] = result.arrays["reduced/data"]
-        rows |= {f"{m}, reduced": result.arrays[f"reduced/samples/{m}"] for m in small}
-    width, _ = figure_size("full")
-    figure, axes = plt.subplots(
-        len(rows), 8, figsize=(width, 0.1 * width * len(rows)), squeeze=False
-    )
-    for line, (name, pictures) in zip(axes, rows.items(), strict=True):
+        rows["reduced data"] = arrays["reduced/data"]
+        rows |= {f"{m}, reduced": arrays[f"reduced/samples/{m}"] for m in small}
+    size = (TEXT_WIDTH, 0.6 * len(rows))
+    figure, axes = plt.subplots(len(rows), 1, figsize=size, squeeze=False)
+    for ax, (name, pictures) in zip(axes[:, 0], rows.items(), strict=True):
         side = round(pictures.shape[1] ** 0.5)
-        for ax, picture in zip(line, pictures, strict=False):
-            ax.imshow(picture.reshape(side, side), cmap=IMAGE_CMAP, vmin=0, vmax=1)
-            ax.set(xticks=[], yticks=[])
+        image_grid(ax, pictures[:8].reshape(-1, side, side), n_columns=8, vmin=-0.1)
         label = name.replace(" symmetric", "\nsymmetric")
-        line[0].set_ylabel(label, rotation=0, ha="right", va="center")
+        place = {"va": "center", "ha": "right", "transform": ax.transAxes}
+        ax.text(-0.02, 0.5, label, **place)
     return figure
 
 
 def check_samples(result: Result) -> list[Verdict]:
-    """PMP's samples, from either start, beat independent pixels; those of LP do not."""
+    """PMP's samples are ahead of independent pixels, those of LP are not."""
     null, k = result.scalars["null"], result.config["n_sweeps"]
     verdicts = []
-    for method in (m for m in result.scalars["table"] if m.startswith("PMP")):
+    for method in (m for m in result.scalars["table"] if METHODS[m].kind == "PMP"):
         of_null = {j: [null] * len(v) for j, v in scores(result, method).items()}
         behind, stderr = lead(scores(result, method), of_null, k)
         name = f"log MMD^2 of {method} minus that of independent pixels"

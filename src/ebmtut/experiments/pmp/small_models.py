@@ -1,0 +1,246 @@
+"""Max-product on a few spins: what the chapter's first page measures and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from torch import Tensor
+
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.exact import exact_probabilities
+from ebmtut.experiments.pmp.log_partition import dense_model
+from ebmtut.experiments.pmp.wrong_model import four_spins
+from ebmtut.message_passing import exact_perturb_and_map, max_product
+from ebmtut.plotting import COLORS, TEXT_WIDTH, panel_size
+from ebmtut.random import logistic, make_generator
+from ebmtut.results.tables import Table
+from ebmtut.states import enumerate_states
+from ebmtut.widgets import SMALL_GRAPHS
+
+#: Messages or beliefs that differ by less are the same, up to rounding.
+NEAR = 1e-6
+N_SWEEPS = 200
+#: Initialisations of the messages: colour, marker and label.
+INITS = {
+    "zero": ("PMP", "s", "$N = 0$"),
+    "symmetric": ("PMP symmetric", "o", "$N = W/2$"),
+}
+_ONES = enumerate_states(4).sum(1).long()
+_RING_NOISE = torch.tensor([[-0.6, 0.5, -0.1, -0.2]]).double()
+
+
+def noise_for(model: BoltzmannMachine, n: int, seed: int) -> Tensor:
+    """Draw logistic noise for n perturbations of a model in double precision."""
+    size = (n, model.n_sites)
+    return logistic(size, generator=make_generator(seed), dtype=torch.float64)
+
+
+def small_graph(name: str) -> BoltzmannMachine:
+    """Return one of the widget's graphs as a model of bits."""
+    graph = next(graph for graph in SMALL_GRAPHS if graph.name == name)
+    return BoltzmannMachine(*graph.to_bits())
+
+
+def convergence(model: BoltzmannMachine, damping: float, noise: Tensor) -> Tensor:
+    """Say of each perturbation whether it converged, was decided, and gave the MAP."""
+    unaries = model.bias.detach() + noise
+    options = {"damping": damping, "return_messages": True}
+    now = max_product(model, unaries, N_SWEEPS, init="symmetric", **options)
+    then = max_product(model, unaries, 1, messages=now.messages, **options)
+    assert now.messages is not None and then.messages is not None
+    converged = (then.messages - now.messages).abs().amax((1, 2)) < NEAR
+    decided = converged & (now.beliefs.abs().amin(1) > NEAR)
+    right = (now.x == exact_perturb_and_map(model, model.n_sites, noise)).all(1)
+    return torch.stack([converged, decided, right])
+
+
+def convergence_table(seed: int, n: int = 4000, n_models: int = 30) -> Table:
+    """Tabulate `convergence` on a chain, a frustrated ring and models of ten spins."""
+    chain, ring = small_graph("chain of six"), small_graph("frustrated ring")
+    rows = {
+        "chain of 6, no damping": convergence(chain, 0.0, noise_for(chain, n, seed)),
+        "ring of 4, no damping": convergence(ring, 0.0, noise_for(ring, n, seed)),
+        "ring of 4, damping ½": convergence(ring, 0.5, noise_for(ring, n, seed)),
+    }
+    generator = make_generator(seed)
+    dense = [dense_model(10, generator=generator)[0] for _ in range(n_models)]
+    found = [
+        convergence(m, 0.5, noise_for(m, 100, seed + k)) for k, m in enumerate(dense)
+    ]
+    rows["10 spins, damping ½"] = torch.cat(found, 1)
+    converged, decided, right = zip(*rows.values(), strict=True)
+    both = [float((r & d).sum() / d.sum()) for r, d in zip(right, decided, strict=True)]
+
+    def means(flags: Sequence[Tensor]) -> list[float]:
+        return [float(flag.double().mean()) for flag in flags]
+
+    return Table(
+        {
+            "graph": list(rows),
+            "converged": means(converged),
+            "decided": means(decided),
+            "MAP state": means(right),
+            "MAP state if decided": both,
+        },
+        digits=2,
+    )
+
+
+def magnetisation(x: Tensor) -> float:
+    """Mean of all spins."""
+    return float(2 * x.mean() - 1)
+
+
+def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
+    """Draw MAP states found and magnetisation over the sweeps, for four spins."""
+    model, counts = four_spins(theta), (1, 2, 4, 8, 16, 32, 100)
+    noise = noise_for(model, n, seed)
+    best = exact_perturb_and_map(model, 4, noise)
+    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    for init, (color, marker, label) in INITS.items():
+        unaries = model.bias.detach() + noise
+        runs = [max_product(model, unaries, t, init=init).x for t in counts]
+        found = [float((x == best).all(1).double().mean()) for x in runs]
+        style = {"color": COLORS[color], "marker": marker, "ms": 6}
+        left.plot(found, label=label, **style)
+        right.plot([magnetisation(x) for x in runs], **style)
+    right.axhline(0, color="black", lw=1, ls="--", zorder=0)
+    left.set(title="fraction of MAP states", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
+    right.set(title="magnetisation", ylim=(-0.7, 0.1), yticks=(-0.6, -0.3, 0))
+    for ax in (left, right):
+        ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
+    left.legend(title="initialisation", loc="lower right")
+    return figure
+
+
+def by_ones(x: Tensor) -> Tensor:
+    """Return the fractions of states with 0 to 4 ones."""
+    return x.sum(1).long().bincount(minlength=5).double() / len(x)
+
+
+def exact_by_ones(theta: float) -> Tensor:
+    """Return the Boltzmann probabilities of 0 to 4 ones of four spins."""
+    probabilities = exact_probabilities(four_spins(theta), 4).exp().detach()
+    return torch.zeros(5).double().index_add(0, _ONES, probabilities)
+
+
+def divergence(p: Tensor, q: Tensor) -> float:
+    """KL divergence from p to q, in nats."""
+    return float((p * (p / q).log()).sum())
+
+
+def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
+    """Draw the KL divergence from the data over theta, and what runs learned."""
+    thetas = np.r_[0.2:0.32:0.03, 0.32:0.35:0.005, 0.36:0.61:0.04]
+    half = noise_for(four_spins(0.5), n // 2, seed)
+    noise, data = torch.cat([half, -half]), exact_by_ones(0.5)
+    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.6))
+    fine = np.linspace(0.2, 0.6, 61)
+    boltzmann = [divergence(data, exact_by_ones(theta)) for theta in fine]
+    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann distribution")
+    for init, (color, marker, label) in INITS.items():
+        values = []
+        for theta in thetas:
+            model = four_spins(theta)
+            unaries = model.bias.detach() + noise
+            x = max_product(model, unaries, 50, init=init).x
+            values.append(divergence(data, by_ones(x)))
+        style = {"color": COLORS[color], "marker": marker, "ms": 3.5}
+        ax.plot(thetas, values, label=f"PMP, {label}", **style)
+    ax.plot(learned, np.full(len(learned), 1.2e-4), "|", color="black", ms=12)
+    ax.text(0.35, 1.2e-4, f"{len(learned)} learning runs", va="center")
+    ax.set(yscale="log", ylim=(7e-5, 1), xlim=(0.19, 0.61), xlabel="coupling θ")
+    ax.set_ylabel("KL divergence from the data (nats)")
+    ticks = (1e-4, 1e-3, 1e-2, 0.1, 1)
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    figure.legend(loc="outside upper center", ncols=3)
+    return figure
+
+
+def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
+    """Draw decoded bits of one perturbation of the ring, and the MAP states of many."""
+    model, sweeps = small_graph("frustrated ring"), range(n_sweeps + 1)
+    noise = torch.cat([_RING_NOISE, noise_for(model, n, seed)])
+    best = exact_perturb_and_map(model, 4, noise)
+    figure, axes = plt.subplots(
+        2, 2, figsize=(TEXT_WIDTH, 4.0), sharex=True, height_ratios=(1.4, 1)
+    )
+    for column, (damping, title) in zip(
+        axes.T, ((0.0, "no damping"), (0.5, "damping ½")), strict=True
+    ):
+        unaries = model.bias.detach() + noise
+        runs = [
+            max_product(model, unaries, t, damping=damping, init="symmetric").x
+            for t in sweeps
+        ]
+        right = torch.stack([(x == best).all(1) for x in runs])
+        upper, lower = column
+        bits = torch.stack([x[0] for x in runs], 1)
+        upper.imshow(bits, cmap="gray_r", vmin=-0.15, vmax=1.15, aspect="auto")
+        found = right[:, 0].nonzero().flatten()
+        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=5)
+        upper.set(title=title, ylim=(4.6, -0.5), yticks=range(5))
+        lower.plot(sweeps, right[:, 1:].double().mean(1), color=COLORS["PMP symmetric"])
+        lower.set(ylim=(0, 1), xlabel="sweeps", xlim=(-0.5, n_sweeps + 0.5))
+    names = [f"bit {i + 1} (MAP: {int(best[0, i])})" for i in range(4)]
+    axes[0, 0].set_yticklabels([*names, "is the MAP state"])
+    axes[0, 1].set_yticklabels([])
+    axes[1, 0].set_ylabel("fraction of\nMAP states")
+    return figure
+
+
+def draw_factor_graph() -> Figure:
+    """Draw a chain of three bits with the messages to the one in the middle."""
+    unaries, weight = (1.5, -1.0, -1.5), 2.0
+    p = {"left": unaries[0], "right": unaries[2]}
+    n = {side: max(0, value + weight) - max(0, value) for side, value in p.items()}
+    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.0))
+    ax.set(xlim=(-0.1, 8.1), ylim=(-1.1, 2.3), aspect="equal")
+    ax.axis("off")
+    line = {"color": "black", "lw": 1.4, "zorder": 1}
+    square = {"fc": "white", "ec": "black", "lw": 1.4, "zorder": 2}
+    for a, b in ((1, 4), (4, 7)):
+        middle = (a + b) / 2
+        ax.plot([a, b], [0, 0], **line)
+        ax.add_patch(Rectangle((middle - 0.22, -0.22), 0.44, 0.44, **square))
+        ax.text(middle, -0.62, f"$w =$ {_signed(weight)}", ha="center", va="center")
+    for k, (x, u) in enumerate(zip((1, 4, 7), unaries, strict=True)):
+        ax.plot([x, x], [0, 1.35], **line)
+        ax.add_patch(Rectangle((x - 0.22, 1.13), 0.44, 0.44, **square))
+        ax.text(x, 1.95, f"$u_{k + 1} =$ {_signed(u)}", ha="center", va="center")
+        ax.add_patch(
+            Circle((x, 0), 0.42, fc="#F6C9A8" if k == 1 else "#DDDDDD", ec="black")
+        )
+        ax.text(x, 0, f"$x_{k + 1}$", ha="center", va="center", size=13)
+    for start, end, text, color in (
+        (1.5, 2.3, f"$p =$ {_signed(p['left'])}", "black"),
+        (2.7, 3.5, f"$n =$ {_signed(n['left'])}", COLORS["PMP symmetric"]),
+        (6.55, 5.75, f"$p =$ {_signed(p['right'])}", "black"),
+        (5.25, 4.45, f"$n =$ {_signed(n['right'])}", COLORS["PMP symmetric"]),
+    ):
+        _arrow(ax, start, end, text, color)
+    return figure
+
+
+def _arrow(ax: Axes, start: float, end: float, text: str, color: str) -> None:
+    arrow = FancyArrowPatch(
+        (start, 0.42),
+        (end, 0.42),
+        arrowstyle="-|>",
+        mutation_scale=14,
+        color=color,
+        lw=2,
+    )
+    ax.add_patch(arrow)
+    ax.text((start + end) / 2, 0.76, text, ha="center", va="center", color=color)
+
+
+def _signed(value: float) -> str:
+    return f"{value:g}".replace("-", "−")

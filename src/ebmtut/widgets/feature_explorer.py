@@ -1,0 +1,86 @@
+"""Inferred features over the sweeps, two samplers beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import anywidget
+import torch
+import traitlets
+from jaxtyping import Float
+from torch import Tensor
+
+from ebmtut.checks import InputError, checked
+from ebmtut.widgets._sources import script, style
+
+__all__ = ["FeatureExplorer", "feature_explorer"]
+
+
+class FeatureExplorer(anywidget.AnyWidget):
+    """A slider over sweeps, and the features that each sampler has then.
+
+    The pictures come with the widget: no kernel and no network. Make it by
+    `feature_explorer`.
+
+    Attributes
+    ----------
+    step
+        Place of the number of sweeps that is shown; it follows the reader.
+    sweeps
+        The numbers of sweeps.
+    names
+        The samplers.
+    wrong
+        Percentage of wrong pixels, by sampler and step.
+    n_features, side
+        Of each picture.
+    pixels
+        Grey values 0 to 255, by sampler, step, feature, row and column.
+    """
+
+    _esm = script("feature_explorer.js")
+    _css = style("feature_explorer.css")
+
+    step = traitlets.Int(0, min=0).tag(sync=True)
+    sweeps = traitlets.List(traitlets.Int()).tag(sync=True)
+    names = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    wrong = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
+    n_features = traitlets.Int().tag(sync=True)
+    side = traitlets.Int().tag(sync=True)
+    pixels = traitlets.Bytes().tag(sync=True)
+
+
+@checked
+def feature_explorer(
+    sweeps: Sequence[int],
+    features: Mapping[str, Float[Tensor, "n_steps n_features side side"]],
+    wrong: Mapping[str, Sequence[float]],
+) -> FeatureExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    sweeps
+        Numbers of sweeps after which there are pictures.
+    features
+        Probabilities that a pixel of a feature is one, by sampler.
+    wrong
+        Fraction of wrong pixels of the images, by sampler, for each number of sweeps.
+
+    Raises
+    ------
+    InputError
+        If there are not as many pictures as numbers of sweeps.
+    """
+    stacked = torch.stack([*features.values()])
+    if {stacked.shape[1], *map(len, wrong.values())} != {len(sweeps)}:
+        raise InputError(f"sweeps must be as many as pictures, got {len(sweeps)}")
+    grey = (255 * stacked.clamp(0, 1)).round().to(torch.uint8)
+    return FeatureExplorer(
+        sweeps=list(sweeps),
+        names=list(features),
+        wrong=[[100 * value for value in wrong[name]] for name in features],
+        n_features=stacked.shape[2],
+        side=stacked.shape[3],
+        pixels=grey.numpy().tobytes(),
+    )
