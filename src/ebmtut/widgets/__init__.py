@@ -41,6 +41,7 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.transport_picture import transport_picture
+from ebmtut.widgets.two_modes_explorer import TwoModesExplorer, two_modes_explorer
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
+    "TwoModesExplorer",
     "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
@@ -74,5 +76,6 @@ __all__ = [
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",
+    "two_modes_explorer",
     "two_starts_explorer",
 ]
