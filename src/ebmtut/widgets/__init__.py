@@ -42,6 +42,7 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.transport_picture import transport_picture
+from ebmtut.widgets.two_modes_explorer import TwoModesExplorer, two_modes_explorer
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "TrainedFlow",
     "TransportExplorer",
     "TwoLaws",
+    "TwoModesExplorer",
     "TwoStartsExplorer",
     "decode_landscape",
     "discrepancy_explorer",
@@ -76,5 +78,6 @@ __all__ = [
     "recovery_explorer",
     "transport_explorer",
     "transport_picture",
+    "two_modes_explorer",
     "two_starts_explorer",
 ]

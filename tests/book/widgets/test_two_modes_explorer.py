@@ -1,0 +1,63 @@
+"""The page of the widget of two modes, in use."""
+
+import re
+
+import numpy as np
+import pytest
+
+from ebmtut.widgets import TwoModesExplorer, two_modes_explorer
+from tools.pages import Visit
+
+pytestmark = pytest.mark.browser
+
+
+def make_widget() -> TwoModesExplorer:
+    """Four points of five lie in the upper mode."""
+    data = np.full((50, 2), 1.6)
+    data[:10] *= -1
+    return two_modes_explorer(data, 3.5)
+
+
+def test_chains_stuck_in_a_mode_give_a_wrong_gradient(visit: Visit) -> None:
+    """The barrier is 6 nats high: no chain crosses it in forty sweeps."""
+    page = visit.page
+    widget = page.locator(".two-modes-explorer")
+    line = widget.locator(".ex-note")
+
+    def slopes() -> list[float]:
+        found = re.findall(r"[+−]?\d+\.\d\d", line.inner_text())
+        return [float(number.replace("−", "-")) for number in found]
+
+    def run(steps: int) -> None:
+        widget.get_by_role("button", name="run the chains").click()
+        page.wait_for_function(
+            f"""() => Number(document.querySelector(".two-modes-explorer .ex-note")
+            .textContent.match(/after (\\d+) steps/)[1]) >= {steps}""",
+            timeout=60_000,
+        )
+        widget.get_by_role("button", name="stop").click()
+
+    assert visit.wrong() == []
+    run(40)
+    by_chains, exact = slopes()
+    # Data: mean 0.6 * 3.2 = 1.92. Chains: all near twice -sqrt(3.5).
+    assert by_chains == pytest.approx(1.92 + 2 * 3.5**0.5, abs=0.3)
+    assert exact == pytest.approx(1.92, abs=0.01)
+    # Lower the barrier: the chains cross, and both agree within five standard errors
+    # of 200 chains, 5 * 3 / sqrt(200).
+    coupling = widget.locator("input[type=range]").first
+    coupling.evaluate(
+        """e => {
+          e.value = 1;
+          e.dispatchEvent(new Event("input", { bubbles: true }));
+        }"""
+    )
+    run(120)
+    by_chains, exact = slopes()
+    assert by_chains == pytest.approx(exact, abs=1.1)
+    before = coupling.input_value()
+    widget.get_by_role("button", name="gradient step").click()
+    page.wait_for_function(
+        "old => document.querySelector('input[type=range]').value !== old", arg=before
+    )
+    assert visit.wrong() == []

@@ -1,0 +1,117 @@
+"""The widget of two modes: its samplers and means against the package's and numpy's."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ipywidgets.embed import dependency_state, embed_data
+
+import ebmtut.widgets
+from ebmtut.checks import InputError
+from ebmtut.samplers.langevin import langevin_move, vector_state
+from ebmtut.widgets import two_modes_explorer
+
+FOLDER = Path(ebmtut.widgets.__file__).parent
+X = ((0.3, -1.2), (2.0, 1.7), (-1.5, -1.8), (0.0, 0.0))
+NOISE = ((0.3, -1.2), (0.0, 2.0), (-0.5, 0.9), (1.0, 1.0))
+UNIFORMS = (0.003, 0.2, 0.5, 0.83, 0.999)
+OTHER = 1.3
+
+ASK = """
+import(process.argv[1]).then((js) => {
+  const {x, noise, uniforms, other, J, h, size} = JSON.parse(process.argv[2]);
+  const {sum, product} = js.onGrid(J, h, 80);
+  console.log(JSON.stringify({
+    energies: x.map((at) => js.energyOf(at, J, h)),
+    moves: x.map((at, k) => js.langevinStep(at, J, h, size, noise[k])),
+    given: uniforms.map((u) => js.conditionalSample(other, J, h, u)),
+    sweep: js.gibbsSweep([9, other], J, h, uniforms),
+    exact: [sum, product], means: js.means(x),
+  }));
+});
+"""
+
+
+def energy(x: torch.Tensor, coupling: float, tilt: float) -> torch.Tensor:
+    quartic = (x**4).sum(1) / 4
+    return quartic - coupling * x[:, 0] * x[:, 1] - tilt * x.sum(1)
+
+
+def ask(folder: Path, coupling: float, tilt: float) -> dict:
+    module = folder / "two_modes.mjs"
+    module.write_text((FOLDER / "two_modes.js").read_text("utf-8"), "utf-8")
+    task = {"x": X, "noise": NOISE, "uniforms": UNIFORMS, "other": OTHER}
+    task |= {"J": coupling, "h": tilt, "size": 0.3}
+    answer = subprocess.run(
+        ["node", "-e", ASK, str(module), json.dumps(task)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(answer.stdout)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(("coupling", "tilt"), [(0.0, 0.0), (2.5, 0.22), (4.0, -0.5)])
+def test_the_page_samples_this_energy(
+    coupling: float, tilt: float, tmp_path: Path
+) -> None:
+    page = ask(tmp_path, coupling, tilt)
+    x = torch.tensor(X, dtype=torch.float64)
+
+    def here(x: torch.Tensor) -> torch.Tensor:
+        return energy(x, coupling, tilt)
+
+    noise = torch.tensor(NOISE, dtype=torch.float64)
+    moved, _ = langevin_move(
+        here, vector_state(here, x), 0.3, lambda like: noise, adjusted=False
+    )
+    assert page["energies"] == pytest.approx(here(x).tolist(), rel=1e-12, abs=1e-12)
+    assert page["moves"] == [pytest.approx(row) for row in moved.x.tolist()]
+    # The distribution function of a line of 40,000 cells takes each sample back to
+    # its uniform number; within one of the page's cells it is off by less than the
+    # cell's mass.
+    line = np.linspace(-4, 4, 40_001)
+    density = np.exp((coupling * OTHER + tilt) * line - line**4 / 4)
+    steps = (density[1:] + density[:-1]) / 2
+    cumulated = np.concatenate([[0], steps.cumsum()]) / steps.sum()
+    most = np.diff(np.interp(np.linspace(-4, 4, 162), line, cumulated)).max()
+    found = np.interp(page["given"], line, cumulated)
+    assert np.abs(found - UNIFORMS).max() < most
+    assert page["sweep"][0] == page["given"][0]
+    # Means by a grid of other cells; the midpoint rule's error on a smooth density
+    # that vanishes at the border is far below this tolerance.
+    axis = (np.arange(801) + 0.5) * 8 / 801 - 4
+    points = torch.tensor(np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2))
+    p = (-here(points)).softmax(0)
+    wanted = [float(p @ points.sum(1)), float(p @ points.prod(1))]
+    assert page["exact"] == pytest.approx(wanted, abs=1e-6)
+    assert page["means"]["sum"] == pytest.approx(float(x.sum(1).mean()))
+    assert page["means"]["product"] == pytest.approx(float(x.prod(1).mean()))
+
+
+def test_state_fits_into_a_page() -> None:
+    widget = two_modes_explorer(np.zeros((200, 2)), 2.0)
+    assert (widget.coupling, widget.tilt) == (2.0, 0.0)
+    assert len(widget.data) == 200 * 2 * 4
+    state = dependency_state([widget], drop_defaults=False)
+    data = embed_data(views=[widget], state=state)
+    assert len(json.dumps(data["manager_state"])) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("data", "coupling", "words"),
+    [
+        (np.zeros((0, 2)), 1.0, "data must be points"),
+        (np.full((3, 2), 4.1), 1.0, "data must be points"),
+        (np.full((3, 2), np.nan), 1.0, "data must be points"),
+        (np.zeros((3, 2)), 4.5, "coupling must be a number in"),
+    ],
+)
+def test_refusals(data: np.ndarray, coupling: float, words: str) -> None:
+    with pytest.raises(InputError, match=f"^{words}"):
+        two_modes_explorer(data, coupling)
