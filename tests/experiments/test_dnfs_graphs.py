@@ -53,8 +53,8 @@ def test_nothing_beats_the_optimum(result):
         assert 0 <= shares(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
     one, best = (shares_table(run, draws) for draws in ("one", "best"))
-    assert one.heads == ("method", "evals", SIZE)
-    assert best.heads == ("method", "evals", SIZE, "CPU s")
+    assert one.heads == ("method", "evaluations", SIZE)
+    assert best.heads == ("method", "evaluations", SIZE, "CPU s")
     assert one.kinds == (*best.kinds, "exact")
     assert all(
         float(b[2][:5]) >= float(a[2][:5])

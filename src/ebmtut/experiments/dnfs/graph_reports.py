@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import matplotlib.pyplot as plt
@@ -21,67 +22,89 @@ from ebmtut.plotting import OKABE_ITO, panel_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
+#: The methods that the page shows; the notes show all.
+SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")
+
 
 @checked
 def shares_table(
-    result: Result, draws: Annotated[str, OneOf(("one", "best"))] = "one"
+    result: Result,
+    draws: Annotated[str, OneOf(("one", "best"))] = "one",
+    methods: Sequence[str] | None = None,
 ) -> Table:
-    """Set out every method's share of the optimum, by size of graphs."""
+    """Set out the fraction of the optimum that methods reach, by size of graphs.
+
+    Of one sample, beside the exact distribution's, or of the best of each graph's
+    samples, beside the CPU seconds of sampling the largest graphs.
+    """
     config = result.config
     n_times = config["n_time_steps"]
     most = max(config["refinements"])
     together = n_times * (most + 2)
-    rows = [
-        ("greedy", "random greedy", 1, "null"),
-        ("untrained DNFS", "flow, untrained", n_times, "null"),
-        ("DNFS", "flow, trained", n_times, ""),
-        ("DMALA 0", "annealed DMALA", n_times, "null"),
-        ("Gibbs 0", "annealed Gibbs", n_times, "null"),
-        (f"untrained DNFS + DMALA {most}", "untrained + DMALA", together, "null"),
-        (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
-        (f"DMALA {most}", "annealed DMALA", together, "null"),
-        (f"Gibbs {most}", "annealed Gibbs", together, "null"),
-    ]
-    columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
-    columns["evals"] = [cost for _, _, cost, _ in rows]
+    # A chain of DMALA evaluates both ends of each temperature; a sweep counts once.
+    rows = {
+        "greedy": ("greedy", "random greedy", 1, "null"),
+        "untrained": ("untrained DNFS", "untrained flow", n_times, "null"),
+        "flow": ("DNFS", "trained flow", n_times, ""),
+        "DMALA": ("DMALA 0", "annealed DMALA", n_times, "null"),
+        "Gibbs": ("Gibbs 0", "annealed Gibbs", n_times // 2, "null"),
+        "untrained + DMALA": (
+            f"untrained DNFS + DMALA {most}",
+            "untrained flow + DMALA",
+            together,
+            "null",
+        ),
+        "flow + DMALA": (f"DNFS + DMALA {most}", "flow + DMALA", together, ""),
+        "DMALA +": (f"DMALA {most}", "annealed DMALA", together, "null"),
+        "Gibbs +": (f"Gibbs {most}", "annealed Gibbs", n_times * (most + 1), "null"),
+    }
+    shown = [rows[name] for name in methods or rows]
+    columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in shown]}
+    columns["evaluations"] = [cost for _, _, cost, _ in shown]
     kind = "" if draws == "one" else ": best"
     for size in result.scalars["table"]:
-        scores = [shares(result, size, metric + kind) for metric, *_ in rows]
+        scores = [shares(result, size, metric + kind) for metric, *_ in shown]
         columns[size] = [_spread(values) for values in scores]
-    kinds = [kind for *_, kind in rows]
+    kinds = [kind for *_, kind in shown]
     if draws == "one":
-        laws, optima = result.scalars["exact law"], result.scalars["optimum"]
-        shares_of_laws = [
-            round(laws[size] / optima[size], 4) if size in laws else None
-            for size in result.scalars["table"]
-        ]
-        last = ("exact law", None, *shares_of_laws)
-        for column, cell in zip(columns.values(), last, strict=True):
-            column.append(cell)
-        kinds.append("exact")
-        words = "one draw"
+        words = "one sample"
+        if methods is None:
+            exact, optima = result.scalars["exact law"], result.scalars["optimum"]
+            fractions = [
+                round(exact[size] / optima[size], 4) if size in exact else None
+                for size in result.scalars["table"]
+            ]
+            last = ("exact distribution", None, *fractions)
+            for column, cell in zip(columns.values(), last, strict=True):
+                column.append(cell)
+            kinds.append("exact")
     else:
         spent = result.scalars["table"][size]
-        seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in rows]
+        seconds = [float(np.mean(spent[f"{m}: CPU seconds"])) for m, *_ in shown]
         columns["CPU s"] = [float(f"{v:.2g}") for v in seconds]
-        words = f"the best of {config['n_copies']} draws; CPU seconds of {size}"
+        words = f"the best of {config['n_copies']} samples; CPU seconds of {size}"
     return Table(
         columns,
-        caption=f"Share of the optimum by number of vertices, {words}; errors over "
-        "runs, where several differ.",
+        caption=f"Fraction of the optimum by number of vertices, {words}. Standard "
+        "errors over runs, where there are several.",
         kinds=kinds,
     )
 
 
-def rivals_table(result: Result, size: str | None = None) -> Table:
-    """Set out what other learners reach in about as much time as our network."""
+def rivals_table(
+    result: Result, size: str | None = None, *, printed: bool = True
+) -> Table:
+    """Set out what other learners reach in about as much time as the message network.
+
+    With the fractions that the paper prints, if `printed`.
+    """
     size = size or next(iter(result.scalars["table"]))
     metrics = result.scalars["table"][size]
     problem = result.config["problem"]
     is_cut = problem == "max-cut"
-    printed = get_fact(f"dnfs/{problem}").table("cut size" if is_cut else "set size")
+    fact = get_fact(f"dnfs/{problem}").table("cut size" if is_cut else "set size")
     column = f"{'BA' if is_cut else 'ER'}{size}"
-    top = printed.number("exact solver", column)
+    top = fact.number("exact solver", column)
     assert top is not None
     names = {
         "DNFS": "flow, messages",
@@ -90,26 +113,26 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
     }
     rows: list[tuple[str, str, str | None, str]] = [
         ("greedy", "random greedy", None, "null"),
-        ("untrained DNFS", "flow, untrained", None, "null"),
+        ("untrained DNFS", "untrained flow", None, "null"),
     ]
     for metric, label in names.items():
         if metric in metrics:
             of = "training" if metric == "DNFS" else f"training of {metric}"
             rows.append((metric, label, f"{of}: CPU seconds", ""))
     columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
-    heads = ("one draw", f"best of {result.config['n_copies']}")
+    heads = ("one sample", f"best of {result.config['n_copies']}")
     for head, kind in zip(heads, ("", ": best"), strict=True):
         scores = [shares(result, size, metric + kind) for metric, *_ in rows]
         columns[head] = [_spread(values) for values in scores]
     columns["training, CPU s"] = [
         None if key is None else _digits(metrics[key]) for _, _, key, _ in rows
     ]
-    columns["drawing, CPU s"] = [
+    columns["sampling, CPU s"] = [
         _digits(metrics[f"{metric}: CPU seconds"]) for metric, *_ in rows
     ]
     kinds = [kind for *_, kind in rows]
-    for method in ("DNFS", "GFlowNet"):
-        score = printed.number(method, column)
+    for method in ("DNFS", "GFlowNet") if printed else ():
+        score = fact.number(method, column)
         assert score is not None
         last = (f"the paper's {method}", round(score / top, 3), None, None, None)
         for cells, cell in zip(columns.values(), last, strict=True):
@@ -118,8 +141,7 @@ def rivals_table(result: Result, size: str | None = None) -> Table:
     best = "cut" if is_cut else "independent set"
     return Table(
         columns,
-        caption=f"Share of the largest {best}, graphs of {size} vertices; learners "
-        "that were planned for equal time.",
+        caption=f"Fraction of the largest {best}, graphs of {size} vertices.",
         kinds=kinds,
     )
 

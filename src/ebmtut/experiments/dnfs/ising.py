@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs.lattice_judge import energy_bins
 from ebmtut.experiments.dnfs.lattice_laws import (
     EnergyLaw,
     draw_energies,
@@ -45,45 +46,45 @@ _COLORS = {
     "untrained": COLORS["null"],
     "AIS": COLORS["Gibbs"],
     "SMC": COLORS["DMALA"],
+    "AIS x16": COLORS["GWG"],
 }
 
 _LINES = {"SMC": "--", "untrained": ":"}
 
+_PANELS = {
+    "ours": "trained flow, 64 steps",
+    "AIS": "annealing (AIS), 64 sweeps",
+    "SMC": "annealing (SMC), 64 sweeps",
+    "AIS x16": "AIS ×16, 1,024 sweeps",
+}
+
 
 def draw_histograms(result: Result) -> Figure:
-    """Draw the energies that each method meets, unweighted, on each lattice.
-
-    Of the nulls those with as many evaluations: longer ones hide the others.
-    """
+    """Draw unweighted energies on the last lattice, one panel for each method."""
     table = result.scalars["table"]
-    columns = list(table["ours"])
+    column = list(table["ours"])[-1]
+    side, sigma, _ = result.config["problems"][-1]
+    exact = result.scalars["exact"][column]["energy"]
+    shown = [m for m in _PANELS if column in table.get(m, {})]
+    n_rows = math.ceil(len(shown) / 2)
     figure, axes = plt.subplots(
-        1, len(columns), figsize=panel_size(1, len(columns), aspect=0.8), squeeze=False
+        n_rows,
+        2,
+        figsize=panel_size(n_rows, 2, aspect=0.6),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
-    problems = result.config["problems"]
-    for ax, column, problem in zip(axes[0], columns, problems, strict=True):
-        long = result.arrays[f"long Gibbs/{column}"]
-        side, sigma, _ = problem
-        found = {
-            m: result.arrays[f"energies/{m}/{column}"]
-            for m in _COLORS
-            if column in table.get(m, {})
-        }
-        styles = {
-            method: {
-                "color": _COLORS[method],
-                "ls": _LINES.get(method, "-"),
-                "lw": 1.6 if method == "ours" else 1.1,
-            }
-            for method in found
-        }
-        draw_energies(ax, side, sigma, found, styles, long=long)
-        exact = result.scalars["exact"][column]["energy"]
-        ax.axvline(exact, color=COLORS["exact"], lw=1, ls="--")
-        ax.set(title=column, xlabel="energy (dashed: exact mean)", yticks=[])
-    axes[0][0].set_ylabel("density")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=3, loc="outside lower center", fontsize=8)
+    for ax in axes.flat[len(shown) :]:
+        ax.set_visible(False)
+    found = {m: result.arrays[f"energies/{m}/{column}"] for m in shown}
+    bins = energy_bins([*found.values()], sigma)
+    for ax, (method, values) in zip(axes.flat, found.items(), strict=False):
+        draw_energies(ax, side, sigma, values, bins, color=_COLORS[method])
+        ax.axvline(exact, color=COLORS["exact"], lw=1.2, ls="--")
+        ax.set(title=_PANELS[method], yticks=[])
+    for ax in axes[-1]:
+        ax.set_xlabel("energy")
     return figure
 
 

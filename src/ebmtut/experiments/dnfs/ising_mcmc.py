@@ -19,7 +19,6 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs.lattice_laws import (
     EnergyLaw,
-    draw_energies,
     drawn_distances,
     energy_law,
     law_distance,
@@ -182,30 +181,43 @@ def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     return Outcome({"exact": exact}, {"long": long})
 
 
-def draw_histogram(result: Result) -> Figure:
-    """Draw the histograms of all methods over the exact law."""
+_ORDER = {
+    "DMALA": "DMALA",
+    "Gibbs sweeps": "Gibbs sweeps",
+    "DNFS": "trained flow",
+    "GWG": "GWG",
+    "Gibbs": "single-site Gibbs",
+    "untrained": "untrained flow",
+}
+
+
+def draw_distances(result: Result) -> Figure:
+    """Draw each method's distance from the exact distribution, with its CPU time."""
+    table = result.scalars["table"]
+    noise, spread = result.scalars["exact"]["noise"]
     figure, ax = plt.subplots(figsize=figure_size("wide"))
-    methods = list(result.scalars["table"])
-    colors = {"Gibbs sweeps": "Gibbs", "untrained": "null"}
-    config = result.config
-    styles = {
-        method: {
-            "color": COLORS[colors.get(method, method)],
-            "ls": "--" if method == "Gibbs sweeps" else "-",
-            "label": f"{_SHOWN.get(method, method)}, {config['n_steps']} steps",
-        }
-        for method in methods
-    }
-    draw_energies(
-        ax,
-        config["side"],
-        config["sigma"],
-        {method: result.arrays[f"energies/{method}"] for method in methods},
-        styles,
-        long=result.arrays["long"],
+    ax.axvspan(noise - spread, noise + spread, color="#D0D0D0")
+    shown = [method for method in _ORDER if method in table]
+    for k, method in enumerate(shown):
+        mean, stderr = mean_and_stderr(table[method]["distance"])
+        flow = method in ("DNFS", "untrained")
+        color = COLORS["DNFS" if flow else "Gibbs"]
+        ax.errorbar(mean, k, xerr=stderr, fmt="o", color=color, ms=7, capsize=4)
+        seconds = float(np.mean(table[method]["cpu s"]))
+        ax.annotate(
+            f"{seconds:.2g} s",
+            (1.0, k),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            ha="right",
+        )
+    ax.set(
+        xscale="log",
+        xlabel="distance from the exact distribution [nats]",
+        ylim=(len(shown) - 0.5, -0.5),
+        xlim=(None, 40),
     )
-    ax.set(xlabel="energy", ylabel="density", yticks=[])
-    ax.legend(fontsize=7)
+    ax.set_yticks(range(len(shown)), [_ORDER[method] for method in shown])
     return figure
 
 
@@ -322,7 +334,7 @@ EXPERIMENT = Experiment(
     arrays={"energies": "energies/{cell}"},
     extras=exact_answers,
     null=nothing_learned,
-    figure=draw_histogram,
+    figure=draw_distances,
     check=check_energies,
     devices=("cpu", "cuda"),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +19,6 @@ from torch import Tensor
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations, torus_energy_law
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins
-from ebmtut.plotting import COLORS
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import bits_to_spins
 
@@ -79,26 +77,16 @@ def draw_energies(
     ax: Axes,
     side: int,
     sigma: float,
-    found: Mapping[str, Float[np.ndarray, " n_samples"]],
-    styles: Mapping[str, Mapping[str, Any]],
+    energies: Float[np.ndarray, " n_samples"],
+    bins: Sequence[float],
     *,
-    long: Float[np.ndarray, " n_samples"] | None = None,
+    color: str,
 ) -> None:
-    """Draw histograms of energies over that of their exact law."""
-    energies = [*found.values(), *([] if long is None else [long])]
-    bins = energy_bins(energies, sigma)
+    """Draw a histogram of energies over their exact distribution (grey)."""
     law = energy_law(side, sigma)
     chances, _ = np.histogram(law.levels, bins, weights=law.chances)
-    ax.stairs(
-        chances / np.diff(bins), bins, fill=True, color="#D0D0D0", label="exact law"
-    )
-    for name, values in found.items():
-        how = {"label": name, **styles[name]}
-        ax.hist(values, bins, density=True, histtype="step", **how)
-    if long is not None:
-        dots, _ = np.histogram(long, bins, density=True)
-        middle = np.convolve(bins, [0.5, 0.5], "valid")
-        ax.plot(middle, dots, ".", color=COLORS["exact"], ms=3, label="long Gibbs")
+    ax.stairs(chances / np.diff(bins), bins, fill=True, color="#D0D0D0")
+    ax.hist(energies, bins, density=True, histtype="step", color=color, lw=1.8)
 
 
 def pair_products(

@@ -22,7 +22,7 @@ from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.balanced_policy import balanced_policy
-from ebmtut.experiments.dnfs.lattice_judge import judged, kept
+from ebmtut.experiments.dnfs.lattice_judge import energy_bins, judged, kept
 from ebmtut.experiments.dnfs.lattice_laws import (
     draw_energies,
     energy_law,
@@ -216,14 +216,11 @@ def draw_rivals(result: Result) -> Figure:
             for method, row in result.scalars["table"].items()
             if column in row
         }
-        styles = {
-            method: {
-                "color": _COLORS[method.removesuffix(_BARE)],
-                "ls": ":" if method.endswith(_BARE) else "-",
-            }
-            for method in found
-        }
-        draw_energies(ax, result.config["side"], sigma, found, styles)
+        bins = energy_bins([*found.values()], sigma)
+        for method, energies in found.items():
+            color = _COLORS[method.removesuffix(_BARE)]
+            draw_energies(ax, result.config["side"], sigma, energies, bins, color=color)
+            ax.plot([], color=color, label=method)
         ax.set(title=column, xlabel="energy", yticks=[])
         ax.legend(fontsize=7)
     axes[0][0].set_ylabel("density")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -25,26 +25,77 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 from ebmtut.states import enumerate_states
 
+#: Methods of stored results, as tables call them.
+SHOWN = {
+    "ours": "flow",
+    "paper, leConv": "published recipe",
+    "untrained": "untrained flow",
+    "AIS x4": "AIS ×4",
+    "AIS x16": "AIS ×16",
+    "SMC x4": "SMC ×4",
+}
 
-def quality_table(result: Result, column: str) -> Table:
-    """Set ESS beside the error of log Z and the energies, of every method."""
+
+def quality_table(
+    result: Result, column: str, methods: Sequence[str] | None = None
+) -> Table:
+    """Set ESS beside the error of log Z and the energies, of some methods or all."""
     exact = result.scalars["exact"][column]
     rows = _rows_of(result, column)
-    heads = ("ESS", "log Z error", "energy", "weighted energy")
-    table: dict[str, list[Cell]] = {"method": [*rows, "exact"]}
-    for head in heads:
-        table[head] = [_spread(cell[head]) for cell in rows.values()]
+    rows = {m: rows[m] for m in methods or rows}
+    table: dict[str, list[Cell]] = {"method": [SHOWN.get(m, m) for m in rows]}
+    table["method"].append("exact")
+    # Samples of SMC depend on each other, so that their ESS does not compare.
+    table["ESS"] = [
+        None if m.startswith("SMC") else _spread(cell["ESS"])
+        for m, cell in rows.items()
+    ]
     table["ESS"].append(1.0)
-    table["log Z error"].append(0.0)
-    for head in heads[2:]:
-        table[head].append(round(exact["energy"], 3))
+    table["error of log Z"] = [
+        *(_spread(cell["log Z error"]) for cell in rows.values()),
+        0.0,
+    ]
+    for head, key in {
+        "energy": "energy",
+        "weighted energy": "weighted energy",
+    }.items():
+        table[head] = [_spread(cell[key]) for cell in rows.values()]
+        table[head].append(round(exact["energy"], 2))
     kinds = ["" if method in LEARNED else "null" for method in rows]
     return Table(
         table,
         caption=f"{column}: log Z is {exact['log Z']:.3f}. "
-        "Errors over runs, where there are several.",
+        "Standard errors over runs, where there are several.",
         kinds=[*kinds, "exact"],
         digits=4,
+    )
+
+
+def simulations_table(result: Result, column: str) -> Table:
+    """Set the trained flows' four kinds of weights beside each other."""
+    cell = _rows_of(result, column)["ours"]
+    exact = result.scalars["exact"][column]["energy"]
+    n = result.config["n_time_steps"]
+    kinds = {
+        (f"{n} steps", "path"): "",
+        (f"{n} steps", "discrete-time"): " chain",
+        ("exact", "path"): " path",
+        ("exact", "thinning"): " exact",
+    }
+    table: dict[str, list[Cell]] = {
+        "simulation": [*(simulation for simulation, _ in kinds), "exact values"],
+        "weights": [*(weights for _, weights in kinds), "\u2013"],
+    }
+    for head, key, value in (
+        ("ESS", "ESS", 1.0),
+        ("error of log Z", "log Z error", 0.0),
+        ("weighted energy", "weighted energy", round(exact, 2)),
+    ):
+        table[head] = [*(_spread(cell[key + kind]) for kind in kinds.values()), value]
+    return Table(
+        table,
+        caption=f"{column}. Standard errors over {len(cell['ESS'])} trained flows.",
+        kinds=["", "", "", "", "exact"],
     )
 
 
@@ -94,33 +145,36 @@ _INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
 
 
 def payback_table(result: Result, column: str) -> Table:
-    """Set the cost of a flow's effective sample beside that of annealing."""
+    """Set the cost of a flow's effective sample beside that of annealing.
+
+    The flow is simulated exactly, so that its weights are exact, too.
+    """
     rows = _rows_of(result, column)
     ours, n_steps = rows["ours"], result.config["n_time_steps"]
     # A candidate is one evaluation of the network, and so is a jump that is taken.
-    looks = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
-    shares, pace = (
+    evaluations = {"flow": fmean(ours["candidates"]) + fmean(ours["jumps"])}
+    fractions, pace = (
         {"flow": fmean(ours["ESS path"])},
         {"flow": ours["sample cpu ms path"]},
     )
     for name, factor in zip(_INDEPENDENT, (1, 4, 16), strict=True):
-        label = f"AIS, {factor * n_steps} sweeps"
-        looks[label], pace[label] = factor * n_steps, rows[name]["sample cpu ms"]
-        shares[label] = fmean(rows[name]["ESS"])
-    cost = {name: looks[name] / shares[name] for name in looks}
+        label = SHOWN.get(name, name)
+        evaluations[label] = factor * n_steps
+        pace[label] = rows[name]["sample cpu ms"]
+        fractions[label] = fmean(rows[name]["ESS"])
+    cost = {name: evaluations[name] / fractions[name] for name in evaluations}
     training = fmean(ours["train evaluations"])
-    flow, *nulls = cost.values()
+    flow, *baselines = cost.values()
     return Table(
         {
-            "method": list(cost),
-            "looks": [round(v) for v in cost.values()],
-            "CPU ms": [fmean(pace[name]) / shares[name] for name in cost],
-            "paid back after": [None, *(payback(flow, training, v) for v in nulls)],
+            "method": ["flow, exact simulation", *list(cost)[1:]],
+            "evaluations": [round(v) for v in cost.values()],
+            "CPU ms": [fmean(pace[name]) / fractions[name] for name in cost],
+            "break-even": [None, *(payback(flow, training, v) for v in baselines)],
         },
-        caption=f"{column}: cost of an effective sample, by means over "
-        f"{len(ours['ESS'])} runs; and after how many of them the looks of the "
-        "training are paid back.",
-        kinds=["", *("null" for _ in nulls)],
+        caption=f"{column}: cost of one effective sample, means over "
+        f"{len(ours['ESS'])} runs.",
+        kinds=["", *("null" for _ in baselines)],
         digits=2,
     )
 

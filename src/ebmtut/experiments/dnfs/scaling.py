@@ -37,18 +37,6 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-_COLORS = {
-    "ours": COLORS["DNFS"],
-    "grown": COLORS["LEAPS"],
-    "as carried": COLORS["LEAPS"],
-    "untrained": COLORS["null"],
-    "AIS": COLORS["Gibbs"],
-    "AIS x16": COLORS["GWG"],
-    "SMC": COLORS["DMALA"],
-}
-
-_LINES = {"ours": "-", "grown": "-", "as carried": ":"}
-
 
 def scaling_table(result: Result) -> Table:
     """Set ESS beside log Z and energies, a row a method and lattice."""
@@ -105,34 +93,43 @@ def _mean(values: list[float]) -> float:
 
 
 def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
-    """Draw ESS, the error of log Z, and the energy, over the side of the lattice."""
-    results = [result] if grown is None else [result, grown]
-    table = {m: row for r in results for m, row in r.scalars["table"].items()}
-    exact = {name: e for r in results for name, e in r.scalars["exact"].items()}
-    sides = sorted({int(lattice.partition("x")[0]) for lattice in exact})
-    width, height = figure_size("full")
-    figure, axes = plt.subplots(1, 3, figsize=(width, height))
-    for method, row in table.items():
-        how: dict[str, Any] = {"color": _COLORS[method], "marker": "o", "ms": 4}
-        how |= {"ls": _LINES.get(method, "--"), "label": method}
-        at = [int(lattice.partition("x")[0]) for lattice in row]
-        if method != "SMC":  # whose samples are not independent
-            axes[0].plot(at, [_mean(c["ESS"]) for c in row.values()], **how)
-        errors = [abs(_mean(c["log Z error"])) for c in row.values()]
-        axes[1].plot(at, errors, **how)
-        share = [_mean(c["energy"]) / exact[k]["energy"] for k, c in row.items()]
-        axes[2].plot(at, share, **how)
-    axes[2].axhline(1, color=COLORS["exact"], lw=1, ls=":")
-    titles = ("ESS, continuous time", "|error of log Z|", "energy / exact")
+    """Draw path-weight ESS and error of the energy over the side of the lattice."""
+    curves = [
+        ("flow, trained on the lattice", "DNFS", "o-", _by_side(result, "ours")),
+        ("AIS ×16", "GWG", "^--", _by_side(result, "AIS x16")),
+    ]
+    if grown is not None:
+        transferred = _by_side(grown, "as carried") | _by_side(grown, "grown")
+        curves.append(("flow, transferred", "LEAPS", "s", transferred))
+    figure, axes = plt.subplots(1, 2, figsize=figure_size("full"))
+    for label, color, style, found in curves:
+        how: dict[str, Any] = {"color": COLORS[color], "ms": 6, "label": label}
+        axes[0].plot(list(found), [ess for ess, _ in found.values()], style, **how)
+        excess = [100 * energy for _, energy in found.values()]
+        axes[1].plot(list(found), excess, style, **how)
+    sides = sorted({side for *_, found in curves for side in found})
+    titles = "effective fraction of the samples", "energy too high by [%]"
     for ax, title in zip(axes, titles, strict=True):
-        ax.set(title=title, xlabel="side", xscale="log")
+        ax.set(title=title, xlabel="sites per side", xscale="log")
         ax.set_xticks(sides, [str(side) for side in sides])
         ax.minorticks_off()
-    for ax in axes[:2]:
-        ax.set_yscale("log")
-    handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=5, loc="outside lower center", fontsize=8)
+    axes[0].set(yscale="log")
+    axes[1].set(ylim=(0, None))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=3, loc="outside lower center")
     return figure
+
+
+def _by_side(result: Result, method: str) -> dict[int, tuple[float, float]]:
+    """Return ESS and relative excess of the mean energy, by side of the lattice."""
+    exact = result.scalars["exact"]
+    return {
+        int(lattice.partition("x")[0]): (
+            _mean(cell["ESS"]),
+            1 - _mean(cell["energy"]) / exact[lattice]["energy"],
+        )
+        for lattice, cell in result.scalars["table"].get(method, {}).items()
+    }
 
 
 #: How many times finer the steps of time are, at which a longer training is judged.
