@@ -215,7 +215,7 @@ def _add_sweeps(commands: "argparse._SubParsersAction[Any]") -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder of the sweep (default: in sweeps/, named after the notebook's path)",
+        help="folder of the sweep (default: one in sweeps/, named after the path)",
     )
     sweep.add_argument(
         "--jobs",
