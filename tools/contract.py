@@ -19,6 +19,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ebmtut.sweeps.one_run import OTHER_RUNS
+from tools.install_cell import INSTALL
 from tools.paths import book_notebooks
 from tools.widget_states import widgets_without_state
 
@@ -51,8 +52,9 @@ def _tags(cell: NotebookNode) -> set[str]:
 
 
 def _code_lines(notebook: NotebookNode) -> int:
-    """Count the lines of code; empty ones and comments are none."""
-    lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
+    """Count the lines of code without empty ones, comments and the installation."""
+    cells = [cell for cell in _code(notebook) if INSTALL not in _tags(cell)]
+    lines = [line for cell in cells for line in cell.source.splitlines()]
     return sum(bool(line.strip()) and line.lstrip()[0] != "#" for line in lines)
 
 

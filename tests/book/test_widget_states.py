@@ -17,7 +17,7 @@ from tools.widget_states import STATE, VIEW, restore_widgets, widgets_without_st
 def executed() -> NotebookNode:
     """Return a notebook with a widget, as papermill leaves it."""
     widget = two_starts_explorer(0.25)
-    state = Widget.get_manager_state(widgets=[widget])
+    state = Widget.get_manager_state(widgets=[widget, widget.layout])
     view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
     output = new_output("display_data", {VIEW: view, "text/plain": "a widget"})
     notebook = new_notebook(cells=[new_code_cell("widget", outputs=[output])])
