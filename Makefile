@@ -1,7 +1,8 @@
-# Every command a person runs. Each sets up what it needs: one virtual environment,
+# Every command that a person runs. Each sets up what it needs: one virtual environment,
 # made anew only when the requirements change. Needs Python 3.11 to 3.13, make, git.
 #
-#   make book    execute every notebook, render the HTML, say where it lies
+#   make html    render the book from the outputs that are stored in the notebooks
+#   make book    execute every notebook, then render
 #   make test    everything that CI checks
 #   make help    the rest
 
@@ -9,14 +10,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 READY  := $(VENV)/.ready
-# pip says only what goes wrong; make venv PIP_FLAGS= for the whole story.
+# pip prints errors only; make venv PIP_FLAGS= prints everything.
 PIP_FLAGS ?= -qq
 
-.PHONY: help book test lint unit bench gpu notebooks pin venv clean distclean
+.PHONY: help html book test lint unit bench gpu notebooks pin venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+html: $(READY) ## render the book from stored outputs, without executing anything
+	@$(RUN) -m tools.render --stored
 
 book: $(READY) ## execute every notebook at quick scale and render the book
 	@$(RUN) -m tools.build_book
@@ -33,7 +37,7 @@ unit: $(READY) ## unit and statistical tests only
 bench: $(READY) ## speed and memory beside plain implementations
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
 
-# Without a virtual environment: a machine with a GPU has a torch of its own.
+# No virtual environment: a machine with a GPU has its own torch.
 MINUTES ?= 9
 gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by slice
 	@$(PYTHON) -m tools.gpu --minutes $(MINUTES) $(if $(RESUME),--resume $(RESUME))
@@ -41,7 +45,7 @@ gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by sl
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
 	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)
 
-# Pins stay as they are unless pyproject.toml or UV_FLAGS moves them.
+# Pins change only where pyproject.toml or UV_FLAGS require it.
 pin: $(READY) ## for authors: pin what pyproject.toml asks for, for every system
 	@$(VENV)/bin/uv pip compile pyproject.toml --all-extras --universal \
 	  --python-version 3.11 --no-annotate --quiet --custom-compile-command "make pin" \
@@ -49,7 +53,7 @@ pin: $(READY) ## for authors: pin what pyproject.toml asks for, for every system
 
 venv: $(READY) ## only the virtual environment
 
-# A text, not a traceback, for the two things that a fresh machine may lack.
+# Clear messages for the two things that a fresh machine may lack.
 $(READY): pyproject.toml requirements.txt
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "No '$(PYTHON)' here. Install Python 3.11, 3.12 or 3.13, or name one:" \
@@ -63,7 +67,7 @@ $(READY): pyproject.toml requirements.txt
 	@echo "Installing into $(VENV): a few minutes, once"
 	@$(RUN) -m pip install $(PIP_FLAGS) --disable-pip-version-check \
 	  --constraint requirements.txt --editable ".[book,test,dev,bench,transport,graphs,cluster,sweep,lsun]" || { \
-	  echo "Installing failed; 'make venv PIP_FLAGS=' tells why"; exit 1; }
+	  echo "Installing failed; 'make venv PIP_FLAGS=' shows why"; exit 1; }
 	@touch $@
 
 clean: ## remove what was built

@@ -1,8 +1,9 @@
 """Write the API pages: one for each top-level module or sub-package of ebmtut.
 
-The pages follow the code and are made anew in the staged copy of the book, so that
-none can be forgotten. Every name of an ``__all__`` appears once, under the shortest
-path from which it can be imported, with links to the sections whose code uses it.
+The pages are generated in the staged copy of the book, so that none can be forgotten.
+Every name of an ``__all__`` appears once, under the shortest path from which it can be
+imported. The names of a page are grouped by the chapter that teaches them, and each
+leads to the page that mentions it first. Experiments are no public interface.
 
     python -m tools.api_pages _build/api            # write the pages
     python -m tools.api_pages --check _build/html   # is every public name there?
@@ -11,7 +12,9 @@ path from which it can be imported, with links to the sections whose code uses i
 import argparse
 import importlib
 import inspect
+import json
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +22,35 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.paths import HTML
+from tools.paths import HTML, ROOT
+from tools.prose import is_notes
 
-__all__ = ["ApiError", "Page", "collect", "undocumented", "write_pages"]
+__all__ = [
+    "NOT_PUBLIC",
+    "ApiError",
+    "Lesson",
+    "Page",
+    "collect",
+    "lessons",
+    "undocumented",
+    "write_pages",
+]
 
 PACKAGE = "ebmtut"
+# Experiments change with the pages that show them, and nobody else imports them.
+NOT_PUBLIC = ("experiments",)
+# The heading of each group, by the folder of the pages that teach its names. Own data
+# comes last, since its pages use what the chapters teach.
+GROUPS = {
+    "basics": "Basics",
+    "ed": "Energy discrepancy",
+    "drl": "Recovery likelihood",
+    "pmp": "Perturb-and-max-product",
+    "got": "Gibbs-OT",
+    "dnfs": "Flow samplers",
+    "own-data": "Your own data",
+}
+OTHERS = "More"
 
 
 class ApiError(RuntimeError):
@@ -55,7 +82,7 @@ def collect() -> list[Page]:
     root = importlib.import_module(PACKAGE)
     pages = []
     for found in sorted(pkgutil.iter_modules(root.__path__), key=lambda f: f.name):
-        if found.name.startswith("_"):
+        if found.name.startswith("_") or found.name in NOT_PUBLIC:
             continue
         page = Page(found.name)
         shown: set[int] = set()
@@ -82,17 +109,62 @@ def write_pages(folder: Path) -> list[Path]:
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    pages = lessons()
     files = []
     for page in collect():
         parts = [f"(api-{page.name})=\n# {PACKAGE}.{page.name}\n"]
         for module, names in page.modules.items():
             if module != f"{PACKAGE}.{page.name}":
                 parts.append(f"## {module}\n")
-            parts.append(f"```{{eval-rst}}\n{_directives(module, names)}```\n")
+            parts.append(f"```{{eval-rst}}\n{_directives(module, names, pages)}```\n")
         file = folder / f"{page.name}.md"
         file.write_text("\n".join(parts), "utf-8")
         files.append(file)
     return files
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A page of a chapter: its folder, its label, the names that its code mentions."""
+
+    chapter: str
+    label: str
+    names: frozenset[str]
+
+
+def lessons(root: Path = ROOT) -> list[Lesson]:
+    """Read which names the pages of each chapter mention, first pages first.
+
+    Parameters
+    ----------
+    root
+        The folder that holds ``book/``.
+    """
+    found = []
+    for chapter in GROUPS:
+        paths = sorted(root.glob(f"book/{chapter}/*.ipynb"))
+        paths.sort(key=lambda path: path.stem != "index")
+        for path in [*root.glob(f"book/{chapter}.ipynb"), *paths]:
+            cells = json.loads(path.read_text("utf-8"))["cells"]
+            label = re.match(r"\s*\(([\w-]+)\)=", "".join(cells[0]["source"]))
+            if label and not is_notes(path):
+                code = "\n".join(map(_code_of, cells))
+                names = frozenset(re.findall(r"\w+", code))
+                found.append(Lesson(chapter, label[1], names))
+    return found
+
+
+def _code_of(cell: dict[str, Any]) -> str:
+    """Return a cell's code; of prose, what stands between backticks."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "code":
+        return source
+    return " ".join(re.findall(r"`([^`\n]+)`", source))
+
+
+def lesson_of(name: str, pages: Sequence[Lesson]) -> Lesson | None:
+    """Return the first page that mentions a name; None if no page does."""
+    return next((page for page in pages if name in page.names), None)
 
 
 def undocumented(html: Path) -> list[str]:
@@ -151,22 +223,40 @@ def _public(module: ModuleType) -> list[str]:
     return list(module.__all__)
 
 
-def _directives(module: str, names: Sequence[str]) -> str:
-    """Return the reStructuredText of one module: docstring, table, entries."""
+def _directives(module: str, names: Sequence[str], pages: Sequence[Lesson]) -> str:
+    """Return the reStructuredText of one module: docstring, tables, entries."""
     lines = [f".. automodule:: {module}"]
     parent, _, last = module.rpartition(".")
     if last in getattr(importlib.import_module(parent), "__all__", ()):
         lines.append("   :no-index:")  # its package has a function of the same name
     lines += ["", f".. currentmodule:: {module}", ""]
     home = importlib.import_module(module)
-    # A constant has no docstring; the table would quote that of its type.
-    if listed := [name for name in names if not _is_constant(getattr(home, name))]:
-        lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {name}" for name in listed]
-        lines.append("")
-    for name in names:
-        lines += [*_entry(module, name), f"   {_used_in(f'{module}.{name}')}", ""]
+    groups = _grouped(names, pages)
+    for heading, inside in groups.items():
+        # A constant has no docstring; the table would quote that of its type.
+        listed = [name for name in inside if not _is_constant(getattr(home, name))]
+        if len(groups) > 1 and listed:
+            lines += [f".. rubric:: {heading}", ""]
+        if listed:
+            lines += [".. autosummary::", "   :nosignatures:", ""]
+            lines += [f"   {name}" for name in listed]
+            lines.append("")
+    for name in (name for inside in groups.values() for name in inside):
+        lines += _entry(module, name)
+        if lesson := lesson_of(name, pages):
+            lines += [f"   Taught in :ref:`{lesson.label}`.", ""]
+        lines += [f"   {_used_in(f'{module}.{name}')}", ""]
     return "\n".join(lines)
+
+
+def _grouped(names: Sequence[str], pages: Sequence[Lesson]) -> dict[str, list[str]]:
+    """Sort names by the chapter that mentions them first."""
+    groups: dict[str, list[str]] = {heading: [] for heading in GROUPS.values()}
+    groups[OTHERS] = []
+    for name in names:
+        lesson = lesson_of(name, pages)
+        groups[GROUPS[lesson.chapter] if lesson else OTHERS].append(name)
+    return {heading: inside for heading, inside in groups.items() if inside}
 
 
 def _used_in(name: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from tools.api_pages import NOT_PUBLIC
 from tools.paths import ROOT
 
 __all__ = ["FLOORS", "Floor", "draw_floors", "draw_way", "write_pictures"]
@@ -132,6 +133,8 @@ def draw_floors(existing: set[str]) -> str:
             top = y + 26 + line * (row + gap)
             label = _text(x + width / 2, top + 16, part, "code", "middle")
             link = f'<a href="api/{part}.html">{label}</a>'
+            if part in NOT_PUBLIC:
+                link = label  # it has no entry in the reference
             chips += [_box(x, top, width, row, "part"), link]
             x += width + gap
         height = 26 + (line + 1) * (row + gap) + 5

@@ -19,7 +19,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from ebmtut.sweeps.one_run import OTHER_RUNS
+from tools.install_cell import INSTALL
 from tools.paths import book_notebooks
+from tools.widget_states import widgets_without_state
 
 __all__ = ["RULES", "advice", "machine_paths", "violations"]
 
@@ -50,8 +52,9 @@ def _tags(cell: NotebookNode) -> set[str]:
 
 
 def _code_lines(notebook: NotebookNode) -> int:
-    """Count the lines of code; empty ones and comments are none."""
-    lines = [line for cell in _code(notebook) for line in cell.source.splitlines()]
+    """Count the lines of code without empty ones, comments and the installation."""
+    cells = [cell for cell in _code(notebook) if INSTALL not in _tags(cell)]
+    lines = [line for cell in cells for line in cell.source.splitlines()]
     return sum(bool(line.strip()) and line.lstrip()[0] != "#" for line in lines)
 
 
@@ -170,7 +173,8 @@ def plain_kernel(notebook: NotebookNode) -> Iterator[str]:
 
 def widgets_that_last(notebook: NotebookNode) -> Iterator[str]:
     """Widget state is small, and nothing is used that hangs without a browser."""
-    size = len(json.dumps(notebook.metadata.get("widgets", {})))
+    stored = notebook.metadata.get("ebmtut", {}).get("widgets", {})
+    size = len(json.dumps([notebook.metadata.get("widgets", {}), stored]))
     if size > MOST_BYTES_OF_WIDGETS:
         yield f"{size} bytes of widget state, at most {MOST_BYTES_OF_WIDGETS}"
     for cell in _code(notebook):
@@ -237,9 +241,12 @@ def violations(notebook: NotebookNode) -> list[str]:
 def advice(notebook: NotebookNode) -> list[str]:
     """Return what a notebook may do but had better not."""
     n_lines = _code_lines(notebook)
+    mended = []
     if MANY_CODE_LINES < n_lines <= MOST_CODE_LINES:
-        return [f"{n_lines} lines of code: past {MANY_CODE_LINES} a reader tires"]
-    return []
+        mended.append(f"{n_lines} lines of code, better at most {MANY_CODE_LINES}")
+    if missing := widgets_without_state(notebook):
+        mended.append(f"the state of {missing} widgets is not stored")
+    return mended
 
 
 def main(arguments: list[str]) -> int:

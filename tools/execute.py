@@ -1,8 +1,7 @@
 """Execute the book's notebooks with papermill, several at a time.
 
-Each notebook runs in a process and a kernel of its own, with one thread each, so
-that a run is as fast on two cores as two notebooks allow and its numbers do not
-depend on how many cores there are.
+Each notebook runs in its own process and kernel, with one thread, so that its numbers
+do not depend on the number of cores.
 
     python -m tools.execute                    # defaults, into _build/executed
     python -m tools.execute -p seed=3 book/ledger/index.ipynb
@@ -12,6 +11,7 @@ import argparse
 import ast
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -164,7 +164,9 @@ def execute_all(
                 timeout=timeout,
                 only_this_run=only_this_run,
             ): (source.relative_to(root))
-            for source, target in zip(sources, targets, strict=True)
+            for source, target in sorted(
+                zip(sources, targets, strict=True), key=_earlier_duration, reverse=True
+            )
         }
         for future in as_completed(pending):
             name = pending[future]
@@ -180,6 +182,18 @@ def execute_all(
             "\n\n".join(f"{name} failed:\n{text}" for name, text in failures.items())
         )
     return targets
+
+
+def _earlier_duration(pair: tuple[Path, Path]) -> float:
+    """Seconds that the copy of an earlier run took; infinite where there is none.
+
+    The longest notebooks begin first, so that no core waits for the last one.
+    """
+    try:
+        about = json.loads(pair[1].read_text("utf-8"))["metadata"]["papermill"]
+        return float(about["duration"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return math.inf
 
 
 def _choose_parameters(

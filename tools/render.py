@@ -6,6 +6,7 @@ pictures of the architecture have been added. A warning is an error, and so are 
 page of the table of contents that did not come out and an empty output folder.
 
     python -m tools.render                     # _build/executed -> _build/html
+    python -m tools.render --stored            # the notebooks as they are stored
 """
 
 import argparse
@@ -13,15 +14,18 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import yaml
 
 from tools.api_pages import ApiError, write_pages
 from tools.architecture import write_pictures
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
+from tools.widget_states import restore_widgets, widgets_without_state
 
 __all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
 
@@ -38,7 +42,8 @@ def render(executed_dir: Path = EXECUTED, out_dir: Path = HTML) -> Path:
     Parameters
     ----------
     executed_dir
-        Folder written by `tools.execute.execute_all`: ``executed_dir/book/...``.
+        Folder written by `tools.execute.execute_all`: ``executed_dir/book/...``. The
+        repository itself renders the stored outputs.
     out_dir
         Folder that will hold ``index.html``; replaced if it is there.
 
@@ -89,7 +94,15 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         executed = executed_dir / relative
         if not executed.is_file():
             raise RenderError(f"{relative} has no executed copy in {executed_dir}")
-        shutil.copy2(executed, staged / relative)
+        content = nbformat.read(executed, as_version=4)
+        restore_widgets(content)
+        if missing := widgets_without_state(content):
+            print(
+                f"{relative}: {missing} widgets will be missing, as their state is not "
+                f"stored; make notebooks NOTEBOOKS={relative} stores it",
+                file=sys.stderr,
+            )
+        nbformat.write(content, staged / relative)
     write_pages(staged / "book" / "api")
     write_pictures(staged / "book" / "_drawn")
     return staged
@@ -172,14 +185,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Render the executed book.")
     parser.add_argument("--executed", type=Path, default=EXECUTED)
+    parser.add_argument(
+        "--stored", action="store_true", help="render the outputs that are stored"
+    )
     parser.add_argument("-o", "--out", type=Path, default=HTML)
     options = parser.parse_args(arguments)
+    started = time.perf_counter()
     try:
-        index = render(options.executed, options.out)
+        index = render(ROOT if options.stored else options.executed, options.out)
     except (RenderError, ApiError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"The book is at {index}")
+    seconds = time.perf_counter() - started
+    print(f"The book was rendered in {seconds:.0f} s. Open\n  {index.as_uri()}")
     return 0
 
 

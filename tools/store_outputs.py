@@ -1,10 +1,11 @@
 """For authors: execute notebooks with their defaults and store the outputs in place.
 
     python -m tools.store_outputs                   # every notebook of the book
-    python -m tools.store_outputs book/ledger.ipynb
+    python -m tools.store_outputs book/ed/index.ipynb
+    python -m tools.store_outputs --executed        # take _build/executed, run nothing
 
-What papermill notes about the run (times, paths) is left out, so that a notebook only
-changes where its code or its outputs do.
+The outputs are stored with the state of the widgets. What papermill notes about the run
+(times, paths) is left out, so that a notebook changes only with its code or outputs.
 """
 
 import argparse
@@ -16,13 +17,14 @@ from pathlib import Path
 import nbformat
 
 from tools.execute import ExecutionError, execute_all
-from tools.paths import ROOT, book_notebooks
+from tools.paths import EXECUTED, ROOT, book_notebooks
+from tools.widget_states import store_widgets
 
 __all__ = ["clean_notebook", "main", "store_outputs"]
 
 
 def clean_notebook(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Remove what depends on the run or the machine from a notebook, in place.
+    """Remove what depends on the run or the machine, and keep the widgets, in place.
 
     Parameters
     ----------
@@ -34,6 +36,7 @@ def clean_notebook(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     NotebookNode
         The same object.
     """
+    store_widgets(notebook)
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": {
@@ -53,34 +56,60 @@ def clean_notebook(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
-def store_outputs(notebooks: Sequence[Path], jobs: int | None = None) -> None:
+def store_outputs(
+    notebooks: Sequence[Path], jobs: int | None = None, executed: Path | None = None
+) -> None:
     """Execute notebooks and write them back with the outputs of this run.
 
     Parameters
     ----------
     notebooks
-        Files below the repository's ``book/``; none is touched if one fails.
+        Files below the repository's ``book/``; none is changed if one fails.
     jobs
         Notebooks at a time.
+    executed
+        A folder with executed copies; nothing is executed then.
+
+    Raises
+    ------
+    ExecutionError
+        If a notebook fails, or its copy in `executed` is missing or has other cells.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        copies = execute_all(None, Path(temporary), jobs, notebooks=notebooks)
+        if executed is None:
+            copies = execute_all(None, Path(temporary), jobs, notebooks=notebooks)
+        else:
+            copies = [executed / path.relative_to(ROOT) for path in notebooks]
+        made = []
         for source, copy in zip(notebooks, copies, strict=True):
-            notebook = clean_notebook(nbformat.read(copy, as_version=4))
+            if not copy.is_file() or _cells(copy) != _cells(source):
+                raise ExecutionError(f"{copy} is not an executed copy of {source}")
+            made.append(clean_notebook(nbformat.read(copy, as_version=4)))
+        for source, notebook in zip(notebooks, made, strict=True):
             nbformat.write(notebook, source)
+
+
+def _cells(notebook: Path) -> list[tuple[str, str]]:
+    cells = nbformat.read(notebook, as_version=4).cells
+    return [(cell.cell_type, cell.source) for cell in cells]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Store the notebooks' outputs.")
     parser.add_argument("notebooks", nargs="*", type=Path, help="all by default")
-    parser.add_argument("-j", "--jobs", type=int, default=None)
+    parser.add_argument("-j", "--jobs", type=int, help="notebooks at a time")
+    parser.add_argument(
+        "--executed",
+        action="store_true",
+        help="execute nothing and store the copies in _build/executed",
+    )
     options = parser.parse_args(arguments)
     chosen = [path.resolve() for path in options.notebooks] or book_notebooks()
     if strangers := [str(p) for p in chosen if not p.is_relative_to(ROOT / "book")]:
         parser.error(f"not a notebook of the book: {', '.join(strangers)}")
     try:
-        store_outputs(chosen, options.jobs)
+        store_outputs(chosen, options.jobs, EXECUTED if options.executed else None)
     except ExecutionError as error:
         print(error, file=sys.stderr)
         return 1

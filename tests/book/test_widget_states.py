@@ -1,0 +1,67 @@
+"""Widgets are stored with a notebook and shown without executing it."""
+
+import copy
+
+import pytest
+from ipywidgets import Widget
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
+from tools.contract import advice
+from tools.store_outputs import clean_notebook
+from tools.widget_states import STATE, VIEW, restore_widgets, widgets_without_state
+
+
+@pytest.fixture
+def executed() -> NotebookNode:
+    """Return a notebook with a widget, as papermill leaves it."""
+    widget = two_starts_explorer(0.25)
+    state = Widget.get_manager_state(widgets=[widget, widget.layout])
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    output = new_output("display_data", {VIEW: view, "text/plain": "a widget"})
+    notebook = new_notebook(cells=[new_code_cell("widget", outputs=[output])])
+    notebook.metadata["widgets"] = {STATE: state}
+    return notebook
+
+
+def model_of(notebook: NotebookNode) -> dict:
+    """Return the state that the view of the notebook refers to."""
+    name = notebook.cells[0].outputs[0].data[VIEW]["model_id"]
+    return notebook.metadata["widgets"][STATE]["state"][name]["state"]
+
+
+def test_a_stored_widget_is_restored(executed: NotebookNode) -> None:
+    before = copy.deepcopy(dict(model_of(executed)))
+    stored = clean_notebook(executed)
+    assert "widgets" not in stored.metadata
+    assert widgets_without_state(stored) == 0
+    restore_widgets(stored)
+    after = dict(model_of(stored))
+    assert after.pop("layout").removeprefix("IPY_MODEL_").isdigit()
+    before.pop("layout")
+    assert after == before
+    assert after["theta"] == 0.25
+
+
+def test_scripts_are_those_of_the_package(
+    executed: NotebookNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = clean_notebook(executed)
+    assert "_esm" not in str(stored.metadata)
+    monkeypatch.setattr(TwoStartsExplorer, "_esm", "export default {}")
+    restore_widgets(stored)
+    assert model_of(stored)["_esm"] == "export default {}"
+
+
+def test_two_executions_are_stored_alike(executed: NotebookNode) -> None:
+    again = copy.deepcopy(executed)
+    text = next(iter(again.metadata["widgets"][STATE]["state"]))
+    assert text not in str(clean_notebook(again))
+
+
+def test_a_widget_without_state_is_reported(executed: NotebookNode) -> None:
+    del executed.metadata["widgets"]
+    assert widgets_without_state(clean_notebook(executed)) == 1
+    assert advice(executed) == ["the state of 1 widgets is not stored"]
+    assert widgets_without_state(new_notebook()) == 0
