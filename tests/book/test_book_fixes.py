@@ -41,3 +41,13 @@ def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
     assert fixes.reachable(body) == (
         '<div class="citation-list"><div class="citation">A book.</div></div>'
     )
+
+
+def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
+    fixes: ModuleType,
+) -> None:
+    view = '<script type="application/vnd.jupyter.widget-view+json">{}</script>'
+    state = '<script type="application/vnd.jupyter.widget-state+json">{}</script>'
+    mended = fixes.reachable(f"<div>{view}</div>{state}")
+    assert mended.startswith("<div><noscript><p>An interactive figure")
+    assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")

@@ -21,6 +21,7 @@ from ebmtut.checks import (
     NonNegative,
     Positive,
     check_range,
+    check_type,
     checked,
 )
 from ebmtut.energies import LevelEnergy, energies_of
@@ -92,6 +93,7 @@ def recovery_likelihood_loss(
         If the energies are not finite, their gap is too large, or most chains have
         failed; names the gap, the level and the largest energy.
     """
+    check_type("x", x, Tensor)
     check_range("len(x)", len(x), low=1, integer=True)
     check_shape("x_model", x_model, tuple(x.shape))
     check_shape("level", level, (len(x),))
