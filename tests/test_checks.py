@@ -1,6 +1,8 @@
 import inspect
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -264,3 +266,12 @@ def test_a_rule_reads_as_what_it_allows():
     assert repr(Range(0, 1, include_low=False)) == "'in (0, 1]'"
     assert repr(Range()) == "'finite'"
     assert repr(OneOf(("a", "b"))) == "'a' or 'b'"
+
+
+def test_objects_of_a_wrong_kind_are_an_input_error() -> None:
+    """Of whatever function promises one: no error of Python's own."""
+    command = [sys.executable, "-m", "tests.wrong_kinds"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *wrong, last = done.stdout.splitlines()
+    assert not wrong, "\n".join(wrong)
+    assert int(last.split()[0]) > 100

@@ -30,6 +30,11 @@ _LINK_IN_SUMMARY = re.compile(
     r"(<summary>Expand for references to )"
     r"<a [^>]*>(.*?)</a>(</summary>)"
 )
+_WIDGET = '<script type="application/vnd.jupyter.widget-view+json">'
+_NO_WIDGET = (
+    "<noscript><p>An interactive figure, which needs JavaScript, "
+    "stands here. A picture of it follows on this page.</p></noscript>"
+)
 _LINES = re.MULTILINE | re.DOTALL
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
@@ -249,6 +254,7 @@ def fold_setup(doctree: nodes.document) -> None:
 def reachable(body: str) -> str:
     """Tell a screen reader of a page only what is so.
 
+    Where scripts are off, a widget's place says what belongs there.
     A list of parameters within a signature has no terms to describe,
     a summary that unfolds is no place for a link, and the roles that
     docutils gives to a bibliography are deprecated.
@@ -265,6 +271,7 @@ def reachable(body: str) -> str:
 
     body = _SIGNATURE.sub(signature, body)
     body = _LINK_IN_SUMMARY.sub(r"\1\2\3", body)
+    body = body.replace(_WIDGET, _NO_WIDGET + _WIDGET)
     body = body.replace(' role="doc-biblioentry"', "")
     return body.replace(
         '<div role="list" class="citation-list">',

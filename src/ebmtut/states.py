@@ -7,7 +7,15 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, Positive, Range, check_counts, checked
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Positive,
+    Range,
+    check_counts,
+    check_type,
+    checked,
+)
 from ebmtut.tensor_checks import (
     check_bits,
     check_finite,
@@ -52,6 +60,7 @@ def bits_to_spins(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     InputError
         If the dtype is another: unsigned integers hold no -1.
     """
+    check_type("x", x, Tensor)
     check_floating("x", x.dtype)
     return torch.add(x.new_full((), -1), x, alpha=2)  # 2x - 1 in one pass
 

@@ -65,3 +65,13 @@ def test_folded_figures_leave_no_gap(fixes: ModuleType) -> None:
         "ed/ising": {"first": (1, 3), "other-label": (1, 3), "live": (1, "3a")},
         "drl/index": {"live": (2, "0a"), "loss": (2, 1)},
     }
+
+
+def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
+    fixes: ModuleType,
+) -> None:
+    view = '<script type="application/vnd.jupyter.widget-view+json">{}</script>'
+    state = '<script type="application/vnd.jupyter.widget-state+json">{}</script>'
+    mended = fixes.reachable(f"<div>{view}</div>{state}")
+    assert mended.startswith("<div><noscript><p>An interactive figure")
+    assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")

@@ -117,6 +117,17 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         read_bits(path, dtype=torch.int64)
 
 
+def test_too_few_rows_are_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("0,1\n1,0\n1,1\n0,0\n")
+    assert len(read_bits(path, least=4)) == 4
+    with pytest.raises(InputError, match=r"few\.csv must hold at least 10 rows, got 4"):
+        read_bits(path, least=10)
+    path.write_text("0,1\n1,0\n1,1\n2,0\n")
+    with pytest.raises(InputError, match=r"few\.csv must hold at least 20 rows, got 4"):
+        read_histograms(path, least=20)
+
+
 def test_histograms_have_mass_one(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("3,1,0\n0,0,8\n")

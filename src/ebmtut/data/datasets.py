@@ -17,7 +17,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, check_type
 
 __all__ = ["DataUnavailable", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
 
@@ -95,6 +95,7 @@ def fetch(
     InputError
         If the file at hand, or what the network sent, is not the right one.
     """
+    check_type("file", file, RemoteFile)
     if offline is None:
         offline = os.environ.get("EBMTUT_OFFLINE", "0") not in ("", "0")
     folder = data_dir if data_dir is not None else os.environ.get("EBMTUT_DATA")

@@ -137,6 +137,7 @@ def read_idx(path: str | Path) -> np.ndarray:
     InputError
         If the file is not of this format or cut short.
     """
+    check_type("path", path, str, Path)
     content = Path(path).read_bytes()
     if content[:2] == b"\x1f\x8b":
         try:

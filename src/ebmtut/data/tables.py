@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import Count, InputError, check_type, checked
 from ebmtut.tensor_checks import check_floating
 
 __all__ = [
@@ -74,6 +74,7 @@ def read_lines(path: str | Path) -> list[str]:
     InputError
         If there is no such file, or it is no text.
     """
+    check_type("path", path, str, Path)
     try:
         # A signature at the start, as spreadsheets write it, is no part of a name.
         return Path(path).read_text("utf-8-sig").splitlines()
@@ -173,7 +174,10 @@ def holds_names(cells: list[str]) -> bool:
     )
 
 
-def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
+@checked
+def read_numbers(
+    path: str | Path, *, least: Count = 1
+) -> Float64[Tensor, "rows columns"]:
     """Read a table of finite numbers.
 
     Parameters
@@ -183,19 +187,24 @@ def read_numbers(path: str | Path) -> Float64[Tensor, "rows columns"]:
         as `read_rows` has it. A first line of names only is left out, and with it
         the column of the rows' names, if that has no name. The decimal mark is a
         point, or a comma where it separates no cells.
+    least
+        Fewest rows.
 
     Raises
     ------
     InputError
-        If there is no such file, it is empty or its rows differ in length, a cell is
-        no finite number, or the first line counts its columns, so that it may be one
-        of names; the message says which.
+        If there is no such file, it has too few rows or its rows differ in length, a
+        cell is no finite number, or the first line counts its columns, so that it may
+        be one of names; the message says which.
     """
+    check_type("path", path, str, Path)
     path = Path(path)
     if path.suffix == ".npy":
         table = _numpy_table(path)
     else:
         table = np.stack(list(_rows_of_numbers(path)))
+    if len(table) < least:
+        raise InputError(f"{path} must hold at least {least} rows, got {len(table)}")
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         row, column = bad[0]
@@ -281,13 +290,13 @@ def _numpy_table(path: Path) -> np.ndarray:
 
 
 def read_bits(
-    path: str | Path, *, dtype: torch.dtype = torch.float32
+    path: str | Path, *, dtype: torch.dtype = torch.float32, least: int = 1
 ) -> Float[Tensor, "rows columns"]:
     """Read binary data, a row a state.
 
     Parameters
     ----------
-    path
+    path, least
         As for `read_numbers`.
     dtype
         Of the result; a network wants that of its weights.
@@ -303,18 +312,22 @@ def read_bits(
         As in `read_numbers`, or if a value is neither 0 nor 1.
     """
     check_floating("dtype", dtype)
-    table = read_numbers(path)
+    table = read_numbers(path, least=least)
     _refuse(path, table, (table != 0) & (table != 1), "only 0 and 1")
     return table.to(dtype)
 
 
-def read_histograms(path: str | Path) -> Float64[Tensor, "rows columns"]:
+def read_histograms(
+    path: str | Path, *, least: int = 1
+) -> Float64[Tensor, "rows columns"]:
     """Read histograms, a row each, and give them mass 1.
 
     Parameters
     ----------
     path
         As for `read_numbers`: counts, or masses up to a factor.
+    least
+        As for `read_numbers`.
 
     Returns
     -------
@@ -326,7 +339,7 @@ def read_histograms(path: str | Path) -> Float64[Tensor, "rows columns"]:
     InputError
         As in `read_numbers`, or if an entry is negative, or all of a row are zero.
     """
-    table = read_numbers(path)
+    table = read_numbers(path, least=least)
     _refuse(path, table, table < 0, "entries >= 0")
     total = table.sum(1, keepdim=True)
     _refuse(path, total, (total == 0) | ~total.isfinite(), "rows of mass > 0, finite")

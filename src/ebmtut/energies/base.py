@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import InputError, shown
+from ebmtut.checks import InputError, check_type, shown
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -146,6 +146,7 @@ def energies_and_gradients(
         If the energies have another shape, or do not depend on x by differentiable
         operations.
     """
+    check_type("x", x, Tensor)
     with torch.inference_mode(False), torch.enable_grad():
         x = x.clone() if x.is_inference() else x
         x = x.detach().requires_grad_()

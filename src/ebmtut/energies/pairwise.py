@@ -286,7 +286,9 @@ class PairwiseGraph(Energy):
         free = torch.isnan(clamp)
         check_clamp_values(clamp)
         if not bool(free.any()):
-            raise InputError("clamp must leave a site free, got none that is NaN")
+            raise InputError(
+                f"clamp must leave one of {self.n_sites} sites free, got no NaN"
+            )
         here = free.to(self.edges.device)
         one = torch.nan_to_num(clamp).to(self.bias)
         first, second = self.edges

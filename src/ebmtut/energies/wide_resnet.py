@@ -37,6 +37,7 @@ def sinusoidal_embedding(
     InputError
         If ``n_features`` is odd or too small.
     """
+    check_range("n_features", n_features, low=4, integer=True)
     check_range("n_features / 2", n_features / 2, low=2)
     check_range("n_features % 2", n_features % 2, low=0, high=0, integer=True)
     half = n_features // 2

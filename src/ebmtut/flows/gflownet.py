@@ -17,7 +17,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import Count, InputError, Probability, Range, check_range, checked
+from ebmtut.checks import (
+    Count,
+    InputError,
+    Probability,
+    Range,
+    check_range,
+    check_type,
+    checked,
+)
 from ebmtut.energies import EnergyFunction, energies_of
 from ebmtut.random import categorical, check_generator
 from ebmtut.states import index_to_states
@@ -259,6 +267,7 @@ def back_and_forth(
 
 def _check_ends(policy: BitsGFlowNet, x: Tensor) -> None:
     """Require bits in the dtype of the policy's weights."""
+    check_type("policy", policy, BitsGFlowNet)
     check_bits("x", x, policy.n_sites)
     if x.dtype != policy.log_z.dtype:
         raise InputError(
@@ -384,6 +393,7 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     InputError
         If there are too many sites.
     """
+    check_type("policy", policy, BitsGFlowNet)
     d = policy.n_sites
     check_range("n_sites", d, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
     # Digits 0, 1, 2 for bits and blank; a move adds to the number of the state.

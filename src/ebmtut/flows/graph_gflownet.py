@@ -25,6 +25,7 @@ from ebmtut.checks import (
     NonNegative,
     Probability,
     check_range,
+    check_type,
     checked,
 )
 from ebmtut.energies import GraphBatch
@@ -254,6 +255,7 @@ def set_law(policy: nn.Module, graphs: GraphBatch) -> Float[Tensor, " n_all"]:
     InputError
         If there is more than one graph, or too many vertices.
     """
+    check_type("graphs", graphs, GraphBatch)
     check_range("number of graphs", len(graphs), low=1, high=1, integer=True)
     n = graphs.n_sites
     check_range("n_sites", n, low=1, high=_MOST_ENUMERATED_SITES, integer=True)

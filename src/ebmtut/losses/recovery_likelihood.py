@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, NonNegative, check_range, checked
+from ebmtut.checks import InputError, NonNegative, check_range, check_type, checked
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.losses.energy_difference import check_difference, saturated_gap
 from ebmtut.noise import NoiseLevels, constants
@@ -84,6 +84,7 @@ def recovery_likelihood_loss(
         If the energies are not finite, their gap is too large, or most chains have
         failed; names the gap, the level and the largest energy.
     """
+    check_type("x", x, Tensor)
     check_range("len(x)", len(x), low=1, integer=True)
     check_shape("x_model", x_model, tuple(x.shape))
     check_shape("level", level, (len(x),))

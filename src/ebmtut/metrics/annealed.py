@@ -142,8 +142,8 @@ def log_partitions(
     InputError
         As of the two estimates.
     """
-    n_sites = proposal.n_sites
     weights = log_weights(energy, proposal, n_draws, generator=generator)
+    n_sites = proposal.n_sites
     walked = log_partition_annealed(
         energy, n_chains, n_steps, n_sites=n_sites, generator=generator
     )

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Real
 from torch import Tensor
 
-from ebmtut.checks import check_range
+from ebmtut.checks import check_range, check_type
 from ebmtut.tensor_checks import check_shape
 
 __all__ = ["negative_log_rmse", "rmse"]
@@ -32,6 +32,7 @@ def rmse(estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]) -> flo
     InputError
         If the shapes differ or there is no entry.
     """
+    check_type("truth", truth, Tensor)
     check_shape("estimate", estimate, truth.shape)
     check_range("entries of estimate", estimate.numel(), low=1)
     error = estimate.double() - truth.to(estimate.device).double()

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, InputError, check_range, checked
+from ebmtut.checks import Count, InputError, check_range, check_type, checked
 from ebmtut.tensor_checks import check_floats, check_shape
 
 __all__ = [
@@ -208,6 +208,7 @@ def nearest_neighbors(
     InputError
         If the shapes differ or there are no data.
     """
+    check_type("data", data, Tensor)
     check_range("len(data)", len(data), low=1, integer=True)
     check_shape("samples", samples, (None, *data.shape[1:]))
     flat = data.flatten(1).double()

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, InputError, Range, check_range, checked
+from ebmtut.checks import Count, InputError, Range, check_range, check_type, checked
 from ebmtut.metrics.frechet import class_score, frechet_distance
 from ebmtut.tensor_checks import check_device, check_floats, check_within
 
@@ -115,6 +115,8 @@ def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
     InputError
         If there are fewer than two rows of either.
     """
+    for name, value in (("data", data), ("samples", samples)):
+        check_type(name, value, InceptionFeatures)
     return frechet_distance(data.pooled, samples.pooled)
 
 
@@ -136,6 +138,7 @@ def inception_score(
     InputError
         If there are fewer samples than parts.
     """
+    check_type("samples", samples, InceptionFeatures)
     p = samples.probabilities
     check_range("len(samples)", len(p), low=n_parts, integer=True)
     cuts = [k * len(p) // n_parts for k in range(n_parts + 1)]

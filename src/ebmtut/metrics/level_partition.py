@@ -32,7 +32,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, Range, check_range, checked
+from ebmtut.checks import Count, Range, check_range, check_type, checked
 from ebmtut.energies import LevelEnergy, at_level
 from ebmtut.metrics.nll import (
     Estimate,
@@ -126,6 +126,7 @@ def log_partition_chain(
     InputError
         If there are fewer than two levels or samples, or they are not finite.
     """
+    check_type("samples", samples, Tensor)
     check_range("number of levels", len(samples), low=2, integer=True)
     check_range("samples of a level", samples.shape[1], low=2, integer=True)
     check_finite("samples", samples)

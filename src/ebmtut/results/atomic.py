@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ebmtut.checks import InputError
+from ebmtut.checks import check_type, InputError
 
 __all__ = ["check_writable", "replace_file", "replace_folder"]
 
@@ -32,6 +32,7 @@ def check_writable(folder: str | Path) -> Path:
     InputError
         If the folder cannot be made or written to; the message names it.
     """
+    check_type("folder", folder, str, Path)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from ebmtut.checks import InputError
+from ebmtut.checks import check_type, InputError
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.serialize import to_json
 
@@ -36,6 +36,7 @@ def save_checkpoint(
     InputError
         If the folder cannot be written to or ``meta`` is not JSON-able.
     """
+    check_type("tensors", tensors, Mapping)
     # Clones: safetensors refuses tensors that share memory or have gaps.
     plain = {
         name: tensor.detach().cpu().contiguous().clone()
@@ -67,6 +68,7 @@ def load_checkpoint(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str
         If the file is missing or damaged: a single flipped bit is told by the
         checksum. A file from before there was one is believed.
     """
+    check_type("path", path, str, Path)
     path = Path(path)
     if not path.is_file():
         raise InputError(f"checkpoint {path} does not exist")

@@ -34,7 +34,7 @@ def record(name: str, values: Mapping[str, Any], results_dir: str | Path) -> Non
     """
     if not str(results_dir) or results_dir == Path():
         return
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
         raise InputError(f"name must be letters, digits, - and _, got {name!r}")
     arrays = {key: value for key, value in values.items() if _has_dimensions(value)}
     rest = {key: value for key, value in values.items() if key not in arrays}

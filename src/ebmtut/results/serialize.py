@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.checks import shown, InputError
+from ebmtut.checks import check_type, shown, InputError
 
 __all__ = ["is_array", "to_json", "to_npz"]
 
@@ -73,6 +73,7 @@ def to_npz(arrays: Mapping[str, Any]) -> bytes:
     InputError
         If an array holds Python objects.
     """
+    check_type("arrays", arrays, Mapping)
     buffer = io.BytesIO()
     # Not np.savez, whose own argument names an array could collide with.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

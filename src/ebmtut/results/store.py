@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.checks import InputError, check_choice
+from ebmtut.checks import check_type, InputError, check_choice
 from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance
 from ebmtut.results.serialize import to_json, to_npz
@@ -122,6 +122,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
         If the folder cannot be written to, or an entry is neither JSON-able
         nor an array of numbers.
     """
+    check_type("result", result, Result)
     target = result_folder(result.id, result.scale, root)
     arrays = to_npz(result.arrays)
     content = {

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import Count, checked
+from ebmtut.checks import Count, check_type, checked
 from ebmtut.energies import GraphBatch, GraphEnergy
 from ebmtut.random import bernoulli, check_generator
 from ebmtut.samplers.chain import Sampler, StepInfo, run_chain, start_energy
@@ -127,6 +127,7 @@ def repair_independent_set(
     InputError
         If `x` holds no bits or has another shape.
     """
+    check_type("graphs", graphs, GraphBatch)
     check_bits("x", x, graphs.n_sites)
     inside = graphs.is_vertex[:, None].to(x)
     chosen = graphs.by_graph(x) * inside

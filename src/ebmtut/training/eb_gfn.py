@@ -24,6 +24,7 @@ from ebmtut.checks import (
     Positive,
     Probability,
     check_range,
+    check_type,
     checked,
 )
 from ebmtut.flows import (
@@ -139,6 +140,8 @@ def train_eb_gfn(
     OutOfTime
         As in `ResumableLoop`.
     """
+    check_type("policy", policy, BitsGFlowNet)
+    check_type("config", config, EBGFNConfig)
     device = policy.log_z.device
     check_generator(generator, device)
     if config.n_back is not None:

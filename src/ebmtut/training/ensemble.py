@@ -105,6 +105,7 @@ def train_ensemble(
         of states of different shapes, ``cuda_graph`` is asked for where there is no GPU
         or by what waits for it, or for a checkpoint as in `ebmtut.training.train`.
     """
+    check_type("energies", energies, Sequence)
     check_range("number of energies", len(energies), low=1, integer=True)
     each = {"losses": losses, "samples": samples, "generators": generators}
     for name, parts in each.items():

@@ -18,7 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from ebmtut._layers import linear
-from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, checked
+from ebmtut.checks import (
+    Count,
+    DivergenceError,
+    InputError,
+    OneOf,
+    Range,
+    check_type,
+    checked,
+)
 from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
@@ -254,6 +262,7 @@ def train_flow(
     InputError
         If the batch cannot be divided into its times, or as in `train`.
     """
+    check_type("config", config, FlowConfig)
     n_times = config.n_times
     if config.objective == "batch" and (
         optimizer.batch_size % n_times or optimizer.batch_size < 2 * n_times

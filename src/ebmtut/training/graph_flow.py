@@ -22,6 +22,7 @@ from ebmtut.checks import (
     Probability,
     Range,
     check_range,
+    check_type,
     checked,
 )
 from ebmtut.energies import GraphEnergy
@@ -155,6 +156,7 @@ def train_graph_flow(
     DivergenceError
         If the loss or a rollout is not finite; names the step and the largest ratio.
     """
+    check_type("config", config, GraphFlowConfig)
     graphs = problem.graphs
     device = graphs.adjacency.device
     check_generator(generator, device)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.checks import InputError
+from ebmtut.checks import InputError, check_type
 from ebmtut.results import check_writable, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 
@@ -63,6 +63,7 @@ def state_file(
     """
     if checkpoint is None:
         return None
+    check_type("checkpoint", checkpoint, str, Path)
     path = Path(checkpoint)
     if identity is None:
         raise InputError(

@@ -4,7 +4,7 @@ try:
     import anywidget as _anywidget  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
+        "ebmtut.widgets needs anywidget: pip install 'ebmtut[sweep]', or [book]"
     ) from error
 
 from ebmtut.widgets.discrepancy_explorer import (
