@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
@@ -80,9 +80,14 @@ def draw_states(n_models, n_sites, seed):
     return symmetric, x, other
 
 
-every_size = given(
-    n_models=st.integers(1, 4), n_sites=st.integers(1, 70), seed=st.integers(0, 9999)
-)
+def every_size(test):
+    """Try many sizes; the first call compiles, so no time limit per example."""
+    sizes = given(
+        n_models=st.integers(1, 4),
+        n_sites=st.integers(1, 70),
+        seed=st.integers(0, 9999),
+    )
+    return settings(deadline=None)(sizes(test))
 
 
 @every_size
