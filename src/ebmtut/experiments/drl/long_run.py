@@ -231,8 +231,8 @@ def draw_collapse(result: Result) -> Figure:
     median, largest = result.arrays["collapse"][:, :2].T
     ax.plot(largest, color=OKABE_ITO["vermillion"], label="largest of the batch")
     ax.plot(median, color=OKABE_ITO["blue"], label="median of the batch")
-    ax.set(yscale="log", xlabel="update", ylabel="energy difference")
-    ax.legend()
+    ax.set(yscale="log", xlabel="update", ylabel="energy difference", ylim=(1, 1e6))
+    ax.legend(loc="upper left")
     return figure
 
 
