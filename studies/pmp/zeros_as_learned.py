@@ -2,7 +2,7 @@
 
 The experiments of the paper (`pmp/zeros-mmd`, `pmp/zeros-samples`) keep pictures after
 25 sweeps of models that were learned with 50, and one metric. Here smaller pictures are
-learned in the same way (1000 steps of Adam, 100 samples per step), with 25 sweeps in
+learned in the same way (500 steps of Adam, 100 samples per step), with 25 sweeps in
 learning and in sampling. Run: python studies/pmp/zeros_as_learned.py   (minutes)
 """
 
@@ -31,7 +31,8 @@ from ebmtut.results import Result, collect_provenance, save_result
 ID = "pmp/zeros-as-learned"
 FOLDER = Path(__file__).resolve().parents[1]
 METHODS = {"PMP": "PMP symmetric", "Gibbs-reset": "Gibbs-reset", "Gibbs": "Gibbs"}
-CONFIG = ZerosConfig(shrink=2, n_sweeps=25)  # 16 x 16 pixels
+# 16 x 16 pixels
+CONFIG = ZerosConfig(shrink=2, n_sweeps=25, n_steps=500, learning_rate=2e-3)
 N_SHOWN, SEEDS = 12, (0,)
 
 

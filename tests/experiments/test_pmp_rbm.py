@@ -17,7 +17,6 @@ from ebmtut.experiments.pmp.rbm_digits import (
     rbm_data,
     rbm_job,
     rbm_table,
-    rbm_work_table,
     reference,
 )
 from ebmtut.experiments.pmp.rbm_twos import pairs_table, twos_table
@@ -256,11 +255,6 @@ def test_rows_run_draw_and_judge(id, tmp_path):
     assert all(np.isin(a, (0, 1)).all() for a in result.arrays.values())
     experiment.figure(result)
     assert any(row[0] == "PMP" for row in rbm_table(result).rows)
-    # 3 steps, 5 chains, 4 sweeps of two messages a pair.
-    n_pairs = 5 * result.arrays["data"].shape[1]
-    row = next(x for x in rbm_work_table(result).rows if x[0] == "PMP")
-    messages = float(row[2].replace("\N{MINUS SIGN}", "-"))
-    assert messages == pytest.approx(3 * 5 * 4 * 2 * n_pairs / 1e9, rel=0.01)
     verdicts = experiment.check(result)
     assert verdicts and all(v.ours is not None for v in verdicts)
     if lp:

@@ -21,15 +21,13 @@ from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.chains import Work, work
-from ebmtut.experiments.pmp.leads import cell, lead, timed_loop, took, with_table
+from ebmtut.experiments.pmp.leads import cell, lead, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.losses import (
     check_rbm_method,
     draw_rbm,
     learn_rbm,
     random_rbm,
-    sweeps_of_chain,
 )
 from ebmtut.metrics import (
     covariance_error,
@@ -287,12 +285,7 @@ def _lp_seconds(seed: int) -> dict[str, float]:
     return seconds
 
 
-_MEASURES = {
-    "log_mmd2": "log MMD²",
-    "sharp": "sharp",
-    "pairs": "pairs",
-    "nearest": "nearest",
-}
+_MEASURES = {"log_mmd2": "log MMD²"} | {m: m for m in ("sharp", "pairs", "nearest")}
 _CLAIMED = {
     "log_mmd2": "log MMD^2",
     "sharp": "log MMD^2, sharp kernel",
@@ -342,34 +335,6 @@ def rbm_table(result: Result) -> Table:
         "differ from the nearest datum. "
         + ("Standard errors over seeds." if n_seeds > 1 else "One seed."),
         kinds=[""] * len(table) + ["null", "exact"],
-    )
-
-
-def rbm_work_table(result: Result) -> Table:
-    """Tabulate what learning computed."""
-    table = result.scalars["table"]
-    done = [_work_of_learning(result, method) for method in table]
-    return Table(
-        {
-            "learned with": list(table),
-            "site sums": [row.evaluations / 1e9 for row in done],
-            "messages": [row.messages / 1e9 for row in done],
-            "CPU time": [took(np.mean(row["seconds"])) for row in table.values()],
-        },
-        caption="What learning computed: sums over the couplings of one site, and "
-        "messages, in thousands of millions.",
-    )
-
-
-def _work_of_learning(result: Result, method: str) -> Work:
-    config, n_visible = result.config, result.arrays["data"].shape[1]
-    default = config["n_sweeps_of"].get(method, config["n_sweeps"])
-    return work(
-        method,
-        config["n_chains"] * config["n_steps"],
-        sweeps_of_chain(method) or default,
-        n_visible + config["n_hidden"],
-        n_pairs=n_visible * config["n_hidden"],
     )
 
 

@@ -194,6 +194,7 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 _LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
+_SHORT = {"Gibbs-reset": "Gibbs", "GWG-reset": "GWG"}
 _AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
 
 
@@ -223,7 +224,7 @@ def draw_structured(result: Result) -> Figure:
     named = {}
     for ax in axes[:2, 0]:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
-            named.setdefault(COLORS.get(name, name), (line, name))
+            named.setdefault(COLORS.get(name, name), (line, _SHORT.get(name, name)))
     figure.legend(
         *zip(*named.values(), strict=True), loc="outside lower center", ncols=3
     )
