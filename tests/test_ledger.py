@@ -17,13 +17,14 @@ from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
 from ebmtut.ledger import (
     counts,
+    lines,
     listing,
+    numbers_html,
     paper_html,
     reference_rows,
     rows,
-    summary_html,
+    tally,
     text_table,
-    verdicts_html,
 )
 from ebmtut.ledger.listing import Row, ScaleState
 from ebmtut.ledger.reference import Reference
@@ -31,7 +32,6 @@ from ebmtut.results.store import _digest
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
 NLL = ("ed/densities-table", "NLL")
-KINDS = ("full, 3 seeds", "paper, 1 seed")
 
 
 def store(root: Path, id: str, scale: str, verdicts: list[Verdict]) -> None:
@@ -188,19 +188,47 @@ def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) ->
     assert printed == found["not run"] + sum(found[word] for word in words)
     empty = counts(rows(tmp_path / "none", paper="ed"))["ed"]
     assert empty["printed"] == empty["not run"] == printed > 50
-    shown = summary_html(rows(tmp_path, paper="ed"))
-    assert f"<tr><th>ed</th><td>{printed}</td><td>1</td><td>1</td><td>2</td>" in shown
 
 
-def test_every_verdict_stands_in_one_table(tmp_path: Path) -> None:
+def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
+    tmp_path: Path,
+) -> None:
     guard = claim("finite", 0.0, "at most", 0.0, sanity=True)
+    lost = claim("lead", 2.0, "at least", 1.0, null=1.5)
+    quoted = compare(*RMSE, "Gibbs", "10x10, 0.1", 4.8)
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost, quoted])
+    ledger = rows(tmp_path, paper="ed")
+    own, other, claims, guards = tally(lines(ledger)).values()
+    assert (own["better"], own["miss"], own["match"]) == (1, 2, 1)
+    assert other.total() - other["not run"] == 1
+    assert (claims["match"], claims["not told from null"]) == (1, 1)
+    assert guards == {"match": 1}
+    printed = counts(ledger)["ed"]["printed"]
+    assert own.total() + other.total() == printed
+    html = paper_html(ledger, no_references)
+    assert "<b>Missed (2):</b>" in html
+    assert "ED-Grid, 10x10, 0.2 is 3.9 &plusmn; 0.001 (3 seeds), published" in html
+
+
+def test_every_number_has_its_line(tmp_path: Path) -> None:
+    """Stored or not, printed or claimed, and once for each run."""
     lost = claim("<lead>", 2.0, "at least", 1.0, null=1.5)
-    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), guard, lost])
-    html = verdicts_html(rows(tmp_path))
-    assert html.count(f'data-head="row">{RMSE[0]}<') == 7
+    store(tmp_path, RMSE[0], "full", [*ising_verdicts(), lost])
+    larger = compare(*RMSE, "ED-Grid", "10x10, 0.1", 4.62, stderr=0.002, n_seeds=1)
+    store(tmp_path, RMSE[0], "paper", [larger])
+    ledger = rows(tmp_path)
+    found = lines(ledger)
+    printed = [line for line in found if line.published is not None]
+    superseded = [line for line in found if line.superseded]
+    assert [(line.scale, line.word) for line in superseded] == [("full", "better")]
+    assert len(printed) - 1 == sum(fact.n_printed for fact in facts().values())
+    html = numbers_html(ledger, no_references)
+    assert html.count("<tr data-k=") == len(found)
     assert "&lt;lead&gt;" in html and "<lead>" not in html
-    assert 'data-head="null">1.5<' in html
-    assert "finite</td>" not in html.replace("not finite</td>", "")
+    assert ">4.62 &plusmn; 0.002<" in html and ">5.2 &plusmn; 0.001 (3 seeds)<" in html
+    assert "<td>1.5</td>" in html and "not finite" in html
+    assert f'results/{RMSE[0]}/paper">paper<' in html
+    assert f'results/{RMSE[0]}/full">full, smaller<' in html
 
 
 @pytest.mark.parametrize(
@@ -301,60 +329,56 @@ def no_references(id: str, table: str) -> list[Reference]:
 
 
 def test_page_shows_every_published_number(tmp_path: Path) -> None:
+    ledger = rows(tmp_path)
+    html = numbers_html(ledger, no_references)
+    for fact in facts().values():
+        for table in fact.tables:
+            for values in table.published.values():
+                for value in values:
+                    if not math.isnan(value):
+                        assert f">paper {value:.{table.decimals}f}" in html
+    assert 'class="better"' not in html and 'class="match"' not in html
     for paper in ("ed", "drl", "pmp", "got", "dnfs"):
         html = paper_html(rows(tmp_path, paper=paper), no_references)
         for fact in facts().values():
-            if fact.paper != paper:
-                continue
-            assert f"<code>{fact.id}</code>" in html
-            assert html_escape(fact.note) in html
-            for table in fact.tables:
-                for values in table.published.values():
-                    for value in values:
-                        if not math.isnan(value):
-                            assert f">{value:.{table.decimals}f}" in html
-        assert "not run" in html
-        assert 'class="better"' not in html
-        assert 'class="match"' not in html
+            if fact.paper == paper:
+                assert f"<code>{fact.id}</code>" in html
+                assert html_escape(fact.note) in html
 
 
 def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
     store(tmp_path, RMSE[0], "full", ising_verdicts())
-    html = paper_html(rows(tmp_path, paper="ed"), reference_rows_small)
-    assert 'ED-Grid<small class="muted">ours, full, 3 seeds</small>' in html
-    spread = '<small class="muted">&plusmn; 0.001</small>'
-    assert f'5.200{spread}<small class="better">better</small>' in html
-    assert f'3.900{spread}<small class="miss">miss</small>' in html
-    assert 'not finite<small class="miss">miss</small>' in html
-    assert 'J = 0<small class="muted">null</small>' in html
-    assert 'fresh data<small class="muted">exact, 2 x 50 points</small>' in html
-    assert "<details><summary>1 of 1 claims of our own hold" in html
-    assert "<td>at most 0.5</td>" in html
+    ledger = rows(tmp_path, paper="ed")
+    (found,) = [
+        line
+        for line in numbers_html(ledger, reference_rows_small).split("<tr ")
+        if "ED-Grid, 10x10, 0.1<" in line
+    ]
+    assert "<td>5.2 &plusmn; 0.001 (3 seeds)</td><td>paper 4.6</td>" in found
+    # The RMSE of J = 0 is sigma sqrt(4 / 10), as the test of that row says.
+    assert f"<td>{-math.log(0.1 * 0.2):.3f}</td>" in found
+    assert '<td class="better">better</td>' in found
+    html = paper_html(ledger, reference_rows_small)
+    assert "J = 0 is a row of kind baseline" in html
     assert "seed 7" in html and "1.5 min" in html
     # Words of a result are text, not markup.
     assert "three seeds, &lt;one&gt; thread" in html
     assert "<one>" not in html
 
 
-def test_page_shows_every_stored_run(tmp_path: Path) -> None:
-    """A larger run hides neither the numbers nor the claims of a smaller one."""
+def test_page_tells_of_every_stored_run(tmp_path: Path) -> None:
+    """Counted once: what both runs have by the larger, what one has by that one."""
     store(tmp_path, RMSE[0], "full", ising_verdicts())
     larger = compare(*RMSE, "ED-Grid", "10x10, 0.1", 4.62, stderr=0.002, n_seeds=1)
     store(tmp_path, RMSE[0], "paper", [larger, claim("other", 0.6, "at most", 0.5)])
     ledger = rows(tmp_path, paper="ed")
     html = paper_html(ledger, no_references)
-    both = [f'ED-Grid<small class="muted">ours, {kind}</small>' for kind in KINDS]
-    assert 0 < html.index(both[0]) < html.index(both[1])
-    assert "1 of 1 claims of our own hold (full)" in html
-    assert "0 of 1 claims of our own hold (paper)" in html
     assert "Stored run (full)" in html and "Stored run (paper)" in html
-    # Counted once each: what both have by the larger, what one has by that one.
     found = counts(ledger)["ed"]
     assert found["claims"] + found["without a null"] == 2
     assert (found["better"], found["match"], found["miss"]) == (0, 2, 2)
-    every = verdicts_html(ledger)
-    assert ">4.62 &plusmn; 0.002<" in every and ">5.2 &plusmn;" not in every
-    assert ">margin<" in every and ">other<" in every
+    counted = tally(lines(ledger))
+    assert (counted["own method"]["better"], counted["claim"].total()) == (0, 2)
 
 
 def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
@@ -362,7 +386,7 @@ def test_page_says_what_became_of_the_papers_own_scale(tmp_path: Path) -> None:
     store(tmp_path, "got/coulomb", "full", [])
     html = paper_html(rows(tmp_path, paper="got"), no_references)
     assert "full: stored, the paper's setting" in html
-    found = html.split("<section>")
+    found = html.split("<p><b>")
     states = {
         id: next(part for part in found if f"<code>{id}</code>" in part)
         for id in ("got/coulomb", "got/coupling-1d", "got/temperature-bound")
@@ -385,11 +409,11 @@ def test_list_and_page_say_the_same_of_the_papers_own_scale(tmp_path: Path) -> N
     assert [list(row.stored()) for row in ledger if row.stored()] == [["full"]]
 
 
-def test_page_unfolds_a_claim_that_failed(tmp_path: Path) -> None:
+def test_page_says_in_words_which_claim_failed(tmp_path: Path) -> None:
     claims = [claim("a", 0.4, "at most", 0.5), claim("b", 0.6, "at most", 0.5)]
     store(tmp_path, "ed/epsilon", "full", claims)
     html = paper_html(rows(tmp_path, paper="ed"), no_references)
-    assert "<details open><summary>1 of 2 claims of our own hold" in html
+    assert "<b>Missed (1):</b>" in html and "b is 0.6, claimed at most 0.5." in html
 
 
 def reference_rows_small(id: str, table: str) -> list[Reference]:

@@ -1,26 +1,33 @@
 """The ledger: every published number beside ours, and what is not run yet."""
 
-from ebmtut.ledger.listing import Row, ScaleState, counts, rows, text_table
-from ebmtut.ledger.page import (
-    STYLE,
-    paper_html,
-    rules_html,
-    summary_html,
-    verdicts_html,
+from ebmtut.ledger.listing import (
+    KINDS,
+    Line,
+    Row,
+    ScaleState,
+    counts,
+    lines,
+    rows,
+    tally,
+    text_table,
 )
+from ebmtut.ledger.page import STYLE, numbers_html, paper_html, rules_html
 from ebmtut.ledger.reference import Reference, reference_rows
 
 __all__ = [
+    "KINDS",
     "STYLE",
+    "Line",
     "Reference",
     "Row",
     "ScaleState",
     "counts",
+    "lines",
+    "numbers_html",
     "paper_html",
     "reference_rows",
     "rows",
     "rules_html",
-    "summary_html",
+    "tally",
     "text_table",
-    "verdicts_html",
 ]

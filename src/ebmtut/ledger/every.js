@@ -1,43 +1,63 @@
-// Sorting by the heads of the table of every verdict, and its filters.
+// Search and filters of the table of every number. Without scripts all lines stand there;
+// with them the first fifty that fit, and a button for more.
 (() => {
   const box = document.currentScript.previousElementSibling;
-  const table = box.querySelector("table.every");
-  const body = table.tBodies[0];
-  const text = (row, column) => row.cells[column].textContent.trim();
-  const number = (cell) => parseFloat(cell.replace(/^(paper|at least|at most) /, ""));
+  const finder = box.querySelector(".finder");
+  const told = box.querySelector("[aria-live]");
+  const rows = [...box.querySelector("table.every").tBodies[0].rows];
+  const keys = rows.map((row) => row.dataset.k.split("|"));
+  const texts = rows.map((row) => row.textContent.toLowerCase());
+  const chosen = ["", "", ""];
+  const STEP = 50;
+  let most = STEP;
 
-  table.querySelectorAll("thead th").forEach((head, column) => {
-    head.querySelector("button").addEventListener("click", () => {
-      const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-      table.querySelectorAll("th").forEach((th) => th.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-      const order = (a, b) => {
-        const [x, y] = [text(a, column), text(b, column)];
-        const [p, q] = [number(x), number(y)];
-        const both = !isNaN(p) && !isNaN(q);
-        return sign * (both ? p - q : x.localeCompare(y));
-      };
-      body.append(...[...body.rows].sort(order));
-    });
-  });
-
-  const chosen = {};
-  const apply = () => {
-    for (const row of body.rows)
-      row.hidden = Object.entries(chosen).some(
-        ([column, value]) => value && text(row, column) !== value);
-  };
-  for (const [column, name] of [[0, "paper"], [6, "verdict"]]) {
+  const named = (name, control) => {
     const label = document.createElement("label");
-    const select = document.createElement("select");
-    const values = new Set([...body.rows].map((row) => text(row, column)));
+    label.append(name, control);
+    finder.append(label);
+    return control;
+  };
+  const search = named("search", document.createElement("input"));
+  search.type = "search";
+  ["paper", "kind", "verdict"].forEach((name, k) => {
+    const select = named(name, document.createElement("select"));
     select.add(new Option("all", ""));
-    for (const value of [...values].sort()) select.add(new Option(value, value));
+    for (const value of new Set(keys.map((key) => key[k]))) {
+      const row = rows[keys.findIndex((key) => key[k] === value)];
+      select.add(new Option(k === 2 ? row.cells[6].textContent : value, value));
+    }
     select.addEventListener("change", () => {
-      chosen[column] = select.value;
+      chosen[k] = select.value;
+      most = STEP;
       apply();
     });
-    label.append(name + " ", select);
-    box.querySelector(".finder").append(label);
+  });
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = "more";
+  more.textContent = "show all that fit";
+  box.append(more);
+
+  function apply() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let found = 0;
+    rows.forEach((row, i) => {
+      const fits = chosen.every((value, k) => !value || keys[i][k] === value)
+        && words.every((word) => texts[i].includes(word));
+      row.hidden = !fits || found >= most;
+      found += fits;
+    });
+    told.textContent = `${Math.min(found, most)} of ${found} lines that fit are shown, of `
+      + `${rows.length} in all.`;
+    more.hidden = found <= most;
   }
+  search.addEventListener("input", () => {
+    most = STEP;
+    apply();
+  });
+  more.addEventListener("click", () => {
+    most = Infinity;
+    apply();
+  });
+  apply();
 })();

@@ -10,6 +10,7 @@ not read. Nothing here imports torch.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,9 +27,42 @@ from ebmtut.experiments.registry import (
 from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
 from ebmtut.results import Provenance, Result, ResultNotFound, load_result
 
-__all__ = ["Row", "ScaleState", "State", "counts", "rows", "text_table"]
+__all__ = [
+    "KINDS",
+    "Line",
+    "Row",
+    "ScaleState",
+    "State",
+    "counts",
+    "lines",
+    "rows",
+    "tally",
+    "text_table",
+]
 
 State = Literal["stored", "same run", "live", "can run", "not run", "damaged"]
+
+Kind = Literal["own method", "other method", "claim", "sanity check"]
+#: What a number is about: the first two are printed by the paper.
+KINDS: tuple[Kind, ...] = ("own method", "other method", "claim", "sanity check")
+
+# Methods whose numbers a paper quotes from others, or got by running their code.
+_OTHERS = frozenset(
+    [
+        "ALOE+",
+        "DMALA",
+        "EB-GFN",
+        "GFlowNet",
+        "GWG",
+        "Gibbs",
+        "Gibbs-reset",
+        "PCD",
+        "PCD1",
+        "PCD100",
+        "PmapLP",
+        "exact solver",
+    ]
+)
 
 MARKS: Mapping[Word, str] = {
     "match": "=",
@@ -224,6 +258,109 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
         "claims not told from null": own["not told from null"],
         "without a null": len(claims) - own.total(),
     }
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number or claim of the ledger.
+
+    Attributes
+    ----------
+    fact
+        The figure or table that it belongs to.
+    kind
+        One of `KINDS`.
+    name
+        What is measured.
+    published, spread
+        The paper's number and its standard deviation; None where it prints none.
+    verdict
+        Of a stored run; None where the number was not run.
+    scale
+        Of that run.
+    superseded
+        Whether a larger stored run has the same number.
+    """
+
+    fact: Fact
+    kind: Kind
+    name: str
+    published: float | None = None
+    spread: float | None = None
+    verdict: Verdict | None = None
+    scale: Scale | None = None
+    superseded: bool = False
+
+    @property
+    def word(self) -> str:
+        """The verdict, or "not run"."""
+        return self.verdict.verdict if self.verdict else "not run"
+
+
+def lines(ledger: Sequence[Row]) -> list[Line]:
+    """Return every published number and every claim, run or not, one line each.
+
+    Parameters
+    ----------
+    ledger
+        From `rows`.
+    """
+    found: list[Line] = []
+    for row in ledger:
+        stored = [
+            (scale, verdict)
+            for scale, at in row.stored().items()
+            for verdict in at.verdicts
+        ]
+        largest = {(verdict.cell, verdict.name): scale for scale, verdict in stored}
+        seen = {verdict.cell for _, verdict in stored}
+        for scale, verdict in stored:
+            known = largest[verdict.cell, verdict.name]
+            found.append(_line(row.fact, verdict, scale, known != scale))
+        for table in row.fact.tables:
+            for method in table.published:
+                for column in table.columns:
+                    number = table.number(method, column)
+                    cell = (table.name, method, column)
+                    if number is None or cell in seen:
+                        continue
+                    spread = table.deviation(method, column)
+                    name = f"{table.name}: {method}, {column}"
+                    kind = _kind(method)
+                    found.append(Line(row.fact, kind, name, number, spread))
+    return found
+
+
+def _kind(method: str) -> Kind:
+    return "other method" if method in _OTHERS else "own method"
+
+
+def _line(fact: Fact, verdict: Verdict, scale: Scale, superseded: bool) -> Line:
+    kind: Kind = "sanity check" if verdict.sanity else "claim"
+    spread = None
+    if verdict.cell is not None:
+        table, method, column = verdict.cell
+        kind = _kind(method)
+        with suppress(InputError):  # a table or column that the paper does not print
+            spread = fact.table(table).deviation(method, column)
+    number = verdict.published
+    return Line(fact, kind, verdict.name, number, spread, verdict, scale, superseded)
+
+
+def tally(found: Sequence[Line]) -> dict[Kind, Counter[str]]:
+    """Count lines by kind and verdict; a number of ours beside none is left out.
+
+    Parameters
+    ----------
+    found
+        From `lines`; of a number with several runs the largest counts.
+    """
+    counted: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
+    for line in found:
+        is_printed = line.kind in ("own method", "other method")
+        if not line.superseded and not (is_printed and line.published is None):
+            counted[line.kind][line.word] += 1
+    return counted
 
 
 def text_table(ledger: Sequence[Row]) -> str:
