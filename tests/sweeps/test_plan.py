@@ -99,7 +99,7 @@ def test_a_comma_inside_a_value_is_part_of_it(tmp_path, text, values):
         (["eps=0.1..0.2"], {}, "it needs --sample N"),
         (["eps=0.2..0.1"], {"n_samples": 1}, "must have low < high"),
         (["eps=-1..1:log"], {"n_samples": 1}, "must have 0 < low < high"),
-        (["seed=0,1"], {"n_seeds": 2}, "one seed at most"),
+        (["seed=0,1"], {"n_seeds": 2}, "at most one value of seed"),
         ([], {"n_seeds": 0}, "n_seeds must be an integer >= 1, got 0"),
         ([], {"n_samples": "x"}, "n_samples must be an integer >= 1, got 'x'"),
         ([], {"n_samples": 1, "sample_seed": -1}, "sample_seed must be"),
