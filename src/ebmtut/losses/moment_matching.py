@@ -150,7 +150,10 @@ def _packed(state: Samples) -> dict[str, Tensor]:
             "state must be a named tuple of tensors and numbers to be kept, "
             f"got {type(state).__name__}"
         )
-    return {name: torch.as_tensor(value) for name, value in state._asdict().items()}
+    return {
+        name: value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
+        for name, value in state._asdict().items()
+    }
 
 
 def _unpacked(state: Any, packed: Mapping[str, Tensor]) -> Any:

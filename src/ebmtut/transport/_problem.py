@@ -125,7 +125,7 @@ def check_temperature(temperature: float | Tensor) -> None:
 def as_temperatures(temperatures: Sequence[float] | Tensor, like: Tensor) -> Tensor:
     """Return T^(1..2N) as a tensor (N, 2): the h and the g step of an iteration."""
     try:
-        values = torch.as_tensor(temperatures, dtype=torch.float64)
+        values = torch.as_tensor(temperatures, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         got = repr(temperatures)[:40]
         raise InputError(f"temperatures must be 2N numbers, got {got}") from error

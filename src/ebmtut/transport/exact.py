@@ -130,7 +130,7 @@ def _simplex(
     )
     if log["warning"]:
         raise RuntimeError(f"exact_ot: the solver gave up, {log['warning']}")
-    return torch.as_tensor(plan), torch.as_tensor(log["u"]) / unit
+    return torch.from_numpy(plan), torch.from_numpy(log["u"]) / unit
 
 
 @checked
@@ -177,7 +177,7 @@ def sinkhorn(
     rows, columns = (x.detach().cpu().nonzero().squeeze(1) for x in (p, q))
     a, b, M = (x.detach().cpu() for x in (p, q, cost))
     coupling = torch.zeros_like(M)
-    coupling[rows[:, None], columns] = torch.as_tensor(
+    coupling[rows[:, None], columns] = torch.from_numpy(
         ot.sinkhorn(
             a[rows].numpy(),
             b[columns].numpy(),
