@@ -7,6 +7,7 @@ except ImportError as error:
         "ebmtut.widgets needs anywidget: pip install 'ebmtut[book]'"
     ) from error
 
+from ebmtut.widgets.collapse_explorer import CollapseExplorer, collapse_explorer
 from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
@@ -46,6 +47,7 @@ from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_exp
 __all__ = [
     "SMALL_GRAPHS",
     "TWO_LAWS",
+    "CollapseExplorer",
     "DiscrepancyExplorer",
     "FlowExplorer",
     "LandscapeExplorer",
@@ -59,6 +61,7 @@ __all__ = [
     "TransportExplorer",
     "TwoLaws",
     "TwoStartsExplorer",
+    "collapse_explorer",
     "decode_landscape",
     "discrepancy_explorer",
     "draw_laws",
