@@ -7,6 +7,7 @@ except ImportError as error:
         "ebmtut.widgets needs anywidget: pip install 'ebmtut[sweep]', or [book]"
     ) from error
 
+from ebmtut.widgets.collapse_explorer import CollapseExplorer, collapse_explorer
 from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
@@ -49,6 +50,7 @@ __all__ = [
     "FIRST_SAMPLE",
     "SMALL_GRAPHS",
     "TWO_LAWS",
+    "CollapseExplorer",
     "DiscrepancyExplorer",
     "FeatureExplorer",
     "FlowExplorer",
@@ -64,6 +66,7 @@ __all__ = [
     "TwoLaws",
     "TwoModesExplorer",
     "TwoStartsExplorer",
+    "collapse_explorer",
     "decode_landscape",
     "discrepancy_explorer",
     "encode_landscape",

@@ -8,6 +8,7 @@ import { probabilities, stepPlane, surface } from "./langevin_plane.js";
 const N_PARTICLES = 500;
 const SIDE = 480; // pixels of a picture, shown at half of it or more
 const STEPS = 30; // of a run
+const MARGIN = 0.02; // beside a square still counts as on it
 
 // A distribution as a square of shades, from white to blue.
 function shade(canvas, masses, n) {
@@ -49,7 +50,7 @@ function render({ model: state, el }) {
     extent * ((2 * (i + 0.5)) / n - 1));
   const squareOf = ([x, y]) =>
     squares.findIndex(([left, right, low, high]) =>
-      x >= left && x < right && y >= low && y < high);
+      x > left - MARGIN && x < right + MARGIN && y > low - MARGIN && y < high + MARGIN);
   const cells = Array.from({ length: n * n }, (_, k) => squareOf(center(k)));
 
   let particles = [];

@@ -1,0 +1,25 @@
+"""The page of the widget of the collapse, in use."""
+
+import pytest
+
+from ebmtut.widgets import CollapseExplorer, collapse_explorer
+from tools.pages import Visit
+
+pytestmark = pytest.mark.browser
+
+
+def make_widget() -> CollapseExplorer:
+    return collapse_explorer()
+
+
+def test_a_large_curvature_collapses_unless_the_loss_is_clipped(visit: Visit) -> None:
+    widget = visit.page.locator(".collapse-explorer")
+    line = widget.locator(".ex-note")
+    assert visit.wrong() == []
+    assert line.inner_text().startswith("After 60 updates θ is 1.")
+    widget.locator(".ex-range").first.focus()
+    visit.page.keyboard.press("End")
+    assert line.inner_text().startswith("Collapsed")
+    widget.locator(".ex-select").first.select_option("clipped")
+    assert line.inner_text().startswith("After 60 updates θ is 1.")
+    assert visit.wrong() == []
