@@ -319,7 +319,8 @@ def draw_budgets(result: Result) -> Figure:
     for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
         row = table[method.key]
         label = method.label.split(", k")[0]
-        line = styles.get(method.parameter, "-")
+        entropic = method.solver == "Sinkhorn"
+        line = styles[method.parameter] if entropic else "-"
         for ax, metric in ((left, "dual"), (right, "excess")):
             if all(metric in cell for cell in row.values()):
                 n = [int(budget) for budget in row]
@@ -327,7 +328,7 @@ def draw_budgets(result: Result) -> Figure:
                     [_with_error(cell[metric], 100) for cell in row.values()]
                 ).T
                 style = {"color": method.color, "ls": line, "label": label}
-                ax.errorbar(n, mean, error, fmt="o", ms=3, **style)
+                ax.errorbar(n, mean, error, marker="o", ms=3, **style)
     for ax, title in (
         (left, "potentials:\nrelative duality gap, %"),
         (right, "plan:\nexcess cost, %"),

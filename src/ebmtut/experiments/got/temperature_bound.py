@@ -21,8 +21,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
+from ebmtut.results import Result
 from ebmtut.transport import (
     BoundedRun,
     Martingale,
@@ -323,26 +322,6 @@ def check_tails(result: Result) -> list[Verdict]:
         # Far from sharp: a process that hardly moves keeps it, too.
         verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
     return verdicts
-
-
-def tails_table(result: Result) -> Table:
-    """Write both tails beside their bounds."""
-    z, n = result.arrays, result.config["n_chains"]
-    steps = (len(z["K"]) - 1) / K_LARGEST
-    at = (0.05, 0.25, 0.5)  # K, in units of the scale of the bounds
-    rows = [round(k * steps) for k in at]
-    columns: dict[str, list[Cell]] = {"K / a": [f"{k:.2f}" for k in at]}
-    for side, head in (
-        ("below", "falls by K"),
-        ("above", f"rises by {z['gamma']:.1f} K"),
-    ):
-        shares = [float(z[side][k]) for k in rows]
-        errors = [(p * (1 - p) / n) ** 0.5 for p in shares]
-        columns[head] = list(zip(shares, errors, strict=True))
-        columns[f"{_SIDES[side]}: ≤"] = [float(z[f"{side}_bound"][k]) for k in rows]
-    scale = float(z["K"][-1]) / K_LARGEST
-    caption = f"How often the martingale ends so far off, {n} chains; a = {scale:.2f}"
-    return Table(columns, caption=caption)
 
 
 EXPERIMENT = Experiment(
