@@ -40,7 +40,6 @@ from ebmtut.widgets.transport_explorer import (
     TwoLaws,
     transport_explorer,
 )
-from ebmtut.widgets.transport_picture import transport_picture
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
@@ -73,6 +72,5 @@ __all__ = [
     "price_explorer",
     "recovery_explorer",
     "transport_explorer",
-    "transport_picture",
     "two_starts_explorer",
 ]

@@ -18,19 +18,17 @@ from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.coupling_1d import (
     DUAL_ERROR,
     Method,
-    admm_method,
     anneal,
     as_bytes,
     cells_of,
     distance,
     draw_plan,
-    gibbs_method,
     one_iteration,
-    sinkhorn_method,
 )
 from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 from ebmtut.transport import bregman_admm, exact_ot, sinkhorn
 
@@ -59,9 +57,12 @@ class CoulombConfig:
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
     return [
-        *(sinkhorn_method(f"entropic, {e:g}/N", e) for e in config["epsilons"]),
-        admm_method(config["tau"]),
-        gibbs_method("Gibbs-OT", 4.0),
+        *(
+            Method(f"entropic, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
+            for e in config["epsilons"]
+        ),
+        Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
+        Method("Gibbs-OT", "Gibbs-OT", "Gibbs-OT", 4.0),
     ]
 
 
@@ -134,7 +135,7 @@ def draw_coulomb(
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             ax.set_xlabel(f"near {np.mean(table[method.key][budget]['near']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")

@@ -54,26 +54,6 @@ class Method(NamedTuple):
     solver: str
     parameter: float
 
-    @property
-    def color(self) -> str:
-        """Return the colour of the solver."""
-        return COLORS[self.solver]
-
-
-def gibbs_method(key: str, power: float, label: str = "Gibbs-OT") -> Method:
-    """Gibbs-OT, annealed from 2 / N to 2 / (N l^power) over l iterations."""
-    return Method(key, label, "Gibbs-OT", power)
-
-
-def sinkhorn_method(key: str, epsilon: float) -> Method:
-    """Sinkhorn's iteration, with epsilon in units of 1 / N."""
-    return Method(key, f"Sinkhorn, ε = {epsilon:g}/N", "Sinkhorn", epsilon)
-
-
-def admm_method(tau: float) -> Method:
-    """Bregman ADMM with its step."""
-    return Method("B-ADMM", "B-ADMM", "B-ADMM", tau)
-
 
 @dataclass(frozen=True)
 class CouplingConfig:
@@ -91,10 +71,13 @@ class CouplingConfig:
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
     return [
-        *(sinkhorn_method(f"IBP, {e:g}/N", e) for e in config["epsilons"]),
-        admm_method(config["tau"]),
         *(
-            gibbs_method(f"Gibbs-OT, power {k:g}", k, f"Gibbs-OT, k = {k:g}")
+            Method(f"IBP, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
+            for e in config["epsilons"]
+        ),
+        Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
+        *(
+            Method(f"Gibbs-OT, power {k:g}", f"Gibbs-OT, k = {k:g}", "Gibbs-OT", k)
             for k in config["powers"]
         ),
     ]
@@ -302,7 +285,7 @@ def draw_coupling(
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             cell = table[method.key][budget]
             ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
@@ -327,7 +310,7 @@ def draw_budgets(result: Result) -> Figure:
                 mean, error = np.array(
                     [_with_error(cell[metric], 100) for cell in row.values()]
                 ).T
-                style = {"color": method.color, "ls": line, "label": label}
+                style = {"color": COLORS[method.solver], "ls": line, "label": label}
                 ax.errorbar(n, mean, error, marker="o", ms=3, **style)
     for ax, title in (
         (left, "potentials:\nrelative duality gap, %"),

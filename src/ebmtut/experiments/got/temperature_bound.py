@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.coupling_1d import Method, gibbs_method
+from ebmtut.experiments.got.coupling_1d import Method
 from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -59,10 +59,13 @@ class TemperatureBoundConfig:
 
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the schedules of a configuration; 0 follows no bound."""
-    followed = [
-        gibbs_method(f"followed, {f:g}", f, f"η = {f:g}") for f in config["fractions"]
+    return [
+        *(
+            Method(f"followed, {f:g}", f"η = {f:g}", "Gibbs-OT", f)
+            for f in config["fractions"]
+        ),
+        Method("geometric", "geometric", "Gibbs-OT", 0.0),
     ]
-    return [*followed, gibbs_method("geometric", 0.0, "geometric")]
 
 
 def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
