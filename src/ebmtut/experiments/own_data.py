@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from ebmtut.checks import Count, InputError, checked
+from ebmtut.checks import InputError
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
@@ -23,13 +22,10 @@ from ebmtut.plotting import image_grid
 from ebmtut.results.tables import Table
 
 __all__ = [
-    "autoencoder",
     "energy_table",
     "likelihood_table",
     "mean_and_error",
     "partition_table",
-    "ruler_table",
-    "show_histograms",
     "show_refusals",
     "show_rows",
     "write_digits",
@@ -209,80 +205,4 @@ def likelihood_table(
         caption="Nats a held-out row: means over the rows and their standard errors.",
         kinds=[*[""] * len(rows), "null", "null"],
         digits=4,
-    )
-
-
-@checked
-def autoencoder(
-    n_bins: Count, n_code: Count, *, generator: torch.Generator
-) -> nn.Sequential:
-    """Return a small model that squeezes histograms and unpacks them again.
-
-    Layers of 64, n_code and 64 units, in float64; a softmax at the end.
-
-    Parameters
-    ----------
-    n_bins
-        Of a histogram.
-    n_code
-        Numbers in the middle, which no bend follows.
-    generator
-        Of the initial weights, uniform as in `torch.nn.Linear`.
-    """
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise((n_bins, 64, n_code, 64, n_bins)):
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.double)
-        for weights in layer.parameters():
-            nn.init.uniform_(weights, -(n_in**-0.5), n_in**-0.5, generator)
-        layers += [layer, nn.SiLU()]
-    del layers[3], layers[-1]
-    return nn.Sequential(*layers, nn.Softmax(1))
-
-
-def ruler_table(
-    scores: Mapping[str, Mapping[str, Float[Tensor, " n"]]], *, gain: str, over: str
-) -> Table:
-    """How far histograms are from what came back, by several rulers.
-
-    Parameters
-    ----------
-    scores
-        Way of learning to ruler to the values of all rows; the null is last.
-    gain, over
-        Two ways whose difference by the first one's ruler is shown, row by row.
-    """
-    rulers = list(next(iter(scores.values())))
-    against = scores[over][gain]
-    columns: dict[str, list[Any]] = {"learned by": list(scores)}
-    for ruler in rulers:
-        columns[f"by {ruler}"] = [mean_and_error(by[ruler]) for by in scores.values()]
-    columns[f"gain over {over}, by {gain}"] = [
-        None if name == over else mean_and_error(against - by[gain])
-        for name, by in scores.items()
-    ]
-    return Table(
-        columns,
-        caption="Means over held-out rows and their standard errors; lower is nearer.",
-        kinds=[*[""] * (len(scores) - 1), "null"],
-    )
-
-
-def show_histograms(
-    rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
-    height: int,
-    width: int,
-) -> None:
-    """Draw the first histograms of each kind as little pictures, each to its largest.
-
-    Parameters
-    ----------
-    rows
-        Name to histograms.
-    height, width
-        Of a picture.
-    """
-    show_rows(
-        {name: x / x.amax(1, keepdim=True) for name, x in rows.items()},
-        12,
-        (height, width),
     )
