@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.coupling_1d import Method
 from ebmtut.experiments.got.lines import LineProblem, two_modes
@@ -22,18 +23,6 @@ from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.transport import (
-    BoundedRun,
-    Martingale,
-    bounded_gibbs_ot,
-    constant_temperatures,
-    dual_value,
-    exact_ot,
-    gibbs_ot,
-    paper_cooling,
-    simulate_martingale,
-    temperature_bound,
-)
 
 K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
 _SIDES = {"below": "Eq. 25", "above": "Eq. 26"}
@@ -87,14 +76,14 @@ def bound_job(
 ) -> Outcome:
     """Return the duality gap after a run that follows its bound, or is annealed."""
     problem = two_modes(config.n_points)
-    exact = exact_ot(*problem[1:])
+    exact = transport.exact_ot(*problem[1:])
     problem = problem.to(device)
     if not fraction:
         schedule, generator = cooling(budget, config), make_generator(seed, device)
-        result = gibbs_ot(*problem[1:], schedule, generator=generator)
+        result = transport.gibbs_ot(*problem[1:], schedule, generator=generator)
     else:
         result = follow(problem, config, budget, fraction, seed).result
-    value = float(dual_value(*problem[1:], g=result.U))
+    value = float(transport.dual_value(*problem[1:], g=result.U))
     return Outcome({"dual": 1 - value / exact.value})
 
 
@@ -104,7 +93,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     hot = config.start / config.n_points
     n, every = config.n_iterations, config.every
     schedules = {
-        "constant": constant_temperatures(hot, n),
+        "constant": transport.constant_temperatures(hot, n),
         "geometric": cooling(n, config),
     }
     arrays: dict[str, np.ndarray] = {}
@@ -139,10 +128,10 @@ def bounds_along(
     _, p, q, cost = problem
     state, bounds = None, []
     for part in schedule.split(2 * every):
-        result = gibbs_ot(p, q, cost, part, state=state, generator=generator)
+        result = transport.gibbs_ot(p, q, cost, part, state=state, generator=generator)
         state = result.state
         bounds.append(
-            temperature_bound(p, q, cost, result.U, result.L, float(part[-1]))
+            transport.temperature_bound(p, q, cost, result.U, result.L, float(part[-1]))
         )
     return torch.stack(bounds)
 
@@ -151,7 +140,7 @@ def equilibrium(
     problem: LineProblem, hot: float, config: TemperatureBoundConfig, seed: int
 ) -> list[float]:
     """Return the mean bound over T in the second half of long runs at constant T."""
-    schedule = constant_temperatures(hot, config.n_long)
+    schedule = transport.constant_temperatures(hot, config.n_long)
     means = []
     for k in range(config.n_seeds):
         generator = make_generator(seed + k)
@@ -162,7 +151,7 @@ def equilibrium(
 
 def cooling(n: int, config: TemperatureBoundConfig) -> Tensor:
     """Return n iterations of the geometric schedule."""
-    return paper_cooling(n, config.n_points, start=config.start, power=2.0)
+    return transport.paper_cooling(n, config.n_points, start=config.start, power=2.0)
 
 
 def follow(
@@ -171,9 +160,9 @@ def follow(
     n: int,
     fraction: float,
     seed: int,
-) -> BoundedRun:
+) -> transport.BoundedRun:
     """Let the temperature follow the bound for n iterations, where the problem is."""
-    return bounded_gibbs_ot(
+    return transport.bounded_gibbs_ot(
         *problem[1:],
         n,
         start=config.start / config.n_points,
@@ -241,8 +230,8 @@ def simulate(
     seed: int,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Simulate the martingale of a chain that cools, on the line."""
-    schedule = paper_cooling(n_iterations, n_points, start=start, power=1.0)
-    martingale = simulate_martingale(
+    schedule = transport.paper_cooling(n_iterations, n_points, start=start, power=1.0)
+    martingale = transport.simulate_martingale(
         *two_modes(n_points)[1:],
         schedule,
         n_chains=n_chains,
@@ -260,7 +249,7 @@ def simulate(
 
 
 def tails(
-    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
+    martingale: transport.Martingale, schedule: Tensor, n_largest: int, epsilon: float
 ) -> dict[str, np.ndarray]:
     """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
 
