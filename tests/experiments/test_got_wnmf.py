@@ -9,7 +9,6 @@ pytest.importorskip("sklearn")
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.got import wnmf
 from ebmtut.experiments.got.timing import grid_sinkhorn
 from ebmtut.experiments.got.wnmf import METHODS
 from ebmtut.experiments.got.wnmf_measures import (
@@ -184,48 +183,6 @@ def test_the_check_of_the_factors_can_say_no(change, wrong):
     assert [v.verdict for v in verdicts] == [
         "miss" if k in wrong else word for k, word in enumerate(words)
     ]
-
-
-def test_a_killed_learning_goes_on(tmp_path, monkeypatch):
-    whole = get_experiment("got/wnmf-digits").run(TINY, seed=1)
-    step, calls = wnmf.wnmf_epoch, []
-
-    def failing(*args, **kwargs):
-        calls.append(1)
-        if len(calls) == 28:
-            raise KeyboardInterrupt
-        step(*args, **kwargs)
-
-    monkeypatch.setattr(wnmf, "wnmf_epoch", failing)
-    with pytest.raises(KeyboardInterrupt):
-        get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
-    result = get_experiment("got/wnmf-digits").run(TINY, seed=1, checkpoints=tmp_path)
-    assert len(calls) == 28 + 5  # from the checkpoint after 25 epochs
-    assert np.array_equal(result.arrays["Gibbs-OT"], whole.arrays["Gibbs-OT"])
-
-
-def test_a_killed_rival_goes_on_and_counts_all_its_seconds(tmp_path, monkeypatch):
-    config = replace(TINY, n_rounds=4)
-    whole = wnmf.wnmf_job("smoothed W-NMF", config, 1)
-    solve, calls = wnmf.smoothed_wnmf, []
-
-    def failing(*args, **kwargs):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return solve(*args, **kwargs)
-
-    monkeypatch.setattr(wnmf, "smoothed_wnmf", failing)
-    monkeypatch.setattr(wnmf.time, "process_time", lambda: float(len(calls)))
-    path = tmp_path / "state.safetensors"
-    with pytest.raises(KeyboardInterrupt):
-        wnmf.wnmf_job("smoothed W-NMF", config, 1, path)
-    result = wnmf.wnmf_job("smoothed W-NMF", config, 1, path)
-    assert len(calls) == 3 + 2  # from the checkpoint after two rounds
-    assert result.scalars["seconds"] == 4  # this clock ticks once a round
-    assert not path.exists()
-    kept = result.arrays["components"]
-    assert np.array_equal(kept, whole.arrays["components"])
 
 
 def test_timing_lists_every_oracle_and_budget():

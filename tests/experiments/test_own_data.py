@@ -7,17 +7,13 @@ import networkx as nx
 import pytest
 import torch
 
-from ebmtut.checks import InputError
 from ebmtut.data import pairwise_graph, read_bits
 from ebmtut.energies import BoltzmannMachine
 from ebmtut.exact import exact_log_partition, exact_mean
 from ebmtut.experiments.own_data import (
-    autoencoder,
     energy_table,
     likelihood_table,
     partition_table,
-    ruler_table,
-    show_histograms,
     show_refusals,
     show_rows,
     write_digits,
@@ -36,21 +32,6 @@ def test_digits_are_written_as_bits(tmp_path):
     for pool, n_sites in ((1, 64), (2, 16), (4, 4)):
         write_digits(tmp_path / "digits.csv", pool)
         assert read_bits(tmp_path / "digits.csv").shape == (1797, n_sites)
-
-
-def test_histograms_come_back_as_histograms():
-    q = torch.rand(5, 8, generator=make_generator(1), dtype=torch.float64)
-    net, same, other = (
-        autoencoder(8, 3, generator=make_generator(seed)) for seed in (0, 0, 1)
-    )
-    p = net(q)
-    assert p.shape == q.shape and (p > 0).all()
-    torch.testing.assert_close(p.sum(1), torch.ones(5).double())
-    assert torch.equal(p, same(q)) and not torch.equal(p, other(q))
-    # The code has three numbers, and no bend follows it.
-    assert net[:3](q).shape == (5, 3) and isinstance(net[3], torch.nn.Linear)
-    with pytest.raises(InputError, match="n_code"):
-        autoencoder(8, 0, generator=make_generator(0))
 
 
 def normal(*shape):
@@ -105,21 +86,10 @@ def test_errors_of_the_pull_are_those_of_the_chances():
         assert curves[name][0] < 5 * noise
 
 
-def test_gains_are_by_the_ruler_that_was_asked_for():
-    scores = {
-        "one": {"A": torch.tensor([1.0, 3.0]), "B": torch.tensor([0.0, 0.0])},
-        "mean": {"A": torch.tensor([2.0, 5.0]), "B": torch.tensor([9.0, 9.0])},
-    }
-    table = ruler_table(scores, gain="A", over="one")
-    assert [row[3] for row in table.rows] == ["–", "−1.5 ± 0.5"]
-    assert table.heads[3] == "gain over one, by A"
-
-
 def test_pictures_have_a_panel_a_kind():
     show_rows({"bits": torch.ones(3, 4), "more": torch.zeros(2, 4)})
     assert [ax.get_title("left") for ax in plt.gcf().axes] == ["bits", "more"]
     show_rows({"strips": torch.ones(3, 5)})
-    show_histograms({"p": normal(3, 6).softmax(1)}, 2, 3)
     graph = nx.path_graph(3)
     # Weights of a pull may be negative or zero.
     graph.edges[0, 1]["weight"], graph.edges[1, 2]["weight"] = -1.0, 0.0

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import traitlets
@@ -11,7 +10,7 @@ from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
-from ebmtut.widgets import TWO_LAWS, transport_explorer, transport_picture
+from ebmtut.widgets import TWO_LAWS, transport_explorer
 
 
 def test_page_starts_with_the_first_laws_and_carries_exponentials() -> None:
@@ -58,20 +57,3 @@ def test_refuses_what_it_cannot_draw() -> None:
         transport_explorer([short], generator=make_generator(0))
     with pytest.raises(traitlets.TraitError):
         transport_explorer(generator=make_generator(0)).cost = "cubic"
-
-
-@pytest.mark.parametrize("cost", ["squared", "absolute", "coulomb"])
-@pytest.mark.parametrize("cooled", [False, True])
-def test_picture_shows_the_chain_of_the_page(cost: str, cooled: bool) -> None:
-    """V and the dual value are drawn relative to the exact cost, which they meet."""
-    widget = transport_explorer(generator=make_generator(0))
-    widget.cost, widget.cooled, widget.n_iterations = cost, cooled, 100
-    figure = transport_picture(widget)
-    figure.canvas.draw()
-    trace = figure.axes[3]
-    V, dual, exact = (line.get_ydata() for line in trace.lines)
-    assert len(V) == len(dual) == 100
-    assert np.all(dual <= 1 + 1e-12) and set(exact) == {1}
-    off = np.abs(V[-1] - 1) + np.abs(dual[-1] - 1)
-    assert off < 0.1 if cooled else off > 0.01
-    plt.close(figure)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from ebmtut.checks import Count, InputError, checked
+from ebmtut.checks import InputError
 from ebmtut.energies import Energy, EnergyFunction
 from ebmtut.exact import exact_mean
 from ebmtut.metrics import BernoulliProposal, Estimate, LogPartitions, nll
@@ -138,55 +137,4 @@ def likelihood_table(
         caption="Nats a held-out row: means over the rows and their standard errors.",
         kinds=[*[""] * len(rows), "null", "null"],
         digits=4,
-    )
-
-
-@checked
-def autoencoder(
-    n_bins: Count, n_code: Count, *, generator: torch.Generator
-) -> nn.Sequential:
-    """Return a small model that squeezes histograms and unpacks them again.
-
-    Layers of 64, n_code and 64 units, in float64; a softmax at the end.
-    """
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise((n_bins, 64, n_code, 64, n_bins)):
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.double)
-        for weights in layer.parameters():
-            nn.init.uniform_(weights, -(n_in**-0.5), n_in**-0.5, generator)
-        layers += [layer, nn.SiLU()]
-    del layers[3], layers[-1]
-    return nn.Sequential(*layers, nn.Softmax(1))
-
-
-def ruler_table(
-    scores: Mapping[str, Mapping[str, Float[Tensor, " n"]]], *, gain: str, over: str
-) -> Table:
-    """How far histograms are from what came back, by several rulers."""
-    rulers = list(next(iter(scores.values())))
-    against = scores[over][gain]
-    columns: dict[str, list[Any]] = {"learned by": list(scores)}
-    for ruler in rulers:
-        columns[f"by {ruler}"] = [mean_and_error(by[ruler]) for by in scores.values()]
-    columns[f"gain over {over}, by {gain}"] = [
-        None if name == over else mean_and_error(against - by[gain])
-        for name, by in scores.items()
-    ]
-    return Table(
-        columns,
-        caption="Means over held-out rows and their standard errors; lower is nearer.",
-        kinds=[*[""] * (len(scores) - 1), "null"],
-    )
-
-
-def show_histograms(
-    rows: Mapping[str, Float[Tensor, "n_samples n_sites"]],
-    height: int,
-    width: int,
-) -> None:
-    """Draw the first histograms of each kind as pictures, each to its largest."""
-    show_rows(
-        {name: x / x.amax(1, keepdim=True) for name, x in rows.items()},
-        12,
-        (height, width),
     )

@@ -42,7 +42,6 @@ from ebmtut.widgets.transport_explorer import (
     TwoLaws,
     transport_explorer,
 )
-from ebmtut.widgets.transport_picture import transport_picture
 from ebmtut.widgets.two_modes_explorer import TwoModesExplorer, two_modes_explorer
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
@@ -80,7 +79,6 @@ __all__ = [
     "price_explorer",
     "recovery_explorer",
     "transport_explorer",
-    "transport_picture",
     "two_modes_explorer",
     "two_starts_explorer",
 ]

@@ -1,10 +1,10 @@
-// Gibbs-OT between two laws of a few bars, computed here, in the page: the exponential
-// draws arrive in the model, nothing is fetched.
+// Gibbs-OT between two distributions on a few bars, computed here, in the page: the
+// exponential random numbers arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, pointed, SIZE } from "./frame.js";
 import { costMatrix, exactOT, gibbsOT, masses, temperatureAt } from "./gibbs_ot.js";
 
-const LOWEST = 0.02; // height of a bar: a law without mass somewhere has no T / p_i
+const LOWEST = 0.02; // height of a bar: without mass there is no T / p_i
 const COLORS = { p: "#0072b2", q: "#d55e00", band: "#d0d0d6", grid: "#d4d4d8", V: "#e69f00", dual: "#0072b2" };
 const COSTS = [["squared", "squared distance"], ["absolute", "distance"],
   ["coulomb", "1 / distance (Coulomb)"]];
@@ -183,7 +183,7 @@ function render({ model: state, el }) {
   let shape = "0"; // the offered shape, "" once the reader has changed it
   let solved = { key: "" }; // the exact solution of what is shown
 
-  // Heights of one law between two bars, along a straight line.
+  // Heights of one distribution between two bars, along a straight line.
   function setBars(side, from, to) {
     Object.assign(chosen, { side, bar: to.bar });
     shape = "";
@@ -212,7 +212,7 @@ function render({ model: state, el }) {
     (value) => change({ n_iterations: value }));
   const cooling = choice("cooling", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
     (value) => change({ cooled: value === "yes" }));
-  const lawChoice = choice("law to shape", [["p", "p, above"], ["q", "q, below"]], (value) => {
+  const lawChoice = choice("side to shape", [["p", "p, above"], ["q", "q, below"]], (value) => {
     chosen.side = value;
     later();
   });
@@ -226,9 +226,9 @@ function render({ model: state, el }) {
   });
   const stop = player("play the iterations", "n_iterations", 1, nLargest, 120);
 
-  const laws = panel("two laws: draw them with mouse or finger");
+  const laws = panel("two distributions: draw them with mouse or finger");
   const plan = panel("coupling: shades Gibbs-OT, circles exact");
-  const duals = panel("prices: U, g blue; L, h orange; exact dashed");
+  const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
   const values = panel("V orange, dual value blue, exact black");
   laws.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.

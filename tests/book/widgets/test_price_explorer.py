@@ -27,7 +27,7 @@ SCHEDULES = {
     "cold": torch.full((N_ITERATIONS,), 1e-3, dtype=torch.float64),
 }
 
-# The script's chain for given random numbers, and the coupling of some of its iterations.
+# The chain of the script for given random numbers, and a coupling of its iterations.
 ANSWERS = """async ({name, n, p, q, cost, noise}) => {
   const core = await import("./gibbs_ot.js");
   const page = await import("./price_explorer.js");

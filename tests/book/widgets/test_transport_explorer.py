@@ -178,7 +178,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
 
 def test_keyboard_shapes_a_law(visit: Visit) -> None:
     page = visit.page
-    choice(page, "law to shape").select_option("q, below")
+    choice(page, "side to shape").select_option("q, below")
     slider(page, "bar").press("Home")
     slider(page, "height").press("End")
     label = page.locator("canvas").first.get_attribute("aria-label")
@@ -222,7 +222,7 @@ def test_a_fast_stroke_skips_no_bar(visit: Visit) -> None:
     page.mouse.down()
     page.mouse.move(*at(page, 24.5 / 32, 0.1), steps=1)
     page.mouse.up()
-    choice(page, "law to shape").select_option("p, above")
+    choice(page, "side to shape").select_option("p, above")
     bar = slider(page, "bar")
     heights = []
     for k in range(5, 26):

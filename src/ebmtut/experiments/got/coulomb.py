@@ -13,26 +13,24 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.coupling_1d import (
     DUAL_ERROR,
     Method,
-    admm_method,
     anneal,
     as_bytes,
     cells_of,
     distance,
     draw_plan,
-    gibbs_method,
     one_iteration,
-    sinkhorn_method,
 )
 from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.plotting import COLORS
 from ebmtut.results import Result
-from ebmtut.transport import bregman_admm, exact_ot, sinkhorn
 
 # What we ask.
 NEAR = 0.99
@@ -59,9 +57,12 @@ class CoulombConfig:
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
     return [
-        *(sinkhorn_method(f"entropic, {e:g}/N", e) for e in config["epsilons"]),
-        admm_method(config["tau"]),
-        gibbs_method("Gibbs-OT", 4.0),
+        *(
+            Method(f"entropic, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
+            for e in config["epsilons"]
+        ),
+        Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
+        Method("Gibbs-OT", "Gibbs-OT", "Gibbs-OT", 4.0),
     ]
 
 
@@ -77,22 +78,22 @@ def coulomb_job(
     problem = uniform_coulomb(n_points)
     numbers: dict[str, float] = {}
     if solver == "Gibbs-OT":
-        exact = exact_ot(problem.p, problem.q, problem.cost)
+        exact = transport.exact_ot(problem.p, problem.q, problem.cost)
         coupling, found = anneal(problem, exact, budget, parameter, seed, device)
         numbers = {key: found[key] for key in ("dual", "V", "range")}
     elif solver == "B-ADMM":
-        coupling = bregman_admm(*problem[1:], budget, tau=parameter)
+        coupling = transport.bregman_admm(*problem[1:], budget, tau=parameter)
     else:
         # Where the kernel underflows, POT says so; the table says it, too.
         with warnings.catch_warnings(action="ignore"):
-            coupling = sinkhorn(*problem[1:], parameter / n_points, budget)
+            coupling = transport.sinkhorn(*problem[1:], parameter / n_points, budget)
     return Outcome(describe(coupling) | numbers, {"coupling": as_bytes(coupling)})
 
 
 def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
     """Return the optimal coupling and its value."""
     problem = uniform_coulomb(config.n_points)
-    exact = exact_ot(problem.p, problem.q, problem.cost)
+    exact = transport.exact_ot(problem.p, problem.q, problem.cost)
     return Outcome({"exact": exact.value}, {"exact": as_bytes(exact.plan)})
 
 
@@ -128,13 +129,13 @@ def draw_coulomb(
     table = result.scalars["table"]
     every = methods_of(result.config)
     methods = (every[0], every[-1])
-    budgets = [n for n in shown if n in table["Gibbs-OT"]]
+    budgets = [n for n in shown if n in table["Gibbs-OT"]] or [*table["Gibbs-OT"]]
     size = (1.5 * len(budgets) + 0.4, 3.7)
-    figure, axes = plt.subplots(2, len(budgets), figsize=size)
+    figure, axes = plt.subplots(2, len(budgets), figsize=size, squeeze=False)
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             ax.set_xlabel(f"near {np.mean(table[method.key][budget]['near']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")

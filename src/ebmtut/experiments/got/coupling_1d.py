@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.jobs import Outcome
@@ -23,23 +24,6 @@ from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.results.tables import Cell
-from ebmtut.transport import (
-    ExactOT,
-    bregman_admm,
-    chain_value,
-    constant_temperatures,
-    dual_value,
-    exact_ot,
-    feasible_plan,
-    gibbs_ot,
-    has_mixed,
-    has_settled,
-    marginal_error,
-    paper_cooling,
-    relative_gap,
-    sinkhorn,
-    transport_plan,
-)
 
 # What we ask: half a percent is the experiment's own bound.
 DUAL_ERROR = 0.005
@@ -53,26 +37,6 @@ class Method(NamedTuple):
     label: str
     solver: str
     parameter: float
-
-    @property
-    def color(self) -> str:
-        """Return the colour of the solver."""
-        return COLORS[self.solver]
-
-
-def gibbs_method(key: str, power: float, label: str = "Gibbs-OT") -> Method:
-    """Gibbs-OT, annealed from 2 / N to 2 / (N l^power) over l iterations."""
-    return Method(key, label, "Gibbs-OT", power)
-
-
-def sinkhorn_method(key: str, epsilon: float) -> Method:
-    """Sinkhorn's iteration, with epsilon in units of 1 / N."""
-    return Method(key, f"Sinkhorn, ε = {epsilon:g}/N", "Sinkhorn", epsilon)
-
-
-def admm_method(tau: float) -> Method:
-    """Bregman ADMM with its step."""
-    return Method("B-ADMM", "B-ADMM", "B-ADMM", tau)
 
 
 @dataclass(frozen=True)
@@ -91,10 +55,13 @@ class CouplingConfig:
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
     return [
-        *(sinkhorn_method(f"IBP, {e:g}/N", e) for e in config["epsilons"]),
-        admm_method(config["tau"]),
         *(
-            gibbs_method(f"Gibbs-OT, power {k:g}", k, f"Gibbs-OT, k = {k:g}")
+            Method(f"IBP, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
+            for e in config["epsilons"]
+        ),
+        Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
+        *(
+            Method(f"Gibbs-OT, power {k:g}", f"Gibbs-OT, k = {k:g}", "Gibbs-OT", k)
             for k in config["powers"]
         ),
     ]
@@ -127,7 +94,7 @@ def coupling_job(
     """Couple two distributions of two modes; only Gibbs-OT runs on the device."""
     problem = two_modes(n_points)
     _, p, q, cost = problem
-    exact = exact_ot(p, q, cost)
+    exact = transport.exact_ot(p, q, cost)
     if solver == "Gibbs-OT":
         # Untimed: the first call compiles.
         anneal(problem, exact, 1, parameter, seed, device)
@@ -137,9 +104,9 @@ def coupling_job(
         epsilon = parameter / n_points
         started = time.perf_counter()
         if solver == "Sinkhorn":
-            coupling = sinkhorn(p, q, cost, epsilon, budget)
+            coupling = transport.sinkhorn(p, q, cost, epsilon, budget)
         else:
-            coupling = bregman_admm(p, q, cost, budget, tau=parameter)
+            coupling = transport.bregman_admm(p, q, cost, budget, tau=parameter)
         seconds = time.perf_counter() - started
         numbers = judge(coupling, problem, exact) | {"seconds": seconds}
         if solver == "Sinkhorn":
@@ -150,9 +117,9 @@ def coupling_job(
 def the_optimum(config: CouplingConfig, seed: int) -> Outcome:
     """Return the exact coupling, with its cost and time, and what stops a chain."""
     problem = two_modes(config.n_points)
-    exact = exact_ot(*problem[1:])  # untimed: the first call loads the solver
+    exact = transport.exact_ot(*problem[1:])  # untimed: the first call loads the solver
     started = time.perf_counter()
-    exact_ot(*problem[1:])
+    transport.exact_ot(*problem[1:])
     seconds = time.perf_counter() - started
     scalars = {
         "exact": exact.value,
@@ -178,12 +145,12 @@ def entropic_dual(problem: LineProblem, epsilon: float, n_iterations: int) -> fl
         # What follows Gibbs-OT's steps, with a soft extreme instead of a draw.
         h = epsilon * (torch.logsumexp((g[:, None] - cost) / epsilon, 0) - log_q)
         g = epsilon * (log_p - torch.logsumexp((-cost - h) / epsilon, 1))
-    return float(dual_value(p, q, cost, g=g))
+    return float(transport.dual_value(p, q, cost, g=g))
 
 
 def anneal(
     problem: LineProblem,
-    exact: ExactOT,
+    exact: transport.ExactOT,
     budget: int,
     power: float,
     seed: int,
@@ -191,32 +158,34 @@ def anneal(
 ) -> tuple[Tensor, dict[str, float]]:
     """Anneal one chain on a device and recover its coupling, on the CPU."""
     _, p, q, cost = problem
-    schedule = paper_cooling(budget, len(p), power=power)
+    schedule = transport.paper_cooling(budget, len(p), power=power)
     there, generator = problem.to(device), make_generator(seed, device)
     started = time.perf_counter()
-    result = gibbs_ot(*there[1:], schedule, generator=generator)
+    result = transport.gibbs_ot(*there[1:], schedule, generator=generator)
     U, L = result.U.cpu(), result.L.cpu()  # waits until they are there
     seconds = time.perf_counter() - started
-    sparse = transport_plan(p, q, cost, U, L).coupling
-    spread = transport_plan(p, q, cost, U, L, temperature=float(schedule[-1]))
-    V = float(chain_value(p, q, U, L))
+    sparse = transport.transport_plan(p, q, cost, U, L).coupling
+    spread = transport.transport_plan(p, q, cost, U, L, temperature=float(schedule[-1]))
+    V = float(transport.chain_value(p, q, U, L))
     return spread.coupling, {
         "l1_sparse": distance(sparse, exact.plan),
-        "dual": 1 - float(dual_value(p, q, cost, g=U)) / exact.value,
+        "dual": 1 - float(transport.dual_value(p, q, cost, g=U)) / exact.value,
         "V": V / exact.value - 1,
         "range": float(torch.cat([U, L]).abs().max()),
         "seconds": seconds,
     }
 
 
-def judge(coupling: Tensor, problem: LineProblem, exact: ExactOT) -> dict[str, float]:
+def judge(
+    coupling: Tensor, problem: LineProblem, exact: transport.ExactOT
+) -> dict[str, float]:
     """Return how far a coupling is from the exact one, and from being one."""
     _, p, q, cost = problem
-    repaired = feasible_plan(coupling, p, q)
+    repaired = transport.feasible_plan(coupling, p, q)
     used = repaired > 0
     return {
         "l1": distance(coupling, exact.plan),
-        "marginal": marginal_error(coupling, p, q),
+        "marginal": transport.marginal_error(coupling, p, q),
         "excess": float((repaired[used] * cost[used]).sum()) / exact.value - 1,
     }
 
@@ -253,11 +222,11 @@ def stopping_table(
         T = temperature / len(p)
         cell: dict[str, list[Any]] = {}
         for k in range(n_seeds):
-            trace = gibbs_ot(
+            trace = transport.gibbs_ot(
                 p,
                 q,
                 cost,
-                constant_temperatures(T, _LONGEST),
+                transport.constant_temperatures(T, _LONGEST),
                 trace_every=1,
                 generator=make_generator(seed + k),
             ).trace
@@ -265,21 +234,21 @@ def stopping_table(
             best = trace.dual.cummax(0).values
             ends = range(1, _LONGEST + 1)
             rules = {
-                "mixed": (has_mixed(trace.V[:t], T) for t in ends),
-                "settled": (has_settled(trace.dual[:t]) for t in ends),
+                "mixed": (transport.has_mixed(trace.V[:t], T) for t in ends),
+                "settled": (transport.has_settled(trace.dual[:t]) for t in ends),
             }
             for name, stops in rules.items():
                 at, value = first_stop(best, stops)
                 cell.setdefault(f"{name}_at", []).append(at)
                 cell.setdefault(f"{name}_error", []).append(1 - value / optimum)
-            end = gibbs_ot(
+            end = transport.gibbs_ot(
                 p,
                 q,
                 cost,
-                constant_temperatures(T, cell["settled_at"][-1]),
+                transport.constant_temperatures(T, cell["settled_at"][-1]),
                 generator=make_generator(seed + k),
             )
-            gap = relative_gap(p, q, cost, end.U, end.L, temperature=T)
+            gap = transport.relative_gap(p, q, cost, end.U, end.L, temperature=T)
             cell.setdefault("settled_gap", []).append(gap)
             level = float(trace.V[-500:].mean())
             cell.setdefault("overshoot", []).append(level / optimum - 1)
@@ -296,13 +265,14 @@ def draw_coupling(
     gibbs = [m for m in methods if m.solver == "Gibbs-OT"][:1]
     methods = [m for m in methods if m.solver != "Gibbs-OT"] + gibbs
     table = result.scalars["table"]
-    budgets = [n for n in shown if n in table[methods[0].key]]
+    every = table[methods[0].key]
+    budgets = [n for n in shown if n in every] or [*every]
     size = (1.35 * len(budgets) + 0.4, 1.45 * len(methods) + 0.3)
-    figure, axes = plt.subplots(len(methods), len(budgets), figsize=size)
+    figure, axes = plt.subplots(len(methods), len(budgets), figsize=size, squeeze=False)
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", method.color)
+            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             cell = table[method.key][budget]
             ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}")
     for ax, budget in zip(axes[0], budgets, strict=True):
@@ -319,15 +289,16 @@ def draw_budgets(result: Result) -> Figure:
     for method in (m for m in methods if m.parameter != 4.0):  # one power of Gibbs-OT
         row = table[method.key]
         label = method.label.split(", k")[0]
-        line = styles.get(method.parameter, "-")
+        entropic = method.solver == "Sinkhorn"
+        line = styles[method.parameter] if entropic else "-"
         for ax, metric in ((left, "dual"), (right, "excess")):
             if all(metric in cell for cell in row.values()):
                 n = [int(budget) for budget in row]
                 mean, error = np.array(
                     [_with_error(cell[metric], 100) for cell in row.values()]
                 ).T
-                style = {"color": method.color, "ls": line, "label": label}
-                ax.errorbar(n, mean, error, fmt="o", ms=3, **style)
+                style = {"color": COLORS[method.solver], "ls": line, "label": label}
+                ax.errorbar(n, mean, error, marker="o", ms=3, **style)
     for ax, title in (
         (left, "potentials:\nrelative duality gap, %"),
         (right, "plan:\nexcess cost, %"),

@@ -14,27 +14,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
-from ebmtut.experiments.got.coupling_1d import Method, gibbs_method
+from ebmtut.experiments.got.coupling_1d import Method
 from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS, TEXT_WIDTH
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
-from ebmtut.results.tables import Cell
-from ebmtut.transport import (
-    BoundedRun,
-    Martingale,
-    bounded_gibbs_ot,
-    constant_temperatures,
-    dual_value,
-    exact_ot,
-    gibbs_ot,
-    paper_cooling,
-    simulate_martingale,
-    temperature_bound,
-)
+from ebmtut.results import Result
 
 K_LARGEST = 3.0  # of the tails, in units of the root of the sum of a_n^2
 _SIDES = {"below": "Eq. 25", "above": "Eq. 26"}
@@ -60,10 +48,13 @@ class TemperatureBoundConfig:
 
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the schedules of a configuration; 0 follows no bound."""
-    followed = [
-        gibbs_method(f"followed, {f:g}", f, f"η = {f:g}") for f in config["fractions"]
+    return [
+        *(
+            Method(f"followed, {f:g}", f"η = {f:g}", "Gibbs-OT", f)
+            for f in config["fractions"]
+        ),
+        Method("geometric", "geometric", "Gibbs-OT", 0.0),
     ]
-    return [*followed, gibbs_method("geometric", 0.0, "geometric")]
 
 
 def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -85,14 +76,14 @@ def bound_job(
 ) -> Outcome:
     """Return the duality gap after a run that follows its bound, or is annealed."""
     problem = two_modes(config.n_points)
-    exact = exact_ot(*problem[1:])
+    exact = transport.exact_ot(*problem[1:])
     problem = problem.to(device)
     if not fraction:
         schedule, generator = cooling(budget, config), make_generator(seed, device)
-        result = gibbs_ot(*problem[1:], schedule, generator=generator)
+        result = transport.gibbs_ot(*problem[1:], schedule, generator=generator)
     else:
         result = follow(problem, config, budget, fraction, seed).result
-    value = float(dual_value(*problem[1:], g=result.U))
+    value = float(transport.dual_value(*problem[1:], g=result.U))
     return Outcome({"dual": 1 - value / exact.value})
 
 
@@ -102,7 +93,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     hot = config.start / config.n_points
     n, every = config.n_iterations, config.every
     schedules = {
-        "constant": constant_temperatures(hot, n),
+        "constant": transport.constant_temperatures(hot, n),
         "geometric": cooling(n, config),
     }
     arrays: dict[str, np.ndarray] = {}
@@ -137,10 +128,10 @@ def bounds_along(
     _, p, q, cost = problem
     state, bounds = None, []
     for part in schedule.split(2 * every):
-        result = gibbs_ot(p, q, cost, part, state=state, generator=generator)
+        result = transport.gibbs_ot(p, q, cost, part, state=state, generator=generator)
         state = result.state
         bounds.append(
-            temperature_bound(p, q, cost, result.U, result.L, float(part[-1]))
+            transport.temperature_bound(p, q, cost, result.U, result.L, float(part[-1]))
         )
     return torch.stack(bounds)
 
@@ -149,7 +140,7 @@ def equilibrium(
     problem: LineProblem, hot: float, config: TemperatureBoundConfig, seed: int
 ) -> list[float]:
     """Return the mean bound over T in the second half of long runs at constant T."""
-    schedule = constant_temperatures(hot, config.n_long)
+    schedule = transport.constant_temperatures(hot, config.n_long)
     means = []
     for k in range(config.n_seeds):
         generator = make_generator(seed + k)
@@ -160,7 +151,7 @@ def equilibrium(
 
 def cooling(n: int, config: TemperatureBoundConfig) -> Tensor:
     """Return n iterations of the geometric schedule."""
-    return paper_cooling(n, config.n_points, start=config.start, power=2.0)
+    return transport.paper_cooling(n, config.n_points, start=config.start, power=2.0)
 
 
 def follow(
@@ -169,9 +160,9 @@ def follow(
     n: int,
     fraction: float,
     seed: int,
-) -> BoundedRun:
+) -> transport.BoundedRun:
     """Let the temperature follow the bound for n iterations, where the problem is."""
-    return bounded_gibbs_ot(
+    return transport.bounded_gibbs_ot(
         *problem[1:],
         n,
         start=config.start / config.n_points,
@@ -239,8 +230,8 @@ def simulate(
     seed: int,
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Simulate the martingale of a chain that cools, on the line."""
-    schedule = paper_cooling(n_iterations, n_points, start=start, power=1.0)
-    martingale = simulate_martingale(
+    schedule = transport.paper_cooling(n_iterations, n_points, start=start, power=1.0)
+    martingale = transport.simulate_martingale(
         *two_modes(n_points)[1:],
         schedule,
         n_chains=n_chains,
@@ -258,7 +249,7 @@ def simulate(
 
 
 def tails(
-    martingale: Martingale, schedule: Tensor, n_largest: int, epsilon: float
+    martingale: transport.Martingale, schedule: Tensor, n_largest: int, epsilon: float
 ) -> dict[str, np.ndarray]:
     """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
 
@@ -323,26 +314,6 @@ def check_tails(result: Result) -> list[Verdict]:
         # Far from sharp: a process that hardly moves keeps it, too.
         verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
     return verdicts
-
-
-def tails_table(result: Result) -> Table:
-    """Write both tails beside their bounds."""
-    z, n = result.arrays, result.config["n_chains"]
-    steps = (len(z["K"]) - 1) / K_LARGEST
-    at = (0.05, 0.25, 0.5)  # K, in units of the scale of the bounds
-    rows = [round(k * steps) for k in at]
-    columns: dict[str, list[Cell]] = {"K / a": [f"{k:.2f}" for k in at]}
-    for side, head in (
-        ("below", "falls by K"),
-        ("above", f"rises by {z['gamma']:.1f} K"),
-    ):
-        shares = [float(z[side][k]) for k in rows]
-        errors = [(p * (1 - p) / n) ** 0.5 for p in shares]
-        columns[head] = list(zip(shares, errors, strict=True))
-        columns[f"{_SIDES[side]}: ≤"] = [float(z[f"{side}_bound"][k]) for k in rows]
-    scale = float(z["K"][-1]) / K_LARGEST
-    caption = f"How often the martingale ends so far off, {n} chains; a = {scale:.2f}"
-    return Table(columns, caption=caption)
 
 
 EXPERIMENT = Experiment(

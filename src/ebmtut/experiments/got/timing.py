@@ -14,6 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import transport
 from ebmtut.checks import Count, Positive, checked
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.got.wnmf_digits import PAPER
@@ -31,15 +32,6 @@ from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result, Table
 from ebmtut.results.tables import Cell
-from ebmtut.transport import (
-    GridCost,
-    WNMFConfig,
-    grid_cost,
-    grid_dual_value,
-    wnmf_epoch,
-    wnmf_start,
-    wnmf_temperature,
-)
 
 GIBBS, SINKHORN = "Gibbs-OT", "Sinkhorn"
 _EXACT_RUNS = 5  # of which the median counts, as of the epochs
@@ -51,7 +43,7 @@ class TimingConfig:
     """A model half learned, and the budgets that oracles get at its next epoch."""
 
     images: ImagesConfig = field(
-        default_factory=lambda: ImagesConfig(wnmf=WNMFConfig(n_epochs=300))
+        default_factory=lambda: ImagesConfig(wnmf=transport.WNMFConfig(n_epochs=300))
     )
     budgets: tuple[Count, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)
     smoothings: tuple[Positive, ...] = (1e-2, 2e-3)
@@ -61,7 +53,7 @@ class TimingConfig:
 def grid_sinkhorn(
     p: Tensor,
     q: Tensor,
-    cost: GridCost,
+    cost: transport.GridCost,
     smoothing: float,
     n_iterations: int,
     *,
@@ -90,23 +82,23 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
     """
     generator = make_generator(seed)
     data = load_measures(config.images)
-    cost = grid_cost(config.images.side)
+    cost = transport.grid_cost(config.images.side)
     wnmf = config.images.wnmf
-    state = wnmf_start(data, wnmf, generator=generator)
+    state = transport.wnmf_start(data, wnmf, generator=generator)
     seconds = []
     for _ in range(wnmf.n_epochs):
         before, p_before = time.process_time(), state.reconstruction
-        wnmf_epoch(state, data, cost, wnmf, generator=generator)
+        transport.wnmf_epoch(state, data, cost, wnmf, generator=generator)
         seconds.append(time.process_time() - before)
     p, warm, cold = state.reconstruction, state.U, torch.zeros_like(state.U)
-    temperature = wnmf_temperature(data, wnmf, state.epoch)
+    temperature = transport.wnmf_temperature(data, wnmf, state.epoch)
 
     problems = exact_problems(p, data, cost, range(len(data)))
     solved(problems[:1])  # the first call loads POT, which takes a second
     exact_runs = [timed(solved, problems) for _ in range(_EXACT_RUNS)]
     exact = exact_runs[0][1]
     p64, q64 = p.double().contiguous(), data.double().contiguous()
-    cost64 = grid_cost(config.images.side, dtype=torch.float64)
+    cost64 = transport.grid_cost(config.images.side, dtype=torch.float64)
     rows: list[dict[str, Any]] = []
 
     def note(
@@ -117,7 +109,7 @@ def timing_job(config: TimingConfig, seed: int) -> Outcome:
         taken: tuple[float, Tensor],
     ) -> None:
         potential = taken[1].double()
-        value = grid_dual_value(potential, p64, q64, cost64).mean()
+        value = transport.grid_dual_value(potential, p64, q64, cost64).mean()
         row = {
             "method": method,
             "start": start,
@@ -271,7 +263,7 @@ EXPERIMENT = Experiment(
                 source="small digits",
                 n_images=60,
                 side=16,
-                wnmf=WNMFConfig(n_components=10, n_epochs=200),
+                wnmf=transport.WNMFConfig(n_components=10, n_epochs=200),
                 n_exact=20,
             ),
             budgets=(1, 5, 20, 100),

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ebmtut.deadlines import OutOfTime, out_of_time
 from ebmtut.experiments.experiment import Runs
 from ebmtut.experiments.got.wnmf_measures import (
     ImagesConfig,
@@ -26,10 +24,8 @@ from ebmtut.experiments.got.wnmf_measures import (
 )
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.random import make_generator
-from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.transport import (
     GridCost,
-    SmoothedWNMF,
     WNMFState,
     grid_cost,
     grid_dual_value,
@@ -40,7 +36,6 @@ from ebmtut.transport import (
     wnmf_temperature,
 )
 
-_KEPT = 25  # epochs between two checkpoints
 #: Problems that are solved exactly at a look.
 MOST_LOOKED = 20
 #: Plain, entropically smoothed, and ours.
@@ -53,16 +48,9 @@ def cells(config: ImagesConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def wnmf_job(
-    method: str,
-    config: ImagesConfig,
-    seed: int,
-    checkpoint: Path | None = None,
-    device: str = "cpu",
+    method: str, config: ImagesConfig, seed: int, device: str = "cpu"
 ) -> Outcome:
-    """Factorise the images by one method and judge the result.
-
-    Plain NMF and exact costs stay on the CPU.
-    """
+    """Factorise by one method; plain NMF and exact costs stay on the CPU."""
     data = load_measures(config).to(device)
     cost = grid_cost(config.side, device=device)
     start = time.process_time()
@@ -70,11 +58,9 @@ def wnmf_job(
         dictionary, mixtures = _learn_by_nmf(data.cpu(), config, seed)
         extra = Outcome({"seconds": time.process_time() - start})
     elif method == "smoothed W-NMF":
-        learned = _learn_smoothed(data, config, seed, checkpoint)
-        dictionary, mixtures, extra = learned
+        dictionary, mixtures, extra = _learn_smoothed(data, config, seed)
     else:
-        learned = learn_by_gibbs_ot(data, cost, config, seed, checkpoint)
-        dictionary, mixtures, extra = learned
+        dictionary, mixtures, extra = _learn_by_gibbs_ot(data, cost, config, seed)
     which = looked_at(config, config.n_exact)
     costs = exact_costs(mixtures, data, cost, which)
     scalars: dict[str, Any] = {
@@ -124,96 +110,46 @@ def _learn_by_nmf(
 
 
 def _learn_smoothed(
-    data: Tensor, config: ImagesConfig, seed: int, path: Path | None
+    data: Tensor, config: ImagesConfig, seed: int
 ) -> tuple[Tensor, Tensor, Outcome]:
-    """Learn round by round, stopping for checkpoints."""
     data = data.double().contiguous()
     start = wnmf_start(data, config.wnmf, generator=make_generator(seed, data.device))
-    learned: SmoothedWNMF | None = None
-    seconds = 0.0
-    if path is not None and path.is_file():
-        tensors, meta = load_checkpoint(path)
-        if meta["config"] == repr((config, seed)):
-            there = {name: part.to(data.device) for name, part in tensors.items()}
-            learned, seconds = SmoothedWNMF(**there), meta["seconds"]
-    while learned is None or len(learned.objectives) < config.n_rounds:
-        before = time.process_time()
-        learned = smoothed_rounds(data, start, config, 1, learned)
-        seconds += time.process_time() - before
-        if path is not None and len(learned.objectives) < config.n_rounds:
-            meta = {"config": repr((config, seed)), "seconds": seconds}
-            save_checkpoint(path, learned._asdict(), meta)
-            if out_of_time():
-                done = len(learned.objectives)
-                raise OutOfTime(f"round {done} of {config.n_rounds}")
-    if path is not None:
-        path.unlink(missing_ok=True)
-    outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
-    return learned.dictionary, smoothed_mixtures(learned), outcome
-
-
-def smoothed_rounds(
-    data: Tensor,
-    start: WNMFState,
-    config: ImagesConfig,
-    n_rounds: int,
-    before: SmoothedWNMF | None,
-) -> SmoothedWNMF:
-    """Let the smoothed method make some more rounds."""
-    return smoothed_wnmf(
+    before = time.process_time()
+    learned = smoothed_wnmf(
         data,
         start.dictionary,
         smoothing=config.smoothing,
         entropy_memberships=config.entropy,
         entropy_dictionary=config.entropy,
-        n_rounds=n_rounds,
+        n_rounds=config.n_rounds,
         n_steps=config.n_steps,
-        start=before,
     )
+    seconds = time.process_time() - before
+    mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
+    outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
+    return learned.dictionary, mixtures, outcome
 
 
-def smoothed_mixtures(learned: SmoothedWNMF) -> Tensor:
-    """Return the model of every image."""
-    return torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
-
-
-def learn_by_gibbs_ot(
-    data: Tensor, cost: GridCost, config: ImagesConfig, seed: int, path: Path | None
+def _learn_by_gibbs_ot(
+    data: Tensor, cost: GridCost, config: ImagesConfig, seed: int
 ) -> tuple[Tensor, Tensor, Outcome]:
-    """Learn with Gibbs-OT, stopping for looks and checkpoints."""
+    """Learn with Gibbs-OT, evaluating the model along the way."""
     generator = make_generator(seed, data.device)
     state = wnmf_start(data, config.wnmf, generator=generator)
     seconds: list[float] = []
     looks: list[list[float]] = []
-    if path is not None and path.is_file():
-        tensors, meta = load_checkpoint(path)
-        if meta["config"] == repr((config, seed)):
-            generator.set_state(tensors["generator"])
-            there = {name: part.to(data.device) for name, part in tensors.items()}
-            state = WNMFState.from_tensors(there)
-            seconds, looks = meta["seconds"], meta["looks"]
     every = max(1, config.wnmf.n_epochs // config.n_looks)
-    n_looked = min(MOST_LOOKED, config.n_exact)
-    for epoch in range(state.epoch, config.wnmf.n_epochs):
+    which = looked_at(config, min(MOST_LOOKED, config.n_exact))
+    for epoch in range(config.wnmf.n_epochs):
         before = time.process_time()
         wnmf_epoch(state, data, cost, config.wnmf, generator=generator)
         seconds.append(time.process_time() - before)
-        last = state.epoch == config.wnmf.n_epochs
-        if state.epoch % every == 0 or last:
+        if state.epoch % every == 0 or state.epoch == config.wnmf.n_epochs:
             temperature = wnmf_temperature(data, config.wnmf, epoch)
-            measured = _look(state, data, cost, looked_at(config, n_looked))
+            measured = _look(state, data, cost, which)
             looks.append(
                 [state.epoch, temperature, state.value, *measured, state.n_passes]
             )
-        over = path is not None and out_of_time()
-        if path is not None and (over or state.epoch % _KEPT == 0) and not last:
-            tensors = state.tensors() | {"generator": generator.get_state()}
-            meta = {"config": repr((config, seed)), "seconds": seconds, "looks": looks}
-            save_checkpoint(path, tensors, meta)
-            if over:
-                raise OutOfTime(f"epoch {state.epoch} of {config.wnmf.n_epochs}")
-    if path is not None:
-        path.unlink(missing_ok=True)
     scalars = {
         "seconds": sum(seconds),
         "epoch_seconds": float(np.median(seconds)),

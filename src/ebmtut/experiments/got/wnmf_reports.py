@@ -97,24 +97,6 @@ def shapes_table(result: Result) -> Table:
     )
 
 
-def epochs_table(results: Mapping[str, Result]) -> Table:
-    """Write what an epoch takes, beside exact solutions of its problems."""
-    gibbs = [result.scalars["methods"]["Gibbs-OT"] for result in results.values()]
-    few = " and ".join(str(_n_timed(result)) for result in results.values())
-    return Table(
-        {
-            "images": [*results],
-            "an epoch": [row["epoch_seconds"] for row in gibbs],
-            "exactly": [row["exact_seconds"] for row in gibbs],
-            "ratio": [row["exact_seconds"] / row["epoch_seconds"] for row in gibbs],
-            "gap [%]": [100 * row["dual_error"] for row in gibbs],
-        },
-        caption="CPU seconds of an epoch, and of exact solutions of its problems, "
-        f"extrapolated from {few} of them; relative duality gap at the end",
-        digits=2,
-    )
-
-
 def _n_timed(result: Result) -> int:
     """Problems whose exact solution was timed."""
     return int(min(MOST_LOOKED, result.config["n_exact"]))
