@@ -195,7 +195,7 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 _LABELS = {"log_mmd2": "log MMD²", "rmse": "RMSE of J"}
 _SHORT = {"Gibbs-reset": "Gibbs", "GWG-reset": "GWG"}
-_AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates a step"}
+_AMOUNTS = {"reset": "sweeps", "persistent": "single-site updates per step"}
 
 
 def draw_structured(result: Result) -> Figure:
