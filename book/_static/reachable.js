@@ -17,7 +17,27 @@ function nameWidgets() {
     picture.alt = "The picture that the slider chooses; the text around it says what to see.";
 }
 
+// A button that stops the front page's moving picture, and starts it again. Where scripts
+// are off the picture moves, unless the reader has asked the system for less motion.
+function makePausable() {
+  const figure = document.querySelector(".hero-figure");
+  const image = figure?.querySelector("img");
+  if (!image || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  const moving = image.src;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "hero-pause";
+  button.textContent = "pause the picture";
+  button.addEventListener("click", () => {
+    const stopped = image.src === moving;
+    image.src = stopped ? moving.replace("hero.webp", "hero-still.webp") : moving;
+    button.textContent = stopped ? "play the picture" : "pause the picture";
+  });
+  figure.append(button);
+}
+
 addEventListener("load", () => {
+  makePausable();
   makeReachable();
   nameWidgets();
   // Widgets are drawn later than the page, and again when they change.
