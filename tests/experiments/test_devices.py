@@ -133,7 +133,7 @@ SMALL = {
         "n_sweeps": 2,
     },
     "pmp/zeros-mmd": {
-        "methods": METHODS_OF_ZEROS,
+        "methods": tuple(METHODS_OF_ZEROS),
         "shrink": 4,
         "n_steps": 2,
         "n_chains": 3,

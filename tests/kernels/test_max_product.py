@@ -77,13 +77,13 @@ def test_without_messages_and_in_single_precision(which, device):
 
 @pytest.mark.parametrize("which", ["dense", "graph"])
 def test_groups_of_chains_change_nothing(which, device, monkeypatch):
-    """And no sweep at all leaves the start."""
+    """And no sweep at all leaves the initial messages."""
     from ebmtut.message_passing import _pairwise_triton as kernels
 
     model = MODELS[which]().to(device)
     unaries = normal(5, len(model.pair_terms().bias), seed=5).to(device)
     whole = max_product(model, unaries, 1, return_messages=True)
-    none = max_product(model, unaries, 0, return_messages=True)
+    none = max_product(model, unaries, 0, init="zero", return_messages=True)
     assert torch.equal(none.messages, torch.zeros_like(none.messages))
     assert (none.beliefs - unaries).abs().max() < 30 * 5 * 2.0**-52
     for name in ("_GROUP_BYTES", "_SHARE"):
