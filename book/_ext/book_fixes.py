@@ -29,6 +29,7 @@ _LINK_IN_SUMMARY = re.compile(
     r"(<summary>Expand for references to )"
     r"<a [^>]*>(.*?)</a>(</summary>)"
 )
+_EMPTY_HEAD = re.compile(r"<th([^>]*)>(\s*)</th>")
 _LINES = re.MULTILINE | re.DOTALL
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
@@ -249,7 +250,8 @@ def reachable(body: str) -> str:
     """Tell a screen reader of a page only what is so.
 
     A list of parameters within a signature has no terms to describe,
-    a summary that unfolds is no place for a link, and the roles that
+    a summary that unfolds is no place for a link, a cell without text
+    is no head of a table, and the roles that
     docutils gives to a bibliography are deprecated.
 
     Parameters
@@ -263,6 +265,7 @@ def reachable(body: str) -> str:
         return text.replace("<dd>", '<dd role="presentation">')
 
     body = _SIGNATURE.sub(signature, body)
+    body = _EMPTY_HEAD.sub(r"<td\1>\2</td>", body)
     body = _LINK_IN_SUMMARY.sub(r"\1\2\3", body)
     body = body.replace(' role="doc-biblioentry"', "")
     return body.replace(
