@@ -41,3 +41,10 @@ def test_a_bibliography_has_no_deprecated_roles(fixes: ModuleType) -> None:
     assert fixes.reachable(body) == (
         '<div class="citation-list"><div class="citation">A book.</div></div>'
     )
+
+
+def test_an_empty_cell_is_no_head(fixes: ModuleType) -> None:
+    body = '<tr><th scope="col"></th><th scope="col">a</th></tr>'
+    assert fixes.reachable(body) == (
+        '<tr><td scope="col"></td><th scope="col">a</th></tr>'
+    )
