@@ -1,4 +1,4 @@
-"""What all widgets have in common: sizes, the keyboard, and text beside the controls."""
+"""What all widgets share: sizes, the keyboard, and text beside the controls."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_the_keyboard_does_what_a_pointer_does(visit: Visit) -> None:
     line = visit.page.locator(".ex-note")
     cloud = visit.page.locator(".ex-canvas").nth(1)
     assert visit.page.locator(".ex-canvas").first.get_attribute("tabindex") is None
-    for key, expected in (("ArrowLeft", "0 % of the chains"), ("ArrowRight", "100 %")):
+    for key, expected in (("ArrowLeft", "steps 0 %"), ("ArrowRight", "steps 100 %")):
         for _ in range(6):
             cloud.press(key)
         if key == "ArrowRight":  # back to the middle, then as far to the other side
