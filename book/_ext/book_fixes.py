@@ -35,6 +35,7 @@ _NO_WIDGET = (
     "<noscript><p>An interactive figure, which needs JavaScript, "
     "stands here. A picture of it follows on this page.</p></noscript>"
 )
+_EMPTY_HEAD = re.compile(r"<th([^>]*)>(\s*)</th>")
 _LINES = re.MULTILINE | re.DOTALL
 _KEPT = re.compile(r"(``.+?``|`[^`]+`)")  # literals and roles
 
@@ -256,7 +257,8 @@ def reachable(body: str) -> str:
 
     Where scripts are off, a widget's place says what belongs there.
     A list of parameters within a signature has no terms to describe,
-    a summary that unfolds is no place for a link, and the roles that
+    a summary that unfolds is no place for a link, a cell without text
+    is no head of a table, and the roles that
     docutils gives to a bibliography are deprecated.
 
     Parameters
@@ -270,6 +272,7 @@ def reachable(body: str) -> str:
         return text.replace("<dd>", '<dd role="presentation">')
 
     body = _SIGNATURE.sub(signature, body)
+    body = _EMPTY_HEAD.sub(r"<td\1>\2</td>", body)
     body = _LINK_IN_SUMMARY.sub(r"\1\2\3", body)
     body = body.replace(_WIDGET, _NO_WIDGET + _WIDGET)
     body = body.replace(' role="doc-biblioentry"', "")

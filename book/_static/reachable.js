@@ -1,11 +1,21 @@
 // What a keyboard and a screen reader need beyond the theme and the widgets: names for the
 // arrows that unfold chapters in the sidebar, for sliders and the pictures that they
 // choose, and a way to scroll boxes that are wider than the page.
+document.documentElement.classList.add("scripts"); // hides stills of widgets, see book.css
+
 function makeReachable() {
   for (const arrow of document.querySelectorAll("nav summary:not([aria-label])"))
     arrow.setAttribute("aria-label", "Pages of this chapter");
-  for (const box of document.querySelectorAll("article table, article .box, article pre"))
+  const wide = "article :is(table, pre, .box, .numbers, .output, .widget-subarea, div.math)";
+  for (const box of document.querySelectorAll(wide))
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  // Landmarks of one name are told apart by a number.
+  const names = {};
+  for (const place of document.querySelectorAll("article [role=region][aria-label]")) {
+    const name = place.dataset.name ??= place.getAttribute("aria-label");
+    names[name] = (names[name] ?? 0) + 1;
+    if (names[name] > 1) place.setAttribute("aria-label", `${name} (${names[name]})`);
+  }
 }
 
 function nameWidgets() {

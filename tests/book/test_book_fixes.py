@@ -75,3 +75,10 @@ def test_where_scripts_are_off_the_place_of_a_widget_is_not_empty(
     mended = fixes.reachable(f"<div>{view}</div>{state}")
     assert mended.startswith("<div><noscript><p>An interactive figure")
     assert mended.count("<noscript>") == 1 and mended.endswith(f"{view}</div>{state}")
+
+
+def test_an_empty_cell_is_no_head(fixes: ModuleType) -> None:
+    body = '<tr><th scope="col"></th><th scope="col">a</th></tr>'
+    assert fixes.reachable(body) == (
+        '<tr><td scope="col"></td><th scope="col">a</th></tr>'
+    )

@@ -40,11 +40,52 @@ export function pointed(canvas, event) {
   return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
 }
 
-// Controls stand above pictures; what is made later, such as the note, below.
+// Lets the keyboard do what a pointer does on a picture: arrows move a mark, Enter or the
+// space bar presses there.
+function byKeyboard(canvas, column) {
+  if (canvas.tabIndex === 0) return;
+  canvas.tabIndex = 0;
+  canvas.setAttribute("role", "application");
+  const capture = canvas.setPointerCapture.bind(canvas);
+  canvas.setPointerCapture = (id) => {
+    if (id > 0) capture(id); // a pressed key is no pointer that could be captured
+  };
+  const cursor = make("span", "ex-cursor", column);
+  cursor.hidden = true;
+  const at = [0.5, 0.5];
+  const show = () => {
+    cursor.hidden = !canvas.matches(":focus-visible");
+    cursor.style.left = `${canvas.offsetLeft + at[0] * canvas.offsetWidth}px`;
+    cursor.style.top = `${canvas.offsetTop + at[1] * canvas.offsetHeight}px`;
+  };
+  const press = () => {
+    const box = canvas.getBoundingClientRect();
+    const where = { bubbles: true, pointerId: -1,
+      clientX: box.left + at[0] * box.width, clientY: box.top + at[1] * box.height };
+    for (const kind of ["pointerdown", "pointerup"])
+      canvas.dispatchEvent(new PointerEvent(kind, where));
+    canvas.dispatchEvent(new MouseEvent("click", where));
+  };
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1],
+    ArrowDown: [1, 1] };
+  canvas.addEventListener("keydown", (event) => {
+    const step = steps[event.key];
+    if (step) at[step[0]] = Math.min(1, Math.max(0, at[step[0]] + 0.05 * step[1]));
+    else if (event.key === "Enter" || event.key === " ") press();
+    else return;
+    event.preventDefault();
+    show();
+  });
+  canvas.addEventListener("focus", show);
+  canvas.addEventListener("blur", show);
+}
+
+// Controls stand above the line of text, pictures below it.
 export function frame(state, el, name) {
   // Some pages tell drawn widgets by the first class, which anywidget does not set.
   el.classList.add("jupyter-widgets", "explorer", name);
   const controls = make("div", "ex-controls", el);
+  const notes = make("div", "ex-notes", el);
   const panels = make("div", "ex-panels", el);
 
   function change(values) {
@@ -117,11 +158,17 @@ export function frame(state, el, name) {
     make("div", "ex-title", column, title);
     const canvas = make("canvas", "ex-canvas", column);
     canvas.setAttribute("role", "img");
+    // A picture that a pointer can use is one that the keyboard can use, too.
+    const listen = canvas.addEventListener.bind(canvas);
+    canvas.addEventListener = (kind, ...rest) => {
+      if (kind === "pointerdown" || kind === "click") byKeyboard(canvas, column);
+      listen(kind, ...rest);
+    };
     return canvas;
   }
 
   function note() {
-    const line = make("p", "ex-note", el);
+    const line = make("p", "ex-note", notes);
     line.setAttribute("aria-live", "polite");
     return line;
   }
