@@ -8,7 +8,7 @@ import { blank, follow, frame, INK, SIZE } from "./frame.js";
 
 const TARGET = 0.5; // the coupling of the Boltzmann distribution that is wanted
 const MOST_SWEEPS = 20;
-const N_PAIRS = 5000;
+const N_PAIRS = 2500;
 const TOP = 0.75; // of the scale, whatever the coupling
 const INITS = [
   { key: "zero", name: "messages from N = 0", color: "#0072b2", shape: "square" },

@@ -28,7 +28,7 @@ def test_the_prompt_shows_what_it_promises(visit: Visit) -> None:
     assert numbers()[0] == pytest.approx(0.127, abs=0.01)
     theta.fill("0.33")
     best, zero, symmetric = numbers()
-    # Five bins of 10,000 samples: four halves of 1e-4 nats of sampling error.
+    # Five bins of 5000 samples: four halves of 2e-4 nats of sampling error.
     assert best < 0.002 and symmetric < 0.005
     assert zero > 0.005
     sweeps.fill("1")
