@@ -39,7 +39,7 @@ class Page:
 
 
 def collect() -> list[Page]:
-    """Find what each page documents; experiments are no API, but for their package.
+    """Find what each page documents; experiments and kernels are no API.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def _walk(name: str) -> Iterator[ModuleType]:
     """Yield a module and, depth first, the public modules inside it."""
     module = importlib.import_module(name)
     yield module
-    if name == f"{PACKAGE}.experiments":
+    if name in (f"{PACKAGE}.experiments", f"{PACKAGE}.kernels"):
         return
     inside = pkgutil.iter_modules(getattr(module, "__path__", []))
     for found in sorted(inside, key=lambda f: f.name):

@@ -1,4 +1,4 @@
-"""Draw the two pictures of the architecture page: the floors, and a row's way.
+"""Draw the two pictures of the architecture page: the floors, and an experiment's path.
 
 They are SVG that stands inside the page, so that they take the theme's colours, light
 or dark; as wide as a phone, and larger where there is room. The renderer draws them
@@ -42,6 +42,7 @@ FLOORS = (
             "_progress",
             "checks",
             "tensor_checks",
+            "importance",
             "deadlines",
             "random",
             "_layers",
@@ -53,9 +54,9 @@ FLOORS = (
     Floor("what p(x) ∝ exp(−E(x)) is made of", ("energies", "neighbors", "paths")),
     Floor(
         "exact answers, sampling, transport",
-        ("exact", "samplers", "message_passing", "transport", "flows"),
+        ("kernels", "exact", "samplers", "message_passing", "transport", "flows"),
     ),
-    Floor("how to learn, how to judge", ("losses", "metrics")),
+    Floor("how to learn, how to evaluate", ("losses", "metrics")),
     Floor(
         "what a run reads, keeps and shows",
         ("data", "results", "plotting", "training", "widgets"),
@@ -152,19 +153,19 @@ def draw_floors(existing: set[str]) -> str:
 
 
 def draw_way() -> str:
-    """Draw the way of a row, from what a paper prints to the page that shows ours."""
+    """Draw how an experiment leads from its declaration to a page and the ledger."""
     # x, y, width, what it is called in the repository, what that is
     stops = (
-        (60, 6, 240, "experiments/ed/ising_rmse.py", "EXPERIMENT: a row, declared"),
-        (60, 92, 240, "EXPERIMENT.run(scale, seed)", "one runner: cells x seeds, jobs"),
+        (60, 6, 240, "experiments/ed/ising_rmse.py", "EXPERIMENT: a declaration"),
+        (60, 92, 240, "EXPERIMENT.run(scale, seed)", "one runner: settings x seeds"),
         (1, 178, 174, "in the notebook", "quick: live, compared"),
         (185, 178, 174, "results/ed/ising-rmse/", "full, paper: stored"),
         (1, 264, 174, "Result", "arrays, numbers, provenance"),
         (185, 264, 174, "experiments/facts.yaml", "what the paper prints"),
         (1, 350, 174, "figure(result)", "a pure function"),
-        (185, 350, 174, "check(result)", "verdicts, held to the null"),
+        (185, 350, 174, "check(result)", "verdicts, with a baseline"),
         (1, 436, 174, "book/ed/ising.ipynb", "section (ed-ising-rmse)="),
-        (185, 436, 174, "book/ledger, ebmtut list", "every row, every word"),
+        (185, 436, 174, "book/ledger, ebmtut list", "every number, every verdict"),
     )
     arrows = (
         ((180, 54), (180, 91)),
@@ -191,7 +192,7 @@ def draw_way() -> str:
         curve = f"M{x} {y}C{x} {y + 25} {to_x} {to_y - 25} {to_x} {to_y}"
         body.append(_arrow("way", curve))
     title = (
-        "The way of a row: its declaration is run, live in a notebook or stored under "
+        "An experiment: its declaration is run, live in a notebook or stored under "
         "results; the result gives the figure of a page and, beside the paper's facts, "
         "the verdicts of page and ledger."
     )
