@@ -20,7 +20,6 @@ from ebmtut.widgets.flow_explorer import (
 from ebmtut.widgets.landscape_explorer import LandscapeExplorer, landscape_explorer
 from ebmtut.widgets.landscape_pixels import (
     PackedLandscapes,
-    decode_landscape,
     encode_landscape,
     pack_landscapes,
 )
@@ -59,7 +58,6 @@ __all__ = [
     "TransportExplorer",
     "TwoLaws",
     "TwoStartsExplorer",
-    "decode_landscape",
     "discrepancy_explorer",
     "draw_laws",
     "encode_landscape",
