@@ -39,9 +39,9 @@ import torch
 
 from ebmtut._compiled import compiled
 from ebmtut.energies import RBM, BoltzmannMachine, PairwiseGraph, lattice_adjacency
+from ebmtut.kernels.pairwise_messages import compiled as as_kernel
+from ebmtut.kernels.pairwise_messages import renewed
 from ebmtut.message_passing import max_product, max_product_reference
-from ebmtut.message_passing._pairwise_kernels import compiled as as_kernel
-from ebmtut.message_passing._pairwise_kernels import renewed
 from ebmtut.random import logistic, make_generator
 from ebmtut.results import collect_provenance
 

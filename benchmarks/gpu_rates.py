@@ -32,22 +32,22 @@ from ebmtut.data import DENSITIES
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.experiments.ed.recipes import Recipe, fit_densities
 from ebmtut.flows import Flow, HollowTransformer
-from ebmtut.message_passing import max_product, max_product_reference
-from ebmtut.message_passing._pairwise_triton import SMALL
-from ebmtut.paths import AnnealingPath
-from ebmtut.random import make_generator
-from ebmtut.samplers._gibbs_triton import class_sweeps, word_sweeps
-from ebmtut.samplers._graph_classes import classes_of, plain_class_sweeps
-from ebmtut.samplers._lattice_words import (
+from ebmtut.kernels.gibbs_triton import class_sweeps, word_sweeps
+from ebmtut.kernels.graph_classes import classes_of, plain_class_sweeps
+from ebmtut.kernels.lattice_words import (
     digits_of,
     pack,
     plain_word_sweeps,
     plan_for,
 )
-from ebmtut.samplers._philox import ROUNDS
+from ebmtut.kernels.min_plus_triton import least_sums_over
+from ebmtut.kernels.pairwise_triton import SMALL
+from ebmtut.kernels.philox import ROUNDS
+from ebmtut.message_passing import max_product, max_product_reference
+from ebmtut.paths import AnnealingPath
+from ebmtut.random import make_generator
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 from ebmtut.transport import grid_cost, min_plus, min_plus_reference
-from ebmtut.transport._min_plus_triton import least_sums_over
 
 REPEATS = 5
 # Counted in the machine code for an H100: of one call of Philox, whose words are mixed;

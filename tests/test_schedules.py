@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.checks import InputError
-from ebmtut.schedules import constant, cosine, geometric, linear, warmup
+from ebmtut.schedules import constant, cosine, geometric, linear
 
 RAMPS = {"linear": linear, "cosine": cosine, "geometric": geometric}
 positive = st.floats(1e-3, 1e3)
@@ -37,12 +37,6 @@ def test_shapes_of_the_ramps():
     assert cosine(1.0, 0.0, 5)(1) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
 
 
-def test_warmup():
-    schedule = warmup(constant(2.0), 4)
-    assert [schedule(step) for step in range(6)] == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
-    assert warmup(linear(1.0, 0.0, 3), 0)(1) == 0.5
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -50,11 +44,8 @@ def test_warmup():
         (lambda: cosine(math.nan, 1.0, 2), "start must be a number, got nan"),
         (lambda: geometric(0.0, 1.0, 2), "start must be a number > 0, got 0.0"),
         (lambda: geometric(1.0, -1.0, 2), "stop must be a number > 0, got -1.0"),
-        (lambda: warmup(constant(1.0), -1), "n_warmup must be an integer >= 0"),
-        (lambda: warmup(1.0, 3), "schedule must be Callable, got 1.0"),
         (lambda: linear(0.0, 1.0, 5)(-3), "step must be a number >= 0, got -3"),
         (lambda: cosine(0.0, 1.0, 1)(-1), "step must be a number >= 0, got -1"),
-        (lambda: warmup(constant(1.0), 4)(-2), "step must be a number >= 0, got -2"),
         (lambda: constant("a"), "value must be a number, got 'a'"),
     ],
 )

@@ -42,6 +42,7 @@ FLOORS = (
             "_progress",
             "checks",
             "tensor_checks",
+            "importance",
             "deadlines",
             "random",
             "_layers",
@@ -53,7 +54,7 @@ FLOORS = (
     Floor("what p(x) ∝ exp(−E(x)) is made of", ("energies", "neighbors", "paths")),
     Floor(
         "exact answers, sampling, transport",
-        ("exact", "samplers", "message_passing", "transport", "flows"),
+        ("kernels", "exact", "samplers", "message_passing", "transport", "flows"),
     ),
     Floor("learning and evaluation", ("losses", "metrics")),
     Floor(
@@ -157,8 +158,8 @@ def draw_way() -> str:
     """Draw the path of an experiment, from the paper's values to the book's page."""
     # x, y, width, what it is called in the repository, what that is
     stops = (
-        (60, 6, 240, "experiments/ed/ising_rmse.py", "EXPERIMENT: a row, declared"),
-        (60, 92, 240, "EXPERIMENT.run(scale, seed)", "one runner: cells x seeds, jobs"),
+        (60, 6, 240, "experiments/ed/ising_rmse.py", "EXPERIMENT: a declaration"),
+        (60, 92, 240, "EXPERIMENT.run(scale, seed)", "one runner: settings x seeds"),
         (1, 178, 174, "in the notebook", "quick: live, compared"),
         (185, 178, 174, "results/ed/ising-rmse/", "full, paper: stored"),
         (1, 264, 174, "Result", "arrays, numbers, provenance"),
@@ -166,7 +167,7 @@ def draw_way() -> str:
         (1, 350, 174, "figure(result)", "a pure function"),
         (185, 350, 174, "check(result)", "verdicts, also of the baseline"),
         (1, 436, 174, "book/ed/ising.ipynb", "section (ed-ising-rmse)="),
-        (185, 436, 174, "book/ledger, ebmtut list", "every row, every word"),
+        (185, 436, 174, "book/ledger, ebmtut list", "every number, every verdict"),
     )
     arrows = (
         ((180, 54), (180, 91)),
@@ -193,7 +194,7 @@ def draw_way() -> str:
         curve = f"M{x} {y}C{x} {y + 25} {to_x} {to_y - 25} {to_x} {to_y}"
         body.append(_arrow("way", curve))
     title = (
-        "The way of a row: its declaration is run, live in a notebook or stored under "
+        "An experiment: its declaration is run, live in a notebook or stored under "
         "results; the result gives the figure of a page and, beside the paper's facts, "
         "the verdicts of page and ledger."
     )

@@ -8,16 +8,14 @@ import math
 from collections.abc import Callable
 
 from ebmtut.checks import (
-    Natural,
     Number,
     Positive,
     check_counts,
     check_range,
-    check_type,
     checked,
 )
 
-__all__ = ["Schedule", "constant", "cosine", "geometric", "linear", "warmup"]
+__all__ = ["Schedule", "constant", "cosine", "geometric", "linear"]
 
 #: A function from the step (0, 1, ...) to a number.
 Schedule = Callable[[int], float]
@@ -77,26 +75,6 @@ def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
     fraction = _fraction(start, stop, n_steps)
     ratio = math.log(stop / start)
     return lambda step: start * math.exp(ratio * fraction(step))
-
-
-@checked
-def warmup(schedule: Schedule, n_warmup: Natural) -> Schedule:
-    """Scale the first steps of a schedule up from 1/n_warmup to 1.
-
-    Parameters
-    ----------
-    schedule
-        What to scale.
-    n_warmup
-        Steps until the full value; 0 changes nothing.
-    """
-    check_type("schedule", schedule, Callable)  # type: ignore[arg-type]
-
-    def scaled(step: int) -> float:
-        check_range("step", step, low=0)
-        return schedule(step) * min(1.0, (step + 1) / max(n_warmup, 1))
-
-    return scaled
 
 
 def _fraction(start: float, stop: float, n_steps: int) -> Schedule:

@@ -19,11 +19,11 @@ from ebmtut.exact import (
     exact_energy_discrepancy,
     exact_probabilities,
     grid_channel,
-    kernel_matrix,
     pooling_channel,
 )
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, states_to_index
+from tests.transition_matrix import kernel_matrix
 
 CHANNELS = {
     "bernoulli": bernoulli_channel(4, 0.2),

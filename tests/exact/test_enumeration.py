@@ -9,7 +9,6 @@ from ebmtut.exact import (
     exact_log_partition,
     exact_mean,
     exact_probabilities,
-    kernel_matrix,
 )
 from ebmtut.metrics import BernoulliProposal
 from ebmtut.random import make_generator
@@ -116,25 +115,6 @@ def test_energies_that_are_not_finite_and_integer_states_are_refused(judge):
             judge(lambda x, bad=bad: torch.full((len(x),), bad), 3)
     with pytest.raises(InputError, match=r"dtype must be floating, got torch.int64"):
         judge(lambda x: 0.3 * x.sum(1), 3, dtype=torch.int64)
-
-
-def test_kernel_matrix():
-    def flip_first(x):
-        y = x.clone()
-        y[:, 0] = 1 - y[:, 0]
-        return torch.nn.functional.one_hot(states_to_index(y), 4).double()
-
-    matrix = kernel_matrix(flip_first, 2)
-    assert matrix.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0]]
-    with pytest.raises(InputError, match="largest error of a sum 1"):
-        kernel_matrix(lambda x: 2 * flip_first(x), 2)
-    with pytest.raises(InputError, match="smallest entry -1"):
-        # Rows of a 1, a 1, a 0 and a -1.
-        kernel_matrix(lambda x: torch.tensor([1.0, 1, 0, -1]).expand(4, 4), 2)
-    with pytest.raises(InputError, match=r"must have shape \(4, 4\), got \(4, 2\)"):
-        kernel_matrix(lambda x: x, 2)
-    with pytest.raises(InputError, match="largest error of a sum nan"):
-        kernel_matrix(lambda x: torch.full((4, 4), torch.nan), 2)
 
 
 @pytest.mark.cuda

@@ -374,6 +374,11 @@ def test_weights_that_say_nothing_are_refused(log_w):
         effective_sample_size(log_w)
 
 
+def test_weights_that_are_all_zero_are_named():
+    with pytest.raises(InputError, match="got all weights are zero"):
+        effective_sample_size(torch.full((3,), -math.inf))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

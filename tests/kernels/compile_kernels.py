@@ -13,9 +13,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ebmtut.message_passing import _pairwise_triton as pairwise
-from ebmtut.samplers import _gibbs_triton as gibbs
-from ebmtut.transport import _min_plus_triton as min_plus
+from ebmtut.kernels import gibbs_triton as gibbs
+from ebmtut.kernels import min_plus_triton as min_plus
+from ebmtut.kernels import pairwise_triton as pairwise
 
 FLOATS, INTS, N = "*fp32", "*i32", "i32"
 # A number of which a launch finds that 16 divides it.

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from ebmtut.energies import LatticeIsing, PairwiseGraph, lattice_coloring
+from ebmtut.kernels import graph_classes as classes
+from ebmtut.kernels import lattice_words as lattice
+from ebmtut.kernels.philox import philox
 from ebmtut.random import make_generator
-from ebmtut.samplers import _graph_classes as classes
-from ebmtut.samplers import _lattice_words as lattice
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
-from ebmtut.samplers._philox import philox
 from ebmtut.states import enumerate_states
 from tests.samplers.conftest import law_p, swept_law
 
@@ -137,7 +137,7 @@ def test_the_lattice_kernel_draws_what_plain_torch_draws(
 
     A program has more than one block to do where words are many.
     """
-    from ebmtut.samplers import _gibbs_triton as kernels
+    from ebmtut.kernels import gibbs_triton as kernels
 
     for module in (lattice, kernels):
         monkeypatch.setattr(module, "OWN_CALLS", own_calls)
@@ -156,7 +156,7 @@ def test_the_lattice_kernel_draws_what_plain_torch_draws(
 @pytest.mark.parametrize("small", [0, 4096])
 def test_the_graph_kernel_draws_what_plain_torch_draws(small, device, monkeypatch):
     """To the last bit; a uniform number within 1e-7 of its probability would show."""
-    from ebmtut.samplers import _gibbs_triton as kernels
+    from ebmtut.kernels import gibbs_triton as kernels
 
     monkeypatch.setattr(kernels, "_SMALL", small)
     plan = classes.classes_of(uneven_graph(), device)
@@ -169,7 +169,7 @@ def test_the_graph_kernel_draws_what_plain_torch_draws(small, device, monkeypatc
 
 def test_public_doors_lead_to_the_kernels(device, by_kernel):
     """The same seed twice; a chain that goes on from where another's sweeps ended."""
-    by_kernel("ebmtut.samplers.ising", "ebmtut.samplers.boltzmann")
+    by_kernel("ebmtut.kernels.gibbs")
     for run, model in (
         (ising_gibbs, LatticeIsing(4, 0.1)),
         (boltzmann_gibbs, uneven_graph()),

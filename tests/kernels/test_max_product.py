@@ -35,9 +35,9 @@ MODELS = {
 @pytest.fixture(autouse=True, params=[0, 2**14], ids=["launches", "one launch"])
 def _tiny_blocks(request, monkeypatch, by_kernel):
     """Small tiles; graphs sweep by sweep, or in one program a chain."""
-    from ebmtut.message_passing import _pairwise_triton as kernels
+    from ebmtut.kernels import pairwise_triton as kernels
 
-    by_kernel("ebmtut.message_passing.max_product")
+    by_kernel("ebmtut.kernels.max_product")
     sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "SMALL": request.param}
     for name, value in sizes.items():
         monkeypatch.setattr(kernels, name, value)
@@ -78,7 +78,7 @@ def test_without_messages_and_in_single_precision(which, device):
 @pytest.mark.parametrize("which", ["dense", "graph"])
 def test_groups_of_chains_change_nothing(which, device, monkeypatch):
     """And no sweep at all leaves the initial messages."""
-    from ebmtut.message_passing import _pairwise_triton as kernels
+    from ebmtut.kernels import pairwise_triton as kernels
 
     model = MODELS[which]().to(device)
     unaries = normal(5, len(model.pair_terms().bias), seed=5).to(device)

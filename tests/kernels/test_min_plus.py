@@ -11,7 +11,7 @@ from ebmtut.transport import (
     min_plus,
     min_plus_reference,
 )
-from ebmtut.transport.gibbs_ot import PlainChain
+from ebmtut.transport.gibbs_ot import PlainChain, TritonChain
 
 
 def uniform(*shape, seed=0, dtype=torch.float64):
@@ -20,9 +20,9 @@ def uniform(*shape, seed=0, dtype=torch.float64):
 
 @pytest.fixture(autouse=True)
 def _tiny_tiles(monkeypatch, by_kernel):
-    from ebmtut.transport import _min_plus_triton as kernels
+    from ebmtut.kernels import min_plus_triton as kernels
 
-    by_kernel("ebmtut.transport.grid_cost", "ebmtut.transport.gibbs_ot")
+    by_kernel("ebmtut.kernels.grid_min_plus", "ebmtut.transport.gibbs_ot")
     monkeypatch.setattr(kernels, "_M", 4)
     monkeypatch.setattr(kernels, "_I", 4)
 
@@ -45,8 +45,6 @@ def test_separable_costs(shape, dtype, device):
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_chain_of_dense_problems(turned, device):
     """Three problems of one cost, some entries without mass, five iterations."""
-    from ebmtut.transport._min_plus_triton import TritonChain
-
     p, q = uniform(3, 6, seed=3), uniform(3, 7, seed=4)
     p[:, 2] = q[0, 1] = q[2, 3] = p[1, 0] = 0
     p, q = (x.div(x.sum(1, keepdim=True)).to(device) for x in (p, q))

@@ -16,7 +16,6 @@ from ebmtut.metrics import (
     fid,
     inception,
     inception_features,
-    inception_score,
 )
 from ebmtut.random import make_generator
 
@@ -81,34 +80,18 @@ def test_the_distance_is_the_literatures() -> None:
     assert fid(data, data) == pytest.approx(0, abs=1e-9)
 
 
-def test_the_score_is_taken_over_parts() -> None:
-    samples = some_features(103, 0.0, 3)
-    p = samples.probabilities.numpy()
-    scores = []
-    for k in range(10):
-        part = p[k * 103 // 10 : (k + 1) * 103 // 10]
-        scores.append(np.exp((part * np.log(part / part.mean(0))).sum(1).mean()))
-    found = inception_score(samples)
-    assert found.mean == pytest.approx(np.mean(scores), rel=1e-12)
-    assert found.std == pytest.approx(np.std(scores), rel=1e-9)
-
-
-def test_both_are_the_librarys() -> None:
+def test_the_distance_is_the_librarys() -> None:
     try:
         from torch_fidelity.metric_fid import (
             fid_features_to_statistics,
             fid_statistics_to_metric,
         )
-        from torch_fidelity.metric_isc import isc_features_to_metric
     except (ImportError, RuntimeError) as error:
         pytest.skip(f"torch-fidelity is not at hand: {error}")
     data, samples = some_features(300, 0.0, 4), some_features(200, 0.4, 5)
     moments = [fid_features_to_statistics(f.pooled) for f in (data, samples)]
     (theirs,) = fid_statistics_to_metric(*moments, verbose=False).values()
     assert fid(data, samples) == pytest.approx(theirs, rel=1e-9)
-    logits = samples.probabilities.log()
-    mean, std = isc_features_to_metric(logits, shuffle=False).values()
-    assert inception_score(samples) == pytest.approx((mean, std), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +118,6 @@ def test_other_weights_are_refused_in_one_line(weights, tmp_path) -> None:
     with pytest.raises(InputError, match="SHA-256 must start with") as refused:
         inception_features(images, weights)
     assert "\n" not in str(refused.value)
-
-
-def test_fewer_samples_than_parts_are_refused() -> None:
-    with pytest.raises(InputError, match=r"len\(samples\)"):
-        inception_score(some_features(9, 0.0, 6))
 
 
 def test_without_the_library_the_message_names_the_extra(monkeypatch) -> None:

@@ -26,7 +26,6 @@ from ebmtut.results import (
     ResultNotFound,
     check_writable,
     default_root,
-    list_results,
     load_result,
     record,
     result_folder,
@@ -203,7 +202,6 @@ def test_a_killed_save_leaves_no_half_written_result(
     else:
         with pytest.raises(ResultNotFound):
             load_result("ed/ising-heatmaps", "quick", tmp_path)
-    assert list_results(tmp_path) == ([("ed/ising-heatmaps", "quick")] if older else [])
     save_result(make(3.0), tmp_path)
     assert load_result("ed/ising-heatmaps", "quick", tmp_path).scalars["rmse"] == 3.0
 
@@ -351,19 +349,6 @@ def test_pickles_are_refused_even_with_the_right_hash(
     with pytest.raises(InputError, match="allow_pickle"):
         load_result("ed/ising-heatmaps", "quick", tmp_path)
     assert not (tmp_path / "sprung").exists()
-
-
-def test_lists_what_is_there(tmp_path: Path) -> None:
-    assert list_results(tmp_path / "nowhere") == []
-    save_result(make(scale="full"), tmp_path)
-    save_result(make(), tmp_path)
-    save_result(make(id="pmp/rbm"), tmp_path)
-    (tmp_path / "ed" / "ising-heatmaps" / "notes").mkdir()
-    assert list_results(tmp_path) == [
-        ("ed/ising-heatmaps", "full"),
-        ("ed/ising-heatmaps", "quick"),
-        ("pmp/rbm", "quick"),
-    ]
 
 
 @pytest.mark.parametrize("id", ["ising", "ed/../x", "/ed/x", "ed/x/y", "ED/x", ""])

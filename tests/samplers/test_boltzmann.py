@@ -8,9 +8,11 @@ from scipy.stats import chi2
 from ebmtut.checks import InputError
 from ebmtut.energies import RBM, BoltzmannMachine, Ising, PairwiseGraph
 from ebmtut.exact import exact_probabilities
+from ebmtut.kernels import graph_gibbs
+from ebmtut.kernels import gwg as gwg_kernels
+from ebmtut.kernels.xoshiro import xoshiro_next
 from ebmtut.random import make_generator
-from ebmtut.samplers import _gwg_kernels, boltzmann, boltzmann_gibbs, boltzmann_gwg
-from ebmtut.samplers._xoshiro import xoshiro_next
+from ebmtut.samplers import boltzmann_gibbs, boltzmann_gwg
 from ebmtut.states import states_to_index
 
 SAMPLERS = (boltzmann_gibbs, boltzmann_gwg)
@@ -76,7 +78,7 @@ def test_the_weights_of_gwg_are_exponentials(dtype, whole, digits):
     field = np.linspace(-170, 170, 1001).astype(dtype)
     room, blocks = np.empty(1001, whole), np.empty(32, dtype)
     weight, x = room.view(dtype), np.zeros(1001, dtype)
-    total = _gwg_kernels._weigh(x, field, weight, room, blocks)
+    total = gwg_kernels._weigh(x, field, weight, room, blocks)
     half = np.clip(field.astype(np.float64) / 2, -80, 80)
     # The exponent itself is rounded: an error of its size times a rounding.
     error = np.abs(weight / np.exp(half) - 1) / (1 + np.abs(half) / 40)
@@ -134,7 +136,7 @@ def uneven_graph():
     return PairwiseGraph(edges, weight, torch.randn(8, generator=generator))
 
 
-GRAPH_SWEEPS = {"sites": boltzmann._by_sites, "chains": boltzmann._by_chains}
+GRAPH_SWEEPS = {"sites": graph_gibbs._by_sites, "chains": graph_gibbs._by_chains}
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
@@ -152,7 +154,7 @@ def test_graphs_are_swept_by_color(run, n_sweeps, law_p, swept_law):
 
 def plain_chain_sweeps(model, bits, n_sweeps, seed):
     """The sweeps of one group of 64 chains, site by site, in double precision."""
-    states, stream = bits.T.astype(float), boltzmann._streams(seed, 1)[0].T
+    states, stream = bits.T.astype(float), graph_gibbs._streams(seed, 1)[0].T
     weight = model.dense().symmetric_weight.double().numpy()
     for site in [*torch.argsort(model.coloring(), stable=True)] * n_sweeps:
         draws, *stream = xoshiro_next.py_func(*stream)
@@ -167,7 +169,7 @@ def test_chains_side_by_side_draw_what_plain_numpy_draws():
     model = uneven_graph()
     bits = np.random.default_rng(0).integers(0, 2, (64, 8)).astype(np.float32)
     expected = plain_chain_sweeps(model, bits, 20, 5)
-    assert (boltzmann._by_chains(model, bits, 20, 5) == expected).all()
+    assert (graph_gibbs._by_chains(model, bits, 20, 5) == expected).all()
 
 
 @pytest.mark.parametrize("n_chains", [1, 100])

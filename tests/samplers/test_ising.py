@@ -17,17 +17,17 @@ from ebmtut.energies import (
     lattice_coloring,
 )
 from ebmtut.exact import exact_probabilities, lattice_log_partition
-from ebmtut.random import make_generator
-from ebmtut.samplers import _multispin as multispin
-from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
-from ebmtut.samplers._lanes import LANES
-from ebmtut.samplers._lattice_kernels import (
+from ebmtut.kernels import multispin as multispin
+from ebmtut.kernels.lanes import LANES
+from ebmtut.kernels.lattice_gibbs import (
     FIRST,
     GROUP,
     lane_streams,
     lattice_sweeps,
 )
-from ebmtut.samplers._xoshiro import xoshiro_next, xoshiro_states
+from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
+from ebmtut.random import make_generator
+from ebmtut.samplers import ising_gibbs, ising_gibbs_reference
 
 RUNS = {"compiled": ising_gibbs, "torch": ising_gibbs_reference}
 every_run = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)

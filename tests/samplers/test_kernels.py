@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from ebmtut.exact import exact_probabilities, kernel_matrix
+from ebmtut.exact import exact_probabilities
 from ebmtut.neighbors import neighbor_log_ratios, taylor_log_ratios
 from ebmtut.random import make_generator
 from ebmtut.samplers import (
@@ -27,6 +27,7 @@ from ebmtut.samplers import (
     run_chain,
 )
 from ebmtut.states import enumerate_states, states_to_index
+from tests.transition_matrix import kernel_matrix
 
 RATIOS = {"taylor": taylor_log_ratios, "exact": neighbor_log_ratios}
 STEP_SIZE = 0.6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebmtut._compiled import compiled
-from ebmtut.samplers._lanes import LANES, any_set, load, spread, store
+from ebmtut.kernels.lanes import LANES, any_set, load, spread, store
 
 WORDS = np.random.default_rng(0).integers(0, 2**64, 20, dtype=np.uint64)
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ebmtut.checks import InputError
+from ebmtut.kernels.exponentials import exponentials
+from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     GibbsOTState,
@@ -22,8 +24,6 @@ from ebmtut.transport import (
     paper_cooling,
     temperatures_of,
 )
-from ebmtut.transport._chains import CompiledChain
-from ebmtut.transport._noise_kernels import exponentials
 from ebmtut.transport.gibbs_ot import PlainChain
 
 RUNS = {"compiled": gibbs_ot, "torch": gibbs_ot_reference}

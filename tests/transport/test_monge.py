@@ -6,6 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebmtut.kernels.gibbs_ot import CompiledChain
+from ebmtut.kernels.monge import monge_minima, monge_of
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     cost_matrix,
@@ -14,8 +16,6 @@ from ebmtut.transport import (
     paper_cooling,
     standard_exponential,
 )
-from ebmtut.transport._chains import CompiledChain
-from ebmtut.transport._monge import monge_minima, monge_of
 
 
 def power_cost(x, y, power=2.0):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut.kernels.gibbs_ot import CompiledChain
+from ebmtut.kernels.tiles import note_looks, pruning_for
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     _chains,
@@ -11,8 +13,6 @@ from ebmtut.transport import (
     gibbs_ot_reference,
     paper_cooling,
 )
-from ebmtut.transport._chains import CompiledChain
-from ebmtut.transport._tiles import note_looks, pruning_for
 from ebmtut.transport.gibbs_ot import exponential_draws
 
 N_ITERATIONS = 60

@@ -12,11 +12,9 @@ from ebmtut.exact.enumeration import (
     exact_log_partition,
     exact_mean,
     exact_probabilities,
-    kernel_matrix,
 )
 from ebmtut.exact.lattice import (
     lattice_log_partition,
-    onsager_free_energy,
     torus_log_partition,
     transfer_log_partition,
 )
@@ -35,11 +33,9 @@ __all__ = [
     "exact_mean",
     "exact_probabilities",
     "grid_channel",
-    "kernel_matrix",
     "lattice_log_partition",
     "maximum_cuts",
     "maximum_independent_sets",
-    "onsager_free_energy",
     "pooling_channel",
     "torus_correlations",
     "torus_energy_law",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ebmtut.checks import InputError, Range, checked, shown
 from ebmtut.energies import Energy, EnergyFunction, dtype_of_states, energies_of
-from ebmtut.states import enumerate_states, index_to_states
+from ebmtut.states import index_to_states
 from ebmtut.tensor_checks import (
     check_device,
     check_finite,
@@ -21,7 +21,6 @@ __all__ = [
     "exact_log_partition",
     "exact_mean",
     "exact_probabilities",
-    "kernel_matrix",
 ]
 
 _MAX_STREAMED_SITES = 30
@@ -144,50 +143,6 @@ def exact_mean(
         total = part if total is None else total + part
     assert total is not None  # there is at least one state
     return total
-
-
-@checked
-def kernel_matrix(
-    row_probabilities: Callable[
-        [Float[Tensor, "batch n_sites"]], Float[Tensor, "batch n_all"]
-    ],
-    n_sites: Annotated[int, Range(1, 12)],
-    *,
-    dtype: torch.dtype = torch.float64,
-) -> Float[Tensor, "n_all n_all"]:
-    """Transition matrix of a Markov kernel on bits.
-
-    Parameters
-    ----------
-    row_probabilities
-        Maps states to the probabilities of moving to each of all states, in the
-        order of `enumerate_states`.
-    n_sites
-        Number of sites, at most 12.
-    dtype
-        Dtype of the states.
-
-    Returns
-    -------
-    kernel
-        Of i and j the probability of moving from state i to state j.
-
-    Raises
-    ------
-    InputError
-        If a row has another shape, a negative entry or another sum than 1.
-    """
-    n_all = 2**n_sites
-    matrix = row_probabilities(enumerate_states(n_sites, dtype=dtype))
-    check_shape("row_probabilities(x)", matrix, (n_all, n_all))
-    error = float((matrix.sum(dim=1) - 1).abs().max())
-    # A NaN compares as False: asked so, it is refused.
-    if not (float(matrix.min()) >= 0 and error <= 1e-6):
-        raise InputError(
-            "row_probabilities(x) must be probabilities: smallest entry "
-            f"{float(matrix.min()):.3g}, largest error of a sum {error:.3g}"
-        )
-    return matrix
 
 
 def _stream(

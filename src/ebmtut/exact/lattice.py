@@ -12,7 +12,6 @@ from typing import Annotated
 import numpy as np
 import torch
 from jaxtyping import Float64
-from scipy.integrate import quad
 from torch import Tensor
 
 from ebmtut.checks import InputError, Number, Range, checked
@@ -20,7 +19,6 @@ from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 __all__ = [
     "lattice_log_partition",
-    "onsager_free_energy",
     "torus_log_partition",
     "transfer_log_partition",
 ]
@@ -204,41 +202,3 @@ def torus_log_partition(
     terms = np.array([1.0, 1.0, 1.0, np.sign(g[0])]) * np.exp(logs - logs.max())
     log_sum = logs.max() + math.log(terms.sum() / 2)
     return float(n_sites / 2 * math.log(2 * math.sinh(2 * k)) + log_sum)
-
-
-@checked
-def onsager_free_energy(
-    sigma: Annotated[float, Range(-_MAX_K / 2, _MAX_K / 2)],
-) -> float:
-    """Free energy a site of the infinite lattice without field.
-
-    Onsager (1944): with K = 2 sigma and k = 2 sinh 2K / cosh(2K)^2,
-    f = -ln(2 cosh 2K) - int_0^pi ln((1 + sqrt(1 - k^2 sin^2 t)) / 2) dt / 2 pi.
-
-    Parameters
-    ----------
-    sigma
-        Coupling, each edge counted twice, at most 50 in size; its sign does
-        not matter.
-
-    Returns
-    -------
-    free_energy
-        f = -lim log Z / n_sites, in nats (units of kT).
-
-    Raises
-    ------
-    InputError
-        If `sigma` is out of range.
-    """
-    k = abs(2 * sigma)
-    modulus = 2 * math.tanh(2 * k) / math.cosh(2 * k)
-
-    def integrand(t: float) -> float:
-        # Rounding may leave the root a hair below 0 at criticality.
-        root = math.sqrt(max(1 - (modulus * math.sin(t)) ** 2, 0.0))
-        return math.log((1 + root) / 2)
-
-    integral, _ = quad(integrand, 0, math.pi / 2, epsabs=1e-13, epsrel=1e-13)
-    log_2cosh = 2 * k + math.log1p(math.exp(-4 * k))
-    return -log_2cosh - integral / math.pi

@@ -4,7 +4,7 @@ A stored outcome is used again only if the code that made it is today's. The who
 package would be too much: a new caption would throw hours of work away. The lines
 of the one function would be too little: what it calls can change. So we follow the
 names in its compiled code through the package, and what it imports when it runs. A
-module of kernels for the GPU, ``_*_triton``, can't be imported everywhere: it counts by
+module of kernels for the GPU, ``*_triton``, can't be imported everywhere: it counts by
 its text, so that a digest is the same on all machines.
 """
 

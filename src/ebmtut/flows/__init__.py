@@ -14,7 +14,6 @@ from ebmtut.flows.graph_gflownet import (
     SetWays,
     balance_variance,
     free_vertices,
-    set_law,
     set_ways,
 )
 from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
@@ -85,7 +84,6 @@ __all__ = [
     "one_way_rates",
     "reverse_elbo",
     "reversible_rates",
-    "set_law",
     "set_ways",
     "simulate",
     "simulate_exact",

@@ -25,21 +25,17 @@ from ebmtut.checks import (
     NonNegative,
     Probability,
     check_range,
-    check_type,
     checked,
 )
 from ebmtut.energies import GraphBatch
 from ebmtut.flows.gflownet import explored
 from ebmtut.random import check_generator
-from ebmtut.states import enumerate_states
-from ebmtut.tensor_checks import check_bits
 
 __all__ = [
     "SetPolicy",
     "SetWays",
     "balance_variance",
     "free_vertices",
-    "set_law",
     "set_ways",
 ]
 
@@ -231,44 +227,3 @@ def balance_variance(
     size = ways.x.sum(1)
     off = ways.log_forward - ways.log_backward - inverse_temperature * size
     return off.unflatten(0, (len(graphs), -1)).var(1).mean()
-
-
-@torch.no_grad()
-def set_law(policy: nn.Module, graphs: GraphBatch) -> Float[Tensor, " n_all"]:
-    """Exact probabilities of the answers, by summing over all ways.
-
-    Parameters
-    ----------
-    policy
-        As in `set_ways`.
-    graphs
-        A single graph of at most 12 vertices.
-
-    Returns
-    -------
-    law
-        Of all bits in the order of `enumerate_states`; zero where the bits are no
-        independent set, or one that something can be added to.
-
-    Raises
-    ------
-    InputError
-        If there is more than one graph, or too many vertices.
-    """
-    check_type("graphs", graphs, GraphBatch)
-    check_range("number of graphs", len(graphs), low=1, high=1, integer=True)
-    n = graphs.n_sites
-    check_range("n_sites", n, low=1, high=_MOST_ENUMERATED_SITES, integer=True)
-    x = enumerate_states(n, dtype=graphs.adjacency.dtype)
-    check_bits("x", x, n)
-    independent = (x * graphs.neighbor_sums(x)).sum(1) == 0
-    chance = policy(graphs, x).exp() * independent[:, None]
-    place = 2 ** torch.arange(n - 1, -1, -1, device="cpu")
-    passed = torch.zeros(len(x), dtype=x.dtype, device="cpu")
-    passed[0] = 1
-    for size in range(n):
-        row, move = ((x.sum(1) == size)[:, None] & (chance > 0)).nonzero(as_tuple=True)
-        mass = passed[row] * chance[row, move]
-        passed = passed.index_add(0, row + place[move], mass)
-    final = independent & (free_vertices(graphs, x).sum(1) == 0)
-    return passed * final

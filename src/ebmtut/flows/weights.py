@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, Number, checked
+from ebmtut.checks import Number, checked
+from ebmtut.importance import effective_sample_size, relative_weights
 from ebmtut.random import check_generator
 from ebmtut.tensor_checks import check_shape
 
@@ -38,30 +39,6 @@ class LogPartition(NamedTuple):
     lower_bound: float
 
 
-def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
-    """Share of the samples that equal weights would be worth, in (0, 1].
-
-    (sum w)^2 / (n sum w^2), the paper's Equation 38. It cannot see what no
-    sample has met: beside it belong the error of log Z and an observable.
-
-    Parameters
-    ----------
-    log_weights
-        Unnormalised, at least one finite.
-
-    Returns
-    -------
-    value
-
-    Raises
-    ------
-    InputError
-        If there are none, one is NaN or plus infinity, or all weights vanish.
-    """
-    w = _relative(log_weights)
-    return float(w.sum() ** 2 / (w * w).sum() / len(w))
-
-
 @checked
 def log_partition(
     log_weights: Float[Tensor, " n"], log_partition_start: Number = 0.0
@@ -81,7 +58,7 @@ def log_partition(
         The paper's bound, the weighted mean of the unnormalised log-law, is
         lower by the whole entropy of the target: see `weighted_mean`.
     """
-    w = _relative(log_weights)
+    w = relative_weights(log_weights)
     mean = w.mean()
     spread = float(w.std() / mean / math.sqrt(len(w))) if len(w) > 1 else math.inf
     top = log_partition_start + float(log_weights.double().max())
@@ -106,7 +83,7 @@ def weighted_mean(
     mean
         Float64, shape of one value.
     """
-    w = _relative(log_weights)
+    w = relative_weights(log_weights)
     check_shape("values", values, (len(w), *values.shape[1:]))
     return torch.tensordot(w / w.sum(), values.double(), dims=1)
 
@@ -133,7 +110,7 @@ def independence_metropolis(
     states
         Index of the sample that the chain holds after each step, int64.
     """
-    _relative(log_weights)
+    relative_weights(log_weights)
     check_generator(generator, log_weights.device)
     u = torch.rand(
         len(log_weights),
@@ -151,18 +128,3 @@ def independence_metropolis(
             held, current = k, value
         chain.append(held)
     return torch.tensor(chain, device=log_weights.device)
-
-
-def _relative(log_weights: Tensor) -> Tensor:
-    """Weights over the largest, in float64."""
-    check_shape("log_weights", log_weights, (None,))
-    top = (
-        log_weights.double().max()
-        if len(log_weights)
-        else torch.tensor(math.nan, dtype=torch.float64, device="cpu")
-    )
-    if not math.isfinite(float(top)):
-        raise InputError(
-            f"log_weights must have a finite largest value, got {float(top)}"
-        )
-    return (log_weights.double() - top).exp()

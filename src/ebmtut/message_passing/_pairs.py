@@ -6,10 +6,7 @@ from ebmtut.checks import check_type
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.tensor_checks import check_finite
 
-__all__ = ["PairwiseModel", "edges_to_sweep", "nonzero_pairs", "pairs_of"]
-
-# With fewer non-zero pairs than this part, a matrix is swept as a graph.
-_SPARSE = 0.25
+__all__ = ["PairwiseModel", "nonzero_pairs", "pairs_of"]
 
 #: Models that messages can be passed on.
 PairwiseModel = BoltzmannMachine | PairwiseGraph | RBM
@@ -34,24 +31,3 @@ def nonzero_pairs(model: PairwiseModel) -> PairTerms:
         terms.weight[kept].double().cpu(),
         terms.bias.double().cpu(),
     )
-
-
-def edges_to_sweep(
-    model: PairwiseModel, terms: PairTerms, *, keep_all: bool
-) -> PairTerms | None:
-    """Pairs to sweep one by one as a graph's edges; None if better as a matrix.
-
-    ``keep_all``: of a matrix, those of weight zero have messages that are asked for.
-    """
-    if isinstance(model, PairwiseGraph):
-        return terms
-    few = _SPARSE * len(terms.weight)
-    if (
-        isinstance(model, BoltzmannMachine)
-        and not keep_all
-        and int(terms.weight.count_nonzero()) < few
-    ):
-        some = terms.weight != 0
-        ends = terms.first[some], terms.second[some]
-        return PairTerms(lambda: ends, terms.weight[some], terms.bias)
-    return None

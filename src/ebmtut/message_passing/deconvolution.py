@@ -11,7 +11,7 @@ from torch.nn.functional import fold, pad, unfold
 
 from ebmtut._compiled import sweep_in_threads
 from ebmtut.checks import check_counts, check_positive, check_range
-from ebmtut.message_passing import _factor_kernels as kernels
+from ebmtut.kernels import deconvolution_messages as kernels
 from ebmtut.message_passing.binary_convolution import (
     EVIDENCE,
     Deconvolution,

@@ -12,11 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut._gpu import runs_triton
 from ebmtut.checks import check_choice, check_counts, check_range
 from ebmtut.energies import PairTerms
+from ebmtut.kernels.max_product import sweeps_for
 from ebmtut.message_passing._pairs import PairwiseModel, pairs_of
-from ebmtut.message_passing._pairwise_kernels import compiled_sweeps
 from ebmtut.tensor_checks import check_floats
 
 __all__ = [
@@ -174,12 +173,9 @@ def decode(
 ) -> MaxProductResult:
     """Do what `max_product` does, for callers that have checked."""
     task = (terms, unaries, messages, n_sweeps, damping, symmetric)
-    if runs_triton(unaries):
-        from ebmtut.message_passing._pairwise_triton import triton_sweeps
-
-        return _result(*triton_sweeps(model, *task, keep_messages))
-    if unaries.device.type == "cpu":
-        return _result(*compiled_sweeps(model, *task, keep_messages))
+    sweeps = sweeps_for(unaries)
+    if sweeps is not None:
+        return _result(*sweeps(model, *task, keep_messages))
     beliefs, final = plain_sweeps(*task)
     return _result(beliefs, final if keep_messages else None)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from ebmtut._compiled import in_threads
 from ebmtut.checks import check_counts, check_positive
 from ebmtut.energies import PairTerms
-from ebmtut.message_passing import _mplp_kernels as kernels
+from ebmtut.kernels import mplp as kernels
 from ebmtut.message_passing._pairs import PairwiseModel, nonzero_pairs
 from ebmtut.tensor_checks import check_floats
 

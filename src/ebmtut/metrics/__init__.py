@@ -20,10 +20,8 @@ from ebmtut.metrics.image_judge import ImageJudge, train_image_judge
 from ebmtut.metrics.inception import (
     INCEPTION_WEIGHTS,
     InceptionFeatures,
-    InceptionScore,
     fid,
     inception_features,
-    inception_score,
 )
 from ebmtut.metrics.level_partition import (
     LevelPartition,
@@ -62,7 +60,6 @@ __all__ = [
     "HistogramProposal",
     "ImageJudge",
     "InceptionFeatures",
-    "InceptionScore",
     "LevelPartition",
     "LogPartitions",
     "Neighbors",
@@ -82,7 +79,6 @@ __all__ = [
     "hamming_distances",
     "hamming_kernel_mean",
     "inception_features",
-    "inception_score",
     "log_partition_annealed",
     "log_partition_chain",
     "log_partition_importance",

@@ -9,25 +9,22 @@ not fetched: their file is named.
 
 import hashlib
 import tempfile
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ebmtut.checks import Count, InputError, Range, check_range, check_type, checked
-from ebmtut.metrics.frechet import class_score, frechet_distance
+from ebmtut.checks import Count, InputError, check_type, checked
+from ebmtut.metrics.frechet import frechet_distance
 from ebmtut.tensor_checks import check_device, check_floats, check_within
 
 __all__ = [
     "INCEPTION_WEIGHTS",
     "InceptionFeatures",
-    "InceptionScore",
     "fid",
     "inception_features",
-    "inception_score",
 ]
 
 #: Where torch-fidelity publishes the weights that it has converted.
@@ -51,13 +48,6 @@ class InceptionFeatures(NamedTuple):
 
     pooled: Tensor
     probabilities: Tensor
-
-
-class InceptionScore(NamedTuple):
-    """Mean and standard deviation of the score over parts of the samples."""
-
-    mean: float
-    std: float
 
 
 @checked
@@ -118,33 +108,6 @@ def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
     for name, value in (("data", data), ("samples", samples)):
         check_type(name, value, InceptionFeatures)
     return frechet_distance(data.pooled, samples.pooled)
-
-
-@checked
-def inception_score(
-    samples: InceptionFeatures, n_parts: Annotated[int, Range(low=1)] = 10
-) -> InceptionScore:
-    """Inception score (Salimans et al., 2016), as it is reported: over parts.
-
-    Parameters
-    ----------
-    samples
-        Their features, in no particular order.
-    n_parts
-        Equal parts, each of which has a score; the literature takes ten.
-
-    Raises
-    ------
-    InputError
-        If there are fewer samples than parts.
-    """
-    check_type("samples", samples, InceptionFeatures)
-    p = samples.probabilities
-    check_range("len(samples)", len(p), low=n_parts, integer=True)
-    cuts = [k * len(p) // n_parts for k in range(n_parts + 1)]
-    found = [class_score(p[a:b]) for a, b in pairwise(cuts)]
-    scores = torch.tensor(found, dtype=torch.float64, device="cpu")
-    return InceptionScore(float(scores.mean()), float(scores.std(correction=0)))
 
 
 def _network(weights: Path) -> nn.Module:

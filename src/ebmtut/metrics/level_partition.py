@@ -34,10 +34,11 @@ from torch import Tensor
 
 from ebmtut.checks import Count, Range, check_range, check_type, checked
 from ebmtut.energies import LevelEnergy, at_level
-from ebmtut.metrics.nll import (
+from ebmtut.importance import (
     Estimate,
     effective_sample_size,
     estimate_log_mean_exp,
+    systematic_resampling,
 )
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import check_generator
@@ -232,18 +233,12 @@ def _descend_weighted(
         effective.append(effective_sample_size(weights))
         # Particle and start at once: (start, particle) by excess - above.
         joint = (excess - above).flatten().double()
-        kept = _systematic((joint - joint.logsumexp(0)).exp(), n_particles, generator)
+        fractions = (joint - joint.logsumexp(0)).exp()
+        shift = torch.rand(
+            (), generator=generator, dtype=torch.float64, device=generator.device
+        )
+        kept = systematic_resampling(fractions, n_particles, shift)
         x, above = flat[kept], excess.flatten()[kept]
     return torch.tensor(values[::-1], dtype=torch.float32, device="cpu"), torch.tensor(
         effective[::-1], dtype=torch.float32, device="cpu"
     )
-
-
-def _systematic(shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
-    """Draw n places, each as often as n times its share, but for a fraction."""
-    shift = torch.rand(
-        (), generator=generator, dtype=torch.float64, device=generator.device
-    )
-    points = (torch.arange(n, dtype=torch.float64, device="cpu") + shift) / n
-    places = torch.searchsorted(shares.cumsum(0), points)
-    return places.clamp(max=len(shares) - 1)

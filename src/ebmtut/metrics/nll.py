@@ -11,7 +11,7 @@ the proposal misses mass: report the effective sample size beside it.
 """
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Float64
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ebmtut.checks import Count, InputError, Range, check_range, check_type, checked
 from ebmtut.energies import EnergyFunction, dtype_of_states, energies_of
+from ebmtut.importance import Estimate, effective_sample_size, estimate_log_mean_exp
 from ebmtut.metrics.proposals import BernoulliProposal, Proposal
 from ebmtut.tensor_checks import check_bits, check_finite, check_floating
 
@@ -31,54 +32,6 @@ __all__ = [
     "log_weights",
     "nll",
 ]
-
-
-class Estimate(NamedTuple):
-    """A number and its standard error."""
-
-    value: float
-    stderr: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} ± {self.stderr:.4f}"
-
-
-def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
-    r"""Effective sample size of importance weights, as a fraction in (0, 1].
-
-    :math:`(\sum w)^2 / (n \sum w^2)`, from log weights.
-
-    Raises
-    ------
-    InputError
-        If there is no weight.
-    """
-    check_range("len(log_weights)", len(log_weights), low=1, integer=True)
-    w = log_weights.double()
-    log_ess = 2.0 * w.logsumexp(0) - (2.0 * w).logsumexp(0)
-    return math.exp(float(log_ess)) / len(w)
-
-
-def estimate_log_mean_exp(log_weights: Float[Tensor, " n_samples"]) -> Estimate:
-    """Log of the mean weight, with its standard error by the delta method.
-
-    Parameters
-    ----------
-    log_weights
-        Log weights of independent draws, at least 2.
-
-    Returns
-    -------
-    estimate
-        In float64.  The standard error is the weights' standard deviation
-        over their mean and root n; it is itself too small where few draws
-        carry the sum, which the effective sample size shows.
-    """
-    w = log_weights.double()
-    check_range("len(log_weights)", len(w), low=2, integer=True)
-    value = float(w.logsumexp(0)) - math.log(len(w))
-    relative = (w - value).exp()
-    return Estimate(value, float(relative.std()) / math.sqrt(len(w)))
 
 
 @torch.no_grad()

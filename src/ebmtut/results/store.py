@@ -24,7 +24,6 @@ __all__ = [
     "Result",
     "ResultNotFound",
     "default_root",
-    "list_results",
     "load_result",
     "result_folder",
     "save_result",
@@ -218,19 +217,6 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _unpacked(npz: bytes) -> dict[str, np.ndarray]:
     with np.load(io.BytesIO(npz), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
-
-
-def list_results(root: str | Path | None = None) -> list[tuple[str, str]]:
-    """Ids and scales of all stored results, sorted."""
-    root = Path(root if root is not None else default_root())
-
-    def found() -> Iterator[tuple[str, str]]:
-        for path in root.glob("*/*/*/result.json"):
-            paper, name, scale = path.parent.relative_to(root).parts
-            if scale in SCALES and _ID.fullmatch(f"{paper}/{name}"):
-                yield f"{paper}/{name}", scale
-
-    return sorted(found())
 
 
 def _check_key(id: str, scale: str) -> None:

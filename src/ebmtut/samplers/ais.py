@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, Probability, checked
+from ebmtut.importance import systematic_resampling
 from ebmtut.paths import AnnealingPath, BasePath
 
 __all__ = ["AnnealedSamples", "annealed_importance_sampling"]
@@ -81,12 +82,10 @@ def annealed_importance_sampling(
         log_weights += path.time_derivative(x).double() / n_steps
         share = log_weights.softmax(0)
         if 1 / float(n * (share * share).sum()) < resample_below:
-            place = torch.rand(
+            shift = torch.rand(
                 (), generator=generator, device=x.device, dtype=torch.float32
             )
-            marks = (torch.arange(n, device=x.device) + place) / n
-            chosen = torch.searchsorted(share.cumsum(0), marks.double())
-            x = x[chosen.clamp(max=n - 1)]
+            x = x[systematic_resampling(share, n, shift)]
             log_weights.fill_(float(log_weights.logsumexp(0)) - math.log(n))
             n_resampled += 1
         x = kernel(x, k / n_steps, generator=generator)

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
 from ebmtut.checks import Natural, Number, check_range, checked
+from ebmtut.kernels import deconvolution_gibbs as kernels
 from ebmtut.random import check_generator
-from ebmtut.samplers import _deconvolution_kernels as kernels
 from ebmtut.tensor_checks import check_floats, check_only_bits
 
 __all__ = ["deconvolution_gibbs"]

@@ -1,15 +1,9 @@
 """Fast Gibbs sampling of Ising models, and the same in plain torch."""
 
-from typing import Any
-
-import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._compiled import sweep_in_threads
-from ebmtut._gpu import runs_triton
 from ebmtut.checks import InputError, check_counts, check_type
 from ebmtut.energies import (
     BoltzmannMachine,
@@ -19,11 +13,9 @@ from ebmtut.energies import (
     PairwiseGraph,
     lattice_coloring,
 )
-from ebmtut.random import bernoulli, spawn_seed
-from ebmtut.samplers import _multispin as multispin
-from ebmtut.samplers._dense_kernels import REFRESH, dense_sweeps
-from ebmtut.samplers._lattice_kernels import lane_streams, lattice_sweeps
-from ebmtut.samplers._xoshiro import xoshiro_states
+from ebmtut.kernels.dense_gibbs import logit_parts
+from ebmtut.kernels.gibbs import gibbs_by_kernel
+from ebmtut.random import bernoulli
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
 from ebmtut.states import bits_to_spins, spins_to_bits
@@ -73,20 +65,10 @@ def ising_gibbs(
     ising_gibbs_reference : the same law, on any device.
     """
     _check(energy, x, n_sweeps)
-    if isinstance(energy, LatticeIsing) and runs_triton(x):
-        from ebmtut.samplers._gibbs_triton import lattice_gibbs
-
-        return lattice_gibbs(energy, x, n_sweeps, spawn_seed(generator))
-    if x.device.type != "cpu":
-        return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
-    seed = spawn_seed(generator)
-    bits = x.detach().bool().view(torch.uint8).numpy()
-    if isinstance(energy, LatticeIsing):
-        bits = _sweep_lattice(energy, bits, n_sweeps, seed)
-    else:
-        coupling, bias = _logit_parts(energy, x)
-        bits = _sweep_dense(coupling.numpy(), bias.numpy(), bits, n_sweeps, seed)
-    return torch.from_numpy(bits).to(x.dtype)
+    swept = gibbs_by_kernel(energy, x, n_sweeps, generator)
+    if swept is not None:
+        return swept
+    return ising_gibbs_reference(energy, x, n_sweeps, generator=generator)
 
 
 def ising_gibbs_reference(
@@ -106,7 +88,7 @@ def ising_gibbs_reference(
         colors = lattice_coloring(energy.side).to(x.device)
         sampler = color_gibbs(energy, colors)
         return run_chain(sampler, x, n_sweeps, generator=generator).x_final
-    coupling, bias = _logit_parts(energy, x)
+    coupling, bias = logit_parts(energy, x)
     spins = bits_to_spins(x).to(coupling.dtype)
     for _ in range(n_sweeps):
         for i in range(energy.n_sites):
@@ -125,63 +107,3 @@ def _check(energy: Energy, x: Float[Tensor, "batch n_sites"], n_sweeps: int) -> 
     assert isinstance(energy, (Ising, LatticeIsing))
     check_bits("x", x, energy.n_sites)
     check_counts(low=0, n_sweeps=n_sweeps)
-
-
-def _logit_parts(
-    energy: Ising, x: Float[Tensor, "batch n_sites"]
-) -> tuple[Float[Tensor, "n_sites n_sites"], Float[Tensor, " n_sites"]]:
-    """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), where x lies."""
-    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    coupling = 4 * energy.symmetric_coupling.detach().to(x.device, dtype)
-    if energy.bias is None:
-        return coupling, coupling.new_zeros(energy.n_sites)
-    return coupling, 2 * energy.bias.detach().to(coupling)
-
-
-def _sweep_dense(
-    coupling: NDArray[Any],
-    bias: NDArray[Any],
-    bits: NDArray[np.uint8],
-    n_sweeps: int,
-    seed: int,
-) -> NDArray[Any]:
-    spins = 2 * bits.astype(np.int8) - 1
-    streams = xoshiro_states(seed, len(spins))
-
-    def sweep(n: int, rows: slice) -> None:
-        dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
-
-    # A site that flips changes the fields of all others.
-    n_turns = spins.size * spins.shape[1]
-    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=REFRESH)
-    return (spins + 1) // 2
-
-
-def _sweep_lattice(
-    energy: LatticeIsing, bits: NDArray[np.uint8], n_sweeps: int, seed: int
-) -> NDArray[Any]:
-    n_up = torch.arange(5, dtype=torch.float64, device="cpu")
-    logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
-    thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
-    chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)
-    # Which packing redraws fewer words: 64 chains in one, or a chain's row?
-    by_rows = len(bits) * len(rows.mask) < -(-len(bits) // 64) * len(chains.mask)
-    plan = rows if by_rows else chains
-    packed = (
-        multispin.pack_rows(bits, energy.side)
-        if by_rows
-        else multispin.pack_chains(bits)
-    )
-    words = plan.lay_out(packed)
-    streams = lane_streams(seed, len(words))
-
-    def sweep(n: int, part: slice) -> None:
-        row_side = energy.side if by_rows else 0
-        lattice_sweeps(
-            words[part], *plan.arrays, thresholds, streams[part], n, row_side
-        )
-
-    sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
-    if by_rows:
-        return multispin.unpack_rows(words[:, plan.place], energy.side)
-    return multispin.unpack_chains(words[:, plan.place], len(bits))

@@ -49,7 +49,6 @@ from ebmtut.transport.grid_cost import (
     GridCost,
     grid_cost,
     instances_innermost,
-    max_plus,
     min_plus,
     min_plus_reference,
 )
@@ -136,7 +135,6 @@ __all__ = [
     "instances_innermost",
     "largest_of_exponentials",
     "marginal_error",
-    "max_plus",
     "min_plus",
     "min_plus_reference",
     "mirror_step",

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from ebmtut._gpu import runs_triton
 from ebmtut.checks import InputError, check_counts, check_type, shown
+from ebmtut.kernels.exponentials import exponentials
+from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.tensor_checks import check_finite
-from ebmtut.transport._chains import CompiledChain
-from ebmtut.transport._noise_kernels import exponentials
 from ebmtut.transport._problem import as_temperatures, check_problem
 from ebmtut.transport.duals import chain_value, feasible_duals_of
 
@@ -92,7 +92,7 @@ class PlainChain:
     It takes the exponentials as an argument, ``n_draws`` an iteration: those of
     h, problem by problem along the entries of q that have mass, then those of g
     along the entries that have mass in any problem's p.
-    :class:`~ebmtut.transport._chains.CompiledChain` is the same, compiled.
+    :class:`~ebmtut.kernels.gibbs_ot.CompiledChain` is the same, compiled.
     """
 
     def __init__(
@@ -103,8 +103,10 @@ class PlainChain:
         g: Float[Tensor, "batch m1"],
     ) -> None:
         self.q, self.cost = q, cost
-        self.rows = (p > 0).any(0)
-        self.n_draws = int((q > 0).sum()) + len(p) * int(self.rows.sum())
+        rows = (p > 0).any(0)
+        self.h_places = (q > 0).flatten().nonzero()[:, 0]
+        self.g_places = rows.expand_as(p).flatten().nonzero()[:, 0]
+        self.n_draws = len(self.h_places) + len(self.g_places)
         self.g = self.U = g
         self.set_p(p)
 
@@ -121,14 +123,19 @@ class PlainChain:
         theta: Float[Tensor, "n_iterations n_draws"],
     ) -> None:
         """Iterate with these exponentials."""
-        theta_h, theta_g = torch.ones_like(self.q), torch.ones_like(self.p)
-        n_h = int((self.q > 0).sum())
+        # In one piece, whatever the strides of the masses are.
+        theta_h, theta_g = self.q.new_ones(self.q.shape), self.p.new_ones(self.p.shape)
+        n_h = len(self.h_places)
         for temperature, draws in zip(temperatures, theta.to(self.p), strict=True):
-            theta_h[self.q > 0] = draws[:n_h]
-            theta_g[:, self.rows] = draws[n_h:].view(len(self.p), -1)
-            self.g, self.h, self.U, self.L = gibbs_ot_iteration(
-                self.g, self.p, self.q, self.cost, temperature, theta_h, theta_g
-            )
+            theta_h.view(-1).index_copy_(0, self.h_places, draws[:n_h])
+            theta_g.view(-1).index_copy_(0, self.g_places, draws[n_h:])
+            self.iterate(temperature, theta_h, theta_g)
+
+    def iterate(self, temperature: Tensor, theta_h: Tensor, theta_g: Tensor) -> None:
+        """Do one iteration."""
+        self.g, self.h, self.U, self.L = gibbs_ot_iteration(
+            self.g, self.p, self.q, self.cost, temperature, theta_h, theta_g
+        )
 
     def statistics(self, complete: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the last g, h, U and L, always complete."""
@@ -141,14 +148,31 @@ class PlainChain:
         return feasible_duals_of(self.p, self.q, self.cost, g=self.U).value
 
 
+class TritonChain(PlainChain):
+    """`PlainChain` whose extremes a GPU's kernel finds; nothing waits for the GPU."""
+
+    def __init__(self, p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> None:
+        super().__init__(p, q, cost, g)
+        self.cost_t = cost.T.contiguous()
+
+    def iterate(self, temperature: Tensor, theta_h: Tensor, theta_g: Tensor) -> None:
+        """Do one iteration, as `gibbs_ot_iteration` says."""
+        from ebmtut.kernels.min_plus_triton import least_sums_over
+
+        self.L = -least_sums_over(-self.g.T[None], self.cost)[0]
+        noise = theta_h * temperature[0] / self.q
+        self.h = torch.where(self.q > 0, self.L + noise, torch.inf)
+        self.U = least_sums_over(self.h.T[None], self.cost_t)[0]
+        noise = theta_g * temperature[1] / self.p
+        self.g = torch.where(self.p > 0, self.U - noise, -torch.inf)
+
+
 Chain = PlainChain | CompiledChain
 
 
 def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
     """Make the chain that is fastest on the tensors' device."""
     if runs_triton(p):
-        from ebmtut.transport._min_plus_triton import TritonChain
-
         return TritonChain(p, q, cost, g)
     kind = CompiledChain if p.device.type == "cpu" else PlainChain
     return kind(p, q, cost, g)

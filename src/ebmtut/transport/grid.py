@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import InputError, Positive, check_type, checked
+from ebmtut.kernels.exponentials import STREAMS, exponential_minus
 from ebmtut.random import exponential
-from ebmtut.transport._noise_kernels import STREAMS, exponential_minus
 from ebmtut.transport.grid_cost import GridCost, check_images, least_sums
 
 __all__ = ["GridDuals", "grid_dual_value", "grid_duals", "grid_gibbs_pass"]

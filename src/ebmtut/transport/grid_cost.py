@@ -18,22 +18,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ebmtut._gpu import runs_triton
 from ebmtut.checks import Count, InputError, checked, shown
-from ebmtut.transport._grid_kernels import axis_min_plus
+from ebmtut.kernels.grid_min_plus import grid_least_sums
 from ebmtut.transport._problem import check_masses
 
 __all__ = [
     "GridCost",
     "grid_cost",
     "instances_innermost",
-    "max_plus",
     "min_plus",
     "min_plus_reference",
 ]
@@ -141,36 +137,8 @@ def min_plus(
 
 def least_sums(h: Float[Tensor, "batch height width"], cost: GridCost) -> Tensor:
     """Do what `min_plus` does."""
-    if runs_triton(h):
-        from ebmtut.transport._min_plus_triton import grid_least_sums
-
-        return grid_least_sums(h, cost)
-    if h.device.type != "cpu":
-        return min_plus_reference(h, cost)
-    n, height, width = h.shape
-    values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = torch.empty((2, height, width, n), dtype=h.dtype, device="cpu").numpy()
-    shape = (1, height, width * n)
-    rows, columns = _padded(cost.rows), _padded(cost.columns)
-    axis_min_plus(values, columns, inner)
-    axis_min_plus(inner.reshape(shape), rows, out.reshape(shape))
-    return torch.from_numpy(out).permute(2, 0, 1)
-
-
-def max_plus(
-    g: Float[Tensor, "batch height width"], cost: GridCost
-) -> Float[Tensor, "batch height width"]:
-    """L = max over pixels of g - M, for a batch of images (Eq. 7).
-
-    Parameters
-    ----------
-    g
-        -inf leaves a pixel out.
-    cost
-        The cost, of the same dtype and size.
-    """
-    check_images("g", g, cost)
-    return least_sums(-g, cost).neg_()
+    found = grid_least_sums(h, cost.rows, cost.columns)
+    return min_plus_reference(h, cost) if found is None else found
 
 
 def check_images(name: str, images: Tensor, cost: GridCost) -> None:
@@ -193,13 +161,3 @@ def check_measures(name: str, images: Tensor, cost: GridCost) -> None:
     """Require a batch of images of mass 1, to the digits of float32."""
     check_images(name, images, cost)
     check_masses(name, images.flatten(1).float())
-
-
-def _padded(cost: Tensor) -> NDArray[np.floating]:
-    """Pad with infinities, as the kernel wants."""
-    n = len(cost)
-    pad = (0, -n % 4, 0, n % 2)
-    padded: NDArray[np.floating] = torch.nn.functional.pad(
-        cost, pad, value=torch.inf
-    ).numpy()
-    return padded

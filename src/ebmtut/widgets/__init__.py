@@ -22,7 +22,6 @@ from ebmtut.widgets.flow_explorer import (
 from ebmtut.widgets.landscape_explorer import LandscapeExplorer, landscape_explorer
 from ebmtut.widgets.landscape_pixels import (
     PackedLandscapes,
-    decode_landscape,
     encode_landscape,
     pack_landscapes,
 )
@@ -66,7 +65,6 @@ __all__ = [
     "TwoModesExplorer",
     "TwoStartsExplorer",
     "collapse_explorer",
-    "decode_landscape",
     "discrepancy_explorer",
     "encode_landscape",
     "feature_explorer",

@@ -16,7 +16,6 @@ from ebmtut.results import Result
 
 __all__ = [
     "PackedLandscapes",
-    "decode_landscape",
     "encode_landscape",
     "pack_landscapes",
 ]
@@ -69,23 +68,6 @@ def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray
     density = density.reshape(n_pixels, k, n_pixels, k).mean(axis=(1, 3))
     top = max(float(np.quantile(density, _TOP)), 1e-12)
     return np.rint(255 * (density[::-1] / top).clip(0, 1)).astype(np.uint8)
-
-
-def decode_landscape(pixels: np.ndarray) -> np.ndarray:
-    """Return the density that the bytes stand for.
-
-    Parameters
-    ----------
-    pixels
-        From `encode_landscape`, uint8 (n_pixels, n_pixels).
-
-    Returns
-    -------
-    ndarray
-        float64 of the same shape, in units of the scale's end, rows of
-        growing y; off by at most 1/510 below that end.
-    """
-    return pixels[::-1] / 255
 
 
 @dataclass(frozen=True)

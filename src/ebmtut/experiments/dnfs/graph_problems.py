@@ -37,6 +37,7 @@ from ebmtut.experiments.dnfs.graph_learners import (
 from ebmtut.experiments.dnfs.graph_shares import check_shares, draw_shares, refined
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream_seed
 from ebmtut.flows import GraphWeights, SetPolicy
 from ebmtut.random import make_generator
 from ebmtut.samplers import repair_independent_set
@@ -166,7 +167,7 @@ def graph_job(
     problem, judged_on = (
         problem_on(config, graphs_of(config, size, n, of).to(device))
         for n, of in (
-            (config.n_train, 1_000_000 + seed),
+            (config.n_train, stream_seed("training graphs", seed)),
             (config.n_test, _TEST_SEED),
         )
     )

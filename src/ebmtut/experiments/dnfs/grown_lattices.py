@@ -27,9 +27,9 @@ from ebmtut.experiments.dnfs.lattices import (
 from ebmtut.experiments.dnfs.scaling import FINER, draw_scaling
 from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
 from ebmtut.experiments.jobs import Outcome, scalars_of
+from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
-from ebmtut.random import make_generator
 
 #: Rate and warm-up on a larger lattice, in units of those on the first: in a trial from
 #: 15 to 20 sites a side two hundred such steps left more than a thousand at full rate.
@@ -92,7 +92,7 @@ def _scores(flow: Flow, config: LatticeConfig, seed: int) -> dict[str, float]:
     assert isinstance(flow.path.target, LatticeIsing)
     side, sigma = flow.path.target.side, flow.path.target.sigma
     exact = torus_log_partition(side, side, 2 * sigma)
-    generator = make_generator(seed + 1_000_000)
+    generator = stream("evaluation", seed)
     many, few = config.n_samples, config.n_chain_samples
     n, finer = config.n_time_steps, FINER * config.n_time_steps
     return {

@@ -32,6 +32,7 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
@@ -105,7 +106,7 @@ def mcmc_job(
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
     scalars: dict[str, Any] = {}
-    generator = make_generator(seed + 1_000_000, device)
+    generator = stream("evaluation", seed, device)
     if method == "DNFS":
         flow, scalars, _ = train_lattice_flow(
             config.recipe,

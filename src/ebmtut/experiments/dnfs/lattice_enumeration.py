@@ -30,11 +30,11 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import log_partition, simulate, simulate_exact, weighted_mean
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
-from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -55,7 +55,7 @@ def enumeration_job(
     flow, scalars, _ = train_lattice_flow(
         "ours", path, n_steps, config, seed=seed, checkpoint=checkpoint
     )
-    generator = make_generator(seed + 1_000_000)
+    generator = stream("evaluation", seed)
     n, n_times = config.n_samples, config.n_time_steps
     stepped = simulate(flow, n, n_times, generator=generator)
     bound = rate_bound(flow, n_times, generator=generator)

@@ -36,11 +36,11 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import forward_trajectories, simulate
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
-from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -87,7 +87,7 @@ def rival_job(
     target = LatticeIsing(config.side, sigma)
     path = AnnealingPath(target)
     start, n = path.log_partition_start, config.flow.n_samples
-    generator = make_generator(seed + 1_000_000)
+    generator = stream("evaluation", seed)
     if method == POLICY:
         # Its log Z begins where the flow's path does: from 0 it would not get there.
         policy, losses, seconds = balanced_policy(

@@ -21,6 +21,7 @@ from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattice_judge import judged, kept, other_weights
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.flows import (
     Flow,
     HollowAttention,
@@ -217,7 +218,7 @@ def lattice_job(
     """Train one method on one lattice and judge it, or judge a null."""
     path = AnnealingPath(LatticeIsing(side, sigma).to(device))
     exact = torus_log_partition(side, side, 2 * sigma)
-    generator = make_generator(seed + 1_000_000, device)
+    generator = stream("evaluation", seed, device)
     null, _, factor = method.partition(" x")
     if null in ("AIS", "SMC"):
         sweep = _fast_gibbs(side, sigma)

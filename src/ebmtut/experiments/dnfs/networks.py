@@ -19,6 +19,7 @@ from ebmtut.exact import lattice_log_partition
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import (
     Flow,
@@ -110,7 +111,7 @@ def network_job(
             Flow(path, net, rates=rates),
             config.n_samples,
             64,
-            generator=make_generator(seed + 1_000_000, device),
+            generator=stream("evaluation", seed, device),
         )
         w = drawn.log_weights
         z = log_partition(w, path.log_partition_start)

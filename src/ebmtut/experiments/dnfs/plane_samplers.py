@@ -41,6 +41,7 @@ from ebmtut.experiments.dnfs.wide_planes import (
 )
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.flows import (
     BitsGFlowNet,
     Flow,
@@ -151,7 +152,7 @@ def plane_job(
         # The one that is kept for other jobs stays where it is.
         path = AnnealingPath(copy.deepcopy(energy).to(device), ratios="taylor")
     flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
-    generator = make_generator(seed + 1_000_000, device)
+    generator = stream("evaluation", seed, device)
     drawn = simulate(flow, config.n_samples, 64, generator=generator)
     log_z = float((-table.double()).logsumexp(0)) + (n_sites - 2 * config.n_bits) * (
         math.log(2)
@@ -247,7 +248,7 @@ def _wide_job(
         device,
         checkpoint=checkpoint and checkpoint.with_stem(f"{checkpoint.stem}-energy"),
     )
-    generator = make_generator(seed + 1_000_000, device)
+    generator = stream("evaluation", seed, device)
     if method == "GFlowNet":
         policy, seconds = _learned_policy(
             target.energy, config, seed, checkpoint, device

@@ -25,9 +25,9 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
-from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -48,7 +48,7 @@ def transformer_job(
         RECIPE, path, n_steps, config, seed=seed, checkpoint=checkpoint
     )
     exact = torus_log_partition(side, side, 2 * sigma)
-    generator = make_generator(seed + 1_000_000)
+    generator = stream("evaluation", seed)
     few, many = config.n_chain_samples, config.n_samples
     scores = few_and_many(
         flow, exact, few, many, config.n_time_steps, generator=generator

@@ -29,9 +29,9 @@ from ebmtut.experiments.dnfs.lattices import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, panel_size
-from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -96,7 +96,7 @@ def warm_up_job(
         config.n_samples,
         sizes.n_time_steps,
         chain=False,
-        generator=make_generator(seed + 1_000_000),
+        generator=stream("evaluation", seed),
     )
     return Outcome(scalars | scores, {"losses": arrays["losses"]})
 

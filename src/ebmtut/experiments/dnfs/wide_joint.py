@@ -29,6 +29,7 @@ from ebmtut.experiments.ed.judging import (
     judge_independent_bits,
 )
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.streams import stream_seed
 from ebmtut.flows import Flow, reverse_elbo, simulate
 from ebmtut.metrics import BernoulliProposal, mmd
 from ebmtut.paths import AnnealingPath
@@ -124,7 +125,9 @@ def wide_joint(
     for step in loop.steps(n_last):
         follower.fit(1, share=falling(step), generator=generator)
     flow = Flow(path, follower.flow.network, rates="one_way")
-    judged = _judged(energy, flow, density, n_time_steps, seed + 1_000_000, device)
+    judged = _judged(
+        energy, flow, density, n_time_steps, stream_seed("evaluation", seed), device
+    )
     learned = {
         "clipped": follower.n_clipped,
         "clipped share": follower.clipped_share,

@@ -13,11 +13,17 @@ by few chains, too. In double precision that is a thousand million times as rare
 from functools import partial
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
-from ebmtut.samplers._xoshiro import xoshiro_next
+from ebmtut._compiled import sweep_in_threads
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
+from ebmtut.random import spawn_seed
 
-__all__ = ["REFRESH", "gwg_steps"]
+__all__ = ["REFRESH", "gwg_by_kernel", "gwg_steps"]
 
 _BLOCK = 32  # sites whose weights are summed together, to find a site faster
 REFRESH = 4096  # steps between two sums of the fields from scratch
@@ -138,3 +144,30 @@ def gwg_steps(x, coupling, bias, streams, n_steps, bits):  # type: ignore[no-unt
         streams[c, 0], streams[c, 1] = s0, s1
         streams[c, 2], streams[c, 3] = s2, s3
     return n_taken
+
+
+def gwg_by_kernel(
+    model: BoltzmannMachine,
+    x: Float[Tensor, "n_chains n_sites"],
+    n_steps: int,
+    generator: torch.Generator,
+    dtype: torch.dtype,
+) -> Float[Tensor, "n_chains n_sites"] | None:
+    """Make the moves of `ebmtut.samplers.gwg`, the plain reference.
+
+    Returns None where there is no kernel for the device of ``x``.
+    """
+    if x.device.type != "cpu":
+        return None
+    coupling = model.symmetric_weight.detach().to(dtype).numpy()
+    bias = model.bias.detach().to(dtype).numpy()
+    streams = xoshiro_states(spawn_seed(generator), len(x))
+    state = x.detach().to(dtype).numpy().copy()
+    integer = np.int32 if dtype == torch.float32 else np.int64
+
+    def move(n: int, rows: slice) -> None:
+        room = np.empty((2, model.n_sites), integer)
+        gwg_steps(state[rows], coupling, bias, streams[rows], n, room)
+
+    sweep_in_threads(move, len(x), n_steps, x.numel(), grain=REFRESH)
+    return torch.from_numpy(np.round(state)).to(x.dtype)

@@ -46,7 +46,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
-from ebmtut.message_passing._pairs import edges_to_sweep
+from ebmtut.kernels.pairs import edges_to_sweep
 
 __all__ = ["SMALL", "triton_sweeps"]
 

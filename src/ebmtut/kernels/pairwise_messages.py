@@ -35,7 +35,7 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
-from ebmtut.message_passing._pairs import edges_to_sweep
+from ebmtut.kernels.pairs import edges_to_sweep
 
 __all__ = ["compiled_sweeps"]
 

@@ -6,9 +6,9 @@ the cost: as soon as L_j is known, so is h_j, and row j of the transposed cost
 is still in the level-1 cache when U needs it. Four rows at a time spare
 loads and stores of g and U.
 
-A single large problem is seldom walked through whole: `ebmtut.transport._tiles` tells
+A single large problem is seldom walked through whole: `ebmtut.kernels.tiles` tells
 which parts of its cost can hold an extreme, and where the cost is of Monge, as on a
-line, `ebmtut.transport._monge` finds the extremes between their neighbours'.
+line, `ebmtut.kernels.monge` finds the extremes between their neighbours'.
 
 ``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
 instruction, which rounds as a difference does and leaves the units that subtract
@@ -27,9 +27,8 @@ from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import in_threads
-from ebmtut.transport._monge import monge_minima, monge_of
-from ebmtut.transport._problem import weighted_sum
-from ebmtut.transport._tiles import (
+from ebmtut.kernels.monge import monge_minima, monge_of
+from ebmtut.kernels.tiles import (
     larger,
     note_looks,
     pruning_for,
@@ -345,5 +344,6 @@ class CompiledChain:
         U, h, L = map(torch.empty_like, (g, self.h, self.L))
         no_noise = g.new_zeros(1, self.n_draws)
         self._iterate(g, torch.empty_like(g), U, h, L, g.new_ones(1, 2), no_noise)
-        value = weighted_sum(self.p[:, self.rows], U)
+        mass = self.p[:, self.rows]
+        value = (mass * U.masked_fill(mass == 0, 0)).sum(-1)
         return value.index_add(0, self.batch, -self.q[self.batch, self.columns] * L)

@@ -26,8 +26,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.energies import lattice_coloring
-from ebmtut.samplers._multispin import PROBABILITY_BITS, threshold_bits
-from ebmtut.samplers._philox import WORD, philox
+from ebmtut.kernels.multispin import PROBABILITY_BITS, threshold_bits
+from ebmtut.kernels.philox import WORD, philox
 
 __all__ = [
     "CALLS",

@@ -5,11 +5,15 @@ chains are split among threads.
 """
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from ebmtut._compiled import compiled
-from ebmtut.samplers._xoshiro import xoshiro_next
+from ebmtut._compiled import compiled, sweep_in_threads
+from ebmtut.energies import Ising
+from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["REFRESH", "dense_sweeps"]
+__all__ = ["REFRESH", "dense_gibbs", "dense_sweeps", "logit_parts"]
 
 REFRESH = 32  # sweeps between two sums of the fields from scratch
 
@@ -46,3 +50,32 @@ def dense_sweeps(spins, coupling, bias, streams, n_sweeps):  # type: ignore[no-u
                         field[j] += change * coupling[i, j]
         streams[chain, 0], streams[chain, 1] = s0, s1
         streams[chain, 2], streams[chain, 3] = s2, s3
+
+
+def logit_parts(
+    energy: Ising, x: Float[Tensor, "batch n_sites"]
+) -> tuple[Float[Tensor, "n_sites n_sites"], Float[Tensor, " n_sites"]]:
+    """C and c with P(s_i = 1 | rest) = sigmoid((C s + c)_i), where x lies."""
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    coupling = 4 * energy.symmetric_coupling.detach().to(x.device, dtype)
+    if energy.bias is None:
+        return coupling, coupling.new_zeros(energy.n_sites)
+    return coupling, 2 * energy.bias.detach().to(coupling)
+
+
+def dense_gibbs(
+    energy: Ising, x: Float[Tensor, "batch n_sites"], n_sweeps: int, seed: int
+) -> Float[Tensor, "batch n_sites"]:
+    """Sweep copies of the chains, spread over threads."""
+    coupling, bias = (part.numpy() for part in logit_parts(energy, x))
+    bits = x.detach().bool().view(torch.uint8).numpy()
+    spins = 2 * bits.astype(np.int8) - 1
+    streams = xoshiro_states(seed, len(spins))
+
+    def sweep(n: int, rows: slice) -> None:
+        dense_sweeps(spins[rows], coupling, bias, streams[rows], n)
+
+    # A site that flips changes the fields of all others.
+    n_turns = spins.size * spins.shape[1]
+    sweep_in_threads(sweep, len(spins), n_sweeps, n_turns, grain=REFRESH)
+    return torch.from_numpy((spins + 1) // 2).to(x.dtype)

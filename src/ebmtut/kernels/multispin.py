@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebmtut._compiled import compiled
 from ebmtut.energies import lattice_coloring
-from ebmtut.samplers._lanes import LANES
+from ebmtut.kernels.lanes import LANES
 
 __all__ = [
     "PROBABILITY_BITS",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
-from ebmtut.transport._tiles import HEIGHT, WIDTH, lower, smaller
+from ebmtut.kernels.tiles import HEIGHT, WIDTH, lower, smaller
 
 __all__ = ["Monge", "monge_minima", "monge_of"]
 

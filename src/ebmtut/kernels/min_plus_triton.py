@@ -27,13 +27,9 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.transport.gibbs_ot import PlainChain
-from ebmtut.transport.grid_cost import GridCost
-
-__all__ = ["TritonChain", "grid_least_sums", "least_sums_over"]
+__all__ = ["least_sums_over"]
 
 # The tile that a program finds, of m and of i.
 _M, _I = 32, 64
@@ -49,48 +45,6 @@ def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
     with torch.cuda.device_of(values):
         least_sums_tile[grid](values, cost, out, k, m, cost.shape[1], N_M=_M, N_I=_I)
     return out
-
-
-def grid_least_sums(
-    h: Float[Tensor, "batch height width"], cost: GridCost
-) -> Float[Tensor, "batch height width"]:
-    """Do what `min_plus` does: along the rows' pixels, then from row to row."""
-    inner = least_sums_over(h.transpose(1, 2), cost.columns.T)
-    return least_sums_over(inner, cost.rows.T).transpose(1, 2)
-
-
-class TritonChain(PlainChain):
-    """What `PlainChain` is, by the kernel; no iteration waits for the GPU."""
-
-    def __init__(
-        self,
-        p: Float[Tensor, "batch m1"],
-        q: Float[Tensor, "batch m2"],
-        cost: Float[Tensor, "m1 m2"],
-        g: Float[Tensor, "batch m1"],
-    ) -> None:
-        super().__init__(p, q, cost, g)
-        self.cost_t = cost.T.contiguous()
-        self.h_places = (q > 0).flatten().nonzero()[:, 0]
-        self.g_places = self.rows.expand_as(p).flatten().nonzero()[:, 0]
-
-    def advance(
-        self,
-        temperatures: Float[Tensor, "n_iterations 2"],
-        theta: Float[Tensor, "n_iterations n_draws"],
-    ) -> None:
-        """Iterate with these exponentials, as `gibbs_ot_iteration` says."""
-        p, q = self.p, self.q
-        # In one piece, whatever the strides of the masses are.
-        theta_h, theta_g = q.new_ones(q.shape), p.new_ones(p.shape)
-        n_h = len(self.h_places)
-        for (t_h, t_g), draws in zip(temperatures, theta.to(p), strict=True):
-            theta_h.view(-1).index_copy_(0, self.h_places, draws[:n_h])
-            theta_g.view(-1).index_copy_(0, self.g_places, draws[n_h:])
-            self.L = -least_sums_over(-self.g.T[None], self.cost)[0]
-            self.h = torch.where(q > 0, self.L + theta_h * t_h / q, torch.inf)
-            self.U = least_sums_over(self.h.T[None], self.cost_t)[0]
-            self.g = torch.where(p > 0, self.U - theta_g * t_g / p, -torch.inf)
 
 
 @triton.jit

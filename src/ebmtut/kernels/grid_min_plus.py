@@ -1,14 +1,20 @@
-"""Compiled min-plus products along the axes of a grid.
+"""Min-plus products along the axes of a grid: compiled, or on a GPU by Triton.
 
-The reference is :func:`ebmtut.transport.min_plus_reference`, which is what a
-reader is shown.
+The plain reference is :func:`ebmtut.transport.min_plus_reference`.
 """
 
+from __future__ import annotations
+
 import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ebmtut._compiled import compiled
+from ebmtut._gpu import runs_triton
 
-__all__ = ["axis_min_plus"]
+__all__ = ["axis_min_plus", "grid_least_sums"]
 
 # Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and
 # 200 or 400 images waste few.
@@ -56,3 +62,35 @@ def axis_min_plus(values, cost, out):  # type: ignore[no-untyped-def]
                 out[a, i, start : start + width] = best[0, :width]
                 if i + 1 < n:
                     out[a, i + 1, start : start + width] = best[1, :width]
+
+
+def grid_least_sums(
+    h: Float[Tensor, "batch height width"],
+    rows: Float[Tensor, "height height"],
+    columns: Float[Tensor, "width width"],
+) -> Float[Tensor, "batch height width"] | None:
+    """Sum along the rows' pixels, then from row to row; None where no kernel runs."""
+    if runs_triton(h):
+        from ebmtut.kernels.min_plus_triton import least_sums_over
+
+        between = least_sums_over(h.transpose(1, 2), columns.T)
+        return least_sums_over(between, rows.T).transpose(1, 2)
+    if h.device.type != "cpu":
+        return None
+    n, height, width = h.shape
+    values = h.detach().permute(1, 2, 0).contiguous().numpy()
+    inner, out = torch.empty((2, height, width, n), dtype=h.dtype).numpy()
+    shape = (1, height, width * n)
+    axis_min_plus(values, _padded(columns), inner)
+    axis_min_plus(inner.reshape(shape), _padded(rows), out.reshape(shape))
+    return torch.from_numpy(out).permute(2, 0, 1)
+
+
+def _padded(cost: Tensor) -> NDArray[np.floating]:
+    """Pad with infinities, as the kernel wants."""
+    n = len(cost)
+    pad = (0, -n % 4, 0, n % 2)
+    padded: NDArray[np.floating] = torch.nn.functional.pad(
+        cost, pad, value=torch.inf
+    ).numpy()
+    return padded

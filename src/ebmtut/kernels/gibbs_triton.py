@@ -49,8 +49,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ebmtut.energies import LatticeIsing, PairwiseGraph
-from ebmtut.samplers._graph_classes import ClassPlan, classes_of
-from ebmtut.samplers._lattice_words import (
+from ebmtut.kernels.graph_classes import ClassPlan, classes_of
+from ebmtut.kernels.lattice_words import (
     CALLS,
     OWN_CALLS,
     WordPlan,
@@ -59,7 +59,7 @@ from ebmtut.samplers._lattice_words import (
     plan_for,
     unpack,
 )
-from ebmtut.samplers._philox import ROUNDS
+from ebmtut.kernels.philox import ROUNDS
 
 __all__ = ["class_sweeps", "graph_gibbs", "lattice_gibbs", "word_sweeps"]
 

@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from ebmtut.energies import PairwiseGraph
-from ebmtut.samplers._philox import philox
+from ebmtut.kernels.philox import philox
 
 __all__ = ["ClassPlan", "classes_of", "plain_class_sweeps"]
 

@@ -14,13 +14,18 @@ not depend on how the work is split among threads.
 """
 
 import numpy as np
+import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
+from torch import Tensor
 
-from ebmtut._compiled import compiled, inlined
-from ebmtut.samplers._lanes import LANES, any_set, load, spread, store
-from ebmtut.samplers._xoshiro import xoshiro_next, xoshiro_states
+from ebmtut._compiled import compiled, inlined, sweep_in_threads
+from ebmtut.energies import LatticeIsing
+from ebmtut.kernels import multispin
+from ebmtut.kernels.lanes import LANES, any_set, load, spread, store
+from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["FIRST", "GROUP", "lane_streams", "lattice_sweeps"]
+__all__ = ["FIRST", "GROUP", "lane_streams", "lattice_gibbs", "lattice_sweeps"]
 
 GROUP = 16  # blocks whose open spins are pooled
 FIRST = 7  # digits drawn for a block; the others are drawn for pools
@@ -219,3 +224,38 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
                     streams[w],
                     work,
                 )
+
+
+def lattice_gibbs(
+    energy: LatticeIsing, x: Float[Tensor, "batch n_sites"], n_sweeps: int, seed: int
+) -> Float[Tensor, "batch n_sites"]:
+    """Sweep copies of the chains, spread over threads."""
+    bits = x.detach().bool().view(torch.uint8).numpy()
+    n_up = torch.arange(5, dtype=torch.float64)
+    logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
+    thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
+    chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)
+    # Which packing redraws fewer words: 64 chains in one, or a chain's row?
+    by_rows = len(bits) * len(rows.mask) < -(-len(bits) // 64) * len(chains.mask)
+    plan = rows if by_rows else chains
+    packed = (
+        multispin.pack_rows(bits, energy.side)
+        if by_rows
+        else multispin.pack_chains(bits)
+    )
+    words = plan.lay_out(packed)
+    streams = lane_streams(seed, len(words))
+
+    def sweep(n: int, part: slice) -> None:
+        row_side = energy.side if by_rows else 0
+        lattice_sweeps(
+            words[part], *plan.arrays, thresholds, streams[part], n, row_side
+        )
+
+    sweep_in_threads(sweep, len(words), n_sweeps, bits.size)
+    swept = words[:, plan.place]
+    if by_rows:
+        bits = multispin.unpack_rows(swept, energy.side)
+    else:
+        bits = multispin.unpack_chains(swept, len(bits))
+    return torch.from_numpy(bits).to(x.dtype)
