@@ -287,7 +287,7 @@ class PairwiseGraph(Energy):
         check_clamp_values(clamp)
         if not bool(free.any()):
             raise InputError(
-                f"clamp must leave one of {self.n_sites} sites free, got no NaN"
+                f"clamp must leave a site free, got values for all {self.n_sites}"
             )
         here = free.to(self.edges.device)
         one = torch.nan_to_num(clamp).to(self.bias)

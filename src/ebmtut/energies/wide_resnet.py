@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ebmtut._layers import bounded, conv, linear, source_of_weights
-from ebmtut.checks import BelowOne, Count, check_range, checked
+from ebmtut.checks import BelowOne, Count, Range, check_range, checked
 from ebmtut.tensor_checks import check_shape
 
 __all__ = [
@@ -20,8 +20,9 @@ __all__ = [
 ]
 
 
+@checked
 def sinusoidal_embedding(
-    level: Int[Tensor, " batch"], n_features: int
+    level: Int[Tensor, " batch"], n_features: Annotated[int, Range(low=4)]
 ) -> Float[Tensor, "batch n_features"]:
     """Sines and cosines of a level at geometric frequencies from 1 to 1/10000.
 
@@ -37,8 +38,6 @@ def sinusoidal_embedding(
     InputError
         If ``n_features`` is odd or too small.
     """
-    check_range("n_features", n_features, low=4, integer=True)
-    check_range("n_features / 2", n_features / 2, low=2)
     check_range("n_features % 2", n_features % 2, low=0, high=0, integer=True)
     half = n_features // 2
     steps = torch.arange(half, device=level.device, dtype=torch.float32)
