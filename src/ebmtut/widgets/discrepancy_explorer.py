@@ -7,14 +7,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import (
-    InputError,
-    NonNegative,
-    Probability,
-    Range,
-    check_choice,
-    checked,
-)
+from ebmtut.checks import InputError, NonNegative, Probability, Range, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["DiscrepancyExplorer", "discrepancy_explorer"]
@@ -81,8 +74,12 @@ def discrepancy_explorer(
     data = p.tolist()
     if len(data) != 8 or min(data) <= 0 or abs(sum(data) - 1) > 1e-6:
         raise InputError(f"p must be 8 positive numbers that sum to 1, got {data}")
-    check_choice("n_negatives", n_negatives, _MS)
-    check_choice("stabilizer", stabilizer, _WS)
+    for name, value, allowed in (
+        ("n_negatives", n_negatives, _MS),
+        ("stabilizer", stabilizer, _WS),
+    ):
+        if value not in allowed:
+            raise InputError(f"{name} must be one of {allowed}, got {value}")
     return DiscrepancyExplorer(
         data=data, eps=eps, n_negatives=n_negatives, stabilizer=stabilizer, step=step
     )

@@ -44,8 +44,8 @@ def how_table(result: Result, name: str) -> Table:
     """Write how reliable the estimates of one set are, and what they cost."""
     rows = {method: row[name] for method, row in result.scalars["table"].items()}
     heads = {
-        "settled": "log Z, minus that of a quarter of the steps",
-        "ess": "effective fraction",
+        "settled": "log Z minus a short walk's [nats]",
+        "ess": "effective share",
         "variety": "variety / data's",
         "seconds": "training [CPU s]",
     }
