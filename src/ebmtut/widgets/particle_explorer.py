@@ -27,7 +27,7 @@ class ParticleExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    law
+    distribution
         In which the particles run, "marginal" or "conditional". This and the next
         three follow the reader, and the page follows them.
     level
@@ -51,7 +51,7 @@ class ParticleExplorer(anywidget.AnyWidget):
     _esm = script("particle_explorer.js")
     _css = style("particle_explorer.css")
 
-    law = traitlets.Enum(("marginal", "conditional"), "marginal").tag(sync=True)
+    distribution = traitlets.Enum(("marginal", "conditional"), "marginal").tag(sync=True)
     level = traitlets.Int(0, min=0).tag(sync=True)
     step_size = traitlets.Float(0.04, min=0.01, max=0.3).tag(sync=True)
     seen = traitlets.List(traitlets.Float(), [0.4, 0.4]).tag(sync=True)
