@@ -43,7 +43,7 @@ export function stepPlane(level, x, seen, sigma, size, noise) {
   return x.map((value, k) => value - 0.5 * size * size * slope[k] + size * noise[k]);
 }
 
-// Energies of a law at all midpoints, as probabilities that sum to 1.
+// Energies at all midpoints, as probabilities that sum to 1.
 export function probabilities(level, n, extent, seen, sigma) {
   const at = (k) => extent * ((2 * (k + 0.5)) / n - 1);
   const energies = Array.from({ length: n * n }, (_, k) =>

@@ -61,7 +61,7 @@ function render({ model: state, el }) {
   const kind = choice("particles in", [
     ["marginal", "the distribution of the level"],
     ["conditional", "that given the cross"],
-  ], (chosen) => change({ law: chosen }));
+  ], (chosen) => change({ distribution: chosen }));
   const levelSlider = slider("level t", { min: 0, max: sigmas.length - 1, step: 1 },
     (level) => change({ level }));
   const sizeSlider = slider("step size", { min: 0.01, max: 0.3, step: 0.01 },
@@ -76,7 +76,7 @@ function render({ model: state, el }) {
   below.closest(".ex-panels").before(line);
 
   const sigmaNow = () =>
-    (state.get("law") === "marginal" ? 1 : sigmas[state.get("level")]);
+    (state.get("distribution") === "marginal" ? 1 : sigmas[state.get("level")]);
 
   // Samples of level 0 that the training's own chains drew.
   function fromSamples() {
@@ -144,9 +144,9 @@ function render({ model: state, el }) {
   }
 
   function draw() {
-    const [level, size, seen, law] =
-      ["level", "step_size", "seen", "law"].map((key) => state.get(key));
-    kind.show(law);
+    const [level, size, seen, chosen] =
+      ["level", "step_size", "seen", "distribution"].map((key) => state.get(key));
+    kind.show(chosen);
     levelSlider.show(level, level);
     sizeSlider.show(size, size.toFixed(2));
     masses = probabilities(levels[level], n, extent, seen, sigmaNow());
@@ -176,7 +176,8 @@ function render({ model: state, el }) {
       + ". Arrow keys move the cross.");
   }
 
-  const { later, leave } = follow(state, ["level", "step_size", "seen", "law"], draw);
+  const { later, leave } = follow(state,
+    ["level", "step_size", "seen", "distribution"], draw);
   particles = fromSamples();
   draw();
   return () => {

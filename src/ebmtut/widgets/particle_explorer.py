@@ -17,6 +17,7 @@ __all__ = ["ParticleExplorer", "particle_explorer"]
 
 #: Energies are cut at this much above the least: no particle climbs so high.
 _HIGHEST = 30.0
+_DISTRIBUTIONS = ("marginal", "conditional")
 
 
 class ParticleExplorer(anywidget.AnyWidget):
@@ -27,7 +28,7 @@ class ParticleExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    law
+    distribution
         In which the particles run, "marginal" or "conditional". This and the next
         three follow the reader, and the page follows them.
     level
@@ -51,7 +52,7 @@ class ParticleExplorer(anywidget.AnyWidget):
     _esm = script("particle_explorer.js")
     _css = style("particle_explorer.css")
 
-    law = traitlets.Enum(("marginal", "conditional"), "marginal").tag(sync=True)
+    distribution = traitlets.Enum(_DISTRIBUTIONS, "marginal").tag(sync=True)
     level = traitlets.Int(0, min=0).tag(sync=True)
     step_size = traitlets.Float(0.04, min=0.01, max=0.3).tag(sync=True)
     seen = traitlets.List(traitlets.Float(), [0.4, 0.4]).tag(sync=True)

@@ -58,7 +58,7 @@ SCALE = 2.3
 PLANE = PlaneGrid(3.2, 200)
 #: Step size (where nothing adapts it), learning rate and weight of the squared
 #: energies of the short run with one start: of what we tried, where it stays alive.
-#: How its longer chains were found is told in `book/drl/record.md`.
+#: How its longer chains were found is told in `book/drl/notes.ipynb`.
 SHORT_STEP, SHORT_RATE, SHORT_REGULARISER = 0.1, 5e-4, 1e-3
 #: A square of the checkerboard is 2 long: a sample this near to it is on it.
 MARGIN = 0.02 * 2
