@@ -79,7 +79,7 @@ def grid_least_sums(
         return None
     n, height, width = h.shape
     values = h.detach().permute(1, 2, 0).contiguous().numpy()
-    inner, out = torch.empty((2, height, width, n), dtype=h.dtype).numpy()
+    inner, out = torch.empty((2, height, width, n), dtype=h.dtype, device="cpu").numpy()
     shape = (1, height, width * n)
     axis_min_plus(values, _padded(columns), inner)
     axis_min_plus(inner.reshape(shape), _padded(rows), out.reshape(shape))

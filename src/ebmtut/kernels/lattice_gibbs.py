@@ -231,7 +231,7 @@ def lattice_gibbs(
 ) -> Float[Tensor, "batch n_sites"]:
     """Sweep copies of the chains, spread over threads."""
     bits = x.detach().bool().view(torch.uint8).numpy()
-    n_up = torch.arange(5, dtype=torch.float64)
+    n_up = torch.arange(5, dtype=torch.float64, device="cpu")
     logit = 4 * energy.sigma * (2 * n_up - 4) + 2 * energy.bias
     thresholds = multispin.threshold_bits(torch.sigmoid(logit).numpy())
     chains, rows = multispin.chain_plan(energy.side), multispin.row_plan(energy.side)

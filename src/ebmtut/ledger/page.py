@@ -109,11 +109,12 @@ def _tally(found: Sequence[Line], name: str) -> str:
         "own method": "numbers of its own method",
         "other method": "numbers of other methods",
         "claim": "claims of this book",
-        "sanity check": "sanity checks (not counted as results)",
+        "sanity check": "sanity checks",
     }
     words = (*MARKS, "not run")
     counted = tally(found)
-    head = "".join(f"<th>{_SHOWN.get(word, word)}</th>" for word in words)
+    short = {"not told from null": "like the baseline"}
+    head = "".join(f"<th>{short.get(word, word)}</th>" for word in words)
     body = "".join(
         f"<tr><th>{labels[kind]}</th><td>{counted[kind].total()}</td>"
         + "".join(f"<td>{counted[kind][word] or '&middot;'}</td>" for word in words)
@@ -137,19 +138,23 @@ def _misses(found: Sequence[Line]) -> str:
         return "<p><b>Missed:</b> nothing that was run.</p>"
     items = "".join(
         f"<li>{_place(of_one[0].fact)}: {'; '.join(map(_miss, of_one))}.</li>"
-        for of_one in missed.values()
+        for of_one in (sorted(many, key=_order) for many in missed.values())
     )
     n = sum(map(len, missed.values()))
     return f"<p><b>Missed ({n}):</b></p><ul>{items}</ul>"
 
 
+def _order(line: Line) -> int:
+    return KINDS.index(line.kind)
+
+
 def _miss(line: Line) -> str:
     assert line.verdict is not None
-    beside = f"published {line.published:.4g}" if line.published is not None else ""
+    beside = f"published {line.published:.3g}" if line.published is not None else ""
     if not beside and line.verdict.target is not None:
         beside = f"claimed {line.verdict.rule} {line.verdict.target:.3g}"
     kind = "sanity check: " if line.kind == "sanity check" else ""
-    return f"{kind}{escape(line.name)} is {_ours(line)}, {beside}"
+    return f"{kind}{escape(line.name)} is {_ours(line, 3)}, {beside}"
 
 
 def _place(fact: Fact) -> str:
@@ -203,7 +208,7 @@ def _number_line(line: Line, references: References) -> str:
     )
 
 
-def _ours(line: Line) -> str:
+def _ours(line: Line, digits: int = 4) -> str:
     verdict = line.verdict
     if verdict is None:
         return ""
@@ -211,7 +216,7 @@ def _ours(line: Line) -> str:
         return "not finite"
     seeds = f" ({verdict.n_seeds} seeds)" if (verdict.n_seeds or 1) > 1 else ""
     spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.2g}"
-    return f"{verdict.ours:.4g}{spread}{seeds}"
+    return f"{verdict.ours:.{digits}g}{spread}{seeds}"
 
 
 def _beside(line: Line) -> str:
