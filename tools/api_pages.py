@@ -10,6 +10,7 @@ leads to the page that mentions it first. Experiments are no public interface.
 """
 
 import argparse
+import ast
 import importlib
 import inspect
 import json
@@ -148,18 +149,27 @@ def lessons(root: Path = ROOT) -> list[Lesson]:
             cells = json.loads(path.read_text("utf-8"))["cells"]
             label = re.match(r"\s*\(([\w-]+)\)=", "".join(cells[0]["source"]))
             if label and not is_notes(path):
-                code = "\n".join(map(_code_of, cells))
-                names = frozenset(re.findall(r"\w+", code))
+                names = frozenset(name for cell in cells for name in _names_in(cell))
                 found.append(Lesson(chapter, label[1], names))
     return found
 
 
-def _code_of(cell: dict[str, Any]) -> str:
-    """Return a cell's code; of prose, what stands between backticks."""
+def _names_in(cell: dict[str, Any]) -> Iterator[str]:
+    """Yield the names that a cell imports from the package or refers to."""
     source = "".join(cell["source"])
-    if cell["cell_type"] == "code":
-        return source
-    return " ".join(re.findall(r"`([^`\n]+)`", source))
+    if cell["cell_type"] != "code":
+        roles = re.findall(rf"\{{py:\w+\}}`~?{PACKAGE}\.([\w.]+)`", source)
+        yield from (name.rpartition(".")[2] for name in roles)
+        return
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # of IPython's own, which the book does not use
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
 
 
 def lesson_of(name: str, pages: Sequence[Lesson]) -> Lesson | None:
