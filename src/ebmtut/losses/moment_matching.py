@@ -150,10 +150,14 @@ def _packed(state: Samples) -> dict[str, Tensor]:
             "state must be a named tuple of tensors and numbers to be kept, "
             f"got {type(state).__name__}"
         )
-    return {
-        name: value if isinstance(value, Tensor) else torch.tensor(value, device="cpu")
-        for name, value in state._asdict().items()
-    }
+    packed = {}
+    for name, value in state._asdict().items():
+        dtype = torch.float32 if isinstance(value, float) else None
+        is_tensor = isinstance(value, Tensor)
+        packed[name] = (
+            value if is_tensor else torch.tensor(value, dtype=dtype, device="cpu")
+        )
+    return packed
 
 
 def _unpacked(state: Any, packed: Mapping[str, Tensor]) -> Any:

@@ -295,6 +295,6 @@ def bounded_gibbs_ot(
             temperature = fraction * bounds[-1]
     return BoundedRun(
         result,
-        torch.tensor(used, device="cpu"),
+        torch.tensor(used, dtype=torch.float32, device="cpu"),
         torch.tensor(bounds, dtype=torch.float32, device="cpu"),
     )
