@@ -168,7 +168,8 @@ def densities_table(result: Result) -> Table:
     noise = plane_noise("score matching")
     columns: dict[str, list[Cell]] = {"density": list(densities)}
     for name in result.config["elsewhere"]:
-        rows = [result.scalars["table"][name][density] for density in densities]
+        learned = result.scalars["table"][name]
+        rows = [learned.get(density, {}) for density in densities]
         columns[PRINTED[name]] = [mean_and_stderr(r.get("kl", [None])) for r in rows]
     columns["its noise"] = [
         PLANE.kl(exact_log_density(d), noised_log_density(d, noise)) for d in densities
