@@ -119,8 +119,14 @@ def draw_oracles(study: Result) -> Figure:
         epochs, seconds, cost, error = rows.T
         ax.errorbar(seconds, cost, error, fmt="o-", color=COLORS[name], label=name)
         for n, x, y in zip(epochs, seconds, cost, strict=True):
-            place = {"xytext": (3, 5), "textcoords": "offset points"}
-            ax.annotate(f"{n:.0f}", (x, y), color=COLORS[name], fontsize=9, **place)
+            ax.annotate(
+                f"{n:.0f}",
+                (x, y),
+                xytext=(3, 5),
+                textcoords="offset points",
+                color=COLORS[name],
+                fontsize=9,
+            )
     ax.set(xscale="log", xlabel="CPU seconds", ylabel="transport cost, pixels")
     ax.legend()
     return figure

@@ -67,7 +67,7 @@ def factors_table(results: Mapping[str, Result]) -> Table:
     columns: dict[str, list[Cell]] = {"method": [*methods]}
     for name, result in results.items():
         rows = result.scalars["methods"].values()
-        costs = []
+        costs: list[Cell] = []
         for row in rows:
             pixels = float(in_pixels(row["cost"], result))
             costs.append((pixels, pixels * row["stderr"] / row["cost"] / 2))
