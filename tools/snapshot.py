@@ -79,7 +79,7 @@ def _tables(module: Any, stored: Mapping[str, Result]) -> dict[str, str]:
     paper = f"{module.__name__}.".split(".")[2]
     of_paper = {key: r for key, r in stored.items() if r.id.startswith(f"{paper}/")}
     own = {key: r for key, r in of_paper.items() if r.id in _experiments(module)}
-    texts = {}
+    texts: dict[str, str] = {}
     for name, function in vars(module).items():
         is_here = getattr(function, "__module__", "") == module.__name__
         if name.startswith("_") or not (is_here or isinstance(function, Pivot)):

@@ -251,7 +251,7 @@ def _columns(
             f"{path} must name its columns source, target and weight, "
             f"got {', '.join(cells)[:60]!r} in line {number}"
         )
-    weight = (weights or others or [None])[0]
+    weight = next(iter(weights or others), None)
     told = "all of weight 1" if weight is None else f"weights from {cells[weight]}"
     unused = [cells[k] for k in others if k != weight]
     more = f", {', '.join(unused)} not used" if unused else ""

@@ -168,9 +168,12 @@ class ConditionalEnergy:
     @cached_property
     def prepared(self) -> AtLevels:
         """The energy at these levels, with its weights as they are now."""
-        if isinstance(self.of_levels, OffersLevels):
-            return self.of_levels.at_levels(self.level)
-        return _ByCalls(self.of_levels, self.level)
+        of_levels = self.of_levels
+        return (
+            of_levels.at_levels(self.level)
+            if isinstance(of_levels, OffersLevels)
+            else _ByCalls(of_levels, self.level)
+        )
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.of_levels(x, self.level) + self._quadratic(x)

@@ -269,7 +269,8 @@ def remedies_table(
     }
     for head in heads:
         before = f"{head}: " if len(heads) > 1 else ""
-        finished, distance = [], []
+        finished: list[Cell] = []
+        distance: list[Cell] = []
         for change in changes:
             row = variants.get(f"{head}, {change}", {"steps": []})
             kept = [found for found in distances_of(row) if np.isfinite(found)]

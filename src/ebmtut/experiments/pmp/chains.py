@@ -108,8 +108,10 @@ def draw(
         relaxed = perturb_and_map_lp(model, n, generator=generator)
         return dict.fromkeys(sweeps, relaxed.x.float())
     if how.kind == "PMP":
-        options = {"init": how.init, "generator": generator}
-        return {k: perturb_and_max_product(model, n, k, **options) for k in sweeps}
+        return {
+            k: perturb_and_max_product(model, n, k, init=how.init, generator=generator)
+            for k in sweeps
+        }
     x = random_bits(n, model.n_sites, generator=generator)
     seen, done = {}, 0
     for k in sorted(sweeps):

@@ -252,7 +252,7 @@ def check_deconvolution(result: Result) -> list[Verdict]:
     verdicts = []
     for name, row in result.scalars["table"].items():
         if name != "Gibbs" and name not in ABLATIONS:
-            of = {"n_seeds": len(row["found"])}
+            of: dict[str, Any] = {"n_seeds": len(row["found"])}
             label = f"{name}: true features in the worst sample"
             verdicts.append(claim(label, min(row["found"]), "at least", 4, **of))
             label = f"{name}: pixels explained wrongly in the worst sample"

@@ -253,11 +253,13 @@ def draw_log_partition(result: Result) -> Figure:
             if method in methods:
                 found = methods[method].values()
                 mean = np.array([cell["mean"] for cell in found])
-                band = [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                band = np.array(
+                    [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                )
                 x = [int(size) for size in methods[method]]
                 ax.plot(x, mean, label=method, **style)
-                band = (mean - band, mean + band)
-                ax.fill_between(x, *band, color=style["color"], alpha=0.12, lw=0)
+                low, high = mean - band, mean + band
+                ax.fill_between(x, low, high, color=style["color"], alpha=0.12, lw=0)
         ax.set(title=ensemble, xlabel="side of the lattice" if lattice else "sites")
         ax.set_xticks(result.config["sizes"])
     axes[0, 0].set_ylabel("estimate − log Z (nats)")

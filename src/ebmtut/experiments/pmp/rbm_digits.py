@@ -390,7 +390,8 @@ def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None
 
 def name_row(ax: Axes, text: str, rotation: int = 90) -> None:
     """Write the name of a row of pictures to its left."""
-    place = {"va": "center", "ha": "right", "transform": ax.transAxes}
+    place: dict[str, Any] = {"va": "center", "ha": "right"}
+    place["transform"] = ax.transAxes
     ax.text(-0.03, 0.5, text, rotation=rotation, **place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,7 +51,7 @@ def small_graph(name: str) -> BoltzmannMachine:
 def convergence(model: BoltzmannMachine, damping: float, noise: Tensor) -> Tensor:
     """Say of each perturbation whether it converged, was decided, and gave the MAP."""
     unaries = model.bias.detach() + noise
-    options = {"damping": damping, "return_messages": True}
+    options: dict[str, Any] = {"damping": damping, "return_messages": True}
     now = max_product(model, unaries, N_SWEEPS, init="symmetric", **options)
     then = max_product(model, unaries, 1, messages=now.messages, **options)
     assert now.messages is not None and then.messages is not None
@@ -151,7 +152,7 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
             unaries = model.bias.detach() + noise
             x = max_product(model, unaries, 50, init=init).x
             values.append(divergence(data, by_ones(x)))
-        style = {"color": COLORS[color], "marker": marker, "ms": 3.5}
+        style: dict[str, Any] = {"color": COLORS[color], "marker": marker, "ms": 3.5}
         ax.plot(thetas, values, label=f"PMP, {label}", **style)
     ax.plot(learned, np.full(len(learned), 1.2e-4), "|", color="black", ms=12)
     ax.text(0.35, 1.2e-4, f"{len(learned)} learning runs", va="center")
@@ -204,8 +205,8 @@ def draw_factor_graph() -> Figure:
     figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.0))
     ax.set(xlim=(-0.1, 8.1), ylim=(-1.1, 2.3), aspect="equal")
     ax.axis("off")
-    line = {"color": "black", "lw": 1.4, "zorder": 1}
-    square = {"fc": "white", "ec": "black", "lw": 1.4, "zorder": 2}
+    line: dict[str, Any] = {"color": "black", "lw": 1.4, "zorder": 1}
+    square: dict[str, Any] = {"fc": "white", "ec": "black", "lw": 1.4, "zorder": 2}
     for a, b in ((1, 4), (4, 7)):
         middle = (a + b) / 2
         ax.plot([a, b], [0, 0], **line)

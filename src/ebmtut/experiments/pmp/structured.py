@@ -221,13 +221,12 @@ def draw_structured(result: Result) -> Figure:
             log_ticks(ax, [*next(iter(curves.values()))])
             ax.set(title=f"{graph}, {mode}", ylabel=label, xlabel=_AMOUNTS[mode])
     # A colour is a method, whether its chains are persistent or not.
-    named = {}
+    named: dict[str, tuple[Any, str]] = {}
     for ax in axes[:2, 0]:
         for line, name in zip(*ax.get_legend_handles_labels(), strict=True):
             named.setdefault(COLORS.get(name, name), (line, _SHORT.get(name, name)))
-    figure.legend(
-        *zip(*named.values(), strict=True), loc="outside lower center", ncols=3
-    )
+    handles, labels = zip(*named.values(), strict=True)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     part_rows(figure)
     return figure
 
