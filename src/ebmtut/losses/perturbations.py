@@ -132,6 +132,15 @@ class Bernoulli:
         Flip probability in the open interval (0, 1). At 0 nothing is lost
         and at 1 the flip is undone exactly: the loss then does not depend
         on the energy at all.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import Bernoulli
+    >>> from ebmtut.random import make_generator
+    >>> x = torch.zeros(2, 8)
+    >>> Bernoulli(0.1).negatives(x, 4, generator=make_generator(0)).x.shape
+    torch.Size([2, 4, 8])
     """
 
     eps: Fraction = 0.1

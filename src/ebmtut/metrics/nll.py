@@ -52,6 +52,13 @@ def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
     ------
     InputError
         If there is no weight.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import effective_sample_size
+    >>> effective_sample_size(torch.tensor([0.0, 0.0, -100.0, -100.0]))
+    0.5
     """
     check_range("len(log_weights)", len(log_weights), low=1, integer=True)
     w = log_weights.double()
@@ -178,6 +185,14 @@ def log_partition_uniform(
     n_samples, generator, batch, dtype
         As for :func:`log_weights`.
 
+
+    Examples
+    --------
+    >>> from ebmtut.metrics import log_partition_uniform
+    >>> from ebmtut.random import make_generator
+    >>> g = make_generator(0)
+    >>> log_partition_uniform(lambda x: 0 * x.sum(dim=1), 3, 100, generator=g)
+    Estimate(value=2.079441541679836, stderr=1.1158161231197418e-17)
     """
     check_type("generator", generator, torch.Generator)
     uniform = BernoulliProposal.uniform(n_sites, generator.device)

@@ -81,6 +81,16 @@ def langevin(
     InputError
         If a step size is not positive; by ``init``, if the states or their
         energies are not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import langevin, run_chain
+    >>> sampler = langevin(lambda x: x.square().sum(dim=1) / 2, step_size=0.1)
+    >>> g = make_generator(0)
+    >>> run_chain(sampler, torch.zeros(5, 2), 50, generator=g).x_final.shape
+    torch.Size([5, 2])
     """
     return _sampler(energy, step_size, adjusted=False)
 
@@ -97,6 +107,16 @@ def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> 
     ------
     InputError
         As for `langevin`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import mala, run_chain
+    >>> sampler = mala(lambda x: x.square().sum(dim=1) / 2, step_size=1.0)
+    >>> g = make_generator(0)
+    >>> run_chain(sampler, torch.zeros(5, 2), 50, generator=g).x_final.shape
+    torch.Size([5, 2])
     """
     return _sampler(energy, step_size, adjusted=True)
 
