@@ -66,6 +66,13 @@ def effective_sample_size(log_weights: Float[Tensor, " n_samples"]) -> float:
     ------
     InputError
         If there are none, one is NaN or plus infinity, or all weights are zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import effective_sample_size
+    >>> effective_sample_size(torch.tensor([0.0, 0.0, -100.0, -100.0]))
+    0.5
     """
     w = relative_weights(log_weights)
     return float(w.sum() ** 2 / (w * w).sum() / len(w))

@@ -51,6 +51,13 @@ def neighbor_log_ratios(
     ------
     InputError
         If `x` has no two dimensions or a number is out of range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.neighbors import neighbor_log_ratios
+    >>> neighbor_log_ratios(lambda x: x.sum(dim=1), torch.tensor([[0.0, 1.0]]))
+    tensor([[-1.,  1.]])
     """
     check_shape("x", x, (None, None))
     closed_form = getattr(energy, "flip_log_ratios", None)
@@ -103,6 +110,13 @@ def taylor_log_ratios(
     ------
     InputError
         If `x` is no batch of floating states, or the energy has no gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.neighbors import taylor_log_ratios
+    >>> taylor_log_ratios(lambda x: x.sum(dim=1), torch.tensor([[0.0, 1.0]]))
+    tensor([[-1.,  1.]])
     """
     check_states("x", x)
     _, gradient = energies_and_gradients(energy, x)

@@ -239,6 +239,12 @@ def geometric_noise(
     ------
     InputError
         If a number is outside its range, or the noise of a step falls.
+
+    Examples
+    --------
+    >>> from ebmtut.noise import geometric_noise
+    >>> geometric_noise(4).n_levels
+    4
     """
     check_range("last", last, low=first, include_low=False)
     n_ratios = n_levels + 1 if noisy_data else n_levels

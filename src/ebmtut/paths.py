@@ -91,6 +91,15 @@ class AnnealingPath:
     See Also
     --------
     ebmtut.flows.Flow : a continuous-time Markov chain that follows the path.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.paths import AnnealingPath
+    >>> path = AnnealingPath(LatticeIsing(3, 0.1))
+    >>> path.log_partition_start  # 9 log 2, of uniform bits
+    6.238324625039508
     """
 
     @checked

@@ -54,6 +54,13 @@ def make_generator(
     ------
     InputError
         If the seed is no integer in that range, or there is no such device.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import bernoulli, make_generator
+    >>> bernoulli(torch.full((2, 3), 0.5), generator=make_generator(0)).shape
+    torch.Size([2, 3])
     """
     check_device(device)
     return torch.Generator(device=device).manual_seed(int(seed))

@@ -71,6 +71,12 @@ def geometric(start: Positive, stop: Positive, n_steps: int) -> Schedule:
         Positive values at the first and the last step.
     n_steps
         As in `linear`.
+
+    Examples
+    --------
+    >>> from ebmtut.schedules import geometric
+    >>> [round(geometric(1.0, 0.01, 3)(step), 3) for step in range(3)]
+    [1.0, 0.1, 0.01]
     """
     fraction = _fraction(start, stop, n_steps)
     ratio = math.log(stop / start)

@@ -132,6 +132,15 @@ def enumerate_states(
     ------
     InputError
         If the states number more than 2**24.
+
+    Examples
+    --------
+    >>> from ebmtut.states import enumerate_states
+    >>> enumerate_states(2)
+    tensor([[0., 0.],
+            [0., 1.],
+            [1., 0.],
+            [1., 1.]], dtype=torch.float64)
     """
     if n_sites * math.log2(n_states) > _MAX_ENUMERATED_BITS:
         raise InputError(

@@ -85,6 +85,13 @@ class GraphBatch:
     ------
     InputError
         If a graph has no vertex, or the matrices are no such adjacency.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import GraphBatch
+    >>> graphs = GraphBatch.from_edges([(3, [(0, 1), (1, 2)])])
+    >>> graphs.n_edges
+    tensor([2.])
     """
 
     def __init__(

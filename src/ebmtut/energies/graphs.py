@@ -201,6 +201,14 @@ class MaxCut(GraphEnergy):
     ------
     InputError
         If the graphs are none, or the inverse temperature is negative.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import GraphBatch, MaxCut
+    >>> energy = MaxCut(GraphBatch(1 - torch.eye(3)[None], torch.tensor([3])))
+    >>> energy.score(torch.tensor([[1.0, 0.0, 0.0]]))  # edges that are cut
+    tensor([2.])
     """
 
     def score(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:

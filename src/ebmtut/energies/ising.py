@@ -33,6 +33,14 @@ class Ising(Energy):
     ------
     InputError
         If a shape is another, or an entry is no floating number or not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import Ising
+    >>> energy = Ising(0.3 * torch.eye(3).roll(1, 0))  # a ring of three spins
+    >>> energy(torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]]))
+    tensor([-0.9000,  0.3000])
     """
 
     def __init__(

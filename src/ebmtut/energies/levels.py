@@ -229,6 +229,15 @@ class FourierEnergy(nn.Module):
     ------
     InputError
         If a size is less than 1 or the bandwidth not positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import FourierEnergy
+    >>> from ebmtut.random import make_generator
+    >>> energy = FourierEnergy(2, n_levels=6, generator=make_generator(0))
+    >>> energy(torch.zeros(5, 2), torch.zeros(5, dtype=torch.long)).shape
+    torch.Size([5])
     """
 
     frequencies: Tensor

@@ -54,6 +54,15 @@ class MLPEnergy(Energy):
     ------
     InputError
         If a size is less than 1, the base out of range or the generator none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import MLPEnergy
+    >>> from ebmtut.random import make_generator
+    >>> energy = MLPEnergy(32, generator=make_generator(0))
+    >>> energy(torch.zeros(5, 32)).shape
+    torch.Size([5])
     """
 
     base_logits: Tensor | None

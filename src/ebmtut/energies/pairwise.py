@@ -216,6 +216,15 @@ class PairwiseGraph(Energy):
     InputError
         If a shape is another, an entry is no floating number or not finite, or the
         edges are no simple graph on the sites.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import PairwiseGraph
+    >>> edges = torch.tensor([[0, 1], [1, 2]])  # a path of three sites
+    >>> energy = PairwiseGraph(edges, torch.tensor([1.0, 2.0]), torch.zeros(3))
+    >>> energy(torch.ones(1, 3))
+    tensor([-3.])
     """
 
     edges: Integer[Tensor, "2 n_edges"]

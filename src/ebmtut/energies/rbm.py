@@ -36,6 +36,14 @@ class RBM(Energy):
     ------
     InputError
         If a shape is another, or an entry is no floating number or not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import RBM
+    >>> model = RBM(torch.zeros(4, 6), torch.zeros(4), torch.zeros(6))
+    >>> model(torch.zeros(1, 6))  # the free energy, -4 log 2
+    tensor([-2.7726])
     """
 
     def __init__(

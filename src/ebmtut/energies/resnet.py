@@ -50,6 +50,15 @@ class ResNetEnergy(Energy):
     ------
     InputError
         If a size is out of range, the base out of (0, 1) or the generator none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import ResNetEnergy
+    >>> from ebmtut.random import make_generator
+    >>> energy = ResNetEnergy(8, channels=4, n_blocks=2, generator=make_generator(0))
+    >>> energy(torch.zeros(5, 64)).shape
+    torch.Size([5])
     """
 
     base_logits: Tensor | None

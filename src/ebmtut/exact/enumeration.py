@@ -58,6 +58,13 @@ def exact_probabilities(
     InputError
         If there are too many states, `dtype` is not floating, or energies have
         another shape or are not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.exact import exact_probabilities
+    >>> exact_probabilities(lambda x: x.sum(dim=1), 2).exp().round(decimals=3)
+    tensor([0.5340, 0.1970, 0.1970, 0.0720], dtype=torch.float64)
     """
     pieces = [-e for _, e in _stream(energy, n_sites, dtype, device)]
     return torch.log_softmax(torch.cat(pieces), dim=0)
@@ -90,6 +97,13 @@ def exact_log_partition(
     InputError
         If there are too many states, `dtype` is not floating, or energies have
         another shape or are not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.exact import exact_log_partition
+    >>> exact_log_partition(lambda x: 0 * x.sum(dim=1), 3).exp()  # counts the states
+    tensor(8.0000, dtype=torch.float64)
     """
     blocks = [
         torch.logsumexp(-e, dim=0) for _, e in _stream(energy, n_sites, dtype, device)
@@ -126,6 +140,14 @@ def exact_mean(
     InputError
         If the number of sites is unknown or too large, `f` gives not one value
         a state, or as in `exact_probabilities`.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.exact import exact_mean
+    >>> energy = LatticeIsing(3, 0.1, bias=0.2)
+    >>> exact_mean(energy, lambda x: x.mean(dim=1)).round(decimals=3)
+    tensor(0.7330, dtype=torch.float64)
     """
     if n_sites is None:
         if not isinstance(energy, Energy):

@@ -52,6 +52,12 @@ def lattice_log_partition(side: int, sigma: Number, bias: float = 0.0) -> float:
     ------
     InputError
         As in `transfer_log_partition`.
+
+    Examples
+    --------
+    >>> from ebmtut.exact import lattice_log_partition
+    >>> round(lattice_log_partition(10, 0.22), 3)
+    93.509
     """
     return transfer_log_partition(side, side, 2 * sigma, bias)
 

@@ -88,6 +88,14 @@ class BitsGFlowNet(nn.Module):
     ------
     InputError
         If a size is out of range or the generator none.
+
+    Examples
+    --------
+    >>> from ebmtut.flows import BitsGFlowNet, forward_trajectories
+    >>> from ebmtut.random import make_generator
+    >>> policy = BitsGFlowNet(6, hidden=16, generator=make_generator(0))
+    >>> forward_trajectories(policy, 5, generator=make_generator(1)).x.shape
+    torch.Size([5, 6])
     """
 
     @checked

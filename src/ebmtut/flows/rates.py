@@ -137,6 +137,17 @@ class Flow:
     InputError
         If the network is one of other sites, states or graphs, or of graphs on another
         device, there are no such rates, or the bound is no positive number.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.flows import Flow, OddLatticeNetwork, simulate
+    >>> from ebmtut.paths import AnnealingPath
+    >>> from ebmtut.random import make_generator
+    >>> network = OddLatticeNetwork(4, width=8, n_hidden=8, generator=make_generator(0))
+    >>> flow = Flow(AnnealingPath(LatticeIsing(4, 0.2)), network)
+    >>> simulate(flow, 5, 20, generator=make_generator(1)).x.shape
+    torch.Size([5, 16])
     """
 
     @checked

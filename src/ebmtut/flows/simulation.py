@@ -196,6 +196,17 @@ def simulate(
         If a number is out of range or a choice unknown.
     DivergenceError
         If xi_t is not finite somewhere; names the step and the largest ratio.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.flows import Flow, OddLatticeNetwork, simulate
+    >>> from ebmtut.paths import AnnealingPath
+    >>> from ebmtut.random import make_generator
+    >>> network = OddLatticeNetwork(4, width=8, n_hidden=8, generator=make_generator(0))
+    >>> flow = Flow(AnnealingPath(LatticeIsing(4, 0.2)), network)
+    >>> simulate(flow, 5, 20, generator=make_generator(1)).log_weights.shape
+    torch.Size([5])
     """
     path = flow.path
     x = path.sample_start(n, generator=generator) if start is None else start

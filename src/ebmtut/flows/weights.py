@@ -57,6 +57,13 @@ def log_partition(
     log_partition
         The paper's bound, the weighted mean of the unnormalised log-law, is
         lower by the whole entropy of the target: see `weighted_mean`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.flows import log_partition
+    >>> log_partition(torch.zeros(4), log_partition_start=1.5).estimate
+    1.5
     """
     w = relative_weights(log_weights)
     mean = w.mean()

@@ -76,6 +76,19 @@ def energy_discrepancy_loss(
     ``r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k)))``.
 
     See the chapter :doc:`/book/ed/index`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import MLPEnergy
+    >>> from ebmtut.losses import Bernoulli, energy_discrepancy_loss
+    >>> from ebmtut.random import make_generator
+    >>> energy = MLPEnergy(8, generator=make_generator(0))
+    >>> loss = energy_discrepancy_loss(
+    ...     energy, torch.ones(5, 8), Bernoulli(0.1), generator=make_generator(1)
+    ... )
+    >>> loss.shape
+    torch.Size([])
     """
     check_bits("x", x, least=1)
     negatives = perturbation.negatives(x, n_negatives, generator=generator)

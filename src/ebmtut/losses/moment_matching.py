@@ -123,6 +123,20 @@ def match_moments(
         out of its range.
     DivergenceError
         As soon as the samples are not finite; the weights never become so.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import match_moments
+    >>> from ebmtut.message_passing import perturb_and_max_product
+    >>> from ebmtut.random import make_generator
+    >>> g = make_generator(0)
+    >>> x = torch.randint(2, (50, 3), generator=g).float()
+    >>> model = match_moments(
+    ...     x, lambda m: perturb_and_max_product(m, 50, 10, generator=g), n_steps=5
+    ... )
+    >>> model.bias.shape
+    torch.Size([3])
     """
 
     def afresh(state: Samples, model: BoltzmannMachine) -> _Drawn:

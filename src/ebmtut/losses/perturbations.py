@@ -135,6 +135,15 @@ class Bernoulli:
         bit: the same distribution from another random stream, and faster where flips
         are rare (``eps`` near 0 or 1). On a GPU every bit gets a number all the same,
         since the number of places would have to be waited for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import Bernoulli
+    >>> from ebmtut.random import make_generator
+    >>> x = torch.zeros(2, 8)
+    >>> Bernoulli(0.1).negatives(x, 4, generator=make_generator(0)).x.shape
+    torch.Size([2, 4, 8])
     """
 
     eps: Fraction = 0.1

@@ -42,6 +42,13 @@ def pseudo_likelihood_loss(
     ------
     InputError
         If ``x`` is not made of bits or empty.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import pseudo_likelihood_loss
+    >>> pseudo_likelihood_loss(lambda x: 0 * x.sum(dim=1), torch.ones(5, 3))  # 3 log 2
+    tensor(2.0794)
     """
     check_bits("x", x, least=1)
     return functional.softplus(neighbor_log_ratios(energy, x)).sum(dim=1).mean()

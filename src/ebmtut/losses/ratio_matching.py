@@ -41,6 +41,13 @@ def ratio_matching_loss(
     ------
     InputError
         If ``x`` is not made of bits or empty.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import ratio_matching_loss
+    >>> ratio_matching_loss(lambda x: 0 * x.sum(dim=1), torch.ones(5, 3))  # 3 / 4
+    tensor(0.7500)
     """
     check_bits("x", x, least=1)
     return neighbor_log_ratios(energy, x).sigmoid().square().sum(dim=1).mean()

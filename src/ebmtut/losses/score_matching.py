@@ -54,6 +54,22 @@ def denoising_score_matching_loss(
     ------
     InputError
         If the data are no finite floats or a level is outside its range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import denoising_score_matching_loss
+    >>> from ebmtut.noise import geometric_noise
+    >>> from ebmtut.random import make_generator
+    >>> loss = denoising_score_matching_loss(
+    ...     lambda x, level: x.square().sum(dim=1) / 2,
+    ...     geometric_noise(4),
+    ...     torch.zeros(5, 2),
+    ...     torch.ones(5, dtype=torch.long),
+    ...     generator=make_generator(0),
+    ... )
+    >>> loss.shape
+    torch.Size([])
     """
     check_vectors("x", x)
     check_generator(generator, x.device)

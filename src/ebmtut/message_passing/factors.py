@@ -71,6 +71,13 @@ def or_to_bottom(tops: Float[Tensor, "*shape n_tops"]) -> Float[Tensor, "*shape"
     ----------
     tops
         Messages of the top variables to the factor.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import or_to_bottom
+    >>> or_to_bottom(torch.tensor([[1.0, -2.0], [-1.0, -2.0]]))
+    tensor([ 1., -1.])
     """
     return tops.clamp(min=0).sum(dim=-1) + tops.amax(dim=-1).clamp(max=0)
 

@@ -88,6 +88,15 @@ def relax(
         is not floating or not finite.
     RuntimeError
         If the solver gives up.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.message_passing import relax
+    >>> model = BoltzmannMachine(torch.tensor([[0.0, 2.0], [2.0, 0.0]]), torch.zeros(2))
+    >>> relax(model, torch.tensor([[1.0, -0.5]])).x
+    tensor([[1., 1.]])
     """
     terms = nonzero_pairs(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))

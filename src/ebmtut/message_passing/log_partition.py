@@ -70,6 +70,16 @@ def log_partition_bound(
     Notes
     -----
     See the chapter :doc:`/book/pmp/index`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.message_passing import exact_perturb_and_map, log_partition_bound
+    >>> from ebmtut.random import logistic, make_generator
+    >>> noise = logistic((1000, 3), generator=make_generator(0))
+    >>> x = exact_perturb_and_map(lambda x: x.sum(dim=1), 3, noise)
+    >>> log_partition_bound(lambda x: x.sum(dim=1), x, noise).value < 1.1
+    True
     """
     check_bits("x", x, least=1)
     noise = check_floats("noise", noise, x.shape)

@@ -136,6 +136,15 @@ def max_product(
     Notes
     -----
     See the chapter :doc:`/book/pmp/index`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.message_passing import max_product
+    >>> model = BoltzmannMachine(torch.tensor([[0.0, 2.0], [2.0, 0.0]]), torch.zeros(2))
+    >>> max_product(model, torch.tensor([[1.0, -0.5]]), 20).x
+    tensor([[1., 1.]])
     """
     task = _checked(model, unaries, messages, n_sweeps, damping, init)
     return decode(model, *task, keep_messages=return_messages)

@@ -84,6 +84,15 @@ def mplp(
     See Also
     --------
     mplp_reference : the same in plain torch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.message_passing import mplp
+    >>> model = BoltzmannMachine(torch.tensor([[0.0, 2.0], [2.0, 0.0]]), torch.zeros(2))
+    >>> mplp(model, torch.tensor([[1.0, -0.5]])).x
+    tensor([[1., 1.]])
     """
     terms, unaries = _checked(model, unaries, tolerance, max_sweeps)
     pairs = (terms.first, terms.second, terms.weight.double())

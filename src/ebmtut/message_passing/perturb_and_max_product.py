@@ -61,6 +61,16 @@ def perturb_and_max_product(
     ------
     InputError
         If an argument is out of range, of another kind or of another shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.message_passing import perturb_and_max_product
+    >>> from ebmtut.random import make_generator
+    >>> model = BoltzmannMachine(torch.zeros(4, 4), torch.zeros(4))
+    >>> perturb_and_max_product(model, 5, 10, generator=make_generator(0)).shape
+    torch.Size([5, 4])
     """
     terms = pairs_of(model)
     settings = check_settings(n_sweeps, damping, init)

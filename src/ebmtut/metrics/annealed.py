@@ -65,6 +65,18 @@ def log_partition_annealed(
     InputError
         If a number is out of range, `dtype` is not floating, the number of sites
         unknown, or the energies have another shape or are not finite.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.exact import lattice_log_partition
+    >>> from ebmtut.metrics import log_partition_annealed
+    >>> from ebmtut.random import make_generator
+    >>> estimate = log_partition_annealed(
+    ...     LatticeIsing(4, 0.2), 200, 50, generator=make_generator(0)
+    ... )
+    >>> abs(estimate.value - lattice_log_partition(4, 0.2)) < 5 * estimate.stderr
+    True
     """
     check_type("generator", generator, torch.Generator)
     dtype = dtype_of_states(energy) if dtype is None else dtype

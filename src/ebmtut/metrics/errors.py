@@ -31,6 +31,13 @@ def rmse(estimate: Real[Tensor, "*shape"], truth: Real[Tensor, "*shape"]) -> flo
     ------
     InputError
         If the shapes differ or there is no entry.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import rmse
+    >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    1.4142135623730951
     """
     check_type("truth", truth, Tensor)
     check_shape("estimate", estimate, truth.shape)

@@ -96,6 +96,14 @@ def frechet_distance(
     InputError
         If there are fewer than two rows, other shapes or numbers that are not
         finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import frechet_distance
+    >>> x = torch.tensor([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> round(frechet_distance(x, x + 1), 6)
+    2.0
     """
     check_floats("features1", features1, (None, None))
     check_floats("features2", features2, (None, features1.shape[1]))
@@ -160,6 +168,14 @@ def precision_recall(
     ------
     InputError
         If the shapes differ or there are too few rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import precision_recall
+    >>> x = torch.arange(10.0)[:, None]
+    >>> precision_recall(x, x)
+    PrecisionRecall(precision=1.0, recall=1.0)
     """
     check_floats("data", data, (None, None))
     check_floats("samples", samples, (None, data.shape[1]))

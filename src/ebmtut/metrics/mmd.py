@@ -146,6 +146,13 @@ def mmd(
     InputError
         If a state is no bit, the numbers of sites differ, a sample has fewer
         than 2 rows, or an option is unknown.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import mmd
+    >>> mmd(torch.zeros(5, 3), torch.zeros(5, 3))
+    0.0
     """
     rate = _rate(x, kernel, bandwidth)
     check_bits("y", y, x.shape[1], least=2)

@@ -131,6 +131,14 @@ def log_partition_uniform(
     n_samples, generator, batch, dtype
         As for :func:`log_weights`.
 
+
+    Examples
+    --------
+    >>> from ebmtut.metrics import log_partition_uniform
+    >>> from ebmtut.random import make_generator
+    >>> g = make_generator(0)
+    >>> log_partition_uniform(lambda x: 0 * x.sum(dim=1), 3, 100, generator=g)
+    Estimate(value=2.079441541679836, stderr=1.1158161231197418e-17)
     """
     check_type("generator", generator, torch.Generator)
     uniform = BernoulliProposal.uniform(n_sites, generator.device)

@@ -37,6 +37,14 @@ def pair_covariances(
     ------
     InputError
         If they are no bits, or fewer than two rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import pair_covariances
+    >>> pair_covariances(torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+    tensor([[0.0000, 0.2500],
+            [0.2500, 0.0000]], dtype=torch.float64)
     """
     check_bits("x", x, least=2)
     return torch.cov(x.double().T, correction=0).fill_diagonal_(0.0)

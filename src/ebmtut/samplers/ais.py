@@ -74,6 +74,19 @@ def annealed_importance_sampling(
     ------
     InputError
         If a number is out of range.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing, lattice_coloring
+    >>> from ebmtut.flows import gibbs_kernel
+    >>> from ebmtut.paths import AnnealingPath
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import annealed_importance_sampling
+    >>> path = AnnealingPath(LatticeIsing(4, 0.2))
+    >>> kernel = gibbs_kernel(path, lattice_coloring(4))
+    >>> g = make_generator(0)
+    >>> annealed_importance_sampling(path, kernel, 5, 20, generator=g).log_weights.shape
+    torch.Size([5])
     """
     x = path.sample_start(n, generator=generator) if start is None else start
     log_weights = torch.zeros(n, dtype=torch.float64, device=x.device)

@@ -50,6 +50,16 @@ def block_gibbs(
     InputError
         If the model is no RBM, ``v`` no batch of bits of its size, or
         ``n_sweeps`` less than 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import random_rbm
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import block_gibbs
+    >>> model = random_rbm(3, 4, generator=make_generator(0))
+    >>> block_gibbs(model, torch.zeros(5, 4), 10, generator=make_generator(1)).shape
+    torch.Size([5, 7])
     """
     check_type("model", model, RBM)
     check_bits("v", v, model.n_visible)

@@ -55,6 +55,16 @@ def boltzmann_gibbs(
     InputError
         If the model is of another kind, ``n_sweeps`` is negative, or ``x`` no batch
         of bits of that size.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import boltzmann_gibbs
+    >>> model = BoltzmannMachine(torch.zeros(4, 4), torch.zeros(4))
+    >>> boltzmann_gibbs(model, torch.zeros(5, 4), 10, generator=make_generator(0)).shape
+    torch.Size([5, 4])
     """
     check_type("model", model, BoltzmannMachine, PairwiseGraph)
     if isinstance(model, PairwiseGraph):

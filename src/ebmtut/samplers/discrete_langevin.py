@@ -90,6 +90,17 @@ def dmala(
     InputError
         If ``step_size`` is not positive or ``ratios`` unknown; by ``init``,
         on anything but finite-energy bits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import dmala, run_chain
+    >>> x = torch.zeros(5, 9)
+    >>> g = make_generator(0)
+    >>> run_chain(dmala(LatticeIsing(3, 0.2), 0.5), x, 30, generator=g).x_final.shape
+    torch.Size([5, 9])
     """
     ratio_function(ratios)
 
@@ -139,6 +150,17 @@ def dula(
         on anything but finite-energy bits.
     DivergenceError
         By ``step``, if a log-ratio is NaN.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import dula, run_chain
+    >>> x = torch.zeros(5, 9)
+    >>> g = make_generator(0)
+    >>> run_chain(dula(LatticeIsing(3, 0.2), 0.2), x, 30, generator=g).x_final.shape
+    torch.Size([5, 9])
     """
     log_ratios = ratio_function(ratios)
 

@@ -83,6 +83,14 @@ def draw_samples(
     InputError
         If a number is out of range, the method unknown, the number of sites
         unknown or another than the energy's, or the start no such bits.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import draw_samples
+    >>> draw_samples(LatticeIsing(4, 0.2), 100, generator=make_generator(0)).shape
+    torch.Size([100, 16])
     """
     check_type("generator", generator, torch.Generator)
     own = energy.n_sites if isinstance(energy, Energy) else n_sites

@@ -76,6 +76,17 @@ def gibbs(
     ------
     InputError
         On an unknown order; by ``init``, on anything but finite-energy bits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import gibbs, run_chain
+    >>> x = torch.zeros(5, 9)
+    >>> g = make_generator(0)
+    >>> run_chain(gibbs(LatticeIsing(3, 0.2)), x, 90, generator=g).x_final.shape
+    torch.Size([5, 9])
     """
 
     def init(x: Float[Tensor, "batch n_sites"]) -> GibbsState:
@@ -132,6 +143,17 @@ def color_gibbs(energy: EnergyFunction, colors: Integer[Tensor, " n_sites"]) -> 
         If ``colors`` is not a vector of integers; by ``init``, if the
         start is not finite-energy bits, or if two sites of one colour are
         seen to interact there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing, lattice_coloring
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import color_gibbs, run_chain
+    >>> sampler = color_gibbs(LatticeIsing(4, 0.2), lattice_coloring(4))
+    >>> x = torch.zeros(5, 16)
+    >>> run_chain(sampler, x, 10, generator=make_generator(0)).x_final.shape
+    torch.Size([5, 16])
     """
     check_shape("colors", colors, (None,))
     if colors.is_floating_point() or colors.is_complex() or colors.dtype == torch.bool:

@@ -52,6 +52,16 @@ def hmc(
     InputError
         If a step size is not positive or ``n_leapfrog`` less than 1; by ``init``,
         if the states or their energies are not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import hmc, run_chain
+    >>> sampler = hmc(lambda x: x.square().sum(dim=1) / 2, step_size=0.5)
+    >>> g = make_generator(0)
+    >>> run_chain(sampler, torch.zeros(5, 2), 50, generator=g).x_final.shape
+    torch.Size([5, 2])
     """
     check_step_size(step_size)
 

@@ -98,6 +98,17 @@ def gwg(
     ------
     InputError
         On an unknown name; by ``init``, on anything but finite-energy bits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import gwg, run_chain
+    >>> x = torch.zeros(5, 9)
+    >>> g = make_generator(0)
+    >>> run_chain(gwg(LatticeIsing(3, 0.2)), x, 30, generator=g).x_final.shape
+    torch.Size([5, 9])
     """
     balancing_function(balancing)
     ratio_function(ratios)

@@ -63,6 +63,16 @@ def ising_gibbs(
     See Also
     --------
     ising_gibbs_reference : the same law, on any device.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import LatticeIsing
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import ising_gibbs
+    >>> g = make_generator(0)
+    >>> ising_gibbs(LatticeIsing(4, 0.2), torch.zeros(5, 16), 10, generator=g).shape
+    torch.Size([5, 16])
     """
     _check(energy, x, n_sweeps)
     swept = gibbs_by_kernel(energy, x, n_sweeps, generator)

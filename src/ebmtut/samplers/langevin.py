@@ -84,6 +84,16 @@ def langevin(
         energies are not finite, or there is not one step size for each chain.
     DivergenceError
         By ``step``, if an energy or a state is no longer finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import langevin, run_chain
+    >>> sampler = langevin(lambda x: x.square().sum(dim=1) / 2, step_size=0.1)
+    >>> g = make_generator(0)
+    >>> run_chain(sampler, torch.zeros(5, 2), 50, generator=g).x_final.shape
+    torch.Size([5, 2])
     """
     return _sampler(energy, step_size, adjusted=False)
 
@@ -100,6 +110,16 @@ def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> 
     ------
     InputError
         As for `langevin`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import mala, run_chain
+    >>> sampler = mala(lambda x: x.square().sum(dim=1) / 2, step_size=1.0)
+    >>> g = make_generator(0)
+    >>> run_chain(sampler, torch.zeros(5, 2), 50, generator=g).x_final.shape
+    torch.Size([5, 2])
     """
     return _sampler(energy, step_size, adjusted=True)
 

@@ -79,6 +79,12 @@ def paper_cooling(
     temperatures
         2 l numbers, from about ``start / N`` down to
         ``start / (N l^power)``.
+
+    Examples
+    --------
+    >>> from ebmtut.transport import paper_cooling
+    >>> paper_cooling(2, n_points=10)  # two half steps per iteration
+    tensor([0.0500, 0.0500, 0.0125, 0.0125], dtype=torch.float64)
     """
     return temperatures_of(
         lambda n: start * n_iterations ** (-power * (n + 1) / n_iterations) / n_points,

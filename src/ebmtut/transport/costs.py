@@ -41,6 +41,14 @@ def cost_matrix(
     ------
     InputError
         If the kind is unknown or the points are not of one dimension.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import cost_matrix
+    >>> cost_matrix(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 2.0]))
+    tensor([[0., 4.],
+            [1., 1.]])
     """
     x, y = _points("x", x), _points("y", y)
     if x.shape[1] != y.shape[1] or x.dtype != y.dtype:

@@ -59,6 +59,13 @@ def c_transform(
     InputError
         If not just one of `g` and `h` is given, or it has a NaN or does not
         fit the cost.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import c_transform
+    >>> c_transform(torch.tensor([[0.0, 4.0], [1.0, 1.0]]), h=torch.zeros(2))
+    tensor([0., 1.])
     """
     if (g is None) == (h is None):
         both_or_none = "none" if g is None else "both"

@@ -67,6 +67,14 @@ def exact_ot(
     RuntimeError
         If no plan avoids the forbidden pairs, the solver gives up, or its plan is
         not optimal to nine digits by its own potentials: the duality gap is checked.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import exact_ot
+    >>> p, q = torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0])
+    >>> exact_ot(p, q, torch.tensor([[0.0, 4.0], [1.0, 1.0]])).value
+    0.5
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)
@@ -170,6 +178,15 @@ def sinkhorn(
         If the problem is malformed.
     ImportError
         Without POT, the extra ``transport``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import sinkhorn
+    >>> p = torch.tensor([0.5, 0.5])
+    >>> sinkhorn(p, p, torch.tensor([[0.0, 1.0], [1.0, 0.0]]), 0.1, 100)
+    tensor([[4.9998e-01, 2.2699e-05],
+            [2.2699e-05, 4.9998e-01]])
     """
     ot = _pot()
     check_problem(p, q, cost, batched=False)

@@ -299,6 +299,19 @@ def gibbs_ot(
     ----------
     Ye, Wang and Li, A simulated annealing based inexact oracle for
     Wasserstein loss minimization, 2017, Algorithm 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.transport import cost_matrix, gibbs_ot, paper_cooling
+    >>> points = torch.linspace(0, 1, 8)
+    >>> p = torch.full((8,), 1 / 8)
+    >>> cost = cost_matrix(points, points)
+    >>> g = make_generator(0)
+    >>> result = gibbs_ot(p, p, cost, paper_cooling(500, 8), generator=g)
+    >>> result.U.shape
+    torch.Size([8])
     """
     return _run(
         chain_for, p, q, cost, temperatures, state, trace_every, complete, generator

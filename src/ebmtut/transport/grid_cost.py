@@ -77,6 +77,12 @@ def grid_cost(
         Pixels; a square by default.
     dtype, device
         Of the costs.
+
+    Examples
+    --------
+    >>> from ebmtut.transport import grid_cost
+    >>> grid_cost(2).dense().shape
+    torch.Size([4, 4])
     """
     width = height if width is None else width
 

@@ -52,6 +52,20 @@ def wasserstein_loss(
     ------
     InputError
         If the problem is malformed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import exact_oracle, wasserstein_loss
+    >>> p = torch.tensor([[0.5, 0.5]], requires_grad=True)
+    >>> loss = wasserstein_loss(
+    ...     p,
+    ...     torch.tensor([[1.0, 0.0]]),
+    ...     torch.tensor([[0.0, 4.0], [1.0, 1.0]]),
+    ...     oracle=exact_oracle(),
+    ... )
+    >>> loss
+    tensor([0.5000], grad_fn=<_WassersteinLossBackward>)
     """
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         if p.dim() == 1 and q.dim() == 2:
