@@ -174,12 +174,8 @@ def numbers_html(ledger: Sequence[Row], references: References) -> str:
     ledger, references
         As for `paper_html`.
     """
-    heads = [
-        "figure or table",
-        *("what", "book", "beside", "baseline", "exact"),
-        *("verdict", "stored run"),
-    ]
-    head = "".join(f"<th>{name}</th>" for name in heads)
+    heads = "figure or table|what|book|beside|baseline|exact|verdict|stored run"
+    head = "".join(f"<th>{name}</th>" for name in heads.split("|"))
     look_up = cache(lambda id, table: tuple(references(id, table)))
     body = "".join(_number_line(line, look_up) for line in lines(ledger))
     script = files("ebmtut.ledger").joinpath("every.js").read_text("utf-8")
