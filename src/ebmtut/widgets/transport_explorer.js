@@ -210,7 +210,7 @@ function render({ model: state, el }) {
     (value) => change({ log_temperature: value }));
   const iterationsSlider = slider("iterations", { min: 1, max: nLargest, step: 1 },
     (value) => change({ n_iterations: value }));
-  const cooling = choice("cooling", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
+  const cooling = choice("annealing", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
     (value) => change({ cooled: value === "yes" }));
   const lawChoice = choice("side to shape", [["p", "p, above"], ["q", "q, below"]], (value) => {
     chosen.side = value;

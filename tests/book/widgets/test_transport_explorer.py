@@ -170,7 +170,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert note.inner_text().startswith(expected)
 
     before = note.inner_text()
-    choice(page, "cooling").select_option("÷ 1000 in 100 iterations")
+    choice(page, "annealing").select_option("÷ 1000 in 100 iterations")
     assert note.inner_text() != before
     assert visit.dead_sliders() == []
     assert visit.wrong() == []
