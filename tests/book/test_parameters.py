@@ -14,6 +14,7 @@ from ebmtut.checks import InputError
 from ebmtut.sweeps.one_run import swept
 from tools.compare import compare_notebooks, read_sanitize_file
 from tools.execute import ExecutionError, execute_all, notebook_parameters
+from tools.install_cell import INSTALL
 from tools.paths import ROOT, book_notebooks
 
 pytestmark = pytest.mark.parameters
@@ -111,7 +112,11 @@ def test_broken_parameter_is_refused_before_any_work(
     """
     monkeypatch.chdir(NOTEBOOKS[name].parent)
     content = nbformat.read(NOTEBOOKS[name], as_version=4)
-    cells = [cell for cell in content.cells if cell.cell_type == "code"]
+    cells = [
+        cell
+        for cell in content.cells
+        if cell.cell_type == "code" and INSTALL not in cell.metadata.get("tags", [])
+    ]
     names: dict[str, Any] = {}
     with plt.rc_context(), pytest.raises(InputError) as caught:
         # Imports, parameters, and the validating cell itself.
