@@ -52,7 +52,8 @@ class TimeFeatures(nn.Module):
     ) -> None:
         super().__init__()
         generator = source_of_weights(generator)
-        waves = math.pi / 2 * torch.arange(1, n_waves + 1, device="cpu")
+        order = torch.arange(1, n_waves + 1, dtype=torch.float32, device="cpu")
+        waves = math.pi / 2 * order
         self.waves: Tensor
         self.register_buffer("waves", waves, persistent=False)
         self.net = nn.Sequential(

@@ -287,7 +287,7 @@ def train_flow(
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         rollout, time, row = x.unbind(1)
         x = buffer.tensors["states"][rollout, time, row].float()
-        t = time / config.n_time_steps
+        t = time.float() / config.n_time_steps
         counted = CountedFlow(flow, buffer.seen)
         if config.objective == "batch":
             x = x.unflatten(0, (n_times, -1))

@@ -130,7 +130,7 @@ class FlowFollower:
                     (self.n_trajectories, self.n_rows),
                 )
             )
-            x, t = self._states[k][:, rows], k / self.n_time_steps
+            x, t = self._states[k][:, rows], k.float() / self.n_time_steps
             loss = kolmogorov_variance_loss(counted, x, t)
             self._adam.zero_grad()
             loss.backward()

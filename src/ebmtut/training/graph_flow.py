@@ -223,7 +223,7 @@ def train_graph_flow(
         states = buffers["states"][place].unflatten(1, (config.n_graphs, -1))
         graph = torch.arange(config.n_graphs, device=device)
         states = states[time, graph, :, : part.n_sites]
-        t = time / config.n_time_steps
+        t = time.float() / config.n_time_steps
         flow = CountedFlow(flow_on(energy, part), seen)
         return kolmogorov_variance_loss(flow, states.float(), t)
 

@@ -226,7 +226,7 @@ def message_explorer(
         check_range(f"nodes of {graph.name!r}", graph.n_sites, low=1, high=_MOST_SITES)
     stride = max(graph.n_sites for graph in graphs)
     noise = logistic((n_samples, stride), generator=generator)
-    noise[0] = torch.tensor(FIRST_SAMPLE)[:stride]
+    noise[0] = noise.new_tensor(FIRST_SAMPLE)[:stride]
     return MessageExplorer(
         graph=0,
         couplings=list(graphs[0].couplings),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -30,7 +31,7 @@ from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
-from ebmtut.results import Result
+from ebmtut.results import Result, load_result
 from ebmtut.results.tables import Cell, Table
 
 #: Recovery likelihood as it is best in the plane.
@@ -160,6 +161,37 @@ def methods_table(result: Result, methods: tuple[str, ...] | None = None) -> Tab
         f"{result.config['n_seeds']} trainings of each method.",
         kinds=[""] * len(names) + ["null", "exact"],
     )
+
+
+def levels_table(width: float) -> Table:
+    """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
+    studies = Path(__file__).parents[4] / "studies"
+    stored = {d: load_result(f"drl/levels-{d}d", "full", studies) for d in (1, 8)}
+    columns: dict[str, list[Cell]] = {}
+    for d, result in stored.items():
+        rows = result.scalars["table"][str(width)]
+        columns.setdefault("method", [*rows, "Gaussian fit", "exact"])
+        kl = [row["kl"] for row in rows.values()]
+        # Beyond five nats a number says only that the training diverged.
+        columns[f"KL, {d}-D [nats]"] = [
+            "diverged" if max(runs) > 5 else mean_and_stderr(runs) for runs in kl
+        ] + [_gaussian_fit_of_modes(width), 0.0]
+    return Table(
+        columns,
+        caption="Two modes, equal CPU time; three trainings of each method.",
+        kinds=[""] * len(rows) + ["null", "exact"],
+    )
+
+
+def _gaussian_fit_of_modes(width: float) -> float:
+    """KL of the Gaussian with the moments of the study's data, on its first axis."""
+    x = np.linspace(-2 - 10 * width, 2 + 10 * width, 20_001)
+    modes = [np.exp(-((x - m) ** 2) / (2 * width**2)) for m in (-2, 2)]
+    p = (0.6 * modes[0] + 0.4 * modes[1]) / (width * math.sqrt(2 * math.pi))
+    mass = p * (x[1] - x[0])
+    variance = float(mass @ x**2 - (mass @ x) ** 2)
+    entropy = -float(mass @ np.log(np.maximum(p, 1e-300)))
+    return 0.5 * math.log(2 * math.pi * math.e * variance) - entropy
 
 
 def densities_table(result: Result) -> Table:
