@@ -63,8 +63,8 @@ def test_the_picture_shows_every_part() -> None:
     parts = {path.stem for path in PACKAGE.iterdir() if path.stem[0] != "_"}
     parts -= {"py"}  # py.typed
     shown = draw_floors({path.stem for path in PACKAGE.iterdir()})
-    for part in parts:
-        assert f'href="api/{part}.html"' in shown
+    for part in parts:  # experiments and kernels have no entry in the reference
+        assert f">{part}<" in shown, part
     assert "flows" not in draw_floors({"energies"})
 
 

@@ -140,7 +140,7 @@ def test_stated_reading_time_is_found(tmp_path: Path, sentence, minutes) -> None
 
 
 HUGE = {
-    "words": [markdown("word " * 1401)],
+    "words": [markdown("word " * 1451)],
     "tables": [code(**{"text/html": table(2, 2)})] * 4,
     "figures": [code(**{"image/png": "..."})] * 6,
     "lines of visible code": [code("x = 1\n" * 81)],

@@ -260,16 +260,16 @@ def test_costs_stand_beside_those_of_annealing():
     table_of_runs = full.scalars["table"]
     cells = {m: row[column] for m, row in table_of_runs.items() if column in row}
     flow, *nulls = table.rows
-    assert flow[0] == "flow" and flow[3] == "–"
-    # Looks by hand: an effective sample of annealing takes its sweeps over its ESS.
+    assert flow[0] == "flow, exact simulation" and flow[3] == "–"
+    # By hand: an effective sample of annealing takes its sweeps over its ESS.
     for row, name, sweeps in zip(
         nulls, ("AIS", "AIS x4", "AIS x16"), (64, 256, 1024), strict=True
     ):
-        assert row[0] == f"AIS, {sweeps} sweeps"
+        assert row[0] == name.replace("x", "×")
         assert int(row[1]) == round(sweeps / fmean(cells[name]["ESS"]))
     training = cells["ours"]["train evaluations"][0]
     gap = int(nulls[0][1]) - int(flow[1])
-    # Both are rounded to two digits, and the looks to whole ones.
+    # Both are rounded to two digits, and the evaluations to whole ones.
     assert int(nulls[0][3]) == pytest.approx(training / gap, rel=0.06)
     dear = {name: dict(row) for name, row in full.scalars["table"].items()}
     dear["ours"][column] = cells["ours"] | {"ESS path": [1e-4]}

@@ -58,7 +58,8 @@ def test_every_method_stands_beside_the_exact_answer(result):
     assert "4x4" in text
     assert "untrained" in text
     figure = SCALING.figure(result)
-    assert [len(ax.lines) for ax in figure.axes] == [3, 4, 5]
+    # The flow, and annealing with sixteen times the sweeps, which this run has not.
+    assert [len(ax.lines) for ax in figure.axes] == [2, 2]
     plt.close(figure)
 
 
@@ -121,7 +122,7 @@ def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter
     assert larger[-1] == f"{cell['ESS chain finer'][0]:.3g}"
     assert larger[4] == f"{cell['energy finer'][0] / energy:.3g}"
     figure = PROPORTIONAL.figure(longer)
-    assert len(figure.axes) == 3
+    assert len(figure.axes) == 2
     plt.close(figure)
 
 
@@ -142,7 +143,7 @@ def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, gr
     begins = [row[1:3] for row in table.rows if row[0] == "6x6"]
     assert begins == [("4x4", "0"), ("4x4", "50")]
     figure = SCALING.figure(result, grown)
-    assert [len(ax.lines) for ax in figure.axes] == [5, 6, 7]
+    assert [len(ax.lines) for ax in figure.axes] == [3, 3]
     plt.close(figure)
 
 

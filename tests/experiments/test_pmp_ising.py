@@ -143,7 +143,7 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         "PMP",
         "Gibbs",
         "independent",
-        "fresh",
+        "held-out",
     ]
     worked = zeros_work_table(result).rows[0]
     assert worked[:3] == ("PMP", "3", "0")

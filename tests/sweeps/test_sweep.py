@@ -218,7 +218,7 @@ def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
     mine.write_text("2")
     capsys.readouterr()
     sweep(page, "path=mine.csv")
-    assert "1 runs are of other files: run anew" in capsys.readouterr().err
+    assert "repeating 1 runs that were made with other files" in capsys.readouterr().err
     assert found()[0] == 2
     # Two files of one sweep are no mixture of states; a changed one is.
     (page.parent / "other.csv").write_text("3")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from ebmtut.kernels import gibbs_ot as compiled
 from ebmtut.kernels.gibbs_ot import CompiledChain
 from ebmtut.kernels.tiles import note_looks, pruning_for
 from ebmtut.random import make_generator
 from ebmtut.transport import (
-    _chains,
     gibbs_ot,
     gibbs_ot_reference,
     paper_cooling,
@@ -44,7 +44,7 @@ def chains(p, q, cost):
     """
     start = torch.zeros_like(p)[None]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_chains, "monge_of", lambda *both: None)
+        patch.setattr(compiled, "monge_of", lambda *both: None)
         pruned, whole = (CompiledChain(p[None], q[None], cost, start) for _ in range(2))
     whole.pruning = None
     return pruned, whole

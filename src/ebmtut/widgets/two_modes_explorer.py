@@ -64,7 +64,11 @@ def two_modes_explorer(
         If the coupling is outside, or there is no data inside the square.
     """
     if not len(data) or not np.abs(data).max() <= 4:
-        raise InputError("data must be points inside the square from -4 to 4")
+        largest = float(np.abs(data).max()) if len(data) else None
+        raise InputError(
+            "data must be points inside the square from -4 to 4, "
+            f"got {len(data)} points, the largest coordinate {largest}"
+        )
     return TwoModesExplorer(
         data=np.asarray(data, dtype=np.float32).tobytes(), coupling=coupling
     )

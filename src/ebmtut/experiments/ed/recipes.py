@@ -191,8 +191,12 @@ def fit_densities(
 ) -> list[TrainResult | DivergenceError]:
     """Learn several energies as one batch: a density, a recipe and a seed each."""
     configs = [recipe.train_config() for recipe in recipes]
-    if any(config != configs[0] for config in configs):
-        raise InputError("recipes of one batch must train alike")
+    for recipe, config in zip(recipes, configs, strict=True):
+        if recipe.method == "PCD" or config != configs[0]:
+            raise InputError(
+                "recipes of one batch must be of energy discrepancy and train alike, "
+                f"got {recipe.method} with {config}"
+            )
     data = [DensityData(density) for density in densities]
     starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(
