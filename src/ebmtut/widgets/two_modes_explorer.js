@@ -13,7 +13,8 @@ const COLORS = { data: "#d55e00", chains: "#0072b2", exact: INK };
 const RANGES = { sum: [-4.5, 4.5], product: [-0.5, 4.5] }; // axes of the means
 const clip = (value, low, high) => Math.min(high, Math.max(low, value));
 
-function drawPlane(canvas, probabilities, data, chains) {
+// The circle in the corner has the radius of a Langevin step.
+function drawPlane(canvas, probabilities, data, chains, size) {
   canvas.width = canvas.height = SIDE;
   const context = canvas.getContext("2d");
   const top = probabilities.reduce((high, p) => Math.max(high, p), 0);
@@ -38,6 +39,12 @@ function drawPlane(canvas, probabilities, data, chains) {
     context.arc(...pixel(x), 4, 0, 2 * Math.PI);
     context.fill();
   }
+  context.strokeStyle = COLORS.chains;
+  context.lineWidth = 3;
+  context.beginPath();
+  context.arc(...pixel([0.86 * REACH, -0.86 * REACH]), (size / REACH / 2) * SIDE,
+    0, 2 * Math.PI);
+  context.stroke();
 }
 
 // One axis a parameter: a cross for the data, a disc for the chains, a line for the exact
@@ -150,7 +157,7 @@ function render({ model: state, el }) {
     if (!grid || grid.coupling !== coupling || grid.tilt !== tilt)
       grid = { coupling, tilt, ...onGrid(coupling, tilt, CELLS) };
     const found = { data: ofData, chains: means(chains), exact: grid };
-    drawPlane(plane, grid.probabilities, data, chains);
+    drawPlane(plane, grid.probabilities, data, chains, state.get("step_size"));
     drawTerms(terms, found);
     const signed = (value) => minus((value > 0 ? "+" : "") + value.toFixed(2));
     const slope = (name) => signed(ofData.sum - found[name].sum);
