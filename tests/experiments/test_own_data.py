@@ -116,9 +116,9 @@ def test_refusals_are_printed_without_the_folder(capsys):
         show_refusals(read_bits, "0,1\n")
 
 
-def test_the_law_itself_has_its_exact_mean_energy():
+def test_the_exact_mean_energy_closes_the_table():
     energy = BoltzmannMachine(normal(3, 3), normal(3))
     table = energy_table(energy, {"a": torch.zeros(4, 3), "null": torch.ones(4, 3)})
     exact = float(exact_mean(energy, energy))
-    assert table.rows[2] == ("the law itself", f"{exact:.4g}".replace("-", "−"))
+    assert table.rows[2] == ("exact", f"{exact:.3g}".replace("-", "−"))
     assert table.kinds == ("", "null", "exact")

@@ -70,18 +70,18 @@ def show_rows(
 def energy_table(
     energy: Energy, samples: Mapping[str, Float[Tensor, "n_samples n_sites"]]
 ) -> Table:
-    """Mean energies of samples, and of the law itself where it can be listed."""
+    """Mean energies of samples, and the exact one up to twenty bits."""
     means: dict[str, Any] = {
         name: mean_and_error(energy(x)) for name, x in samples.items()
     }
     kinds = [*[""] * (len(means) - 1), "null"]
     if energy.n_sites <= 20:
-        means["the law itself"] = float(exact_mean(energy, energy))
+        means["exact"] = float(exact_mean(energy, energy))
         kinds.append("exact")
     return Table(
         {"samples": list(means), "mean energy": list(means.values())},
         kinds=kinds,
-        digits=4,
+        digits=3,
     )
 
 
@@ -89,13 +89,13 @@ def partition_table(found: Mapping[str, LogPartitions]) -> Table:
     """Two estimates of each log Z, and the exact one where there is one."""
     return Table(
         {
-            "log Z of what was learned by": list(found),
+            "learned by": list(found),
             "importance sampling": [z.importance for z in found.values()],
-            "effective share": [z.share for z in found.values()],
+            "effective fraction": [f"{z.share:.2g}" for z in found.values()],
             "annealing": [z.annealed for z in found.values()],
             "enumeration": [z.exact for z in found.values()],
         },
-        caption="Estimates with their standard errors.",
+        caption="Estimates of log Z with their standard errors.",
         digits=5,
     )
 
@@ -117,15 +117,15 @@ def likelihood_table(
         ]
     first = next(iter(rows.values()))
     null = -independent.log_prob(held_out)
-    coins = torch.full_like(null, held_out.shape[1] * math.log(2))
-    every = [*rows.values(), null, coins]
+    uniform = torch.full_like(null, held_out.shape[1] * math.log(2))
+    every = [*rows.values(), null, uniform]
     return Table(
         {
-            "learned by": [*rows, "independent bits", "fair coins"],
+            "learned by": [*rows, "independent bits", "uniform bits"],
             "NLL": [
                 *((score.value, score.stderr) for score in found),
                 mean_and_error(null),
-                float(coins[0]),
+                float(uniform[0]),
             ],
             "gain over independent bits": [
                 None if row is null else mean_and_error(null - row) for row in every
@@ -136,5 +136,5 @@ def likelihood_table(
         },
         caption="Nats a held-out row: means over the rows and their standard errors.",
         kinds=[*[""] * len(rows), "null", "null"],
-        digits=4,
+        digits=3,
     )
