@@ -24,20 +24,20 @@ Rule = Literal["published", "at least", "at most"]
 
 RULES: Mapping[Rule, str] = {
     "published": (
-        "match: |ours - published| is at most the larger of half a unit of the last "
-        "printed digit and two standard errors (ours over seeds, and the paper's "
-        "where it prints one). not comparable: the protocols differ, the paper's "
-        "number is not available, or the difference is within what the paper's own "
-        "protocol leaves open. Else better or miss, by the metric's direction; a "
-        "number that is not finite is a miss. Before all that, not told from null: "
-        "ours is not ahead of the null's number by more than the larger of the two."
+        "Not comparable if the protocols differ or the paper's number is not "
+        "available. A number that is not finite is a miss. Like the baseline if the "
+        "book's number is ahead of the baseline's by no more than the larger of half "
+        "a unit of the last printed digit and two standard errors. A match if its "
+        "difference from the paper's number is no more than the larger of these two. "
+        "Not comparable if the difference is within what the paper's protocol leaves "
+        "open. Otherwise better or a miss, by the metric's direction."
     ),
     "at least": (
-        "match: ours is finite and at least the target; else miss. Not told from "
-        "null: the null's number keeps the claim, too, or ours is not ahead of it by "
-        "more than two standard errors."
+        "Kept if the book's number is finite and at least the bound, otherwise a "
+        "miss. Like the baseline if the baseline's number keeps the bound as well, "
+        "or is behind by no more than two standard errors."
     ),
-    "at most": "the same, with at most for at least.",
+    "at most": "The same, with at most in place of at least.",
 }
 
 # Decimal fractions such as 4.65 - 4.6 miss their bound by a rounding error.

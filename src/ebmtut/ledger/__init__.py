@@ -11,7 +11,13 @@ from ebmtut.ledger.listing import (
     tally,
     text_table,
 )
-from ebmtut.ledger.page import STYLE, numbers_html, paper_html, rules_html
+from ebmtut.ledger.page import (
+    STYLE,
+    numbers_html,
+    paper_html,
+    rules_html,
+    summary_html,
+)
 from ebmtut.ledger.reference import Reference, reference_rows
 
 __all__ = [
@@ -28,6 +34,7 @@ __all__ = [
     "reference_rows",
     "rows",
     "rules_html",
+    "summary_html",
     "tally",
     "text_table",
 ]

@@ -1,5 +1,5 @@
-// Search and filters of the table of every number. Without scripts all lines stand there;
-// with them the first fifty that fit, and a button for more.
+// Search and filters of the table of every number. Without scripts all lines are shown;
+// with them the first fifty that match, and a button for the rest.
 (() => {
   const box = document.currentScript.previousElementSibling;
   const finder = box.querySelector(".finder");
@@ -35,7 +35,7 @@
   const more = document.createElement("button");
   more.type = "button";
   more.className = "more";
-  more.textContent = "show all that fit";
+  more.textContent = "show all matching lines";
   box.append(more);
 
   function apply() {
@@ -47,7 +47,7 @@
       row.hidden = !fits || found >= most;
       found += fits;
     });
-    told.textContent = `${Math.min(found, most)} of ${found} lines that fit are shown, of `
+    told.textContent = `${Math.min(found, most)} of ${found} matching lines are shown, of `
       + `${rows.length} in all.`;
     more.hidden = found <= most;
   }

@@ -20,13 +20,13 @@ from ebmtut.ledger.listing import KINDS, MARKS, Line, Row, lines, tally
 from ebmtut.ledger.reference import Reference
 from ebmtut.results import Provenance
 
-__all__ = ["STYLE", "numbers_html", "paper_html", "rules_html"]
+__all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
 #: Where the stored results can be read, one folder for each experiment and scale.
 RESULTS = "https://github.com/ebmtut/ebmtut/tree/main/results"
 
 # Words that a reader sees, where they are not those of the code.
-_SHOWN = {"not told from null": "indistinguishable from the baseline"}
+_SHOWN = {"not told from null": "like the baseline"}
 
 # The theme's variables make it follow dark mode. On a phone a line of the long table
 # becomes a card, so that nothing scrolls sideways.
@@ -62,7 +62,7 @@ STYLE = """<style>
     border-bottom: 1px solid var(--pst-color-border, #ccc); }
   .ledger .every :is(th, td) { padding: 0; }
   .ledger .every td:nth-child(3)::before { content: "book "; }
-  .ledger .every td:nth-child(4)::before { content: "beside "; }
+  .ledger .every td:nth-child(4)::before { content: "paper or bound "; }
   .ledger .every td:nth-child(5)::before { content: "baseline "; }
   .ledger .every td:nth-child(6)::before { content: "exact "; }
   .ledger .every td:empty { display: none; }
@@ -81,6 +81,11 @@ def rules_html() -> str:
         for name, text in RULES.items()
     )
     return f'<div class="ledger"><ul>{"".join(items)}</ul></div>'
+
+
+def summary_html(ledger: Sequence[Row]) -> str:
+    """Return how many numbers and claims of all papers have which verdict."""
+    return f'{STYLE}<div class="ledger">{_tally(lines(ledger), "all papers")}</div>'
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
@@ -111,50 +116,55 @@ def _tally(found: Sequence[Line], name: str) -> str:
         "claim": "claims of this book",
         "sanity check": "sanity checks",
     }
-    words = (*MARKS, "not run")
-    counted = tally(found)
-    short = {"not told from null": "like the baseline"}
-    head = "".join(f"<th>{short.get(word, word)}</th>" for word in words)
+    counted = {kind: count for kind, count in tally(found).items() if count}
+    shown = {"match": "match, or kept"} | _SHOWN
+    head = "".join(f"<th>{labels[kind]}</th>" for kind in counted)
     body = "".join(
-        f"<tr><th>{labels[kind]}</th><td>{counted[kind].total()}</td>"
-        + "".join(f"<td>{counted[kind][word] or '&middot;'}</td>" for word in words)
+        f"<tr><th>{shown.get(word, word)}</th>"
+        + "".join(f"<td>{count[word] or '&middot;'}</td>" for count in counted.values())
         + "</tr>"
-        for kind in KINDS
-        if counted[kind]
+        for word in (*MARKS, "not run")
     )
+    totals = "".join(f"<td>{count.total()}</td>" for count in counted.values())
     return (
-        f"{_box('Counts: ' + name, 'tally')}<table><thead><tr><th>what</th>"
-        f"<th>all</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_box('Counts: ' + name, 'tally')}<table><thead><tr><th>verdict</th>{head}"
+        f"</tr></thead><tbody>{body}<tr><th>all</th>{totals}</tr></tbody></table></div>"
     )
 
 
 def _misses(found: Sequence[Line]) -> str:
-    """Say in words what was missed, one item for each figure or table."""
-    missed: dict[str, list[Line]] = {}
-    for line in found:
-        if line.word == "miss" and not line.superseded:
-            missed.setdefault(line.fact.id, []).append(line)
-    if not missed:
-        return "<p><b>Missed:</b> nothing that was run.</p>"
-    items = "".join(
-        f"<li>{_place(of_one[0].fact)}: {'; '.join(map(_miss, of_one))}.</li>"
-        for of_one in (sorted(many, key=_order) for many in missed.values())
+    """List what was missed; sanity checks are folded."""
+    missed = [line for line in found if line.word == "miss" and not line.superseded]
+    results = [line for line in missed if line.kind != "sanity check"]
+    checks = [line for line in missed if line.kind == "sanity check"]
+    if not results:
+        listed = "<p><b>Missed:</b> nothing that was run.</p>"
+    else:
+        listed = f"<p><b>Missed ({len(results)}):</b></p>{_missed(results)}"
+    if checks:
+        listed += (
+            f"<details><summary>Sanity checks that failed ({len(checks)})</summary>"
+            f"{_missed(checks)}</details>"
+        )
+    return listed
+
+
+def _missed(found: Sequence[Line]) -> str:
+    rows = "".join(
+        f"<tr><th>{_place(line.fact)}</th><td>{escape(line.name)}</td>"
+        f"<td>{_ours(line, 3)}</td><td>{_beside(line)}</td></tr>"
+        for line in sorted(found, key=_order)
     )
-    n = sum(map(len, missed.values()))
-    return f"<p><b>Missed ({n}):</b></p><ul>{items}</ul>"
+    heads = ("figure or table", "what", "book", "paper or bound")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return (
+        f'{_box("Missed")}<table class="every"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
 
 
 def _order(line: Line) -> int:
     return KINDS.index(line.kind)
-
-
-def _miss(line: Line) -> str:
-    assert line.verdict is not None
-    beside = f"published {line.published:.3g}" if line.published is not None else ""
-    if not beside and line.verdict.target is not None:
-        beside = f"claimed {line.verdict.rule} {line.verdict.target:.3g}"
-    kind = "sanity check: " if line.kind == "sanity check" else ""
-    return f"{kind}{escape(line.name)} is {_ours(line, 3)}, {beside}"
 
 
 def _place(fact: Fact) -> str:
@@ -174,7 +184,7 @@ def numbers_html(ledger: Sequence[Row], references: References) -> str:
     ledger, references
         As for `paper_html`.
     """
-    heads = "figure or table|what|book|beside|baseline|exact|verdict|stored run"
+    heads = "figure or table|what|book|paper or bound|baseline|exact|verdict|stored run"
     head = "".join(f"<th>{name}</th>" for name in heads.split("|"))
     look_up = cache(lambda id, table: tuple(references(id, table)))
     body = "".join(_number_line(line, look_up) for line in lines(ledger))

@@ -160,7 +160,7 @@ function render({ model: state, el }) {
     drawPlane(plane, grid.probabilities, data, chains, state.get("step_size"));
     drawTerms(terms, found);
     const signed = (value) => minus((value > 0 ? "+" : "") + value.toFixed(2));
-    const slope = (name) => signed(ofData.sum - found[name].sum);
+    const slope = (name) => signed(found[name].sum - ofData.sum);
     const words = `Gradient for the tilt after ${made} steps: by the chains `
       + `${slope("chains")}, exact ${slope("exact")}.`;
     line.textContent = words;

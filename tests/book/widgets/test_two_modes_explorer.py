@@ -48,8 +48,8 @@ def test_chains_stuck_in_a_mode_give_a_wrong_gradient(visit: Visit) -> None:
     # Data: mean 0.6 * 3.2 = 1.92. Chains: five standard errors of 200 chains, and a
     # tenth of them, which is five times the fraction that crosses, in the other mode.
     noise = 5 * 0.8 / 200**0.5
-    assert 1.92 - 0.8 * lower - noise < by_chains < 1.92 - lower + noise
-    assert exact == pytest.approx(1.92, abs=0.01)
+    assert lower - 1.92 - noise < by_chains < 0.8 * lower - 1.92 + noise
+    assert exact == pytest.approx(-1.92, abs=0.01)
     # Lower the barrier: the chains cross, and both agree within five standard errors
     # of 200 chains, 5 * 3 / sqrt(200).
     coupling = widget.locator("input[type=range]").first
