@@ -2,7 +2,7 @@
 
 A partial state has some sites blank. The forward policy picks a blank site and a
 bit for it, the backward policy a site to blank again; with both trained to
-trajectory balance, the last state is a draw from p(x) proportional to exp(-E(x))
+trajectory balance, the last state is a sample of p(x) proportional to exp(-E(x))
 (Malkin et al., "Trajectory balance", 2022; Zhang et al., "Generative flow networks
 for discrete probabilistic modeling", 2022).
 """
@@ -48,16 +48,16 @@ _MOST_ENUMERATED_SITES = 12
 
 
 class Trajectories(NamedTuple):
-    """Complete ways from the blank state to bits, with their probabilities.
+    """Complete trajectories from the blank state to bits, with their probabilities.
 
     Attributes
     ----------
     x
-        Where they end: bits.
+        Last states, bits.
     log_forward
-        Log-probability of the whole way under the forward policy.
+        Log-probability of the whole trajectory under the forward policy.
     log_backward
-        The same of the way back, given its end.
+        Log-probability of the trajectory under the backward policy, given its end.
     """
 
     x: Float[Tensor, "batch n_sites"]
@@ -289,7 +289,7 @@ def explored(
     *,
     generator: torch.Generator,
 ) -> Int[Tensor, " batch"]:
-    """Draw moves by their log-probabilities, a share of them uniform instead.
+    """Sample moves by their log-probabilities; a fraction of them is uniform instead.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ def trajectory_balance_loss(
 
 
 def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
-    """Exact log-probabilities of the last states, by summing over all ways.
+    """Exact log-probabilities of the last states, by summing over trajectories.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
 
     Returns
     -------
-    law
+    log_probabilities
         In the order of `enumerate_states`.
 
     Raises

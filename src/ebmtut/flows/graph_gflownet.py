@@ -1,14 +1,14 @@
 """A GFlowNet that only knows independent sets: vertices are added, never taken back.
 
-Zhang et al., "Let the flows tell" (2023), the neural rival of Ou et al. (2025,
-Table 1). A state is an independent set; a move adds a vertex that has no chosen
-neighbour; where none is left the set is an answer. So every answer is an independent
-set that nothing can be added to, whatever the policy. With the uniform way back each
-answer of k vertices has k! equally likely ways, and if
+Zhang et al., "Let the flows tell" (2023), is the neural baseline of Ou et al. (2025,
+Table 1). A state is an independent set, and a move adds a vertex that has no chosen
+neighbour. A trajectory ends where no such vertex is left, so that every last state is a
+maximal independent set, whatever the policy. With a uniform backward policy every
+maximal set of k vertices has k! equally likely trajectories, and if
 
-    Z P_F(way) = exp(k / T) / k!
+    Z P_F(trajectory) = exp(k / T) / k!
 
-for all of them, the policy draws such sets from exp(k / T).
+for all of them, the policy samples maximal sets in proportion to exp(k / T).
 """
 
 from typing import NamedTuple
@@ -44,16 +44,16 @@ _MOVES_BETWEEN_LOOKS = 4
 
 
 class SetWays(NamedTuple):
-    """Ways from the empty set to sets that nothing can be added to.
+    """Trajectories from the empty set to maximal independent sets.
 
     Attributes
     ----------
     x
-        Where they end: bits, graph by graph.
+        Last states: bits, graph by graph.
     log_forward
-        Log-probability of the whole way under the policy.
+        Log-probability of the whole trajectory under the policy.
     log_backward
-        The same of the way back, -log of the ways to a set of that size.
+        Log-probability under the uniform backward policy, -log k! for k vertices.
     """
 
     x: Float[Tensor, "batch n_sites"]
