@@ -110,7 +110,7 @@ class FlowTraining:
 
     @property
     def clipped_share(self) -> float:
-        """Share of the log-ratios that were cut."""
+        """Fraction of the log-ratios that were clipped."""
         return self.n_clipped / max(1, self.n_ratios)
 
 
@@ -231,7 +231,7 @@ def train_flow(
     cuda_graph: bool = False,
     progress: bool = False,
 ) -> FlowTraining:
-    """Let a flow learn to carry its path.
+    """Train a flow to follow its path.
 
     Parameters
     ----------
@@ -244,8 +244,9 @@ def train_flow(
     generator
         Source of all randomness, on the device of the network.
     refine
-        Kernel applied after every step of the rollouts, such as a Gibbs
-        sweep: training then sees the path's law however poor the flow is.
+        Kernel applied after every step of the rollouts, such as a Gibbs sweep.
+        The training states then have nearly the path's distribution even if the
+        flow is poor.
     checkpoint, checkpoint_every, identity, cuda_graph, progress
         As in `ebmtut.training.train`; what a GPU records is a step, not a rollout.
     on_step
