@@ -1,4 +1,4 @@
-"""Random draws that take an explicit generator and leave the global one alone."""
+"""Random numbers from an explicit generator, without torch's global one."""
 
 import math
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ def spawn_seed(generator: torch.Generator) -> int:
     Parameters
     ----------
     generator
-        Advanced by one draw.
+        Advanced by one random number.
 
     Returns
     -------
@@ -181,8 +181,8 @@ def bernoulli_indices(
 ) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 
-    Costs n * prob draws where `bernoulli` costs n: the gaps between the ones
-    are drawn, which are geometric.
+    The function samples the gaps between the ones, which are geometric. So it needs
+    n * prob random numbers, where `bernoulli` needs n.
 
     Parameters
     ----------

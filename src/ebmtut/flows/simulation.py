@@ -1,16 +1,16 @@
-"""Simulation of a flow in steps of time, with its weights.
+"""Simulation of a flow in discrete time steps, with its weights.
 
-Two kinds of log-weights come out, and they are not the same. Those of
-*continuous time* integrate xi_t along the simulated states: the paper's, exact
-for the chain in continuous time, blind to the error of the steps. Those of the
-*discrete chain* compare each step's probability with its reversal's; their
-mean is Z_1 / Z_0 for Euler steps that do not overflow, however few they are.
-For tau-leaping it is at most that: the reversed chain may flip two sites at
-once that one-way rates cannot flip together, a loss of first order in the
-step. A third kind is that of the exact simulation, `ebmtut.flows.thinning`.
+A simulation returns two different kinds of log-weights. *Path weights*, the paper's,
+integrate xi_t along the simulated states. They are exact for the chain in continuous
+time, and do not contain the error of the time steps. *Discrete-time weights* compare
+the probability of each step with that of its reversal. Their mean is Z_1 / Z_0 for
+Euler steps that do not overflow, however few the steps are. For tau-leaping the mean is
+at most Z_1 / Z_0: the reversed chain may flip two sites at once that one-way rates
+cannot flip together, an error of first order in the step. The exact simulation has a
+third kind of weights, see `ebmtut.flows.thinning`.
 
-Rates that are not numbers never show in the states, since nothing is below NaN, and so
-no site jumps: a simulation watches for them itself.
+Rates that are NaN do not show in the states, since no number is below NaN and so no
+site jumps; a simulation checks for them itself.
 """
 
 from __future__ import annotations
@@ -284,12 +284,12 @@ class WatchedFlow:
         self._lost.append(torch.where(values.isfinite(), math.inf, t).min())
 
     def check(self, n_steps: int | None = None) -> None:
-        """Tell of the first time that met a value which is not finite.
+        """Raise an error that names the first time of a value that is not finite.
 
         Parameters
         ----------
         n_steps
-            Equal steps of time; None counts looks.
+            Number of equal time steps; with None times count evaluations.
 
         Raises
         ------

@@ -140,7 +140,7 @@ def class_score(probabilities: Float[Tensor, "n n_classes"]) -> float:
 
 
 class PrecisionRecall(NamedTuple):
-    """Shares of samples that look like data, and of data that samples reach."""
+    """Fractions of samples in the data's region, and of data in the samples' region."""
 
     precision: float
     recall: float

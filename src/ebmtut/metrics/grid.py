@@ -1,8 +1,8 @@
 """Partition function and exact sampling of models over two Gray-coded coordinates.
 
-The 2**32 states of such a model are too many to sum, but its leading bits are
-not: a histogram over 256 x 256 coarse cells is a proposal close enough that
-2e5 draws give log Z to a few thousandths, and rejection gives independent
+The 2**32 states of such a model are too many to sum over, but those of its leading
+bits are not. A histogram over 256 x 256 coarse cells is a proposal so close to the
+model that 2e5 samples give log Z to a few thousandths, and rejection gives independent
 samples without a Markov chain.
 """
 
@@ -137,7 +137,7 @@ def sample_by_proposal(
         if n_drawn >= max_draws:
             raise InputError(
                 f"proposal must be closer to the model: {len(states)} of {n_samples} "
-                f"samples after {n_drawn} draws"
+                f"samples after {n_drawn} proposals"
             )
         z = proposal.sample(batch, generator=generator)
         energies = energies_of(energy, z.to(dtype)).double()

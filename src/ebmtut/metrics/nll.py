@@ -116,10 +116,10 @@ def log_partition_uniform(
     batch: int = 16384,
     dtype: torch.dtype | None = None,
 ) -> Estimate:
-    """Log partition function by uniform draws, the literature's protocol.
+    """Log partition function by uniform samples, the literature's protocol.
 
     ``log Z = LSE(-E) + n_sites ln 2 - ln n`` (code of Zhang et al. 2022, there
-    with a million draws of 32 bits).
+    with a million samples of 32 bits).
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ class HistogramProposal:
     def _fill(
         self, cell: Int[Tensor, " batch"], *, generator: torch.Generator
     ) -> Float64[Tensor, "batch n_sites"]:
-        """Uniform draws from given cells, each named by its flat index."""
+        """Uniform samples from given cells, each named by its flat index."""
         side = len(self.masses)
         coordinate = torch.stack([cell // side, cell % side], dim=1)
         leading = (coordinate[:, :, None] // self._place) % 2

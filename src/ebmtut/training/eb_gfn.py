@@ -1,9 +1,10 @@
 """EB-GFN: an energy and a GFlowNet that learn together.
 
 Zhang et al., "Generative flow networks for discrete probabilistic modeling" (2022).
-The GFlowNet follows the energy by trajectory balance, on ways that it draws itself
-and on ways back from data. The energy learns by contrastive divergence: from each
-data point the GFlowNet proposes another state, and a Metropolis-Hastings step decides.
+The GFlowNet is fitted to the energy by trajectory balance, on trajectories that it
+samples itself and on backward trajectories from data. The energy is trained by
+contrastive divergence: from each data point the GFlowNet proposes another state, which
+a Metropolis-Hastings step accepts or rejects.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class FlowFollower:
 
     @property
     def n_clipped(self) -> int:
-        """Log-ratios that were cut in all batches, without the rollouts'."""
+        """Number of clipped log-ratios in all batches, without those of rollouts."""
         return int(self._counts[0])
 
     @property
