@@ -1,35 +1,35 @@
-"""Training steps a second of energy discrepancy, beside plain torch and the floor.
+"""Training steps per second of energy discrepancy, beside plain torch and a bound.
 
     python benchmarks/bench_energy_discrepancy.py [--out results.json]
         [--official density_estimation.ipynb]
 
-The paper's setting for densities: batch 128, M = 32 negatives, an MLP of
+The setting is the paper's for densities: batch 128, M = 32 negatives, an MLP of
 four layers and 256 hidden units on 32 bits, ED-Bern with eps = 0.1, w = 1.
-A step draws a batch, makes the negatives, differentiates the loss, clips the
-gradient, moves the weights by Adam and averages them. The variants:
+A step samples a batch, makes the negatives, differentiates the loss, clips the
+gradient, updates the weights by Adam and averages them. The variants:
 
-- plain: the same step written plainly in float32, every negative through the
-  backward pass, unfused Adam; positives and negatives are evaluated apart,
-  as one writes Eq. 2 down;
+- plain: the same step written plainly in float32, with every negative in the
+  backward pass and unfused Adam; positives and negatives are evaluated separately,
+  as in Eq. 2;
 - official, if the notebook of the paper's authors is given (github.com/J-zin/
   discrete-energy-discrepancy, commit 4582685): its network, whose activation has a
   learned slope, its base and its loss in such a step, as its own loop makes it;
-- ours: `train` with `energy_discrepancy_loss`, in float32, in bfloat16, and
-  in bfloat16 with 4 of the 32 negatives in the backward pass, the recipe of
-  the book's chapter.
+- "ours", this package: `train` with `energy_discrepancy_loss`, in float32, in
+  bfloat16, and in bfloat16 with 4 of the 32 negatives in the backward pass, the
+  recipe of the book's chapter.
 
 The floor of a variant is the time of its matrix products alone, at the rate
-of one large product of its precision, measured in the same run. It bounds what
-bfloat16 can bring with all negatives: three times plain on an AMD with AVX-512 BF16. On
-an Intel with that alone products in bfloat16 ran at 0.6 of float32's rate, and training
-in it was the slower; on one with AMX they take a seventh of the time, and the step four
-times its floor: products of transposed matrices run at half that rate, and the rest is
-tables that are looked up (in one thread only), draws, casts and the optimiser.
+of one large product of its precision, measured in the same run. It bounds the speedup
+of bfloat16 with all negatives: three times plain on an AMD with AVX-512 BF16. On an
+Intel that only has AVX-512 BF16, products in bfloat16 ran at 0.6 of float32's rate, and
+training in bfloat16 was slower than in float32. On an Intel with AMX, products take a
+seventh of the time, and the step takes four times its floor: products of transposed
+matrices run at half that rate, and the rest of the time goes into look-up tables (in
+one thread only), random numbers, casts and the optimiser.
 
-Other work may share the machine. So variants take turns, everything runs in
-one thread, and times are those of the processor, which waiting does not
-stretch; medians are compared. The ratio by the clock on the wall is shown
-beside.
+Other processes may run on the machine. So variants take turns, everything runs in
+one thread, and CPU time is measured, which does not grow while a process waits;
+medians are compared. The ratio of wall-clock times is shown as well.
 """
 
 import argparse
@@ -55,7 +55,7 @@ from ebmtut.results.atomic import replace_file
 from ebmtut.training import TrainConfig, bfloat16_is_fast, train
 
 N_SITES, HIDDEN, BATCH, M, EPS, W = 32, 256, 128, 32, 0.1, 1.0
-TARGET = 2.5  # times the plain steps a second
+TARGET = 2.5  # times the plain steps per second
 
 # name: precision, negatives in the backward pass (None: all)
 OURS = {
@@ -91,7 +91,7 @@ def our_steps(precision: str, n_backward: int | None) -> Callable[[int], None]:
 
 
 def plain_loss(energy: nn.Module, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Eq. 2 as one writes it down; the draws are those of `Bernoulli`."""
+    """Eq. 2 written directly; the random numbers are those of `Bernoulli`."""
     batch, n_sites = x.shape
     y = (x - (torch.rand(batch, n_sites, generator=generator) < EPS).float()).abs()
     noise = (torch.rand(batch, M, n_sites, generator=generator) < EPS).float()

@@ -2,17 +2,19 @@
 
     python benchmarks/bench_flow.py --leaps FOLDER [--rounds 5] [--json flow.json]
 
-Three layers, 4 heads, 64 features, a batch of 128, 10 x 10 sites, as in the paper. A
-step is one of Adam on the loss of our recipe, a rollout one of 128 chains, of which a
-few steps are timed; of ours a rollout of 64 steps is timed as a whole, too.
-*Straightforward* is the same maths with the same weights, float32: the two directions
-of leTF one after the other, with attention written out; leConv by a loop over sites.
-LEAPS is the network of its public repository in the sizes of its
-15 x 15 lattice, 209 thousand parameters (leTF: 178); FOLDER is a checkout. (It has a
-convolution only.) Beside it leConv with a width that has as many.
+The setting is the paper's: three layers, 4 heads, 64 features, a batch of 128,
+10 x 10 sites. A step is a step of Adam on the loss of the package's recipe. A rollout
+has 128 chains, and a few of its steps are timed; for this package ("ours") a rollout of
+64 steps is also timed as a whole. *Straightforward* is the same maths with the same
+weights in float32: it evaluates the two directions of leTF one after the other, with
+attention written out, and leConv by a loop over sites. LEAPS is the network of its
+public repository in the sizes of its 15 x 15 lattice, with 209 thousand parameters
+(leTF: 178 thousand); FOLDER is a checkout. LEAPS only has a convolution, so it is
+compared with a leConv that has as many parameters.
 
-All run in turn in one thread and one process, which keeps the memory that it frees, as
-a training does; CPU seconds, medians of the rounds and their extremes.
+All variants run in turn in one thread and one process, which keeps the memory that it
+frees, as training does. The numbers are CPU seconds: medians of the rounds, and their
+extremes.
 """
 
 import argparse

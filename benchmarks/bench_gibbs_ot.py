@@ -1,18 +1,18 @@
-"""Time and error of Gibbs-OT beside its rivals, in one thread of one run.
+"""Time and error of Gibbs-OT and its competing methods, in one thread of one run.
 
     python benchmarks/bench_gibbs_ot.py [--sections line fives grid] [--out x.json]
 
-A time says nothing without the error that it buys, so both are printed.
+A time means nothing without the error that it reaches, so both are printed.
 
 line
     The two problems of the book's page, 128 points, float64 unless said
     otherwise: two modes onto two others under squared distance, where the
-    cooling ends at 2 / (N l^2), and two uniform densities under the Coulomb
-    cost, where it ends at 2 / (N l^4) as in the paper. Between them two modes
-    with a fifth of the mass between and around them, which is harder. The error
-    of Gibbs-OT is how far the feasible dual value lies below the exact cost,
-    the median and the worst of twenty seeds. A rival's is how far the cost of
-    its coupling is off, and so are the marginals.
+    annealing ends at 2 / (N l^2), and two uniform densities under the Coulomb
+    cost, where it ends at 2 / (N l^4) as in the paper. A third, harder problem is
+    between the two: two modes with a fifth of the mass between and around them.
+    The error of Gibbs-OT is the difference between the exact cost and the feasible
+    dual value, the median and the worst of twenty seeds. The error of a competing
+    method is the error of its coupling's cost; that of the marginals is printed, too.
 fives
     200 images of the digit 5 (MNIST where it is at hand, else drawn) against
     dense masses on the 784 pixels, float32: one pass over all problems, the
@@ -21,14 +21,14 @@ fives
 grid
     Costs that separate by axis, float32: one pass over the 200 fives and over
     400 faces of 64x64, and an epoch of Wasserstein NMF with its updates beside
-    exact solutions of the problems that 300 epochs leave, with the error of the
-    epoch's duals. As ebmtut's got/timing and got/wnmf-digits have it, only the
-    200 calls of ot.emd2 are timed, on the pixels that carry mass: of 784, the
-    learning leaves about half, which takes more than half of the solver's time.
-    Both ends are shown, the start's problems with mass on all pixels, too.
+    exact solutions of the problems after 300 epochs, with the error of the
+    epoch's duals. As in ebmtut's got/timing and got/wnmf-digits, only the 200
+    calls of ot.emd2 are timed, on the pixels that carry mass. Learning leaves mass
+    on about half of the 784 pixels, which takes more than half of the solver's
+    time. The problems of the first epoch, with mass on all pixels, are shown, too.
 
-Times are those of the processor, which waiting does not stretch; the best
-and the median of several runs are kept, and targets are judged by medians.
+Times are CPU times, which do not grow while a process waits. The best and the
+median of several runs are kept, and targets are compared with medians.
 Exact solutions are POT's network simplex on the points that carry mass.
 """
 

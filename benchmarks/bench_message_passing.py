@@ -17,8 +17,8 @@ Kernel and floors take turns, and the least of several CPU times of one thread i
 kept; the gain of a second thread is measured on the wall. Plain torch does fewer
 chains (said in the table) and is scaled up.
 
-PGMax is run by another interpreter, one that has it, and must decode the same
-states as ours.
+PGMax is run by another interpreter, which has it installed, and must decode the same
+states as this package.
 """
 
 import argparse

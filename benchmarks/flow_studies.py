@@ -1,4 +1,4 @@
-"""Twelve studies that are no row of a paper, stored for the pages on flows.
+"""Twelve studies beyond the papers' experiments, stored for the pages on flows.
 
     python benchmarks/flow_studies.py scaling [--scale full] [--time-limit MINUTES]
     python benchmarks/flow_studies.py longer [--time-limit MINUTES]
@@ -13,21 +13,24 @@
     python benchmarks/flow_studies.py chains
     python benchmarks/flow_studies.py warm-up [--time-limit MINUTES]
 
-scaling: our recipe at criticality over the size of the lattice, twelve CPU minutes.
-longer: the same with steps in proportion to the sites, an hour and a half.
-grown: networks of small lattices carried to larger ones, up to 32 x 32, six.
-transformer: the paper's recipe with leTF at sigma = 0.1, half an hour.
-rivals: LEAPS with leConv and a GFlowNet at sigma = 0.1, and the paper's recipe with
-    leConv at criticality, half an hour.
-enumerated: ours on 4 x 4 and 5 x 5 beside sums over all states, three.
-nulls: those of the row dnfs/ising, run by run, three.
-control: joint training with annealed sweeps in the flow's place, four.
-twelve-bits: joint training on twelve bits in place of eight, ten.
-couplings: those of a magnet by EB-GFN, eleven.
-chains: the same by persistent Gibbs chains, two.
-warm-up: trainings on 4 x 4 with a warm-up of the learning rate and without, nine.
-The same command goes on where a time limit has stopped it. CPU seconds count system
-time, too.
+Each study takes the CPU minutes given in brackets:
+
+scaling [12]: the package's recipe at criticality, for several lattice sizes.
+longer [90]: the same with steps in proportion to the number of sites.
+grown [6]: networks trained on small lattices, transferred to larger ones, up to
+    32 x 32.
+transformer [30]: the paper's recipe with leTF at sigma = 0.1.
+rivals [30]: two competing methods at sigma = 0.1, LEAPS with leConv and a GFlowNet,
+    and the paper's recipe with leConv at criticality.
+enumerated [3]: the package's recipe on 4 x 4 and 5 x 5, beside sums over all states.
+nulls [3]: the baselines of the experiment dnfs/ising, run by run.
+control [4]: joint training with annealed sweeps in place of the flow.
+twelve-bits [10]: joint training on twelve bits in place of eight.
+couplings [11]: the couplings of a magnet, learned by EB-GFN.
+chains [2]: the same couplings, learned with persistent Gibbs chains.
+warm-up [9]: training on 4 x 4 with a warm-up of the learning rate and without.
+
+After a time limit the same command resumes the study. CPU seconds include system time.
 """
 
 from study_command import run_study

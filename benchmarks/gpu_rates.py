@@ -2,14 +2,15 @@
 
     python benchmarks/gpu_rates.py [--json rates.json]
 
-Times are the median of CUDA events, launches included; states and plans of Gibbs
-sweeps are laid out before, the pairs of max-product within. The bounds are what the
-kernels' docstrings derive, at the rates that this GPU shows here: bytes a second of a
-copy, from memory and within the level-2 cache, instructions a second of Philox, whose
-mixture of logic and products is much that of Gibbs sweeps, and additions with a minimum
-a second. Where one program sweeps all by itself, its own instructions bound it, and so
-few of a GPU's multiprocessors that the share is small; what counts there is the time.
-No table stands here, for none of this has run on a GPU yet: interpreter only.
+Times are medians of CUDA events and include launches. The states and plans of Gibbs
+sweeps are laid out before the timing, the pairs of max-product within it. The bounds
+are derived in the kernels' docstrings; their rates are measured on this GPU: bytes per
+second of a copy, from memory and within the level-2 cache; instructions per second of
+Philox, whose mixture of logic and products resembles that of Gibbs sweeps; and
+additions with a minimum per second. Where a single program makes the whole sweep, its
+own instructions bound it, and it uses so few of the GPU's multiprocessors that it
+reaches a small fraction of the bound; the time is what counts there. There is no table
+of results, since none of this has run on a GPU yet, only in the interpreter.
 
     TRITON_INTERPRET=1 python benchmarks/gpu_rates.py --small --device cpu
 

@@ -1,17 +1,17 @@
-"""How time and memory grow: ours beside a peer and a floor, at four sizes.
+"""Growth of time and memory at four sizes: this package, a peer and a floor.
 
     growth.py --json growth.json --thrml-python PYTHON --pgmax-python PYTHON
 
-Each party runs in a process of its own, pinned to one core and to one thread, and
-all are asked in turn, so that what else the machine does falls on all alike. Times
+Each party runs in a process of its own, pinned to one core and to one thread. The
+parties take turns, so that other work on the machine affects all of them equally. Times
 are CPU seconds of an iteration (of transport) or of a sweep of all chains; the median
-of the rounds and their quartiles are kept. The exponent is that of a straight line
-through the logarithms of time and size. Memory is what a process has grown by
-since its start, with its libraries, what it compiled and the smaller sizes.
+of the rounds and their quartiles are kept. The exponent is the slope of a straight line
+through the logarithms of time and size. Memory is the growth of a process since its
+start; it includes libraries, compiled code and the smaller sizes.
 
 The peers are POT, which the book needs, too, and thrml and PGMax, which need
-environments of their own. thrml runs its chains side by side or one after another
-(JAX's vmap or map), whichever a trial at that size finds faster.
+environments of their own. thrml runs its chains in parallel or one after another
+(JAX's vmap or map), whichever is faster in a trial at that size.
 """
 
 import argparse

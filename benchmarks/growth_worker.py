@@ -1,10 +1,11 @@
-"""One party of growth.py in a process of its own: ours, a peer, or a floor.
+"""One party of growth.py in its own process: this package, a peer, or a floor.
 
     growth_worker.py OPERATION PARTY
 
-Reads lines: a size, for which it prepares and warms up; "run", after which it says how
-many CPU seconds an amount of work took (an iteration of transport, a sweep of all
-chains); "memory", by how many MiB it has grown at most, with what it compiled.
+The worker reads lines. After a size it prepares a problem of that size and warms up;
+after "run" it prints the CPU seconds of a unit of work (an iteration of transport, a
+sweep of all chains); after "memory" it prints the largest growth of the process in MiB,
+which includes compiled code.
 """
 
 import functools

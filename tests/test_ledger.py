@@ -287,7 +287,7 @@ def test_uniform_and_exact_nll() -> None:
 
 
 def test_mmd_rows_bracket_a_model() -> None:
-    """Fresh data are at zero within five standard errors; uniform bits are not."""
+    """Held-out data are at zero within five standard errors; uniform bits are not."""
     torch.set_num_threads(1)
     null, exact = reference_rows("ed/densities-table", "MMD", n_points=100, seed=3)
     for column in null.values:
@@ -302,9 +302,9 @@ def test_mmd_rows_bracket_a_model() -> None:
 def test_slack_of_the_mmd_is_the_noise_of_its_protocol() -> None:
     """Two standard errors of a mean over 10 samples of 4000 points.
 
-    The deviation of the U-statistic of two samples of one law falls as 1/n, so
-    that of 200 points is divided by 20. Twenty repeats of seven densities know
-    it to about 6 percent; a quarter is allowed.
+    The deviation of the U-statistic of two samples of one distribution falls as 1/n,
+    so that of 200 points is divided by 20. Twenty repeats of seven densities estimate
+    it with an error of about 6 percent; a quarter is allowed.
     """
     torch.set_num_threads(1)
     row = get_fact("ed/densities-table")

@@ -1,4 +1,4 @@
-"""Annealing paths: their laws, derivatives and ratios; times outside refused."""
+"""Annealing paths: distributions, derivatives, ratios; times outside are refused."""
 
 import pytest
 import torch
@@ -53,7 +53,7 @@ def test_taylor_ratios_are_exact_for_a_quadratic_energy_alone():
 
 
 def test_samplers_take_the_energy_of_a_time():
-    """At t = 0 the law is uniform: a Langevin step of any size is accepted."""
+    """At t = 0 p_t is uniform: a Langevin step of any size is accepted."""
     x = torch.randint(2, (50, 9)).double()
     found = run_chain(dmala(PATH.at(0.0), 0.3), x, 3, generator=make_generator(0))
     assert found.info["acceptance"] == pytest.approx(1)

@@ -1,7 +1,7 @@
-"""Laws of the draws, and the contract of generators.
+"""Distributions of the random numbers, and the contract of generators.
 
 Tolerances: Kolmogorov-Smirnov and chi-square p-values above 1e-4, frequencies
-within 5 standard errors; with fixed seeds a pass is a pass for good.
+within 5 standard errors; with fixed seeds the outcome of a test is reproducible.
 """
 
 import math

@@ -497,14 +497,14 @@ def test_a_loss_that_is_no_scalar_is_refused(value):
 
 
 def test_training_recovers_the_law_of_the_data():
-    """Four spins, ED-Grid summed exactly, w = 0: the minimiser is the law.
+    """Four spins, ED-Grid summed exactly, w = 0: the minimiser is the distribution.
 
     U = Phi theta with spins and pairs as features. At the minimum one data
     point's gradient is Phi(x) - E[Phi|y]; its covariance is the Hessian
     H = E_y Cov(Phi|y) (Lemma 2), so that the best estimate from n points has
-    covariance H^-1 / n (the sandwich H^-1 H H^-1). Annealed Adam is no
-    optimal average: it is granted what the best estimate makes of a tenth of
-    the data, and five standard errors of each log-probability.
+    covariance H^-1 / n (the sandwich H^-1 H H^-1). Annealed Adam is not an
+    optimal average: the tolerance is five standard errors of each log-probability,
+    for the best estimate from a tenth of the data.
     """
     config = TrainConfig(
         n_steps=1200, batch_size=256, learning_rate=0.02, precision="float32"

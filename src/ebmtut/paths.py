@@ -1,7 +1,7 @@
-"""Annealing paths: from laws that are easy to draw to the law that is wanted.
+"""Annealing paths, from a distribution that is easy to sample to the target.
 
-A path takes a time t in [0, 1] to an energy. It is no schedule, which takes a
-step to a number: a path knows its derivative in time and its start.
+A path maps a time t in [0, 1] to an energy. In contrast to a schedule, which maps a
+step to a number, it also has a derivative in time and an initial distribution.
 """
 
 import math
@@ -63,12 +63,12 @@ class PathEnergy:
 
 
 class AnnealingPath:
-    """Geometric path from the uniform law: p_t proportional to exp(-t E).
+    """Geometric path from the uniform distribution: p_t proportional to exp(-t E).
 
-    The linear schedule of Ou, Zhang and Li (2025, Section 3): the unnormalised
-    law is exp((1 - t) log eta + t log rho) with a uniform eta, whose constant
-    is dropped. So log Z_0 = n_sites log n_states, and the time derivative of
-    the unnormalised log-law is -E, at every time.
+    This is the linear schedule of Ou, Zhang and Li (2025, Section 3): the unnormalised
+    distribution is exp((1 - t) log eta + t log rho) with a uniform eta, whose constant
+    is dropped. So log Z_0 = n_sites log n_states, and the time derivative of the
+    unnormalised log-probability is -E at every time.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class AnnealingPath:
 
     @property
     def log_partition_start(self) -> float:
-        """log Z_0, of the uniform law with energy 0."""
+        """log Z_0, of the uniform distribution with energy 0."""
         return self.n_sites * math.log(self.n_states)
 
     @checked
@@ -229,7 +229,7 @@ class AnnealingPath:
         generator: torch.Generator,
         dtype: torch.dtype = torch.float32,
     ) -> Float[Tensor, "n n_sites"]:
-        """Draw from p_0, the uniform law.
+        """Sample p_0, the uniform distribution.
 
         Parameters
         ----------
@@ -250,11 +250,11 @@ class AnnealingPath:
 
 
 class BasePath:
-    """Geometric path of bits from a base of independent ones to a law.
+    """Geometric path from a base of independent bits to the target.
 
-    The unnormalised p_t is exp(-(1 - t) E_0 - t E) with E_0(x) = - x . logits. Where
-    the base has the data's means, a walk along it starts much nearer to what a model
-    has learned than one from fair coins, and weights scatter less.
+    The unnormalised p_t is exp(-(1 - t) E_0 - t E) with E_0(x) = - x . logits. A base
+    that has the data's means is much nearer to a learned model than uniform bits are,
+    so that the log-weights of annealing vary less.
 
     Parameters
     ----------

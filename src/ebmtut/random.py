@@ -1,4 +1,4 @@
-"""Random draws that take an explicit generator and leave the global one alone."""
+"""Random numbers from an explicit generator, without torch's global one."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def make_generator(
     seed
         At least 0 and less than 2**63.
     device
-        Where the draws will be made.
+        Where the random numbers will be made.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def check_generator(
     generator
         What to check.
     device
-        Where the draws will be made; only its type counts.
+        Where the random numbers will be made; only its type counts.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def spawn_seed(generator: torch.Generator) -> int:
     Parameters
     ----------
     generator
-        Advanced by one draw.
+        Advanced by one random number.
 
     Returns
     -------
@@ -131,17 +131,17 @@ def spawn_seed(generator: torch.Generator) -> int:
 def generator_on(
     generator: torch.Generator, device: str | torch.device
 ) -> torch.Generator:
-    """Return the generator itself if it lives there, else one there that it seeds.
+    """Return the generator if it is on the device, else a new one seeded by it.
 
-    So a problem that is drawn on the CPU is the same on every device, and what goes
-    on from it on the CPU goes on with the same stream.
+    So a problem that is sampled on the CPU is the same on every device, and the code
+    that follows it on the CPU continues with the same random numbers.
 
     Parameters
     ----------
     generator
-        Advanced by one draw if it lives elsewhere.
+        Advanced by one random number if it is on another device.
     device
-        Where the draws will be made; only its type counts.
+        Where the random numbers will be made; only its type counts.
     """
     check_type("generator", generator, torch.Generator)
     if generator.device.type == torch.device(device).type:
@@ -181,8 +181,8 @@ def bernoulli_indices(
 ) -> Int[Tensor, " n_ones"]:
     """Indices of the ones among n bits, each of which is 1 with `prob`.
 
-    Costs n * prob draws where `bernoulli` costs n: the gaps between the ones
-    are drawn, which are geometric.
+    The function samples the gaps between the ones, which are geometric. So it needs
+    n * prob random numbers, where `bernoulli` needs n.
 
     Parameters
     ----------
@@ -221,9 +221,10 @@ def bernoulli_indices(
 def categorical(
     logits: Float[Tensor, "*batch n_states"], *, generator: torch.Generator
 ) -> Int[Tensor, "*batch"]:
-    """Draw indices from the categorical laws of the last dimension.
+    """Sample indices from the categorical distributions of the last dimension.
 
-    The largest of independently Gumbel-perturbed logits has this law.
+    The index of the largest of independently Gumbel-perturbed logits has this
+    distribution.
 
     Parameters
     ----------
@@ -247,7 +248,7 @@ def exponential(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Draw from the exponential law of mean 1; never exactly 0.
+    """Sample the exponential distribution of mean 1; never exactly 0.
 
     Parameters
     ----------
@@ -279,7 +280,7 @@ def gumbel(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Draw from the standard Gumbel law, P(G <= g) = exp(-exp(-g)).
+    """Sample the standard Gumbel distribution, P(G <= g) = exp(-exp(-g)).
 
     Parameters
     ----------
@@ -302,7 +303,7 @@ def logistic(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Draw from the standard logistic law, the difference of two Gumbels.
+    """Sample the standard logistic distribution, the difference of two Gumbels.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ def logistic(
 
 
 def normal(like: Tensor, *, generator: torch.Generator) -> Tensor:
-    """Draw from the standard normal law.
+    """Sample the standard normal distribution.
 
     Parameters
     ----------
@@ -332,7 +333,7 @@ def normal(like: Tensor, *, generator: torch.Generator) -> Tensor:
     Returns
     -------
     noise
-        Independent draws of mean 0 and variance 1.
+        Independent numbers of mean 0 and variance 1.
     """
     check_generator(generator, like.device)
     wide = _wide(like.dtype)

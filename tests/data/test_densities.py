@@ -80,10 +80,10 @@ def test_scale_is_that_of_the_reference_code(name: str) -> None:
 
 @pytest.mark.parametrize("name", DENSITIES)
 def test_reference_draws_follow_the_density(name: str) -> None:
-    """Histogram of the literature's draws against cell masses of our density.
+    """Compare a histogram of the literature's samples with the density's cell masses.
 
-    Its draws are stratified (fixed numbers an arm, even angles), which makes
-    counts less variable than multinomial ones, so the chi-square test with a
+    The literature's samples are stratified (fixed numbers per arm, even angles), so
+    that counts vary less than multinomial ones, and the chi-square test with a
     one-sided bound stays valid.
     """
     draws = torch.from_numpy(reference_draws(name, 20_000, seed=2)).double()

@@ -1,4 +1,4 @@
-"""Ising samples: their law at high, critical and low temperature."""
+"""Ising samples: their distribution at high, critical and low temperature."""
 
 import math
 

@@ -108,8 +108,8 @@ def test_a_denoiser_is_bounded_below_and_a_signed_head_is_not() -> None:
 
 
 def test_a_denoiser_that_knows_the_answer_gives_the_score() -> None:
-    # Data that are all zero: the mean of the clean image is zero everywhere, and
-    # the level's law is N(0, noise^2).
+    # All data are zero: the mean of the clean image is zero everywhere, and the
+    # distribution of the level is N(0, noise^2).
     for energy in small_energies("denoiser"):
         with torch.no_grad():
             energy.last.weight.zero_()

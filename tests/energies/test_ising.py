@@ -50,7 +50,7 @@ def test_no_field_is_a_zero_field():
     without, zero = Ising(coupling), Ising(coupling, torch.zeros(4).double())
     assert torch.equal(without(x), zero(x))
     assert torch.equal(without.flip_log_ratios(x), zero.flip_log_ratios(x))
-    # Without a field the law does not know up from down.
+    # Without a field the distribution is symmetric under a flip of all spins.
     assert torch.allclose(without(x), without(1 - x))
 
 

@@ -131,10 +131,10 @@ def test_energies_are_torchs_up_to_the_last_sum(batch, n_sites, hidden, n_layers
 
 
 def gradients_and_bounds(energy, x, g):
-    """Gradients in double precision at the same units, and how far ours may be off.
+    """Gradients in double precision at the same units, and bounds of the errors.
 
-    What comes back to a layer's sums is rounded once, and so is what it sends on,
-    and the gradient of its weight; sums are in single precision.
+    The gradient of a layer's sums is rounded once, and so are the gradient of its
+    inputs and the gradient of its weight; sums are in single precision.
     """
     n = max(len(x), energy.net[0].out_features) + 4
     single = n * SINGLE / (1 - n * SINGLE)

@@ -56,7 +56,7 @@ def kl(log_p, log_q):
 
 
 def push(log_p, log_q):
-    """Log-law of y where x has the law p, over the y that can be reached."""
+    """Log-probabilities of the y that can be reached, where x is distributed as p."""
     log_y = torch.logsumexp(log_p[:, None] + log_q, dim=0)
     return log_y[torch.isfinite(log_y)]
 

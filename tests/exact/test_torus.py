@@ -1,4 +1,4 @@
-"""Laws of the torus, against enumeration and against derivatives of log Z."""
+"""Exact results for the torus, against enumeration and derivatives of log Z."""
 
 import pytest
 import torch

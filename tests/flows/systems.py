@@ -1,4 +1,4 @@
-"""Small systems whose laws, flows and rate matrices are known exactly."""
+"""Small systems whose distributions, flows and rate matrices are known exactly."""
 
 import torch
 from torch import nn

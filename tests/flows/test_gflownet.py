@@ -1,4 +1,4 @@
-"""GFlowNets against laws that are enumerated."""
+"""GFlowNets against enumerated distributions."""
 
 import itertools
 import math
@@ -109,7 +109,7 @@ def test_importance_weights_of_ways_have_the_right_mean():
 
 
 def test_a_known_solution_has_no_loss():
-    """With one site the policy is the law itself."""
+    """With one site the policy is the target distribution itself."""
     net = BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
     for parameter in net.parameters():
         torch.nn.init.zeros_(parameter)
@@ -181,7 +181,7 @@ def test_steps_are_drawn_from_that_matrix(n_back):
 
 
 def test_where_ways_balance_every_proposal_is_taken():
-    """One site, solved by hand: the step draws from the law itself."""
+    """One site, solved by hand: the step samples the target exactly."""
     net = BitsGFlowNet(1, 4, generator=make_generator(0)).to(torch.float64)
     for parameter in net.parameters():
         torch.nn.init.zeros_(parameter)

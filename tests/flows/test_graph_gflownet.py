@@ -1,4 +1,4 @@
-"""The GFlowNet of independent sets against laws that are enumerated."""
+"""The GFlowNet of independent sets against enumerated distributions."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The law by the master equation, against what is solved and against matrices."""
+"""Distributions by the master equation, against solutions and against matrices."""
 
 import pytest
 import torch

@@ -95,7 +95,7 @@ def test_residual_of_a_solved_chain_is_zero(rates, t):
 @both_rates
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.9, 1.2])
 def test_control_variate_reduces_the_spread_by_the_stated_factor(rates, factor):
-    """Rates that are a share a of perfect ones leave (1 - a) of the spread."""
+    """Rates that are a times the perfect ones leave (1 - a) of the spread."""
     path = AnnealingPath(random_energy(3))
     flow = Flow(path, SolvedNetwork(path, rates, factor), rates=rates)
     x = enumerate_states(3)

@@ -41,7 +41,7 @@ sizes = pytest.mark.parametrize("n_states", [2, 3])
 
 
 def check_law(x, p, n_states=2):
-    """The states' frequencies against a law, by Pearson's test."""
+    """Compare the states' frequencies with a distribution, by Pearson's test."""
     counts = torch.bincount(states_to_index(x, n_states), minlength=len(p))
     assert chisquare(counts.numpy(), (p / p.sum() * len(x)).numpy()).pvalue > P_VALUE
 
@@ -80,7 +80,7 @@ def test_steps_have_the_law_of_their_matrices(method, n_states):
 
 @methods
 def test_small_steps_tend_to_the_matrix_exponential(method):
-    """The error of the law falls at least by 1.8 when steps are halved."""
+    """The distribution's error falls at least by 1.8 when steps are halved."""
     flow = random_flow("one_way")
     start = torch.full((8,), 1 / 8).double()
     want = end_law(flow)
@@ -94,7 +94,7 @@ def test_small_steps_tend_to_the_matrix_exponential(method):
 
 
 def end_law(flow, fine=400):
-    """Law of the chain in continuous time at t = 1, by matrix exponentials."""
+    """Distribution of the continuous-time chain at t = 1, by matrix exponentials."""
     n = flow.path.n_states**flow.path.n_sites
     p = torch.full((n,), 1 / n).double()
     for k in range(fine):
@@ -237,7 +237,7 @@ def test_a_sweep_of_three_states_leaves_the_law_as_a_matrix_identity(monkeypatch
     torch.testing.assert_close(matrix.sum(1), torch.ones(27).double())
     p = laws(path, [0.6])[0][0]
     torch.testing.assert_close(p @ matrix, p, rtol=1e-13, atol=1e-15)
-    # What is drawn has these probabilities.
+    # The samples have these probabilities.
     start = all_x[5].expand(N, 3)
     check_law(kernel(start, 0.6, generator=make_generator(1)), matrix[5], 3)
 
@@ -318,7 +318,7 @@ def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
     matrix = q[None, :] * accept
     matrix.diagonal().add_(1 - matrix.sum(1))
     assert float((pi @ matrix - pi).abs().max()) < 1e-14
-    # The ends of the paths then have the target's law, which q's have not.
+    # The ends of the paths then have the target distribution; those of q do not.
     ends = backward.flatten(1).sum(1)
     torch.testing.assert_close(ends, target)
     assert float((forward.flatten(1).sum(1) - target).abs().max()) > 0.01

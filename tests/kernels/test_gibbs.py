@@ -1,4 +1,4 @@
-"""Counted random numbers: the laws that plain torch draws by them, and the kernels."""
+"""Counter-based random numbers: samples of plain torch with them, and the kernels."""
 
 import pytest
 import torch

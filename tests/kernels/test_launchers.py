@@ -1,8 +1,8 @@
-"""What leads to a kernel keeps to one device and waits for nothing.
+"""The code before a kernel stays on one device and does not wait for the device.
 
-On torch's "meta" device tensors have no values: asking for one raises, and so does a
-sum of tensors here and there. Kernels stand aside; what they would be given is held to
-lie on the device, and in one piece, as they take for granted.
+On torch's "meta" device tensors have no values: reading a value raises, and so does a
+sum of tensors on different devices. The kernels are not run; the tests check that their
+arguments are on the device and contiguous, as the kernels assume.
 """
 
 import subprocess

@@ -291,7 +291,7 @@ def test_shape_images():
 
 
 def test_shapes_are_as_dense_as_asked():
-    """Given more than two on an image, the law is a truncated binomial."""
+    """Given more than two per image, the distribution is a truncated binomial."""
     data = shape_images(4000, generator=make_generator(1))
     law = torch.distributions.Binomial(400, torch.tensor(0.01)).log_prob
     counts = torch.arange(3.0, 60.0)

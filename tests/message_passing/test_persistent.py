@@ -1,4 +1,4 @@
-"""Persistent noise has the right law, and persistent messages go on."""
+"""Persistent noise has the right distribution, and persistent messages continue."""
 
 import math
 
@@ -43,7 +43,7 @@ def walk(model, rho, n_steps, n_sweeps, *, n=50, seed=0):
 
 
 def test_the_map_is_the_quantile_transform():
-    # Phi(z) = 1/2, and the 97.5th percentile of both laws.
+    # Phi(z) = 1/2, and the 97.5th percentile of both distributions.
     z = torch.tensor([0.0, 1.959963984540054], dtype=torch.float64)
     want = torch.tensor([0.0, math.log(0.975 / 0.025)], dtype=torch.float64)
     torch.testing.assert_close(logistic_from_normal(z), want, rtol=1e-12, atol=1e-15)
@@ -89,7 +89,7 @@ def test_frozen_noise_is_one_long_run(name):
 
 
 def test_on_a_chain_its_samples_are_those_of_pmp():
-    """Max-product is exact there from any start, so every step has PMP's law."""
+    """Max-product is exact from any start, so every step samples as PMP does."""
     edges = torch.tensor([[0, 1], [1, 2]])
     weight = torch.tensor([1.5, -2.0], dtype=torch.float64)
     model = PairwiseGraph(edges, weight, torch.tensor([0.2, 0.0, 0.5]).double())

@@ -53,7 +53,7 @@ def random_tree(n, seed):
 
 
 def homogeneity_p(one, other, n_states):
-    """p-value of two samples of states having one law; rare states count as one."""
+    """p-value of two samples with the same distribution; rare states count as one."""
     counts = np.stack(
         [np.bincount(states_to_index(x), minlength=n_states) for x in (one, other)]
     )
@@ -67,7 +67,7 @@ def homogeneity_p(one, other, n_states):
 
 @pytest.mark.parametrize("init", ["zero", "symmetric"])
 def test_on_a_chain_it_is_perturb_and_map(init):
-    """Max-product is exact there, so both draw from one law."""
+    """Max-product is exact there, so both sample the same distribution."""
     edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
     model = PairwiseGraph(edges, 2 * normal(4), normal(5, seed=1))
     got = perturb_and_max_product(

@@ -1,4 +1,4 @@
-"""The judge of images learns, repeats itself and refuses what it cannot judge."""
+"""The classifier learns reproducibly and refuses images that do not fit."""
 
 import pytest
 import torch

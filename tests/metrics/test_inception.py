@@ -67,7 +67,7 @@ def some_features(n: int, shift: float, seed: int) -> InceptionFeatures:
 
 
 def test_the_distance_is_the_literatures() -> None:
-    """Its covariances' product, whose root's trace is that of ours."""
+    """The literature takes the root of the covariances' product, of the same trace."""
     data, samples = some_features(300, 0.0, 1), some_features(200, 0.4, 2)
     moments = [
         (f.pooled.numpy().mean(0), np.cov(f.pooled.numpy(), rowvar=False))

@@ -66,7 +66,7 @@ def test_distances_count_differing_sites() -> None:
 
 
 def test_u_is_unbiased_and_v_biased_by_the_diagonal() -> None:
-    """Samples of one law: E[U] = 0, E[V] = (1 - mean kernel) (1/n + 1/m)."""
+    """Samples of one distribution: E[U] = 0, E[V] = (1 - mean kernel) (1/n + 1/m)."""
     n, m, n_sites, rate = 20, 30, 8, 0.1
     # Independent fair bits: E exp(-rate H) = ((1 + exp(-rate)) / 2)**n_sites.
     mean_kernel = ((1 + math.exp(-rate)) / 2) ** n_sites

@@ -31,7 +31,7 @@ def sample(n, *, generator):
 
 @pytest.mark.parametrize("n_back", [1, 3])
 def test_the_gradient_is_that_of_the_likelihood(n_back):
-    """Started from the model's law, a step of any policy gives its exact gradient."""
+    """Started from the model, a step of any policy gives its exact gradient."""
     energy, n = Table(), 40_000
     with torch.no_grad():
         energy.table.copy_(torch.linspace(-1, 1, 8))

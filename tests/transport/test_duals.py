@@ -125,7 +125,7 @@ def test_sparse_plan_has_the_right_entries_but_not_the_right_marginals():
 
 
 def test_weighed_plan_averages_to_an_optimal_one():
-    """The plan of the Boltzmann law costs at most (m1 + m2) T too much."""
+    """The plan of the Boltzmann distribution costs at most (m1 + m2) T too much."""
     p, q, cost = line_problem()
     n, last = 400, 1e-5
     schedule = temperatures_of(geometric(1.0, last, 5000), 5500)

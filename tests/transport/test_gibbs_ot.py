@@ -1,4 +1,4 @@
-"""Algorithm 1: its laws, its compiled form and its limit."""
+"""Algorithm 1: its distributions, its compiled form and its limit."""
 
 import numpy as np
 import pytest
@@ -185,7 +185,7 @@ def test_result_does_not_depend_on_the_threads(problem):
     assert_same(ends[0], ends[2])
 
 
-# ----------------------------------------------------------------------- the laws
+# -------------------------------------------------------------- the distributions
 
 
 def copies(n, p, q):
@@ -218,7 +218,7 @@ def test_gap_to_the_coordinates_is_a_sum_of_gammas(problem, dtype):
 
 @every_run
 def test_equilibrium_is_the_boltzmann_law(run):
-    """2x2: the law of d = g_2 - g_1 is known, as h given g is exponential."""
+    """2x2: the density of d = g_2 - g_1 is known, as h given g is exponential."""
     p, q = torch.tensor([[0.3, 0.7], [0.6, 0.4]], dtype=torch.float64)
     cost = torch.tensor([[0.1, 0.9], [0.6, 0.2]], dtype=torch.float64)
     temperature = 0.2

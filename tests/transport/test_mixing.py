@@ -1,4 +1,4 @@
-"""Stopping criteria and cooling schedules."""
+"""Stopping criteria and annealing schedules."""
 
 import math
 

@@ -102,7 +102,7 @@ def test_a_pruned_run_is_the_plain_one(dtype):
 
 
 def least_share(p, q, cost):
-    """The least share of tiles that slacks left to look at."""
+    """The least fraction of tiles that had to be evaluated with slacks."""
     chain, _ = chains(p, q, cost)
     schedule = paper_cooling(12, len(p), power=2.0).view(-1, 2).to(p)
     shares = []

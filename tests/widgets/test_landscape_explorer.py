@@ -41,7 +41,7 @@ def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
 
 def test_sliders_start_at_the_papers_setting(result: Result) -> None:
     assert landscape_explorer(result, n_pixels=8).selected == [0, 1, 1]
-    # Without M = 32 among the knobs, the nearest there is.
+    # Without M = 32 among the values, the nearest one is selected.
     start = landscape_explorer(result, KNOBS, n_pixels=8).selected
     setting = [values[k] for values, k in zip(KNOBS.values(), start, strict=False)]
     assert list(KNOBS) == ["eps", "w", "M"]

@@ -6,14 +6,14 @@ three curves with noise (``2spirals``, ``moons``, ``swissroll``) and a sheared
 mixture (``pinwheel``).  A point becomes 32 bits by :func:`gray_encode`, which
 cuts the plane into square cells of side ``1 / density_scale(name)``.
 
-Because all cells have the same area, the entropy of the 32-bit law is known:
-it is ``h + 2 ln(scale)`` with ``h`` the differential entropy of the density,
-up to a discretisation error below 1e-6 at 16 bits a coordinate.  No model can
+Because all cells have the same area, the entropy of the 32-bit distribution is
+known: it is ``h + 2 ln(scale)`` with ``h`` the differential entropy of the density,
+up to a discretisation error below 1e-6 at 16 bits per coordinate.  No model can
 have a lower expected negative log-likelihood.
 
-Draws here are independent.  The literature's samplers stratify instead: equal
-numbers a spiral, a circle or an arm, and angles on an even grid.  The law of
-one point is the same.
+The samples are independent.  The literature's samplers stratify instead: every
+spiral, circle or arm gets the same number of points, and angles lie on an even grid.
+The distribution of a single point is the same.
 """
 
 import math
@@ -105,7 +105,7 @@ def differential_entropy(name: Annotated[str, OneOf(DENSITIES)]) -> float:
 
 
 def exact_entropy(name: str) -> float:
-    """Entropy of the 32-bit law, in nats: the best possible expected NLL."""
+    """Entropy of the 32-bit distribution in nats, the best possible expected NLL."""
     return differential_entropy(name) + 2.0 * math.log(density_scale(name))
 
 
@@ -190,7 +190,7 @@ class DensityData:
 
     @property
     def entropy(self) -> float:
-        """Entropy of the 32-bit law in nats (:func:`exact_entropy`)."""
+        """Entropy of the 32-bit distribution in nats (:func:`exact_entropy`)."""
         return exact_entropy(self.name)
 
     def sample_bits(

@@ -1,4 +1,4 @@
-"""Log densities of the seven laws, in closed form or by one-dimensional quadrature.
+"""The seven log densities, in closed form or by one-dimensional quadrature.
 
 Each function maps float64 points of shape (n, 2) to log densities of shape
 (n,).  The curves with noise are mixtures of Gaussians along a curve, so their
@@ -28,7 +28,7 @@ def _legendre(n_nodes: int) -> tuple[Tensor, Tensor]:
 
 
 def _in_chunks(law: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Bound the memory of a law that visits every node for every point."""
+    """Bound the memory of a density that visits every node for every point."""
 
     def chunked(points: Tensor) -> Tensor:
         return torch.cat([law(part) for part in points.split(_CHUNK)])

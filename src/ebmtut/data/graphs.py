@@ -1,8 +1,9 @@
 """Random graphs by seed, the instances of combinatorial problems.
 
-Drawn by NetworkX, whose generators are the field's reference, in the sizes of Ou et
-al. (2025, Appendix E.3). Their text prints no density. The ones here give their mean
-optimum on all but the smallest Erdős-Rényi graphs, where ours is larger by 0.8.
+The graphs are sampled by NetworkX, whose generators are the field's reference, in the
+sizes of Ou et al. (2025, Appendix E.3). The paper does not print the edge densities.
+With the densities chosen here the mean optimum agrees with the paper's on all but the
+smallest Erdős-Rényi graphs, where it is larger by 0.8.
 """
 
 from __future__ import annotations

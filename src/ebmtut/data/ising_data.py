@@ -23,7 +23,7 @@ def ising_samples(
     n_sweeps: Count = 10_000,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "n n_sites"]:
-    """Draw samples of a periodic lattice, each from a chain of its own.
+    """Sample a periodic lattice, every sample from its own chain.
 
     The model is p(s) proportional to exp(sigma s'As) with A the adjacency of
     the side x side torus, so that every edge counts twice.
@@ -39,7 +39,7 @@ def ising_samples(
     generator
         Source of randomness.
     n_sweeps
-        Gibbs sweeps of each chain, from independent fair bits.  The papers'
+        Gibbs sweeps of each chain, from uniform random bits.  The papers'
         million single-site steps are 10,000 sweeps of 100 sites.
     dtype
         Dtype of the bits.
@@ -56,11 +56,11 @@ def ising_samples(
 
     Notes
     -----
-    Beyond the critical coupling no chain of any affordable length crosses
-    between the two magnetisations.  Since every sample has a chain and a fair
-    start of its own, the law is symmetric under a flip of all spins after any
-    number of sweeps, so both have half the mass nevertheless.  What more
-    sweeps do cure is chains caught in a striped state.
+    Beyond the critical coupling no chain of affordable length crosses between the
+    two magnetisations.  Every sample has its own chain with its own uniform
+    initialisation, however, so that the distribution is symmetric under a flip of
+    all spins after any number of sweeps, and both magnetisations have half the mass.
+    More sweeps do help chains that are caught in a striped state.
 
     Source: data of the Ising tables of energy discrepancy (2000 samples) and
     of discrete neural flow samplers.

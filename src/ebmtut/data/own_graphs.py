@@ -358,7 +358,7 @@ def pairwise_graph(
     variables: Annotated[str, OneOf(VARIABLES)] = "bits",
     dtype: torch.dtype = torch.float64,
 ) -> PairwiseGraph:
-    """Make an energy of a NetworkX graph, a site a vertex.
+    """Make an energy of a NetworkX graph, with one site per vertex.
 
     Parameters
     ----------
@@ -370,8 +370,9 @@ def pairwise_graph(
         Of every vertex, or the name of a vertex attribute.
     variables
         "bits": -E is the sum over edges of w x_i x_j, plus b'x, which rewards ones
-        side by side. "spins": that of w s_i s_j, plus b's, with s = 2x - 1, which
-        rewards equal neighbours; the same law is written in bits.
+        side by side. "spins": -E is the sum over edges of w s_i s_j, plus b's, with
+        s = 2x - 1, which rewards equal neighbours; the energy returned has the same
+        distribution, written in bits.
     dtype
         Of the parameters.
 

@@ -2,12 +2,13 @@
 
 A processor with units for bfloat16 spends most of a step outside the matrix products:
 on the SiLU and its slope, on casts, on sums of gradients. There are only 65536 numbers
-in bfloat16, so the SiLU and its slope are two tables, of which the part that counts
-fits the first cache. One pass looks a layer's slope up, multiplies and sums the bias's
-gradient; the last layer, of one output, is read in the pass of the last SiLU.
+in bfloat16, so the SiLU and its slope are two tables, and the entries that are used
+most fit the level-1 cache. One pass looks up a layer's slope, multiplies, and sums the
+bias's gradient; the last layer, of one output, is computed in the last SiLU's pass.
 
-The units are those of torch under autocast, bit for bit. The last layer sums in single
-precision in another order, and on the way back there is one rounding the fewer.
+The values of the hidden units are those of torch under autocast, bit for bit. The last
+layer sums in single precision in another order, and the backward pass has one rounding
+fewer.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ EnergyFunction = Callable[[Float[Tensor, "batch ..."]], Float[Tensor, " batch"]]
 
 
 class Energy(nn.Module, ABC):
-    """Base of all energies; the law is p(x) proportional to exp(-E(x)).
+    """Base of all energies; the model is p(x) proportional to exp(-E(x)).
 
     Attributes
     ----------

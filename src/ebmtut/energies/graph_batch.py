@@ -1,7 +1,7 @@
 """A batch of graphs of different sizes, padded to one.
 
-A padded site is a coin of its own that enters no energy, so that every closed form
-stays finite and the law of the vertices is exact whatever the padding does.
+A padded site is an independent uniform bit that enters no energy. So every closed form
+stays finite, and the distribution of the vertices is exact whatever the padding.
 """
 
 from __future__ import annotations

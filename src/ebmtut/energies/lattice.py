@@ -110,7 +110,7 @@ class LatticeIsing(Energy):
         return bits_to_spins(x).reshape(-1, self.side, self.side)
 
     def to_dense(self, dtype: torch.dtype = torch.float64) -> Ising:
-        """Write the same law as an `Ising` model with a full matrix.
+        """Return the same distribution as an `Ising` model with a full matrix.
 
         Parameters
         ----------

@@ -25,9 +25,9 @@ __all__ = ["MLPEnergy"]
 class MLPEnergy(Energy):
     """Energy of a fully connected network with SiLU between its layers.
 
-    With `base_probs` the law is that of the network times a Bernoulli base:
-    E(x) = net(x) - sum_i x_i logit(base_i), so that the network only learns
-    what the single-site means do not tell.
+    With `base_probs` the model is the network's distribution times a Bernoulli base:
+    E(x) = net(x) - sum_i x_i logit(base_i). The network then only has to learn what
+    the single-site means do not determine.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class MLPEnergy(Energy):
     base_probs
         Means of the base, inside (0, 1).
     generator
-        Source of the initial weights, uniform within +-1/sqrt(fan-in); None
-        takes a fresh one of seed 0, so that the global stream stays alone.
+        Source of the initial weights, uniform within +-1/sqrt(fan-in); None makes
+        a generator of seed 0 and leaves torch's global generator alone.
 
     Attributes
     ----------

@@ -141,7 +141,7 @@ class BoltzmannMachine(Energy):
 
     @classmethod
     def from_ising(cls, ising: Ising) -> BoltzmannMachine:
-        """Return the same law as an Ising model's exp(s'Js + b's), s = 2x - 1.
+        """Return the distribution of an Ising model, exp(s'Js + b's), s = 2x - 1.
 
         W = 8J and the bias is 2b - 4J1; the energies differ by a constant.
         """
@@ -271,7 +271,7 @@ class PairwiseGraph(Energy):
         }
 
     def given(self, clamp: Float[Tensor, " n_sites"]) -> PairwiseGraph:
-        """Return the law of the free sites where the others are held.
+        """Return the conditional distribution of the free sites, given the others.
 
         Conditioning leaves a model of the same kind: an edge between free sites
         stays, one to a site that is held at 1 adds its weight to the bias.

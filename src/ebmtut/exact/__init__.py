@@ -1,4 +1,4 @@
-"""Exact answers on small systems and lattices, the judges of everything else."""
+"""Exact solutions of small systems and lattices, the reference for all methods."""
 
 from ebmtut.exact.discrepancy import (
     bernoulli_channel,

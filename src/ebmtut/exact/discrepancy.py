@@ -96,13 +96,13 @@ def contrastive_potential(
 
 
 def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_all"]:
-    """Classes of states between which energy discrepancy cannot weigh.
+    """Classes of states whose relative mass energy discrepancy does not determine.
 
-    Two states that reach a common y are in one class, and so on along chains.
-    The second variation of ED, E[Var(h(x)|y)] (Lemma 2), vanishes where h is
-    constant on every class: the minimiser of a positive law is
-    -log p plus one free constant a class. Var(x|y) > 0 alone, as Theorem 1
-    asks, does not make the class unique.
+    Two states that reach a common y are in one class, and so are states that are
+    connected by a chain of such pairs. The second variation of ED, E[Var(h(x)|y)]
+    (Lemma 2), vanishes where h is constant on every class: the minimiser for a
+    positive distribution p is -log p plus one free constant per class. The condition
+    of Theorem 1, Var(x|y) > 0, does not imply that there is only one class.
 
     Parameters
     ----------

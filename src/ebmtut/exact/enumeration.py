@@ -1,4 +1,4 @@
-"""Exact laws of small systems by listing every state."""
+"""Exact distributions of small systems, by enumeration of all states."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated

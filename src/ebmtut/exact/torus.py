@@ -1,7 +1,7 @@
-"""Exact laws of the periodic Ising lattice without field: its energies, its pairs.
+"""Exact energy distribution and correlations of the periodic Ising lattice, no field.
 
-The law of the energy is the Fourier transform of Kaufman's closed form at complex
-couplings; pairs of sites come from the spectrum of the transfer matrix.
+The energy distribution is the Fourier transform of Kaufman's closed form at complex
+couplings; correlations follow from the spectrum of the transfer matrix.
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ def torus_energy_law(
     cols: Annotated[int, Range(4, _MAX_SIDE)],
     edge_coupling: Annotated[float, Range(0, 1, include_low=False)],
 ) -> tuple[Float64[Tensor, " n_levels"], Float64[Tensor, " n_levels"]]:
-    """Law of the energy of a torus without field.
+    """Energy distribution of a torus without field.
 
     With even sides an even number 2u of its 2 n_sites edges is unsatisfied, and
     Z(K + i theta) / Z(K) is the mean of exp(2 i theta (n_sites - 2u)): Kaufman's form
@@ -46,7 +46,7 @@ def torus_energy_law(
     energies
         Every level -2 K (n_sites - 2u), from the lowest on, in nats.
     probabilities
-        Of each; right to some 1e-12, so that the smallest are rounded to 0.
+        Of each level, with an error of about 1e-12, so that the smallest are 0.
 
     Raises
     ------
@@ -92,19 +92,19 @@ def torus_correlations(
     cols: Annotated[int, Range(3, _MAX_COLS)],
     edge_coupling: Annotated[float, Range(-1, 1)],
 ) -> Float64[Tensor, " n"]:
-    """Mean product of two spins of a torus without field, by their distance.
+    """Correlation of two spins of a torus without field, by their distance.
 
     E[s_0 s_r] = sum_ab l_a^r l_b^(rows - r) <a|s|b>^2 / sum_a l_a^rows, with the
     eigenvalues l and eigenvectors of the transfer matrix between rows, and s one of
-    its spins. Every site's own law is a half and a half, so that this is the
-    marginal law of the two.
+    its spins. Both values of every spin have probability 1/2, so that the correlation
+    determines the joint distribution of the two spins.
 
     Parameters
     ----------
     rows
         At least 3; the direction of the distance.
     cols
-        3 to 11; a second at 10, four at 11.
+        3 to 11; the computation takes one second at 10, four at 11.
     edge_coupling
         K in exp(K s s') for every edge, counted once; at most 1 in size.
 

@@ -1,4 +1,4 @@
-"""Flows of discrete laws: rate matrices, their networks, simulation, weights."""
+"""Flows of discrete distributions: rates, their networks, simulation, weights."""
 
 from ebmtut.flows.gflownet import (
     BitsGFlowNet,

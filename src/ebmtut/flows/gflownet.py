@@ -2,7 +2,7 @@
 
 A partial state has some sites blank. The forward policy picks a blank site and a
 bit for it, the backward policy a site to blank again; with both trained to
-trajectory balance, the last state is a draw from p(x) proportional to exp(-E(x))
+trajectory balance, the last state is a sample of p(x) proportional to exp(-E(x))
 (Malkin et al., "Trajectory balance", 2022; Zhang et al., "Generative flow networks
 for discrete probabilistic modeling", 2022).
 """
@@ -48,16 +48,16 @@ _MOST_ENUMERATED_SITES = 12
 
 
 class Trajectories(NamedTuple):
-    """Complete ways from the blank state to bits, with their probabilities.
+    """Complete trajectories from the blank state to bits, with their probabilities.
 
     Attributes
     ----------
     x
-        Where they end: bits.
+        Last states, bits.
     log_forward
-        Log-probability of the whole way under the forward policy.
+        Log-probability of the whole trajectory under the forward policy.
     log_backward
-        The same of the way back, given its end.
+        Log-probability of the trajectory under the backward policy, given its end.
     """
 
     x: Float[Tensor, "batch n_sites"]
@@ -151,7 +151,7 @@ def forward_trajectories(
     generator: torch.Generator,
     explore: Probability = 0,
 ) -> Trajectories:
-    """Draw ways from the blank state to bits, differentiably.
+    """Sample trajectories from the blank state to bits, differentiably.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def backward_trajectories(
     *,
     generator: torch.Generator,
 ) -> Trajectories:
-    """Draw ways that end in given bits, from their ends, differentiably.
+    """Sample trajectories that end in given bits, backwards, differentiably.
 
     Parameters
     ----------
@@ -224,13 +224,14 @@ def back_and_forth(
     """Take one Metropolis-Hastings step that blanks some sites and fills them anew.
 
     The backward policy picks the sites, the forward policy what they become (Zhang et
-    al., 2022). The way x -> x' is accepted with probability min(1, r),
+    al., 2022). The move x -> x' is accepted with probability min(1, r),
 
-        r = exp(E(x) - E(x')) P_B(way' | x') P_F(way) / (P_B(way | x) P_F(way')),
+        r = exp(E(x) - E(x')) P_B(tau' | x') P_F(tau) / (P_B(tau | x) P_F(tau')),
 
-    where way leads from the partial state to x and way' from there to x'. Both ways
-    swap their parts in the step back, so the step leaves exp(-E) invariant whatever
-    the policies are; if every way balances and all sites are blanked, r is 1.
+    where the trajectory tau leads from the partial state to x and tau' from there to
+    x'. In the reverse move the two trajectories are exchanged, so the step leaves
+    exp(-E) invariant whatever the policies are. If every trajectory is balanced and
+    all sites are blanked, r is 1.
 
     Parameters
     ----------
@@ -248,9 +249,9 @@ def back_and_forth(
     Returns
     -------
     states
-        Where the chains stand then.
+        New states of the chains.
     accepted
-        Which of them took the proposal.
+        Whether each chain accepted its proposal.
 
     Raises
     ------
@@ -289,7 +290,7 @@ def explored(
     *,
     generator: torch.Generator,
 ) -> Int[Tensor, " batch"]:
-    """Draw moves by their log-probabilities, a share of them uniform instead.
+    """Sample moves by their log-probabilities; a fraction of them is uniform instead.
 
     Parameters
     ----------
@@ -342,7 +343,7 @@ def _fill(
 def _erase(
     policy: BitsGFlowNet, x: Tensor, n_sites: int, *, generator: torch.Generator
 ) -> Trajectories:
-    """Follow the backward policy from bits: the partial states, and the ways."""
+    """Follow the backward policy from bits; return partial states and trajectories."""
     log_forward = log_backward = x.new_zeros(len(x))
     partial = x
     _, back = policy(partial)
@@ -359,9 +360,9 @@ def _erase(
 def trajectory_balance_loss(
     policy: BitsGFlowNet, energy: EnergyFunction, ways: Trajectories
 ) -> Float[Tensor, ""]:
-    """Mean of (log Z + log P_F(way) - log P_B(way | x) + E(x))^2.
+    """Mean of (log Z + log P_F(tau) - log P_B(tau | x) + E(x))^2 over trajectories tau.
 
-    Zero for every way means that the policy draws x from exp(-E(x)) / Z.
+    If it is zero for every trajectory, the policy samples x from exp(-E(x)) / Z.
 
     Parameters
     ----------
@@ -370,7 +371,7 @@ def trajectory_balance_loss(
     energy
         Maps bits to energies; no gradient flows into it.
     ways
-        Of either direction.
+        Trajectories of either direction.
 
     Returns
     -------
@@ -384,7 +385,7 @@ def trajectory_balance_loss(
 
 
 def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
-    """Exact log-probabilities of the last states, by summing over all ways.
+    """Exact log-probabilities of the last states, by summing over trajectories.
 
     Parameters
     ----------
@@ -393,7 +394,7 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
 
     Returns
     -------
-    law
+    log_probabilities
         In the order of `enumerate_states`.
 
     Raises

@@ -1,14 +1,14 @@
-"""A GFlowNet that only knows independent sets: vertices are added, never taken back.
+"""A GFlowNet on independent sets: vertices are added and never removed.
 
-Zhang et al., "Let the flows tell" (2023), the neural rival of Ou et al. (2025,
-Table 1). A state is an independent set; a move adds a vertex that has no chosen
-neighbour; where none is left the set is an answer. So every answer is an independent
-set that nothing can be added to, whatever the policy. With the uniform way back each
-answer of k vertices has k! equally likely ways, and if
+Zhang et al., "Let the flows tell" (2023), is the neural baseline of Ou et al. (2025,
+Table 1). A state is an independent set, and a move adds a vertex that has no chosen
+neighbour. A trajectory ends where no such vertex is left, so that every last state is a
+maximal independent set, whatever the policy. With a uniform backward policy every
+maximal set of k vertices has k! equally likely trajectories, and if
 
-    Z P_F(way) = exp(k / T) / k!
+    Z P_F(trajectory) = exp(k / T) / k!
 
-for all of them, the policy draws such sets from exp(k / T).
+for all of them, the policy samples maximal sets in proportion to exp(k / T).
 """
 
 from typing import NamedTuple
@@ -44,16 +44,16 @@ _MOVES_BETWEEN_LOOKS = 4
 
 
 class SetWays(NamedTuple):
-    """Ways from the empty set to sets that nothing can be added to.
+    """Trajectories from the empty set to maximal independent sets.
 
     Attributes
     ----------
     x
-        Where they end: bits, graph by graph.
+        Last states: bits, graph by graph.
     log_forward
-        Log-probability of the whole way under the policy.
+        Log-probability of the whole trajectory under the policy.
     log_backward
-        The same of the way back, -log of the ways to a set of that size.
+        Log-probability under the uniform backward policy, -log k! for k vertices.
     """
 
     x: Float[Tensor, "batch n_sites"]
@@ -161,7 +161,7 @@ def set_ways(
     graphs
         The graphs.
     n_copies
-        Ways for each.
+        Trajectories for each.
     generator
         Source of the moves.
     explore
@@ -182,8 +182,8 @@ def set_ways(
     log_forward = x.new_zeros(len(x))
     for number in range(graphs.n_sites):
         free = free_vertices(graphs, x)
-        # Asked now and then only, since a GPU waits for the answer; a move where
-        # none is left changes nothing.
+        # Checked only every few moves, since a GPU waits for the result; a move
+        # where no vertex is free changes nothing.
         if number % _MOVES_BETWEEN_LOOKS == 0 and not bool(free.any()):
             break
         logits = policy(graphs, x)
@@ -199,17 +199,17 @@ def set_ways(
 def balance_variance(
     graphs: GraphBatch, ways: SetWays, inverse_temperature: NonNegative
 ) -> Float[Tensor, ""]:
-    """Variance of log P_F - log P_B - k/T among the ways of one graph, their mean.
+    """Mean over graphs of the variance of log P_F - log P_B - k/T among trajectories.
 
-    It is zero if and only if all ways balance with one Z, which nobody has to know:
-    the mean is its best estimate.
+    It is zero if and only if all trajectories of a graph are balanced with the same Z.
+    Z itself need not be known: the mean gives the best estimate of its logarithm.
 
     Parameters
     ----------
     graphs
         The graphs.
     ways
-        At least two for each graph.
+        Trajectories, at least two for each graph.
     inverse_temperature
         1/T, at least 0.
 
@@ -221,7 +221,7 @@ def balance_variance(
     Raises
     ------
     InputError
-        If a graph has one way only, or the inverse temperature is negative.
+        If a graph has only one trajectory, or the inverse temperature is negative.
     """
     check_range("ways of a graph", len(ways.x) // len(graphs), low=2)
     size = ways.x.sum(1)

@@ -1,10 +1,10 @@
 """leGF: the locally equivariant transformer over graphs, with Graphormer's biases.
 
-Ou et al. (2025, Appendix D.4). Vertices stand in the order of their names. Two
-streams read them forwards and backwards, and every score of attention gets a
-learned number that depends on how many edges lie between the two vertices (Ying et
-al., 2021); a vertex is told its degree. A last attention asks for each vertex what
-both streams know of those before and behind it.
+The network is described by Ou et al. (2025, Appendix D.4). Vertices are in the order of
+their names. Two streams read them forwards and backwards. A learned number that depends
+on the number of edges between two vertices is added to every attention score (Ying et
+al., 2021), and the degree of a vertex is embedded. For each vertex, a last attention
+reads the features that the two streams have of the vertices before and behind it.
 """
 
 import math
@@ -107,7 +107,7 @@ class HollowGraphTransformer(GraphWeights):
         self.norm = nn.LayerNorm(width, dtype=torch.float32, device="cpu")
         self.keys_values = linear(width, 2 * width, generator)
         self.query = linear(width, width, generator)
-        # What is seen where nobody stands before or behind.
+        # Key and value that are always there, even if no vertex is before or behind.
         self.nobody = normal_weights(2, width, scale=0.5, generator=generator)
         self.merge = linear(width, width, generator)
         self.after = linear(width, width, generator)
@@ -138,7 +138,7 @@ class _TransformerOnGraphs(NetworkOnGraphs):
         self.degree = degree.clamp(max=MOST_NEIGHBORS)
         n = graphs.n_sites
         before = torch.ones(n, n, dtype=torch.bool, device="cpu").tril(-1)
-        # Of both streams: who stands on the side that has been read.
+        # Of both streams: the vertices on the side that has been read.
         read = torch.stack([before, before.mT]).to(self.far.device)
         self.read = read[:, None] & graphs.is_vertex[:, None, :]
 
@@ -151,7 +151,7 @@ class _TransformerOnGraphs(NetworkOnGraphs):
         time = w.time(t.unflatten(0, (len(graphs), -1))[:, 0])
         place = (place + time[:, None])[:, None]
         near = w.far[self.far].movedim(-1, 1)[:, None]
-        # A site reads itself on the way, but nobody is asked for it.
+        # In the blocks a site also reads itself, which the last attention leaves out.
         itself = torch.eye(graphs.n_sites, dtype=torch.bool, device=x.device)
         bias = _closed(near, (self.read | itself)[:, :, None, None])
         bits = graphs.by_graph(x)[..., None]
@@ -180,5 +180,5 @@ class _TransformerOnGraphs(NetworkOnGraphs):
 def _closed(
     bias: Float[Tensor, "..."], is_open: Bool[Tensor, "..."]
 ) -> Float[Tensor, "..."]:
-    """Minus infinity where a site must not look: a factor of zero would leak."""
+    """Minus infinity where a site must not read: a factor of zero would leak."""
     return torch.where(is_open, bias, -math.inf)

@@ -1,9 +1,10 @@
 """One flow for many graphs: a locally equivariant network that passes messages.
 
-Ou et al. (2025, Appendix D.4) condition a transformer on the graph. This network
-is lighter. A vertex is told by each of its neighbours what the neighbour is and how
-crowded its own neighbourhood is, *without the vertex itself*; so nothing it hears
-depends on its own state, which two ordinary rounds of messages would break.
+Ou et al. (2025, Appendix D.4) condition a transformer on the graph. This network is
+lighter. A vertex receives a message from each neighbour, about the neighbour's spin and
+the sum of the spins around the neighbour, *without the receiving vertex*. So no message
+depends on the state of the vertex that receives it; two ordinary rounds of message
+passing would violate this.
 """
 
 from __future__ import annotations

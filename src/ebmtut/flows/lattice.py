@@ -122,12 +122,13 @@ class OddLatticeNetwork(nn.Module):
 
     @torch.no_grad()
     def grown(self, side: int) -> OddLatticeNetwork:
-        """Carry the network to a larger torus, where it knows what it knew here.
+        """Transfer the network to a larger torus.
 
-        Its kernel stands around the centre of the larger window, zero elsewhere. On
-        states that repeat those of the smaller torus G is the same. Of an even
-        side's window the rim is as far from the centre one way round the torus as the
-        other; on the larger one these are two places, and each gets half.
+        The kernel is placed at the centre of the larger window, which is zero
+        elsewhere. On states that repeat those of the smaller torus G is the same. If
+        the side of the window is even, its rim has the same distance from the centre in
+        both directions round the torus. On the larger torus these are two places, and
+        each gets half of the weight.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The law of a flow's states without sampling, in continuous time and in steps."""
+"""Exact distribution of a flow's states, in continuous time and in discrete steps."""
 
 from typing import Annotated
 
@@ -30,8 +30,8 @@ def flow_laws(
 ) -> Float[Tensor, "n_times n_all"]:
     """Integrate the Kolmogorov equation over all states of a small system.
 
-    By Heun's rule, with rates that stand still at no time: the law in
-    continuous time up to an error of second order in the step.
+    Heun's rule is used, with rates that change within a step. The result is the
+    distribution in continuous time up to an error of second order in the step.
 
     Parameters
     ----------
@@ -40,18 +40,17 @@ def flow_laws(
     n_steps
         Steps, each one evaluation of all states.
     start
-        Law at the start instead of the uniform one, in the order of
+        Initial distribution instead of the uniform one, in the order of
         `enumerate_states`.
     reverse
         Whether to follow the reversed process from t = 1 to 0.
     device
-        Of the flow, and of the laws.
+        Of the flow, and of the result.
 
     Returns
     -------
-    laws
-        Probabilities at n_steps + 1 times in the order in which they are
-        passed, float64.
+    probabilities
+        At n_steps + 1 times in the order in which they are passed, float64.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def flow_laws(
 
     See Also
     --------
-    simulate : draws from it, for any number of sites.
+    simulate : samples the process, for any number of sites.
     """
     n_sites = flow.path.n_sites
     check_range("n_states", flow.path.n_states, low=2, high=2)
@@ -93,9 +92,9 @@ def chain_law(
     *,
     method: Annotated[str, OneOf(("euler", "tau_leaping"))] = "tau_leaping",
 ) -> Float[Tensor, " n_all"]:
-    """Law in which a simulation in steps of time ends, from the uniform one.
+    """Final distribution of a simulation in discrete steps, from the uniform one.
 
-    Beside `flow_laws` it tells what the steps alone have cost.
+    Its difference from the last one of `flow_laws` is the error of the discrete steps.
 
     Parameters
     ----------
@@ -106,8 +105,8 @@ def chain_law(
 
     Returns
     -------
-    law
-        Probabilities in the order of `enumerate_states`, float64.
+    probabilities
+        In the order of `enumerate_states`, float64.
 
     Raises
     ------
@@ -116,7 +115,7 @@ def chain_law(
 
     See Also
     --------
-    simulate : draws from it, for any number of sites.
+    simulate : samples the process, for any number of sites.
     """
     n_sites = flow.path.n_sites
     check_range("n_states", flow.path.n_states, low=2, high=2)

@@ -1,8 +1,8 @@
-"""Rate matrices that carry one law of a path into the next.
+"""Rate matrices that transport the distributions along a path.
 
-A locally equivariant network G is odd under the exchange of a state and its
-neighbour: G(x -> y) = -G(y -> x). One evaluation at x so gives the rates out
-of x and the rates back, of all neighbours at once.
+A locally equivariant network G satisfies G(x -> y) = -G(y -> x) for a state x and
+its neighbour y. So one evaluation at x gives the rates from x to all its neighbours
+and the rates from these neighbours to x.
 """
 
 from typing import Annotated, NamedTuple
@@ -19,7 +19,7 @@ __all__ = ["Flow", "FlowTerms", "one_way_rates", "reversible_rates"]
 
 
 class FlowTerms(NamedTuple):
-    """What one evaluation of a flow says about a batch of states.
+    """Rates and derivatives at a batch of states, from one evaluation of a flow.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class FlowTerms(NamedTuple):
         Rates R_t(x, y) p_t(y) / p_t(x), with which the reversed process
         leaves x for y; the same shape.
     derivative
-        Time derivative of the unnormalised log-law, ``(batch,)``.
+        Time derivative of the unnormalised log-probability, ``(batch,)``.
     n_clipped
-        Log-ratios that were cut: a number in a tensor, as the next one is, since to
-        read it a program would have to wait for its GPU.
+        Number of clipped log-ratios. It is a tensor, as the next one is, since a
+        program that reads the number has to wait for its GPU.
     max_log_ratio
-        The largest before the cut.
+        The largest log-ratio before clipping.
     """
 
     outward: Tensor
@@ -120,7 +120,7 @@ class Flow:
     Parameters
     ----------
     path
-        The laws to follow.
+        The distributions to follow.
     network
         Locally equivariant: ``network(x, t)`` with times ``(batch,)`` gives
         G of every neighbour, shaped as the path's log-ratios; for more than
@@ -129,8 +129,8 @@ class Flow:
         "one_way" is relu(G), the paper's; "reversible" multiplies it by the
         rate of Gibbs sampling.
     max_log_ratio
-        Log-ratios above it are cut, as the paper does at 5 in training; None
-        cuts nothing. A cut biases weights: they ask for none.
+        Log-ratios above it are clipped, as the paper does at 5 in training; None
+        clips nothing. Clipping biases the weights, so use None where they are needed.
 
     Raises
     ------

@@ -1,16 +1,16 @@
-"""Simulation of a flow in steps of time, with its weights.
+"""Simulation of a flow in discrete time steps, with its weights.
 
-Two kinds of log-weights come out, and they are not the same. Those of
-*continuous time* integrate xi_t along the simulated states: the paper's, exact
-for the chain in continuous time, blind to the error of the steps. Those of the
-*discrete chain* compare each step's probability with its reversal's; their
-mean is Z_1 / Z_0 for Euler steps that do not overflow, however few they are.
-For tau-leaping it is at most that: the reversed chain may flip two sites at
-once that one-way rates cannot flip together, a loss of first order in the
-step. A third kind is that of the exact simulation, `ebmtut.flows.thinning`.
+A simulation returns two different kinds of log-weights. *Path weights*, the paper's,
+integrate xi_t along the simulated states. They are exact for the chain in continuous
+time, and do not contain the error of the time steps. *Discrete-time weights* compare
+the probability of each step with that of its reversal. Their mean is Z_1 / Z_0 for
+Euler steps that do not overflow, however few the steps are. For tau-leaping the mean is
+at most Z_1 / Z_0: the reversed chain may flip two sites at once that one-way rates
+cannot flip together, an error of first order in the step. The exact simulation has a
+third kind of weights, see `ebmtut.flows.thinning`.
 
-Rates that are not numbers never show in the states, since nothing is below NaN, and so
-no site jumps: a simulation watches for them itself.
+Rates that are NaN do not show in the states, since no number is below NaN and so no
+site jumps; a simulation checks for them itself.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class Rollout(NamedTuple):
     x
         Last states, ``(n, n_sites)``.
     log_weights
-        Integral of xi_t along the path, ``(n,)``: weights of continuous time.
+        Integral of xi_t along the path, ``(n,)``: the path log-weights.
     chain_log_weights
-        Log-weights of the discrete chain, ``(n,)``; minus infinity where the
-        reversed chain cannot make a step.
+        Discrete-time log-weights, ``(n,)``; minus infinity where the reversed
+        chain cannot make a step.
     states
         All states, ``(n_steps + 1, n, n_sites)``, and
     xi
         xi_t there, ``(n_steps + 1, n)``, where ``keep_states``.
     n_jumps
-        Sites that changed, mean over the states, without the kernel's.
+        Sites that changed, mean over the states, without the kernel's changes.
     n_overflows
         Steps whose rates were too large for a probability.
     n_clipped
-        Log-ratios that the flow cut.
+        Log-ratios that the flow clipped.
     """
 
     x: Tensor
@@ -84,13 +84,13 @@ class Rollout(NamedTuple):
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     """One Gibbs sweep by colour class at time t of a path.
 
-    Sites of more than two states are drawn from their conditional laws, the softmax of
-    the log-ratios.
+    Sites of more than two states are sampled from their conditional distributions, the
+    softmax of the log-ratios.
 
     Parameters
     ----------
     path
-        Its law at time t is left as it is.
+        The kernel leaves its distribution at time t invariant.
     colors
         Integer colour of each site, ``(n_sites,)``; sites of one colour must
         not interact, see :func:`ebmtut.energies.lattice_coloring`.
@@ -125,11 +125,11 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: Count = 1) -> K
     Parameters
     ----------
     path
-        Its law at time t is left as it is.
+        The kernel leaves its distribution at time t invariant.
     step_size
         alpha of Zhang et al. (2022).
     n_steps
-        Steps a call.
+        Steps per call.
 
     Returns
     -------
@@ -172,8 +172,8 @@ def simulate(
     generator
         Source of all randomness.
     method
-        "euler": at most one site jumps a step (the paper's Equation 2);
-        "tau_leaping": all sites may, each by its own.
+        "euler": at most one site jumps per step (the paper's Equation 2);
+        "tau_leaping": every site may jump, independently of the others.
     quadrature
         "trapezoid", or the "left" sum of xi, which is biased by
         -(E_1[d log p_1] - E_0[d log p_0]) / (2 n_steps) for a perfect flow.
@@ -184,7 +184,7 @@ def simulate(
     keep_states
         Whether to keep all states and xi.
     start
-        States at t = 0 instead of draws from p_0.
+        States at t = 0 instead of samples of p_0.
 
     Returns
     -------
@@ -284,12 +284,12 @@ class WatchedFlow:
         self._lost.append(torch.where(values.isfinite(), math.inf, t).min())
 
     def check(self, n_steps: int | None = None) -> None:
-        """Tell of the first time that met a value which is not finite.
+        """Raise an error that names the first time of a value that is not finite.
 
         Parameters
         ----------
         n_steps
-            Equal steps of time; None counts looks.
+            Number of equal time steps; with None times count evaluations.
 
         Raises
         ------
@@ -323,7 +323,7 @@ def neighbor_at(x: Tensor, move: Tensor, n_states: int) -> Tensor:
 def _euler(
     x: Tensor, rates: Tensor, dt: float, *, generator: torch.Generator
 ) -> tuple[Tensor, int | Tensor]:
-    """One jump at most: the categorical law 1 + R dt over a state's neighbours."""
+    """Make at most one jump, from the categorical distribution 1 + R dt."""
     n_states = 2 if rates.ndim == 2 else rates.shape[2]
     jump = rates.flatten(1) * dt
     total = jump.sum(1)

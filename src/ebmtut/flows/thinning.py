@@ -1,8 +1,8 @@
-"""Exact simulation of a flow, by thinning, and what it bounds.
+"""Exact simulation of a flow by thinning, and a bound of the log-likelihood.
 
-The log-weights of the exact simulation have the mean Z_1 / Z_0. Along exactly
-simulated states the weights of continuous time have it, too, and are worth more: only
-there does their ESS say how well the rates are learned.
+The weights of the exact simulation have the mean Z_1 / Z_0. Along exactly simulated
+states the path weights have this mean, too, and are more useful: only there does their
+effective sample size measure how well the rates are learned.
 """
 
 from typing import NamedTuple
@@ -59,18 +59,19 @@ def simulate_exact(
     generator: torch.Generator,
     path_weights: bool = False,
 ) -> ExactRollout:
-    """Draw from the chain in continuous time, by thinning.
+    """Sample the chain in continuous time, by thinning.
 
-    Candidates come at the constant rate ``bound``; one is a jump with
-    probability R / bound. The reversed process, thinned at the same times,
-    gives the weight: a jump's factor is that of the path's law, which cancels
-    against the law's own change, and a candidate that stays has
-    (bound - total inward) / (bound - total outward). No step of time enters.
+    Candidates come at the constant rate ``bound``; a candidate is a jump with
+    probability R / bound. The weight compares this process with the reversed one,
+    thinned at the same times. A jump contributes a ratio of the path's probabilities,
+    which cancels against the change of the probability itself; a candidate that is no
+    jump contributes (bound - total inward) / (bound - total outward). There is no time
+    step.
 
     Parameters
     ----------
     flow
-        What to simulate; it must not cut its ratios.
+        What to simulate; it must not clip its ratios.
     n
         Number of chains.
     bound
@@ -78,17 +79,17 @@ def simulate_exact(
     generator
         Source of all randomness.
     path_weights
-        Whether to integrate xi_t as well, for one more evaluation a jump.
+        Whether to integrate xi_t as well, for one more evaluation per jump.
 
     Returns
     -------
     exact_rollout
-        Look at its ``n_exceeded``.
+        The simulation is exact if its ``n_exceeded`` is 0.
 
     Raises
     ------
     InputError
-        If a number is out of range or the flow cuts its ratios.
+        If a number is out of range or the flow clips its ratios.
     DivergenceError
         If a rate or an energy is not finite; names the time and the largest ratio.
     """
@@ -115,7 +116,7 @@ def reverse_elbo(
     Parameters
     ----------
     flow
-        What to judge; it must not cut its ratios.
+        What to evaluate; it must not clip its ratios.
     x
         States, such as data.
     bound, generator
@@ -124,8 +125,8 @@ def reverse_elbo(
     Returns
     -------
     bound
-        One draw of the bound a state, in nats; the mean of its exponential is
-        the probability itself.
+        One random value of the bound per state, in nats; the mean of its
+        exponential is the probability itself.
 
     Raises
     ------

@@ -55,8 +55,8 @@ def log_partition(
     Returns
     -------
     log_partition
-        The paper's bound, the weighted mean of the unnormalised log-law, is
-        lower by the whole entropy of the target: see `weighted_mean`.
+        The paper's bound, the weighted mean of the unnormalised log-probability,
+        is lower by the whole entropy of the target: see `weighted_mean`.
 
     Examples
     --------
@@ -98,12 +98,12 @@ def weighted_mean(
 def independence_metropolis(
     log_weights: Float[Tensor, " n"], *, generator: torch.Generator
 ) -> Tensor:
-    """Metropolis-Hastings whose proposals are the samples in their order.
+    """Run Metropolis-Hastings whose proposals are the samples in their order.
 
-    A proposal is taken with probability min(1, w' / w) (Hastings 1970). With
-    weights of mean Z_1 / Z_0 on the paths, of the discrete chain or of the
-    exact simulation, the target is the stationary law of the last states: the
-    correction that the paper leaves to the future.
+    A proposal is accepted with probability min(1, w' / w) (Hastings 1970). If the
+    weights have the mean Z_1 / Z_0 over paths, as those of the discrete chain or of
+    the exact simulation do, the target is the stationary distribution of the last
+    states. The paper leaves this correction to future work.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
 """Compiled Gibbs sweeps of Boltzmann machines on sparse graphs.
 
-Two kernels, of one law. ``chain_sweeps`` redraws one site of 64 chains at once, so
-that a site's neighbours are read side by side; ``site_sweeps`` serves few chains, and
-redraws 64 sites of one colour at once. Fields and uniform numbers are single
-precision: a probability is right to about 1e-7, and one below 3e-8 counts as zero.
+There are two kernels, which sample the same distribution. ``chain_sweeps`` redraws one
+site of 64 chains at once, so that a site's neighbours are read side by side;
+``site_sweeps`` serves few chains, and redraws 64 sites of one colour at once. Fields
+and uniform numbers have single precision: a probability has an error of about 1e-7, and
+one below 3e-8 counts as zero.
 """
 
 import numpy as np

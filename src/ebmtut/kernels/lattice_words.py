@@ -1,18 +1,21 @@
 """Multispin Gibbs sweeps of square lattices by counted random numbers, in plain torch.
 
-What the GPU's kernel does, bit for bit. A word holds 32 spins that are redrawn at once:
-of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces of equal
-length. Then bit b of word (r, k) is the site of row r and column b width + k, and what
-lies beyond a piece's end is the word at the other end, turned by one bit. Words are
-sorted by colour, so that what is redrawn together lies together.
+The GPU's kernel does the same, bit for bit. A word holds 32 spins that are redrawn at
+once: of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces of
+equal length. In the second case bit b of word (r, k) is the site of row r and column
+b width + k, and the neighbour beyond the end of a piece is in the word at the other
+end, rotated by one bit. Words are sorted by colour, so that words which are redrawn
+together are adjacent.
 
-A spin becomes the first digit of its probability, from the most significant down, at
-which a fair coin shows 1: that is digit k with probability 2^-k, and so 1 with just
-that probability, of 48 digits. Each spin has 8 coins of its own, which leave one in
-256 open. Those are settled in rounds: of a few words that are 32 places apart, the
-first that has a lane open takes that lane of one further word of coins, until all
-lanes are settled. No two spins share a coin, and which spin is given a coin depends on
-other coins only: the law is exact.
+A spin is redrawn as follows. Uniform random bits are compared with the binary digits
+of its probability, from the most significant on; the spin becomes the digit at the
+first place where the random bit is 1. This is digit k with probability 2^-k, so that
+the spin is 1 with exactly the probability that 48 digits represent. Each spin has 8
+random bits of its own, which leave one spin in 256 undecided. Those are decided in
+rounds: among a few words that are 32 places apart, the first that has an undecided
+lane takes that lane of one further word of random bits, until all lanes are decided. No
+two spins use the same random bit, and which spin is given a bit depends on other bits
+only, so that the distribution is exact.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ SMALL, _WARPS = 2**14, 8
 _CHAINS, _PLACES = 64, 512
 # A GPU takes no longer a grid along its second axis; programs then do several blocks.
 _MOST = 65535
-# Chains go in groups whose messages take this share of the level-2 cache, of which a
-# GPU that does not tell has as much as an H100; those of small graphs need none of it.
+# Chains go in groups whose messages fill this fraction of the level-2 cache. A GPU that
+# does not report its cache is taken to have that of an H100. Small graphs need none.
 _SHARE, _L2_BYTES, _GROUP_BYTES = 0.6, 50 * 2**20, 2**32
 
 

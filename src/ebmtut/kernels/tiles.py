@@ -44,7 +44,7 @@ __all__ = [
 
 HEIGHT = 4  # rows of a tile
 WIDTH = 32  # its columns
-GROUP = 8  # tiles, one below the other, that are judged together
+GROUP = 8  # tiles, one below the other, that are kept or left out together
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _HEIGHT, _WIDTH, _GROUP = np.uint64(HEIGHT), np.uint64(WIDTH), np.uint64(GROUP)
 
@@ -79,7 +79,7 @@ class Slacks(NamedTuple):
 
 
 class Pruning(NamedTuple):
-    """A problem's cost both ways, and what is known of its tiles.
+    """A problem's cost and its transpose, and what is known about their tiles.
 
     Attributes
     ----------
@@ -92,9 +92,10 @@ class Pruning(NamedTuple):
     to_columns, to_rows
         The slacks of -L, minima over rows of cost, and of U, over those of cost_t.
     control
-        The iterations over the whole cost that are left before slacks are worked out;
-        how many it will be if they spare little; the least share of tiles that these
-        slacks left to look at, -1 before the first; what was looked at beyond it.
+        Four numbers: the iterations over the whole cost that are left before slacks
+        are computed; how many these will be the next time if the slacks spare little;
+        the least fraction of tiles that had to be evaluated with these slacks, -1
+        before the first; the sum of what was evaluated beyond this fraction.
     """
 
     cost: NDArray[np.floating]

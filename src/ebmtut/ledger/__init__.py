@@ -1,4 +1,4 @@
-"""The ledger: every published number beside ours, and what is not run yet."""
+"""The ledger: published numbers, the package's own, and what is not run yet."""
 
 from ebmtut.ledger.listing import (
     KINDS,

@@ -1,11 +1,11 @@
 """The state of every figure and table, from the facts and the stored results.
 
 A row is `stored` where a result lies in the results folder, `same run` at paper scale
-where the stored full run has the paper's own setting, `live` where a
-notebook computes it at quick scale, `can run` where no notebook is at hand, as outside
-a checkout, but the experiment is; else `not run`. Verdicts are judged here,
-from the evidence in the stored result; a word that the result holds itself is
-not read. Nothing here imports torch.
+where the stored full run has the paper's own setting, `live` where a notebook computes
+it at quick scale, `can run` where no notebook is at hand, as outside a checkout, but
+the experiment is; else `not run`. Verdicts are computed here from the evidence in the
+stored result; a verdict that the result itself contains is not read. Nothing here
+imports torch.
 """
 
 from collections import Counter
@@ -199,7 +199,7 @@ def _state(
 
 
 def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
-    """Judge the evidence of a stored result, whatever JSON it may hold."""
+    """Compute verdicts from the evidence of a stored result, whatever its JSON."""
     try:
         evidence = stored.scalars.get("verdicts", [])
         return tuple(judge_again(id, entry) for entry in evidence)
@@ -213,7 +213,7 @@ def _verdicts(id: str, stored: Result) -> tuple[Verdict, ...]:
 
 
 def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """Count each paper's rows by state, printed numbers and claims of our own.
+    """Count each paper's rows by state, its printed numbers and the book's own claims.
 
     Parameters
     ----------
@@ -225,9 +225,10 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
     table
         By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
         numbers that the paper prints, and of these each word of a verdict and
-        ``not run``; ``claims``, our own beside their null, sanity checks left out,
-        and of these ``kept``, ``missed`` and ``claims not told from null``; apart
-        from them those ``without a null``, which are not admitted yet.
+        ``not run``; ``claims``, the book's own that are compared with a baseline,
+        without sanity checks, and of these ``kept``, ``missed`` and
+        ``claims not told from null``; counted separately, claims
+        ``without a null``, which have no baseline and are not admitted yet.
     """
     return {
         key: _count(of_paper)
@@ -239,7 +240,7 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
 def _count(ledger: Sequence[Row]) -> dict[str, int]:
     states = [{at.state for at in row.scales.values()} for row in ledger]
     verdicts = [verdict for row in ledger for verdict in row.verdicts()]
-    # A number of ours in a cell that the paper leaves empty is none of the printed.
+    # Our number where the paper leaves the entry empty is no printed number.
     published = Counter(v.verdict for v in verdicts if v.published is not None)
     claims = [v for v in verdicts if not v.cell and not v.sanity]
     own = Counter(v.verdict for v in claims if v.null is not None)
@@ -348,7 +349,7 @@ def _line(fact: Fact, verdict: Verdict, scale: Scale, superseded: bool) -> Line:
 
 
 def tally(found: Sequence[Line]) -> dict[Kind, Counter[str]]:
-    """Count lines by kind and verdict; a number of ours beside none is left out.
+    """Count lines by kind and verdict, without numbers that the paper does not print.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Null and exact rows: what a model that knows nothing, or everything, scores.
+"""Baseline and exact values: scores of an uninformed and of the true model.
 
-They are computed, never typed: a published comparison that cannot be told from
-its null row shows nothing, and no honest number lies beyond its exact row.
-What computes is imported where it is used: the ledger's list needs none of it.
+They are computed, never typed. A published comparison that is indistinguishable from
+its baseline shows nothing, and no correct number lies beyond the exact value.
+Modules that compute are imported where they are used, as the ledger's list needs none.
 """
 
 import math
@@ -22,13 +22,12 @@ _Estimates = tuple[dict[str, float], dict[str, float]]
 
 @dataclass(frozen=True)
 class Reference:
-    """A row that is computed rather than learned.
+    """A line of a table that is computed rather than learned.
 
     Attributes
     ----------
     kind
-        One of "null", "exact".
-        Whether the model knows nothing, or everything.
+        "null" for a baseline that knows nothing about the data, "exact" for the truth.
     label
         Which model it is.
     values
@@ -36,7 +35,7 @@ class Reference:
     stderr
         Standard errors, where the numbers are estimates.
     size
-        How many draws stand behind an estimate.
+        The number of samples that an estimate uses.
     """
 
     kind: Literal["null", "exact"]
@@ -55,16 +54,16 @@ def reference_rows(
     n_repeats: Annotated[int, Range(low=2)] = 10,
     seed: int = 0,
 ) -> list[Reference]:
-    """Compute the null and exact rows of a published table.
+    """Compute the baseline and exact values of a published table.
 
     Parameters
     ----------
     id, table
         The table.
     n_points, n_repeats
-        Points a sample, and samples, of the rows that are estimates.
+        Points per sample, and number of samples, of values that are estimates.
     seed
-        Of their draws.
+        Of these samples.
 
     Returns
     -------
@@ -120,7 +119,7 @@ def _entropy(table: PublishedTable) -> Reference:
 def _mmd_rows(
     densities: tuple[str, ...], n_points: int, n_repeats: int, seed: int
 ) -> tuple[Reference, Reference]:
-    """Estimate the squared MMD of data to uniform bits, and to fresh data."""
+    """Estimate the squared MMD of data to uniform bits, and to held-out data."""
     import torch
 
     from ebmtut.data import DensityData

@@ -1,7 +1,7 @@
 """Perturb-and-coordinate-descent: perturb, then go downhill from a random state.
 
-A rival of perturb-and-max-product that sets one site, or one layer of an RBM,
-to its best value given the rest, and stops at the first local optimum.
+A competing method of perturb-and-max-product. It sets one site, or one layer of an
+RBM, to its best value given the rest, and stops at the first local optimum.
 """
 
 import torch
@@ -37,14 +37,14 @@ def perturb_and_coordinate_descent(
     model
         The model.
     n_samples
-        Number of samples, each with a perturbation of its own.
+        Number of samples, each with its own perturbation.
     n_steps
         Steps of descent.
     generator
-        Source of the logistic noise and of the start, on the model's device.
+        Source of the logistic noise and of the initial states, on the model's device.
     start
-        Where to start: the sites of a Boltzmann machine, the visible units of
-        an RBM, bits, a row a sample; fair coins if not given.
+        Initial states, bits, one row per sample: the sites of a Boltzmann machine or
+        the visible units of an RBM; uniform random bits if not given.
 
     Returns
     -------

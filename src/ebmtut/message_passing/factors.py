@@ -63,14 +63,14 @@ def _gate(top: Tensor, bottom: Tensor) -> Tensor:
 
 
 def or_to_bottom(tops: Float[Tensor, "*shape n_tops"]) -> Float[Tensor, "*shape"]:
-    """Message of an OR factor to its bottom variable.
+    """Message of an OR factor to its child.
 
     The sum of the positive messages; if there is none, the largest message.
 
     Parameters
     ----------
     tops
-        Messages of the top variables to the factor.
+        Messages of the parents to the factor.
 
     Examples
     --------
@@ -85,20 +85,20 @@ def or_to_bottom(tops: Float[Tensor, "*shape n_tops"]) -> Float[Tensor, "*shape"
 def or_to_tops(
     tops: Float[Tensor, "*shape n_tops"], bottom: Float[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape n_tops"]:
-    """Messages of an OR factor to its top variables.
+    """Messages of an OR factor to its parents.
 
-    Top variable i hears min(b + sum of max(0, t_j), max(0, -max t_j)), both
-    over j other than i. The largest of the others is the largest of all,
-    except for the largest itself, which hears the second.
+    The message to parent i is min(b + sum of max(0, t_j), max(0, -max t_j)), with
+    the sum and the maximum over j other than i. This maximum is the largest of all
+    messages, except for the parent that sent it, for which it is the second largest.
 
     Parameters
     ----------
     tops
-        Messages of the top variables to the factor: finite,
-        or -inf where a variable is off. The sender of inf, surely on, hears
-        NaN, and with a bottom of -inf, which contradicts it, all variables do.
+        Messages of the parents to the factor: finite, or -inf where a parent is off.
+        A parent that sends inf, which means that it is on, gets NaN; all parents get
+        NaN if the child sends -inf, which contradicts the inf.
     bottom
-        Message of the bottom variable; infinite where it is observed.
+        Message of the child to the factor; infinite where the child is observed.
 
     Notes
     -----

@@ -1,10 +1,10 @@
 """Perturb-and-MAP by linear programming: the relaxation, and where it is loose.
 
-The best configuration of a pairwise model is the vertex of a polytope that has
-too many faces to list. Its relaxation keeps those that involve one pair: every
-pair has a law of its own, and the laws agree about each site. The solution
-tells the best configuration if it is integral, and at best says "one half"
-where it is not.
+The MAP state of a pairwise model is a vertex of a polytope that has too many faces to
+enumerate. Its relaxation keeps the faces that involve one pair: every pair has its own
+distribution, and the distributions of pairs that share a site have the same marginal at
+that site. If the solution is integral, it is the MAP state; where it is not integral,
+its values are at best one half.
 """
 
 import math
@@ -193,7 +193,7 @@ def _standard(terms: PairTerms):  # type: ignore[no-untyped-def]
     at = 2 * n_sites + 4 * pair
     entries = [(np.arange(n_sites), 2 * np.arange(n_sites) + x, 1.0) for x in (0, 1)]
     for x in (0, 1):
-        # Sums over the partner's state are the site's own law.
+        # Sums over the partner's state are the site's own marginal.
         of_i, of_j = n_sites + 4 * pair + x, n_sites + 4 * pair + 2 + x
         entries += [(of_i, at + 2 * x, 1.0), (of_i, at + 2 * x + 1, 1.0)]
         entries += [(of_j, at + x, 1.0), (of_j, at + 2 + x, 1.0)]

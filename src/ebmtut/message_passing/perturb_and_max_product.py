@@ -30,12 +30,12 @@ def perturb_and_max_product(
     clamp: Float[Tensor, "n_samples n_sites"] | Float[Tensor, " n_sites"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n_samples n_sites"]:
-    """Draw samples: perturb the biases, then look for the most likely state.
+    """Sample: perturb the biases, then look for the most likely state.
 
-    Every sample has its own noise. Two Gumbels a bit, one for each value,
-    matter only by their difference, which is logistic. No Markov chain: the
-    samples are independent, and their law is near the model's, not the same,
-    however many sweeps are made.
+    Every sample has its own noise. Of two Gumbel variables per bit, one for each
+    value, only the difference matters, which is logistic. There is no Markov chain:
+    the samples are independent. Their distribution is near the model's, but differs
+    from it however many sweeps are made.
 
     Parameters
     ----------

@@ -38,20 +38,20 @@ def log_partition_annealed(
     generator: torch.Generator,
     dtype: torch.dtype | None = None,
 ) -> Estimate:
-    """Log partition function by annealed importance sampling from fair coins.
+    """Log partition function by annealed importance sampling from uniform bits.
 
-    Along p_t proportional to exp(-tE) a chain makes one sweep of Gibbs sampling at
-    each of so many times (Neal, 2001). The estimate of Z is unbiased, so that of
-    log Z is too low rather than too high; a slower walk has a smaller error.
+    A chain makes one sweep of Gibbs sampling at each of `n_steps` times along p_t
+    proportional to exp(-tE) (Neal, 2001). The estimate of Z is unbiased, so that the
+    estimate of log Z is too low on average; more steps make the error smaller.
 
     Parameters
     ----------
     energy
-        Any energy of bits, evaluated n_sites + 2 times a step and chain.
+        Any energy of bits, evaluated n_sites + 2 times per step and chain.
     n_chains
-        Independent walks, at least 2: their scatter is the error.
+        Independent chains, at least 2; the standard error is computed from them.
     n_steps
-        Times after the start.
+        Times after t = 0.
     n_sites
         Number of sites; None takes it from the energy.
     generator
@@ -105,7 +105,7 @@ class LogPartitions(NamedTuple):
     importance
         By importance sampling.
     share
-        Effective sample size of its draws, as a fraction.
+        Effective sample size of the importance sampling, as a fraction.
     annealed
         By annealing.
     exact

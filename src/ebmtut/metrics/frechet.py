@@ -1,13 +1,13 @@
-r"""How far samples are from data, in the features of a network that is named.
+r"""Distance between samples and data, in the features of a network that is named.
 
 .. math:: d^2 = \lVert \mu_1 - \mu_2 \rVert^2
    + \operatorname{tr}\bigl(C_1 + C_2 - 2 (C_1^{1/2} C_2 C_1^{1/2})^{1/2}\bigr)
 
 is the squared Wasserstein distance between two Gaussians (Dowson and Landau, 1982).
 The literature's FID is this number in the features of one Inception network
-(Heusel et al., 2017); in those of another network it is another number, and no two
-networks' numbers compare. What compares is the distance beside null rows: held-out
-data, a Gaussian fit, independent pixels.
+(Heusel et al., 2017). In the features of another network it is another number, and
+numbers of different networks cannot be compared. A distance can be compared with those
+of baselines in the same features: held-out data, a Gaussian fit, independent pixels.
 """
 
 from typing import NamedTuple
@@ -140,7 +140,7 @@ def class_score(probabilities: Float[Tensor, "n n_classes"]) -> float:
 
 
 class PrecisionRecall(NamedTuple):
-    """Shares of samples that look like data, and of data that samples reach."""
+    """Fractions of samples in the data's region, and of data in the samples' region."""
 
     precision: float
     recall: float
@@ -154,8 +154,8 @@ def precision_recall(
     """Improved precision and recall (Kynkaanniemi et al., 2019, Equation 1).
 
     A set's region is the union of balls around its points, each reaching to the
-    point's k-th nearest neighbour. Precision is the share of samples in the data's
-    region, recall that of data in the samples' region.
+    point's k-th nearest neighbour. Precision is the fraction of samples in the data's
+    region, recall the fraction of data in the samples' region.
 
     Parameters
     ----------

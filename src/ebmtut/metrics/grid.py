@@ -1,8 +1,8 @@
 """Partition function and exact sampling of models over two Gray-coded coordinates.
 
-The 2**32 states of such a model are too many to sum, but its leading bits are
-not: a histogram over 256 x 256 coarse cells is a proposal close enough that
-2e5 draws give log Z to a few thousandths, and rejection gives independent
+The 2**32 states of such a model are too many to sum over, but those of its leading
+bits are not. A histogram over 256 x 256 coarse cells is a proposal so close to the
+model that 2e5 samples give log Z to a few thousandths, and rejection gives independent
 samples without a Markov chain.
 """
 
@@ -95,10 +95,10 @@ def sample_by_proposal(
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Independent samples of a model by rejection from a proposal.
 
-    A draw of weight w is kept with probability w / bound.  The bound is the
-    largest weight seen; when it rises, what was kept before is thinned to
-    match.  After N draws the law differs from the model's by the mass that
-    lies above the bound, of order 1/N in total variation (Caffo, Booth and
+    A proposal of weight w is accepted with probability w / bound.  The bound is the
+    largest weight seen so far; when it rises, the samples accepted before are thinned
+    accordingly.  After N proposals the distribution differs from the model's by the
+    mass that lies above the bound, of order 1/N in total variation (Caffo, Booth and
     Davis 2002, empirical supremum rejection sampling).
 
     Parameters
@@ -106,17 +106,17 @@ def sample_by_proposal(
     energy
         Any energy.
     proposal
-        Where to draw from; the closer to the model, the fewer draws.
+        Source of the proposals; the closer to the model, the fewer are needed.
     n_samples
         Number of samples to return.
     generator
         Source of randomness.
     batch
-        Draws at a time.
+        Proposals at a time.
     min_draws
-        Draws to make at least, so that the bound is well known.
+        Least number of proposals, so that the bound is well known.
     max_draws
-        Draws after which to give up.
+        Number of proposals after which to give up.
     dtype
         Dtype of the states handed to the energy and returned; None takes
         `ebmtut.energies.dtype_of_states`.
@@ -124,7 +124,7 @@ def sample_by_proposal(
     Raises
     ------
     InputError
-        If ``max_draws`` draws give too few samples, ``dtype`` is not floating,
+        If ``max_draws`` proposals give too few samples, ``dtype`` is not floating,
         or the energies have another shape or are not finite.
     """
     check_type("generator", generator, torch.Generator)
@@ -137,13 +137,13 @@ def sample_by_proposal(
         if n_drawn >= max_draws:
             raise InputError(
                 f"proposal must be closer to the model: {len(states)} of {n_samples} "
-                f"samples after {n_drawn} draws"
+                f"samples after {n_drawn} proposals"
             )
         z = proposal.sample(batch, generator=generator)
         energies = energies_of(energy, z.to(dtype)).double()
         check_finite("energy(x)", energies)
         weight = -energies - proposal.log_prob(z)
-        # A draw is kept as long as its level, log w - log u, exceeds the bound.
+        # A proposal is kept as long as its level, log w - log u, exceeds the bound.
         level = weight + exponential(
             (batch,), generator=generator, dtype=torch.float64, device=z.device
         )

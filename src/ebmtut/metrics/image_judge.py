@@ -1,8 +1,8 @@
-"""A small classifier that judges images: its features, classes and confidence.
+"""A small classifier for evaluating images by its features, classes and confidence.
 
-The Frechet distance needs features, and features need a network: this one, trained
-on the labelled images of a set within seconds. Whoever quotes a distance in its
-features names it, its seed and its accuracy on held-out images.
+The Frechet distance needs the features of a network. This network is trained on the
+labelled images of a set within seconds. A distance in its features should be reported
+with the network's name, its seed and its accuracy on held-out images.
 """
 
 from typing import Annotated
@@ -137,7 +137,7 @@ def train_image_judge(
     largest_shift: Natural = 0,
     channels: int = 16,
 ) -> ImageJudge:
-    """Train a judge by cross-entropy with AdamW, a linear warm-up and cosine decay.
+    """Train the classifier by cross-entropy: AdamW, linear warm-up, cosine decay.
 
     Parameters
     ----------
@@ -150,11 +150,11 @@ def train_image_judge(
     n_steps, batch_size, learning_rate
         Of the training.
     pixel_noise
-        Standard deviation of the noise on each pixel of a batch: without it the
-        features answer to noise too faint to be seen.
+        Standard deviation of the noise on each pixel of a batch; without it the
+        features depend on noise too faint to be seen.
     largest_shift
-        Each image of a batch is moved by up to so many pixels along both axes, and
-        its border repeated: a few thousand images then teach what many would.
+        Each image of a batch is shifted by up to so many pixels along both axes, with
+        its border repeated, so that a few thousand images suffice for training.
     channels
         As for `ImageJudge`.
 

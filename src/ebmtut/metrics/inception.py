@@ -2,9 +2,9 @@
 
 A thin bridge to torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``),
 whose network gives the features of the original TensorFlow one to machine precision.
-The two numbers on top are ours, `ebmtut.metrics.frechet_distance` and
-`ebmtut.metrics.class_score`, and the same as the library's. The weights (91 MB) are
-not fetched: their file is named.
+Both numbers are computed from these features by `ebmtut.metrics.frechet_distance` and
+`ebmtut.metrics.class_score`, and equal the library's. The weights (91 MB) are not
+downloaded; the caller names their file.
 """
 
 import hashlib

@@ -1,28 +1,29 @@
 r"""Log partition functions of all noise levels, down the chain from white noise.
 
-The law of level T is standard Gaussian, of known :math:`\log Z_T`. From one level
-to the next below,
+The distribution of level T is standard Gaussian, of known :math:`\log Z_T`. From one
+level to the next below,
 
 .. math:: \log\frac{Z_t}{Z_{t+1}} = \log E_{x \sim p_{t+1}}\left[
    e^{-E(x, t) + E(x, t + 1)}\right],
 
-is estimated from samples of the level above. The estimate of a ratio is unbiased,
-so that of its logarithm is a stochastic lower bound, which grows to the truth with
-the number of samples (Gao et al., 2021, Appendix A.6; Grosse et al., 2016) as far
-as the samples are those of the level's own law.
+is estimated from samples of the level above. The estimate of a ratio is unbiased, so
+that the estimate of its logarithm is a stochastic lower bound. The bound converges to
+the true value with the number of samples (Gao et al., 2021, Appendix A.6; Grosse et
+al., 2016) if the samples have the distribution of the level.
 
-Samples of chains never quite are: the levels are learned one by one, and what one
-step of noise makes of level t is not exactly the law of level t + 1. Particles that
-carry weights need no such agreement (sequential Monte Carlo: Del Moral, Doucet and
-Jasra, 2006). Each asks M Gaussian starts, :math:`x^m \sim N(a\, x_{t+1}, \sigma^2)`,
-for the mass of the law of :math:`x_t` given its :math:`x_{t+1}`,
+Samples of chains do not have exactly this distribution: the levels are learned one by
+one, and one step of noise does not transform the distribution of level t into exactly
+that of level t + 1. Particles with weights do not need this agreement (sequential Monte
+Carlo: Del Moral, Doucet and Jasra, 2006). Each particle estimates the mass of the
+conditional distribution of :math:`x_t` given its :math:`x_{t+1}` from M Gaussian
+proposals, :math:`x^m \sim N(a\, x_{t+1}, \sigma^2)`,
 
 .. math:: w = \frac{1}{M} \sum_m e^{-E(x^m, t) + |x^m|^2 / 2} \Big/
    e^{-E(x_{t+1}, t + 1) + |x_{t+1}|^2 / 2},
 
-the mean of w estimates :math:`Z_t / Z_{t+1}`, and the particles of level t are drawn
-among all starts by their weights. The product of the ratios is unbiased for
-:math:`Z_t` whatever the energies are.
+the mean of w estimates :math:`Z_t / Z_{t+1}`, and the particles of level t are
+resampled among all proposals by their weights. The product of the ratios is an unbiased
+estimate of :math:`Z_t` whatever the energies are.
 """
 
 import math
@@ -72,10 +73,10 @@ class LevelPartition(NamedTuple):
 def bits_per_dimension(
     energies: Float[Tensor, " n"], n_dims: Count, log_partition: Estimate | None = None
 ) -> Estimate:
-    """Mean minus log2 density of states, a coordinate, in the units of the states.
+    """Bits per coordinate: mean of minus log2 density, in the units of the states.
 
-    States in units u times as large have log2(u) fewer. A lower bound of log Z errs in
-    the energy's favour.
+    In units that are u times as large the value is lower by log2(u). With a lower bound
+    of log Z in place of log Z the value is too low, in the energy's favour.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def bits_per_dimension(
     n_dims
         Coordinates of a state.
     log_partition
-        log Z; None where the energies are normed.
+        log Z; None where the energies are normalised.
 
     Returns
     -------

@@ -128,13 +128,14 @@ def mmd(
         ``"exponential_hamming"``: exp(-bandwidth * Hamming distance);
         ``"average_hamming"``: exp(-Hamming distance / n_sites).
     bandwidth
-        Decay of the first kernel a differing site; unused by the second.
+        Decay of the first kernel per differing site; unused by the second.
     statistic
-        ``"u"`` leaves the pairs of a row with itself out: unbiased, and below
-        zero about half the time for samples of one law.  ``"v"`` keeps them:
-        never negative, biased upwards by about (1 - mean kernel) (1/n_x + 1/n_y).
+        ``"u"`` leaves out the pairs of a row with itself.  It is unbiased, and about
+        half the time below zero for samples of the same distribution.  ``"v"`` keeps
+        these pairs.  It is never negative, and biased upwards by about
+        (1 - mean kernel) (1/n_x + 1/n_y).
     block
-        Rows held against each other at a time.
+        Rows that are compared at a time.
 
     Returns
     -------
@@ -174,18 +175,18 @@ def mmd_of_fresh_sample(
     kernel: str = "exponential_hamming",
     bandwidth: float = 0.1,
 ) -> float:
-    """Squared discrepancy, a V-statistic, that a perfect sampler can expect.
+    """Expected squared discrepancy, a V-statistic, of a perfect sampler.
 
-    The expectation over ``n`` draws and ``m`` data of one law, both independent, is
-    (1 - mean kernel) (1/n + 1/m): all of it noise. A model that has learned from the
-    very data it is held against may fall below.
+    The expectation over ``n`` samples and ``m`` data points, independent and of the
+    same distribution, is (1 - mean kernel) (1/n + 1/m), which is sampling error alone.
+    A model that was trained on the data it is compared with may be below this value.
 
     Parameters
     ----------
     x
         Data, bits, from which the mean kernel is estimated.
     n
-        Size of the sample that would be held against them.
+        Size of the sample that would be compared with them.
     kernel, bandwidth
         As for `mmd`.
 

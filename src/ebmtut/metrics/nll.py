@@ -45,24 +45,23 @@ def log_weights(
     batch: Count = 16384,
     dtype: torch.dtype | None = None,
 ) -> Float64[Tensor, " n_samples"]:
-    """Log importance weights -E(z) - log q(z) of draws z from a proposal.
+    """Log importance weights -E(z) - log q(z) of samples z of a proposal.
 
     Parameters
     ----------
     energy
         Any energy.
     proposal
-        Where to draw from.
+        Distribution to sample from.
     n_samples
-        Number of draws.
+        Number of samples.
     generator
         Source of randomness.
     batch
-        Draws that are held in memory at a time.
+        Samples that are held in memory at a time.
     dtype
         Dtype of the states handed to the energy; None takes
         `ebmtut.energies.dtype_of_states`.
-
 
     Raises
     ------
@@ -117,10 +116,10 @@ def log_partition_uniform(
     batch: int = 16384,
     dtype: torch.dtype | None = None,
 ) -> Estimate:
-    """Log partition function by uniform draws, the literature's protocol.
+    """Log partition function by uniform samples, the literature's protocol.
 
     ``log Z = LSE(-E) + n_sites ln 2 - ln n`` (code of Zhang et al. 2022, there
-    with a million draws of 32 bits).
+    with a million samples of 32 bits).
 
     Parameters
     ----------

@@ -79,18 +79,19 @@ def covariance_error(
 def covariance_error_of_fresh_sample(
     x: Float[Tensor, "n_data n_sites"], n: Count
 ) -> float:
-    """Return the `covariance_error` that ``n`` draws from the data's law can expect.
+    """Return the expected `covariance_error` of ``n`` exact samples.
 
-    The root of the expected square, to leading order in 1/n: a covariance over n draws
-    has the variance (E (x_i - m_i)² (x_j - m_j)² - C_ij²) / n, and for bits the square
-    (x_i - m_i)² is linear in x_i.
+    The samples have the distribution of the data. The value is the root of the expected
+    square, to leading order in 1/n: a covariance over n samples has the variance
+    (E (x_i - m_i)² (x_j - m_j)² - C_ij²) / n, and for bits the square (x_i - m_i)² is
+    linear in x_i.
 
     Parameters
     ----------
     x
-        Data, bits; their frequencies are the law.
+        Data, bits; their frequencies are the distribution.
     n
-        Size of the sample that would be held against them.
+        Size of the sample that would be compared with them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-r"""Laws of the plane on a grid: where two dimensions let truth be computed.
+r"""Densities of the plane on a grid, where integrals can be computed.
 
 A `PlaneGrid` integrates by the midpoint rule. A density is a tensor (n, n) of log
 densities at its points.
@@ -77,11 +77,11 @@ class PlaneGrid:
         return float((-energies.double()).flatten().logsumexp(0)) + self.log_cell
 
     def log_density(self, energies: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-        """Log density of the law with these energies, on the square."""
+        """Normalised log density, on the square, of a model with these energies."""
         return -energies.double() - self.log_partition(energies)
 
     def kl(self, log_p: Float[Tensor, "n n"], log_q: Float[Tensor, "n n"]) -> float:
-        """Kullback-Leibler divergence of q from p, both normed on the square.
+        """Kullback-Leibler divergence of q from p, both normalised on the square.
 
         Raises
         ------
@@ -96,18 +96,18 @@ class PlaneGrid:
     def total_variation(
         self, log_p: Float[Tensor, "n n"], log_q: Float[Tensor, "n n"]
     ) -> float:
-        """Half the integral of |p - q|, both normed on the square."""
+        """Half the integral of |p - q|, both normalised on the square."""
         p, q = self._normed("log_p", log_p), self._normed("log_q", log_q)
         return float((p.exp() - q.exp()).abs().sum()) / 2 * math.exp(self.log_cell)
 
     def mass(self, log_q: Float[Tensor, "n n"], where: Tensor) -> float:
-        """Share of a law's mass in cells, given as a boolean (n, n)."""
+        """Fraction of the mass of q in cells, given as a boolean (n, n)."""
         check_shape("where", where, (self.n, self.n))
         q = self._normed("log_q", log_q)
         return float(q.exp()[where].sum()) * math.exp(self.log_cell)
 
     def histogram(self, samples: Float[Tensor, "batch 2"]) -> Float[Tensor, "n n"]:
-        """Log density of samples, cell by cell, as a share of all of them."""
+        """Log density of samples, from their number in every cell."""
         check_shape("samples", samples, (None, 2))
         cells = ((samples.double() / self.extent + 1) / 2 * self.n).floor().long()
         cells = cells[((cells >= 0) & (cells < self.n)).all(1)]

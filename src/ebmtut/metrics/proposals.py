@@ -1,4 +1,4 @@
-"""Normalised laws over bits to draw from: independent bits, and a 2-D histogram."""
+"""Proposal distributions of bits: independent bits, and a histogram of the plane."""
 
 import math
 from typing import Annotated, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ __all__ = ["BernoulliProposal", "HistogramProposal", "Proposal"]
 
 @runtime_checkable
 class Proposal(Protocol):
-    """A normalised law over bits that can be sampled and evaluated."""
+    """A normalised distribution of bits that can be sampled and evaluated."""
 
     n_sites: int
 
@@ -82,15 +82,15 @@ class BernoulliProposal:
 class HistogramProposal:
     """A histogram over coarse cells of the plane, uniform inside each cell.
 
-    For states that are the Gray codes of two coordinates.  The leading bits
-    of a coordinate's code (sign first) name a coarse interval and all the
-    states of the interval share them, so the law is a categorical one over
-    leading bits times independent fair bits for the rest.
+    The states are Gray codes of two coordinates.  The leading bits of a coordinate's
+    code (sign first) are the same for all states of a coarse interval, so the
+    distribution is a categorical one of the leading bits, times independent uniform
+    bits for the rest.
 
     Parameters
     ----------
     masses
-        Probabilities of the cells, ``2**coarse_bits`` a side, up to a factor that
+        Probabilities of the cells, ``2**coarse_bits`` per side, up to a factor that
         makes their sum 1; indexed by the leading bits of the first and the second
         coordinate read as binary numbers.
     bits_per_coordinate
@@ -210,7 +210,7 @@ class HistogramProposal:
     def _fill(
         self, cell: Int[Tensor, " batch"], *, generator: torch.Generator
     ) -> Float64[Tensor, "batch n_sites"]:
-        """Uniform draws from given cells, each named by its flat index."""
+        """Uniform samples from given cells, each named by its flat index."""
         side = len(self.masses)
         coordinate = torch.stack([cell // side, cell % side], dim=1)
         leading = (coordinate[:, :, None] // self._place) % 2

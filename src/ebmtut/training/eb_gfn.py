@@ -1,9 +1,10 @@
 """EB-GFN: an energy and a GFlowNet that learn together.
 
 Zhang et al., "Generative flow networks for discrete probabilistic modeling" (2022).
-The GFlowNet follows the energy by trajectory balance, on ways that it draws itself
-and on ways back from data. The energy learns by contrastive divergence: from each
-data point the GFlowNet proposes another state, and a Metropolis-Hastings step decides.
+The GFlowNet is fitted to the energy by trajectory balance, on trajectories that it
+samples itself and on backward trajectories from data. The energy is trained by
+contrastive divergence: from each data point the GFlowNet proposes another state, which
+a Metropolis-Hastings step accepts or rejects.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ebmtut.training.resumable import ResumableLoop
 
 __all__ = ["EBGFNConfig", "EBGFNTraining", "train_eb_gfn"]
 
-#: Share of itself that the average of the energy's weights keeps, a step.
+#: Decay per step of the moving average of the energy's weights.
 _AVERAGING = 0.99
 
 
@@ -56,16 +57,16 @@ class EBGFNConfig:
     n_samples
         Data of a step of the energy.
     n_ways
-        Ways of a step of the GFlowNet, half from data; None takes `n_samples`.
+        Trajectories of a step of the GFlowNet, half from data; None takes `n_samples`.
     n_back
-        Sites that a proposal blanks, K of the paper; None lets it grow from one to all
-        over the run, as the paper's program does.
+        Sites that a proposal blanks, K of the paper; with None the number grows from
+        one to all over the run, as in the paper's program.
     n_policy_steps
         Steps of the GFlowNet for each of the energy.
     n_last
         Steps of the GFlowNet alone at the end, for the averaged energy.
     explore
-        Share of the GFlowNet's moves that are uniform while it learns.
+        Fraction of the GFlowNet's moves that are uniform in training.
     learning_rate, energy_learning_rate
         Of Adam, the energy's with a cosine decay; log Z takes ten times the first.
     """
@@ -82,16 +83,16 @@ class EBGFNConfig:
 
 
 class EBGFNTraining(NamedTuple):
-    """What `train_eb_gfn` leaves behind.
+    """What `train_eb_gfn` returns.
 
     Attributes
     ----------
     energy
         A copy of the energy with averaged weights.
     accepted
-        Share of the proposals that were taken, at every step of the energy.
+        Fraction of the proposals that were accepted, at every step of the energy.
     cpu_seconds
-        Of all goes.
+        Of the whole training, over all its resumptions.
     """
 
     energy: nn.Module

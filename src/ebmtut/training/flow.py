@@ -1,8 +1,8 @@
-"""How a flow learns: rollouts, a replay buffer, and the house's training loop.
+"""Training of a flow: rollouts, a replay buffer, and the package's training loop.
 
-Algorithm 1 of Ou, Zhang and Li (2025): the flow as it is draws trajectories
-into a buffer; for a number of inner steps batches from the buffer are fitted;
-then it draws again.
+Algorithm 1 of Ou, Zhang and Li (2025): the present flow fills a buffer with sampled
+trajectories; the network is fitted to batches from the buffer for a number of inner
+steps; then new trajectories are sampled.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FlowConfig:
     ----------
     objective
         Where c_t comes from. "batch": the mean of xi_t over a batch's states
-        of one time. "stein": the mean over a rollout when it was drawn, the
+        of one time. "stein": the mean over a rollout when it was made, the
         paper's coordinate descent. "plain": the same without the control
         variate. "learned": a small network of t, LEAPS' objective.
     n_time_steps
@@ -91,9 +91,9 @@ class FlowTraining:
         two estimators of c_t before division by sqrt(n_trajectories);
         (n_drawn, 2).
     n_clipped
-        Log-ratios that were cut in all batches.
+        Number of clipped log-ratios in all batches.
     n_ratios
-        Those that were met.
+        Number of log-ratios in all batches.
     max_log_ratio
         The largest one met.
     cpu_seconds
@@ -110,7 +110,7 @@ class FlowTraining:
 
     @property
     def clipped_share(self) -> float:
-        """Share of the log-ratios that were cut."""
+        """Fraction of the log-ratios that were clipped."""
         return self.n_clipped / max(1, self.n_ratios)
 
 
@@ -231,7 +231,7 @@ def train_flow(
     cuda_graph: bool = False,
     progress: bool = False,
 ) -> FlowTraining:
-    """Let a flow learn to carry its path.
+    """Train a flow to follow its path.
 
     Parameters
     ----------
@@ -244,8 +244,9 @@ def train_flow(
     generator
         Source of all randomness, on the device of the network.
     refine
-        Kernel applied after every step of the rollouts, such as a Gibbs
-        sweep: training then sees the path's law however poor the flow is.
+        Kernel applied after every step of the rollouts, such as a Gibbs sweep.
+        The training states then have nearly the path's distribution even if the
+        flow is poor.
     checkpoint, checkpoint_every, identity, cuda_graph, progress
         As in `ebmtut.training.train`; what a GPU records is a step, not a rollout.
     on_step
@@ -346,14 +347,15 @@ def _network_of(learner: nn.Module) -> nn.Module:
 
 
 class CountedFlow(Flow):
-    """A flow that tells what its ratios were.
+    """A flow that reports the terms of its evaluations.
 
     Parameters
     ----------
     flow
-        Which it is otherwise.
+        The flow that is evaluated.
     seen
-        Told the terms of every evaluation: how many ratios were cut, and the largest.
+        Called with the terms of every evaluation, which contain the number of clipped
+        ratios and the largest ratio.
     """
 
     def __init__(self, flow: Flow, seen: Callable[[FlowTerms], None]) -> None:
@@ -361,7 +363,7 @@ class CountedFlow(Flow):
         self._seen = seen
 
     def terms(self, x: Tensor, t: Time) -> FlowTerms:
-        """Return the flow's own terms, and tell of them."""
+        """Return the flow's own terms, and report them."""
         terms = super().terms(x, t)
         self._seen(terms)
         return terms

@@ -28,8 +28,9 @@ class FlowFollower:
     flow
         Its network is trained in place.
     refine
-        Kernel applied after every step of the rollouts: the flow then learns on
-        the path's law, however poor it is itself. None leaves the rollouts alone.
+        Kernel applied after every step of the rollouts. The training states then
+        have nearly the path's distribution even if the flow is poor. None applies
+        no kernel.
     n_trajectories, n_time_steps
         Chains and steps of a rollout.
     learning_rate
@@ -37,8 +38,8 @@ class FlowFollower:
     inner_steps
         Optimiser steps from one rollout to the next.
     n_times, n_rows
-        Distinct times in a batch, and trajectories that are looked at in all of
-        them.
+        Distinct times in a batch, and trajectories whose states at all of these
+        times are in the batch.
     """
 
     @checked
@@ -77,7 +78,7 @@ class FlowFollower:
 
     @property
     def n_clipped(self) -> int:
-        """Log-ratios that were cut in all batches, without the rollouts'."""
+        """Number of clipped log-ratios in all batches, without those of rollouts."""
         return int(self._counts[0])
 
     @property
@@ -87,7 +88,7 @@ class FlowFollower:
 
     @property
     def clipped_share(self) -> float:
-        """Share of the log-ratios that were cut."""
+        """Fraction of the log-ratios that were clipped."""
         return self.n_clipped / max(1, self.n_ratios)
 
     def _drawn(self, terms: FlowTerms) -> None:
@@ -106,11 +107,13 @@ class FlowFollower:
         Parameters
         ----------
         n_steps
-            How many; of all calls together every ``inner_steps``-th draws anew.
+            How many; every ``inner_steps``-th, counted over all calls, makes a new
+            rollout.
         generator
             Source of all randomness.
         share
-            Of the learning rate: less towards the end, when the energy stands still.
+            Factor of the learning rate: less towards the end, when the energy hardly
+        changes.
 
         Raises
         ------

@@ -60,8 +60,8 @@ class GraphFlowConfig:
     inner_steps
         Optimiser steps from one rollout to the next.
     anneal
-        Share of the optimiser's steps over which the inverse temperature of what is
-        learned rises evenly, from 0.1 to the problem's; 0 for none.
+        Fraction of the optimiser's steps over which the inverse temperature of the
+        target rises linearly, from 0.1 to the problem's; 0 for none.
     """
 
     n_graphs: Count = 16
@@ -102,7 +102,7 @@ class GraphFlowTraining(NamedTuple):
 
 
 def flow_on(weights: GraphWeights, problem: GraphEnergy) -> Flow:
-    """Return the flow from coin tosses to a problem's law, on the problem's graphs.
+    """Return the flow from uniform bits to a problem's distribution, on its graphs.
 
     Parameters
     ----------
@@ -127,15 +127,15 @@ def train_graph_flow(
 ) -> GraphFlowTraining:
     """Train shared weights on the graphs of a problem.
 
-    Rollouts are refined by a Gibbs sweep after each step, so that training sees
-    the path's law however poor the flow is.
+    Rollouts are refined by a Gibbs sweep after each step, so that the training states
+    have nearly the path's distribution even if the flow is poor.
 
     Parameters
     ----------
     weights
         Trained in place.
     problem
-        Energy at t = 1 on all training graphs, which lie where the weights do.
+        Energy at t = 1 on all training graphs, on the device of the weights.
     config
         Rollouts; they set the size of a batch.
     optimizer

@@ -59,27 +59,27 @@ def train_set_policy(
     checkpoint_every: int = 200,
     identity: Mapping[str, Any] | None = None,
 ) -> SetPolicyTraining:
-    """Let the ways of each graph balance.
+    """Train a policy towards trajectory balance on each graph.
 
-    Every step draws new ways on some of the graphs, with the policy as it is, and
-    makes the variance of their imbalance smaller.
+    Every step samples new trajectories on some of the graphs from the present policy,
+    and reduces the variance of their log-imbalance.
 
     Parameters
     ----------
     policy
         Trained in place.
     graphs
-        To learn from.
+        Training graphs.
     inverse_temperature
-        1/T: a set of k vertices is to be drawn in proportion to exp(k/T).
+        1/T: the target probability of a set of k vertices is proportional to exp(k/T).
     optimizer
         As in `ebmtut.training.train`; its batch size is not used.
     generator
         Source of all randomness.
     n_graphs, n_copies
-        Graphs of a step, and ways for each, at least 2.
+        Graphs of a step, and trajectories for each, at least 2.
     explore
-        Share of moves that are uniform.
+        Fraction of moves that are uniform.
     checkpoint, checkpoint_every, identity
         As in `ebmtut.training.train`.
 
@@ -90,7 +90,7 @@ def train_set_policy(
     Raises
     ------
     InputError
-        If there are fewer graphs than a step asks for, or less than two ways.
+        If there are fewer graphs than a step asks for, or less than two trajectories.
     DivergenceError
         If the loss is not finite; names the step.
     """

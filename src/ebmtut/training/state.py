@@ -1,4 +1,4 @@
-"""What a checkpoint of a training run holds, and the way back from it."""
+"""The contents of a training run's checkpoint, and how they are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimal transport: Gibbs-OT, what judges it, and its rivals."""
+"""Optimal transport: Gibbs-OT, its evaluation, and competing methods."""
 
 from ebmtut.transport.bregman_admm import (
     bregman_admm,

@@ -1,4 +1,4 @@
-"""Bregman ADMM, the paper's other rival."""
+"""Bregman ADMM, a baseline of the paper."""
 
 from __future__ import annotations
 

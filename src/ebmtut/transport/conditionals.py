@@ -1,7 +1,7 @@
-"""Laws of one half step: each L_j given U, and each U_i given L.
+"""Conditional distributions of one half step: each L_j given U, each U_i given L.
 
-Given U, L_j is the largest of shifted exponentials: its law, its mean and
-which entry is likely the largest are known exactly (Lemma A.1).
+Given U, L_j is the largest of shifted exponentials. Its distribution, its mean and
+the probability that an entry is the largest are known exactly (Lemma A.1).
 
 In Eqs. 19 and 20 as printed an inner sum has the index of the outer one, mu
 and lambda have an i or j where their definition has a k, and lambda pairs
@@ -28,7 +28,7 @@ def largest_of_exponentials(
     weights: Float[Tensor, " n_points"],
     temperature: float | Float[Tensor, ""],
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n_points"]]:
-    """Law of max_k (z_k - theta_k T / w_k) with standard exponential theta.
+    """Distribution of max_k (z_k - theta_k T / w_k), theta standard exponential.
 
     Its distribution function is the product of exp(-w_k (z_k - x)_+ / T),
     which between two neighbouring z is one exponential: the mean is
@@ -37,7 +37,7 @@ def largest_of_exponentials(
     Parameters
     ----------
     z
-        Where each exponential hangs; -inf leaves an entry out.
+        Upper end of each shifted exponential; -inf leaves an entry out.
     weights
         w, non-negative; zero leaves an entry out.
     temperature
@@ -46,9 +46,9 @@ def largest_of_exponentials(
     Returns
     -------
     phi
-        By how many T the mean is below the largest z.
+        Difference between the largest z and the mean, in units of T.
     probability
-        That entry k is the largest.
+        Probability that entry k is the largest.
     """
     z, order = z.masked_fill(weights == 0, -torch.inf).sort(dim=-1, descending=True)
     w = weights[order]
@@ -93,7 +93,7 @@ def half_step_law(
     L: Float[Tensor, "*batch m2"] | None = None,
     q: Float[Tensor, " m2"] | None = None,
 ) -> HalfStep:
-    """Law of the next L given U and p, or of the next U given L and q.
+    """Distribution of the next L given U and p, or of the next U given L and q.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def half_step_law(
 def law_of_L(
     cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, U: Tensor, p: Tensor
 ) -> HalfStep:
-    """Law of the next L given U (Lemma A.1 i)."""
+    """Distribution of the next L given U (Lemma A.1 i)."""
     z = U[..., None, :] - cost.T
     phi, probability = largest_of_exponentials(z, p, temperature)
     top = z.masked_fill(p == 0, -torch.inf).amax(-1)
@@ -139,7 +139,7 @@ def law_of_L(
 def law_of_U(
     cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, L: Tensor, q: Tensor
 ) -> HalfStep:
-    """Law of the next U given L (Lemma A.1 ii)."""
+    """Distribution of the next U given L (Lemma A.1 ii)."""
     z = -(cost + L[..., None, :])
     psi, probability = largest_of_exponentials(z, q, temperature)
     top = z.masked_fill(q == 0, -torch.inf).amax(-1)

@@ -325,13 +325,13 @@ def marginal_error(
     Parameters
     ----------
     coupling
-        What is judged.
+        The coupling to evaluate.
     p, q
         The masses that its rows and columns should have.
 
     Returns
     -------
     error
-        At most 4 for two laws and a law of pairs.
+        At most 4 if p, q and the coupling are probability distributions.
     """
     return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())

@@ -1,4 +1,4 @@
-"""Exact and entropic transport by POT, which judge and rival Gibbs-OT."""
+"""Exact and entropic transport by POT: the reference and a competing method."""
 
 from __future__ import annotations
 

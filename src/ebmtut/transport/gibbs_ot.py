@@ -1,10 +1,9 @@
-"""Gibbs-OT: a Gibbs sampler of the dual transport problem that is cooled.
+"""Gibbs-OT: an annealed Gibbs sampler of the dual transport problem.
 
-At temperature T the Boltzmann law exp(V(g, h) / T) on the dual domain
-g_i - h_j <= M_ij has independent exponential conditionals (Proposition 4.1),
-and as T falls its draws gather at the optimal potentials. With theta drawn from
-the exponential law of mean 1, afresh each time, Algorithm 1 of Ye, Wang and Li
-(2017) is::
+At temperature T the Boltzmann distribution exp(V(g, h) / T) on the dual domain
+g_i - h_j <= M_ij has independent exponential conditionals (Proposition 4.1), and as T
+falls its samples concentrate at the optimal potentials. Let every theta be a new
+exponential random number of mean 1. Then Algorithm 1 of Ye, Wang and Li (2017) is::
 
     for t = 1, ..., N:
         L_j = max_i (g_i - M_ij),    h_j = L_j + theta T^(2t-1) / q_j    (Eq. 12)
@@ -60,24 +59,24 @@ def gibbs_ot_iteration(
     Parameters
     ----------
     g
-        Where the chain is.
+        Present coordinates of the chain.
     p, q, cost
-        The problem. What has no mass gets g = -inf or h = +inf: left out.
+        The problem. Points without mass get g = -inf or h = +inf and are left out.
     temperature
-        The two half steps'.
+        Temperatures of the two half steps.
     theta_h, theta_g
-        Draws of the exponential law of mean 1.
+        Exponential random numbers of mean 1.
 
     Returns
     -------
     g
-        The new coordinates of the one side.
+        The new coordinates of one side.
     h
-        Those of the other.
+        The new coordinates of the other side.
     upper
-        U, the limits that g was drawn from.
+        U, the upper limits of g.
     lower
-        L, those of h.
+        L, the lower limits of h.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
@@ -187,12 +186,12 @@ def advance(
 
 
 class GibbsOTState(NamedTuple):
-    """The sampler's coordinates, enough to go on from.
+    """The sampler's coordinates, from which a run can be continued.
 
     Attributes
     ----------
     g
-        U where p has no mass, as g has no law there.
+        U where p has no mass, since g has no distribution there.
     h
         L where q has no mass.
     """
@@ -251,15 +250,15 @@ def gibbs_ot(
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
-    """Run Algorithm 1, the Gibbs sampler with a cooling schedule.
+    """Run Algorithm 1, the Gibbs sampler with an annealing schedule.
 
-    On the CPU by compiled code, in ``torch.get_num_threads()`` threads where
-    there are several problems. Of a single one with 2^14 pairs or more it looks only
-    where an extreme can be, which changes no number, and spares most of the work
-    where points that are neighbours stand side by side, and of one with 2^12 pairs or
-    more whose cost is of Monge, as the squared distance is on a line, nearly all of
-    it. On a GPU with Triton by a kernel for the extremes. Other tensors take the way of
-    :func:`gibbs_ot_reference`, which looks at all pairs of all problems at once.
+    On the CPU compiled code runs, in ``torch.get_num_threads()`` threads if there are
+    several problems. For a single problem with 2^14 pairs or more it only evaluates
+    pairs that can be an extreme. This changes no number, and saves most of the work if
+    neighbouring points have neighbouring indices. It saves nearly all work for a
+    problem with 2^12 pairs or more and a Monge cost, such as the squared distance on a
+    line. On a GPU with Triton a kernel computes the extremes. For other tensors
+    :func:`gibbs_ot_reference` evaluates all pairs of all problems at once.
 
     Parameters
     ----------
@@ -275,14 +274,14 @@ def gibbs_ot(
     state
         Where to start, zeros by default. Only its g matters.
     trace_every
-        Note V and the feasible dual value after every so many iterations.
+        Record V and the feasible dual value after every so many iterations.
     complete
-        Whether U and L are worked out where there is no mass too, from the
-        other side's potential. For a batch this can cost more than an
-        iteration; without it they are +inf and -inf there.
+        Whether U and L are also computed at points without mass, from the other
+        side's potential. For a batch this can cost more than an iteration;
+        otherwise they are +inf and -inf there.
     generator
         Source of the exponentials. Neither tracing nor splitting a run in two
-        by `state` changes what is drawn.
+        by `state` changes the random numbers.
 
     Raises
     ------
@@ -396,19 +395,19 @@ def start_of(
 def standard_exponential(
     rows: int, n: int, *, generator: torch.Generator
 ) -> Float32[Tensor, "n_rows n_draws"]:
-    """Draw exponentials of mean 1, never 0: how noise is made here.
+    """Sample exponentials of mean 1, never 0, the noise of Gibbs-OT.
 
-    In float32, as noise needs no more digits; by inversion of uniform numbers
-    of 24 bits, two from each 64-bit draw, which takes a tenth of the time of
-    ``Tensor.exponential_``. Rows do not depend on how they are grouped, for which a
-    GPU, whose numbers depend on how many a call draws, draws row by row.
+    They are float32, since noise needs no more digits, and made by inversion of uniform
+    numbers of 24 bits, two from each 64-bit random number. This takes a tenth of the
+    time of ``Tensor.exponential_``. Rows do not depend on how they are grouped; on a
+    GPU, where random numbers depend on the size of a call, every row is a call.
 
     Parameters
     ----------
     rows, n
         Sizes.
     generator
-        Source of the bits; the draws are on its device.
+        Source of the bits; the result is on its device.
     """
     check_type("generator", generator, torch.Generator)
     return exponential_draws(rows, n, generator)

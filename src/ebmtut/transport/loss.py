@@ -36,8 +36,8 @@ def wasserstein_loss(
     Parameters
     ----------
     p, q
-        Masses; where one is a single law and the other a batch, it is held against
-        every row of it.
+        Masses; if one is a single distribution and the other a batch, it is paired
+        with every row of the batch.
     cost
         M, which gets no gradient.
     oracle
@@ -46,7 +46,7 @@ def wasserstein_loss(
     Returns
     -------
     value
-        The oracle's, one a row.
+        The oracle's, one per row.
 
     Raises
     ------

@@ -22,9 +22,9 @@ def has_mixed(
 ) -> bool:
     """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
 
-    The left side has the unit of a cost, the right side that of a cost
-    squared: what it means depends on the unit, and since V falls more often
-    than it rises, it mostly stops at the first look.
+    The left side has the unit of a cost, the right side that of a cost squared, so
+    that the criterion depends on the unit. Since V falls more often than it rises, the
+    criterion mostly holds at its first evaluation.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def has_settled(
     window: Count = 10,
     tolerance: NonNegative = 1e-3,
 ) -> bool:
-    """Ask whether the best lower bound has stopped rising.
+    """Return whether the best lower bound has stopped rising.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The temperature bound of Appendix A, and the martingale behind it.
 
-From the law of a half step follow the expected change of V (Eq. 21), the
-temperature at which V would stand still (Eq. 24), the martingale of Theorem
-A.2 and the constants of its bounds.
+The distribution of a half step determines the expected change of V (Eq. 21), the
+temperature at which V would not change in expectation (Eq. 24), the martingale of
+Theorem A.2 and the constants of its bounds.
 """
 
 from __future__ import annotations
@@ -221,14 +221,14 @@ def simulate_martingale(
 
 
 class BoundedRun(NamedTuple):
-    """A run whose cooling followed the bound.
+    """A run whose temperatures followed the bound.
 
     Attributes
     ----------
     result
         Of the last iteration.
     temperatures
-        T used, one an iteration.
+        T used, one per iteration.
     bounds
         The bound at the end of each block.
     """
@@ -268,8 +268,8 @@ def bounded_gibbs_ot(
     fraction
         eta, in (0, 1].
     every
-        Iterations between two looks at the bound, which costs about as much
-        as ten of them.
+        Iterations between two evaluations of the bound, each of which costs about
+        as much as ten iterations.
     state
         Where to start.
     generator

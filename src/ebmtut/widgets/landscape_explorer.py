@@ -37,9 +37,9 @@ _START = {"eps": 0.1, "M": 32, "w": 1}
 class LandscapeExplorer(anywidget.AnyWidget):
     """Sliders over stored landscapes, the chosen one beside the true density.
 
-    The page carries every picture as bytes, so that the widget answers
-    without a kernel and without a network. In a live kernel a button learns
-    the chosen setting anew. Make it by `landscape_explorer`.
+    The page contains every picture as bytes, so that the widget works without a kernel
+    and without a network connection. In a live kernel a button trains a model with the
+    chosen setting. `landscape_explorer` makes the widget.
 
     Attributes
     ----------
@@ -49,20 +49,20 @@ class LandscapeExplorer(anywidget.AnyWidget):
     knobs
         Name and values of each slider, as text.
     notes
-        For each setting the gap in nats, "diverged" or "not run".
+        For each setting the KL to the data in nats, "diverged" or "not run".
     shown
-        For each setting the place of its picture, -1 where there is none.
+        For each setting the position of its picture, -1 where there is none.
     pixels
         All pictures one after the other, the true density first.
     n_pixels
-        Pixels a side of a picture.
+        Pixels per side of a picture.
     colors
         Red, green and blue of the 256 levels.
     own
-        What was learned in this kernel: place of the setting, as text, to
-        its ``note`` and ``pixels``, which are empty if it diverged.
+        Results of this kernel: maps the position of a setting, as text, to its
+        ``note`` and ``pixels``, which are empty if the training diverged.
     progress
-        Part of the steps that is done; None while nothing is learned.
+        Fraction of the training steps that are done; None without training.
     """
 
     _esm = script("landscape_explorer.js")
@@ -139,10 +139,11 @@ def landscape_explorer(
         as "not run".
     learn
         What the button of a live kernel calls, ``learn(setting, report)``:
-        ``setting`` maps "eps", "n_negatives" and "stabilizer" to numbers,
-        ``report`` is to be told the part of the work that is done, 0 to 1.
+        ``setting`` maps "eps", "n_negatives" and "stabilizer" to numbers, and
+        ``report`` must be called with the fraction of the work done, 0 to 1.
         It returns the log density, a square whose side ``n_pixels`` divides
-        (None if it diverged), and its gap in nats. None for no button.
+        (None if training diverged), and its KL to the data in nats. None for no
+        button.
 
     Returns
     -------

@@ -20,7 +20,7 @@ __all__ = [
     "pack_landscapes",
 ]
 
-# A knob's name on the page, and the recipe's field that it turns.
+# Name of a hyperparameter on the page, and the recipe's field that it sets.
 FIELDS = {"eps": "eps", "M": "n_negatives", "w": "stabilizer"}
 
 DIVERGED, NOT_RUN = "diverged", "not run"
@@ -72,19 +72,18 @@ def encode_landscape(log_density: ArrayLike, n_pixels: Count = 48) -> np.ndarray
 
 @dataclass(frozen=True)
 class PackedLandscapes:
-    """Every setting of the knobs, in the order of `itertools.product`.
+    """Every setting of the hyperparameters, in the order of `itertools.product`.
 
     Attributes
     ----------
     knobs
-        What can be turned, outermost first, and the values in rising order.
+        Hyperparameters, outermost first, and their values in rising order.
     pictures
         uint8 (n_pixels, n_pixels); the true density first.
     shown
-        For each setting its place in ``pictures``, -1 where there is none.
+        For each setting its position in ``pictures``, -1 where there is none.
     notes
-        For each setting the gap to the entropy in nats, "diverged" or
-        "not run".
+        For each setting the KL to the data in nats, "diverged" or "not run".
     """
 
     knobs: dict[str, tuple[float, ...]]
@@ -105,20 +104,20 @@ def pack_landscapes(
     Parameters
     ----------
     result
-        Of ``ebmtut run ed/w-and-m`` or its like: ``scalars["variants"]``
-        holds each variant's recipe and gap, the array of the same name its
-        landscape, and the array ``truth`` the true one.
+        Of ``ebmtut run ed/w-and-m`` or a similar experiment. ``scalars["variants"]``
+        contains each variant's recipe and gap (the KL to the data), the array of the
+        same name its landscape, and the array ``truth`` the true landscape.
     knobs
         Values of eps, M and w; None for all that the result has.
     method
-        Whose landscapes.
+        Name of the method that learned the landscapes.
     n_pixels
         As for `encode_landscape`.
 
     Raises
     ------
     InputError
-        If there is no such knob, or the result has none of the settings.
+        If a key of ``knobs`` is unknown, or the result has none of the settings.
     """
     variants: Mapping[str, Any] = result.scalars.get("variants", {})
     found = {
@@ -152,7 +151,7 @@ def pack_landscapes(
 def _knob_values(
     knobs: Mapping[str, Sequence[float]] | None, found: list[tuple[float, ...]]
 ) -> dict[str, tuple[float, ...]]:
-    """Return the values of every knob in rising order, knobs in that of FIELDS."""
+    """Return every hyperparameter's values in rising order, in the order of FIELDS."""
     if knobs is None:
         columns = zip(FIELDS, zip(*found, strict=True), strict=False)
         return {name: tuple(sorted(set(column))) for name, column in columns}

@@ -66,7 +66,7 @@ def price_explorer(
     Parameters
     ----------
     n_iterations
-        How many the slider reaches; the cooling ends with them.
+        Number of iterations on the slider; the annealing schedule ends with them.
     generator
         On the CPU. All schedules use the same random numbers, so that only the
         temperature differs.

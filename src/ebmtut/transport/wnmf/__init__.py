@@ -1,4 +1,4 @@
-"""Wasserstein NMF: images as mixtures of learned images, by Gibbs-OT and its rival."""
+"""Wasserstein NMF: images as mixtures of learned images, by two methods."""
 
 from ebmtut.transport.wnmf.mirror_descent import (
     AcceleratedDescent,

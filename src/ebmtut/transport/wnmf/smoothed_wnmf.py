@@ -1,9 +1,9 @@
-"""Smoothed Wasserstein NMF (Rolet, Cuturi and Peyré, 2016), the rival of Gibbs-OT.
+"""Smoothed Wasserstein NMF (Rolet, Cuturi and Peyré, 2016), a baseline.
 
-The transport cost is blurred by an entropy, memberships and components carry
-one of their own, and for either of the two given the other the dual problem
-is smooth and has no constraints: its solution is found by L-BFGS. A Gibbs
-kernel of a cost that separates by axis is a product of two small matrices.
+The transport cost is regularised by an entropy, and so are the memberships and the
+components. For either of the two given the other, the dual problem is smooth and has
+no constraints, and is solved by L-BFGS. If the cost separates by axis, its Gibbs kernel
+is a product of two small matrices.
 """
 
 from __future__ import annotations

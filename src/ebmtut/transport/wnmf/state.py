@@ -50,25 +50,25 @@ class WNMFConfig:
     temperature
         T of the first epochs.
     n_hold
-        Epochs before the cooling starts; 0 in the paper.
+        Epochs before the annealing starts; 0 in the paper.
     slowness
         Epochs in which T falls by the paper's factor; 1 in the paper.
     shrink_steps
         Whether gamma falls along with T, so that the model never moves faster
         than the sampler, whose moves are of order T; it does not in the paper.
     n_average
-        In so many epochs at the end, the model is replaced by its mean again
-        and again, which ends its swings around potentials that lag behind it;
-        0 in the paper.
+        In so many epochs at the end, the model is repeatedly replaced by its mean.
+        This damps its oscillations around potentials that lag behind it; 0 in the
+        paper.
     average_every
         Epochs of each mean.
     batch_size
         Images between two updates; None for all of them. The paper's
         "sequential" updates are 1.
     mixing_window
-        tau: the mixing criterion is looked at every so many iterations.
+        tau: the mixing criterion is evaluated every so many iterations.
     max_passes
-        Iterations of the oracle an update at the most.
+        Most iterations of the oracle per update.
     """
 
     n_components: Count = 40

@@ -77,8 +77,8 @@ def run_until_mixed(
 ) -> tuple[Float[Tensor, "batch height width"], float, int]:
     """Run Gibbs-OT at constant T until V(z) stops increasing (Section 5).
 
-    Every tau iterations, V less its last value is set against 0.01 tau T V;
-    V is here the mean over the images.
+    Every tau iterations, the increase of V is compared with 0.01 tau T V. Here V is
+    the mean over the images.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def run_until_mixed(
     temperature
         T > 0.
     window
-        tau, iterations between two looks.
+        tau, iterations between two evaluations of the criterion.
     max_passes
-        Iterations at the most.
+        Most iterations.
     generator
         Source of randomness.
 
