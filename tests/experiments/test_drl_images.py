@@ -21,11 +21,14 @@ from ebmtut.experiments.drl.ablation import (
     settings_table,
 )
 from ebmtut.experiments.drl.fid import fid_table, image_job
-from ebmtut.experiments.drl.image_sets import image_set, judge_of, measure, null_images
 from ebmtut.experiments.drl.images import (
     QUICK,
     ImageRecipe,
     draw_images,
+    image_set,
+    judge_of,
+    measure,
+    null_images,
     train_images,
     trained_once,
 )
