@@ -19,6 +19,7 @@ from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
 from ebmtut.metrics import PlaneGrid, log_partition_chain, log_partition_particles
+from ebmtut.metrics.level_partition import ratio_log_weights
 from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, progressive_samples
@@ -222,14 +223,14 @@ def partition_bias(
     energy: LevelEnergy, samples: Tensor, exact: float, n_largest: int = 256
 ) -> np.ndarray:
     """How far the chain of ratios is off, on average, over the number of samples."""
-    rows, size = [], 16
+    each = [ratio_log_weights(energy, samples, t) for t in range(len(samples) - 1)]
+    weights, rows, size = torch.stack(each).double(), [], 16
+    start = 0.5 * samples[0, 0].numel() * math.log(2 * math.pi) - exact
     while samples.shape[1] >= 8 * size:
-        groups = samples[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
-        found = [
-            log_partition_chain(energy, groups[:, k]).levels[0].value - exact
-            for k in range(min(groups.shape[1], n_largest))
-        ]
-        rows.append((size, np.mean(found), np.std(found, ddof=1) / len(found) ** 0.5))
+        groups = weights[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
+        ratios = groups[:, :n_largest].logsumexp(2) - math.log(size)
+        found = start + ratios.sum(0)
+        rows.append((size, float(found.mean()), float(found.std()) / len(found) ** 0.5))
         size *= 4
     return np.array(rows).reshape(-1, 3)
 
