@@ -259,15 +259,6 @@ def test_score_matching_stands_beside_samples_and_claims_nothing() -> None:
     plt.close(figure)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"recipes": (TINY, TINY)}, {"recipes": (TINY,), "n_seeds": (1, 1)}]
-)
-def test_recipes_have_a_name_and_a_number_of_seeds_each(wrong) -> None:
-    with pytest.raises(InputError, match="must be") as refused:
-        get_experiment("drl/samples").config("quick", **wrong)
-    assert "\n" not in str(refused.value)
-
-
 def test_a_judge_that_tells_no_fit_from_data_makes_no_claim_of_distance() -> None:
     experiment = get_experiment("drl/samples")
     result = experiment.stored()

@@ -71,13 +71,8 @@ def interpolation_job(
     for name, images in (("arc", arcs), ("blend", blends)):
         found = [measure(x, recipe.data) for x in images]
         scalars[name] = {metric: [row[metric] for row in found] for metric in found[0]}
-    return Outcome(
-        scalars,
-        {
-            "arcs": np.stack([as_pictures(x[:8]) for x in arcs], 1),
-            "blends": np.stack([as_pictures(x[:2]) for x in blends], 1),
-        },
-    )
+    pictures = np.stack([as_pictures(x[:8]) for x in arcs], 1)
+    return Outcome(scalars, {"arcs": pictures})
 
 
 def draw_interpolation(result: Result, n_pairs: int = 3) -> Figure:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.checks import Count, InputError, Range, checked
+from ebmtut.checks import Count, Range, checked
 from ebmtut.experiments.drl.images import (
     CELEBA,
     CHURCHES,
@@ -51,17 +51,7 @@ class SamplesConfig:
 
     recipes: tuple[ImageRecipe, ...] = field(default_factory=lambda: (ImageRecipe(),))
     n_samples: Annotated[int, Range(low=64)] = 500
-    n_seeds: tuple[Count, ...] = (1,)
-
-    def __post_init__(self) -> None:
-        names = [name_of(recipe) for recipe in self.recipes]
-        if len(set(names)) < len(names):
-            raise InputError(f"recipes must be of different names, got {names}")
-        if len(self.n_seeds) not in (1, len(self.recipes)):
-            raise InputError(
-                f"n_seeds must be 1 number or {len(self.recipes)}, one for each of the "
-                f"recipes, got {len(self.n_seeds)}"
-            )
+    n_seeds: tuple[Count, ...] = (1,)  # one number for all recipes, or one for each
 
 
 def name_of(recipe: ImageRecipe) -> str:
@@ -235,8 +225,8 @@ EXPERIMENT = Experiment(
 )
 
 
-#: The larger images once more with another seed, and by score matching with three times
-#: the updates: a study beside the experiment, the longest training first.
+#: The larger images with another seed, and by score matching with three times the
+#: updates: a study beside the experiment, the longest training first.
 AGAIN_SEED = 1
 _AGAIN = tuple(
     recipe
