@@ -263,13 +263,19 @@ def remedies_table(
 def check_ablation(result: Result) -> list[Verdict]:
     """Hold the order to the paper's, and the clipped loss term to what it is for."""
     table = result.scalars["table"]
-    verdicts, means = [], {}
+    verdicts: list[Verdict] = []
+    means: dict[str, float] = {}
     for name, row in table.get("settings", {}).items():
-        means[name], stderr = mean_and_stderr(distances_of(row))
+        mean, stderr = mean_and_stderr(distances_of(row))
+        means[name] = mean
         if name in _PRINTED:
-            of = {"stderr": stderr, "n_seeds": len(row["steps"]), "excuse": _EXCUSE}
+            of: dict[str, Any] = {
+                "stderr": stderr,
+                "n_seeds": len(row["steps"]),
+                "excuse": _EXCUSE,
+            }
             cell = ("FID", "DRL", _PRINTED[name])
-            verdicts.append(compare("drl/ablation", *cell, means[name], **of))
+            verdicts.append(compare("drl/ablation", *cell, mean, **of))
     for name in ("T1 K36", "T6 K2"):
         if {name, "T6 K6"} <= set(means):
             label = f"{name} is farther from the data than T6 K6, by a factor of"

@@ -67,7 +67,8 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
     )
     window = (-PLANE.extent, PLANE.extent)
     for (left, right), t in zip(axes, shown, strict=True):
-        left.plot(samples[t][:, 0], samples[t][:, 1], "k,", alpha=0.6, rasterized=True)
+        left.plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
+        left.spines[:].set_visible(True)
         left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
         left.set_title(f"level {t}: samples")
         landscape(right, density[t], PLANE.extent, ticks=False)

@@ -191,7 +191,7 @@ def check_fid(result: Result) -> list[Verdict]:
         )
         for metric, rule, target in bounds:
             # A Gaussian's samples are of all classes, too.
-            of = {"sanity": metric.endswith("class")}
+            of: dict[str, Any] = {"sanity": metric.endswith("class")}
             label = f"{name}: {metric}"
             verdicts.append(claim_mean(label, row[metric], rule, target, **of))
     first = table["recovery likelihood"][result.config["data"][0]]

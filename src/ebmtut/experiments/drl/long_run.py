@@ -240,17 +240,18 @@ def check_long_run(result: Result) -> list[Verdict]:
     name = "ten times as long"
     if name not in table:
         return []
-    row, n_seeds = table[name], {"n_seeds": len(table[name]["steps"])}
-    lost = [math.nan] * n_seeds["n_seeds"]
+    row = table[name]
+    of: dict[str, Any] = {"n_seeds": len(row["steps"])}
+    lost = [math.nan] * len(row["steps"])
     long = np.array(row.get("distance", lost))
     label = f"{name}: fraction of runs that reach the end"
     finished = float(np.isfinite(long).mean())
     # A sanity check: where nothing is learned, nothing collapses.
-    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, **n_seeds)]
+    verdicts = [claim(label, finished, "at least", 1.0, sanity=True, **of)]
     if "recipe" in table:
         worst = float(np.max(long / np.array(table["recipe"].get("distance", lost))))
         label = f"{name}: distance over the recipe's, in the worst seed"
-        verdicts.append(claim(label, worst, "at most", 0.8, **n_seeds))
+        verdicts.append(claim(label, worst, "at most", 0.8, **of))
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"

@@ -108,8 +108,9 @@ PAPER = PlaneConfig(
 def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
     """Return the forward chain of a method; a single sigma of 1 is the marginal."""
     how = lookup("method", method, METHODS)
-    n_levels = (config and config.n_levels) or how.n_levels
-    first = (config and config.first_ratio) or how.first_ratio
+    config = config or PlaneConfig()
+    n_levels = config.n_levels or how.n_levels
+    first = config.first_ratio or how.first_ratio
     if how.objective == "marginal":
         return NoiseLevels((1.0,))
     if how.objective == "score":
