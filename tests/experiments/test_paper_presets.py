@@ -9,16 +9,18 @@ import torch
 
 from ebmtut.data import DataUnavailable
 from ebmtut.experiments.dnfs import wide_joint
-from ebmtut.experiments.drl import image_sets, long_run
-from ebmtut.experiments.drl.images import draw_images, train_images
-from ebmtut.experiments.drl.paper_images import (
+from ebmtut.experiments.drl import images as image_sets
+from ebmtut.experiments.drl import long_run
+from ebmtut.experiments.drl.images import (
     BEDROOMS,
     CELEBA,
     CHURCHES,
     CHURCHES_128,
     CIFAR10,
     T1K,
+    draw_images,
     flipped,
+    train_images,
 )
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment

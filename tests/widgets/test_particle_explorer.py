@@ -33,7 +33,7 @@ import(process.argv[1]).then((js) => {
   console.log(JSON.stringify({
     moves: x.map((at, k) => [js.conditionalPlane(level, at, seen, sigma).energy,
       ...js.stepPlane(level, at, seen, sigma, size, noise[k])]),
-    law: js.probabilities(level, n, extent, seen, sigma),
+    masses: js.probabilities(level, n, extent, seen, sigma),
     outside: level([3.5, 0]).energy - level([2.75, 0]).energy,
   }));
 });
@@ -86,12 +86,12 @@ def test_a_step_of_the_page_is_a_step_of_the_package(
     )
     assert theirs[:, 0] == pytest.approx(energy(x), rel=1e-10)
     assert theirs[:, 1:] == pytest.approx(moved.x, abs=1e-10)
-    # The law on the grid, and the wall: a parabola from the last midpoint on.
+    # The distribution on the grid, and the wall: a parabola from the last midpoint on.
     points = GRID.points
     every = above[:1].expand(len(points), 2)
     zeros = torch.zeros(len(points), dtype=torch.long)
-    law = conditional_energy(bilinear, NoiseLevels((sigma,)), every, zeros)(points)
-    assert found["law"] == pytest.approx((-law).softmax(0).tolist(), rel=1e-9)
+    given = conditional_energy(bilinear, NoiseLevels((sigma,)), every, zeros)(points)
+    assert found["masses"] == pytest.approx((-given).softmax(0).tolist(), rel=1e-9)
     assert found["outside"] == pytest.approx(10 * 0.75**2)
 
 

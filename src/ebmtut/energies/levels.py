@@ -128,9 +128,6 @@ def conditional_energy(
     InputError
         If the states are no finite floats, or a level is outside its range.
     """
-    check_vectors("above", above)
-    check_shape("level", level, (len(above),))
-    check_levels(level, noise.n_levels - 1)
     return ConditionalEnergy(energy, noise, above, level)
 
 
@@ -157,6 +154,9 @@ class ConditionalEnergy:
     def __init__(
         self, energy: LevelEnergy, noise: NoiseLevels, above: Tensor, level: Tensor
     ) -> None:
+        check_vectors("above", above)
+        check_shape("level", level, (len(above),))
+        check_levels(level, noise.n_levels - 1)
         self.of_levels, self.above, self.level = energy, above, level
         self.shrinkage = rows(noise.shrinkages, level, above)
         # Where sigma is 1 nothing is known of x_t: the quadratic term is constant.
@@ -184,19 +184,19 @@ class ConditionalEnergy:
 
     def gradient(self, x: Tensor) -> Tensor:
         """Their gradient in x, without a graph."""
-        return self.prepared.gradient(x) + torch.addcmul(-self.pull, self.slope, x)
+        return self.prepared.gradient(x) + self._quadratic_gradient(x)
 
     def energy_and_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Both at once, without a graph."""
         value, gradient = energy_and_gradient(self.of_levels, x, self.level)
-        return (
-            value + self._quadratic(x),
-            gradient + torch.addcmul(-self.pull, self.slope, x),
-        )
+        return value + self._quadratic(x), gradient + self._quadratic_gradient(x)
 
     def _quadratic(self, x: Tensor) -> Tensor:
         misfit = (self.above - self.shrinkage * x) ** 2 * self.precision
         return 0.5 * misfit.flatten(1).sum(1)
+
+    def _quadratic_gradient(self, x: Tensor) -> Tensor:
+        return torch.addcmul(-self.pull, self.slope, x)
 
 
 class FourierEnergy(nn.Module):

@@ -182,10 +182,10 @@ def precision_recall(
     fewest = min(len(data), len(samples))
     check_range("n_neighbors", n_neighbors, low=1, high=fewest - 1, integer=True)
     data, samples = data.double(), samples.double()
-    between = _distances(data, samples)
+    between = pairwise_distances(data, samples)
 
     def reach(points: Tensor) -> Tensor:
-        within = _distances(points, points).fill_diagonal_(0.0)
+        within = pairwise_distances(points, points).fill_diagonal_(0.0)
         # The nearest of all is the point itself.
         return within.kthvalue(n_neighbors + 1, dim=1).values
 
@@ -229,7 +229,7 @@ def nearest_neighbors(
     check_shape("samples", samples, (None, *data.shape[1:]))
     flat = data.flatten(1).double()
     parts = [
-        _distances(part.flatten(1).double(), flat).min(1)
+        pairwise_distances(part.flatten(1).double(), flat).min(1)
         for part in samples.split(block)
     ]
     return Neighbors(
@@ -238,7 +238,7 @@ def nearest_neighbors(
     )
 
 
-def _distances(x: Tensor, y: Tensor) -> Tensor:
+def pairwise_distances(x: Tensor, y: Tensor) -> Tensor:
     """Euclidean distances, from differences.
 
     The faster matrix product loses the digits of points that are close to each other

@@ -137,19 +137,23 @@ def log_partition_chain(
     variance = 0.0
     levels, effective = [], []
     for t in reversed(range(n_levels)):
-        x = samples[t + 1]
-        above = (
-            0.5 * (x**2).flatten(1).sum(1)
-            if t + 1 == n_levels
-            else at_level(energy, t + 1)(x)
-        )
-        weights = above - at_level(energy, t)(x)
-        check_shape("energy(x)", weights, (len(x),))
+        weights = ratio_log_weights(energy, samples, t)
         ratio = estimate_log_mean_exp(weights)
         value, variance = value + ratio.value, variance + ratio.stderr**2
         levels.append(Estimate(value, math.sqrt(variance)))
         effective.append(effective_sample_size(weights))
     return LevelPartition(levels[::-1], effective[::-1])
+
+
+@torch.no_grad()
+def ratio_log_weights(energy: LevelEnergy, samples: Tensor, t: int) -> Tensor:
+    """Log weights of the samples of level t + 1, whose mean is Z_t / Z_{t+1}."""
+    x = samples[t + 1]
+    is_white = t + 2 == len(samples)
+    above = 0.5 * (x**2).flatten(1).sum(1) if is_white else at_level(energy, t + 1)(x)
+    weights = above - at_level(energy, t)(x)
+    check_shape("energy(x)", weights, (len(x),))
+    return weights
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from ebmtut.checks import (
     Positive,
     checked,
 )
-from ebmtut.energies import LevelEnergy, conditional_energy
+from ebmtut.energies import LevelEnergy
 from ebmtut.energies.levels import ConditionalEnergy
 from ebmtut.noise import NoiseLevels, constants, rows
 from ebmtut.samplers.langevin import (
@@ -45,9 +45,8 @@ class ConditionalChain:
         gradient at :math:`x_{t+1} / a` (Gao et al., Equations 11 and 12).
     step_size
         In units of :math:`\sigma_{t+1}`, which is the width of the conditional
-        distribution
-        where the marginal one is a standard Gaussian; or a tuple with the step
-        size of every level itself, such as `paper_step_sizes` gives.
+        distribution where the marginal one is a standard Gaussian; or a tuple with the
+        step size of every level itself, such as `paper_step_sizes` gives.
     adjusted
         Whether a Metropolis test corrects the steps (MALA).
     start
@@ -151,34 +150,32 @@ def draw_conditional(
     ``free`` is 0, x_t stays what ``known`` says.
     """
     delta = constants(chain.step_sizes(noise), above.dtype, above.device)[level]
-    law = conditional_energy(energy, noise, above, level)
+    given = ConditionalEnergy(energy, noise, above, level)
     sigma = rows(noise.sigmas, level, above)
     shrinkage = rows(noise.shrinkages, level, above)
     if chain.n_steps == 0:
         x = _normal_approximation(energy, above, level, sigma, shrinkage, draw)
     elif chain.start == "gaussian":
-        x = shrinkage * above + sigma * draw(above)
+        starts = [
+            shrinkage * above + sigma * draw(above) for _ in range(chain.n_starts)
+        ]
+        x = starts[0]
         if chain.n_starts > 1:
-            starts = [
-                shrinkage * above + sigma * draw(above)
-                for _ in range(chain.n_starts - 1)
-            ]
-            x = _kept_start(energy, torch.stack([x, *starts]), level, draw)
+            x = _kept_start(energy, torch.stack(starts), level, draw)
     else:
         x = above / torch.where(shrinkage > 0, shrinkage, 1.0)
     if known is not None and free is not None:
         x = torch.where(free > 0, x, known)
     if chain.averaged:
         draw = averaged_normals(draw)
-    if not chain.adjusted and isinstance(law, ConditionalEnergy):
-        return _unadjusted(law, x, delta, draw, chain.n_steps, free), x.new_ones(len(x))
-    state = vector_state(law, x)
+    if not chain.adjusted:
+        x = _unadjusted(given, x, delta, draw, chain.n_steps, free)
+        return x, x.new_ones(len(x))
+    state = vector_state(given, x)
     accepted = torch.zeros_like(state.energy)
     on_the_way = []
     for _ in range(chain.n_steps):
-        state, info = langevin_move(
-            law, state, delta, draw, adjusted=chain.adjusted, free=free
-        )
+        state, info = langevin_move(given, state, delta, draw, adjusted=True, free=free)
         accepted += info.acceptance
         on_the_way.append(state.energy.sum())
     _check_alive(state.energy, level, on_the_way)
@@ -187,7 +184,7 @@ def draw_conditional(
 
 @torch.no_grad()
 def _unadjusted(
-    law: ConditionalEnergy,
+    given: ConditionalEnergy,
     x: Tensor,
     delta: Tensor,
     draw: Draw,
@@ -202,10 +199,10 @@ def _unadjusted(
     size = per_chain(delta, x)
     on_the_way = []
     for _ in range(n_steps):
-        jump = langevin_jump(draw(x), law.gradient(x), size)
+        jump = langevin_jump(draw(x), given.gradient(x), size)
         x = x + (jump if free is None else jump * free)
         on_the_way.append(x.sum())
-    _check_alive(law.energy(x), law.level, on_the_way)
+    _check_alive(given.energy(x), given.level, on_the_way)
     return x
 
 

@@ -70,7 +70,7 @@ function render({ model: state, el }) {
   button("start from samples", () => start(fromSamples));
   button("start from noise", () => start(fromNoise));
   const line = note();
-  const below = panel("level t and particles");
+  const below = panel("level t, particles (circle: step size)");
   const above = panel("level t + 1: move the cross");
   // The result stands between the buttons and the pictures.
   below.closest(".ex-panels").before(line);
@@ -156,6 +156,13 @@ function render({ model: state, el }) {
       const [across, down] = pixel(x);
       context.fillRect(across - 2, down - 2, 4, 4);
     }
+    // The circle in the corner has the radius of a Langevin step.
+    context.strokeStyle = "#d55e00";
+    context.lineWidth = 3;
+    context.beginPath();
+    context.arc(...pixel([0.88 * extent, -0.88 * extent]), (size / extent / 2) * SIDE,
+      0, 2 * Math.PI);
+    context.stroke();
     const upper = probabilities(levels[level + 1], n, extent, [0, 0], 1);
     context = shade(above, upper, n);
     const [across, down] = pixel(seen);

@@ -58,3 +58,7 @@ def test_particles_stay_in_their_mode_and_follow_the_cross(visit: Visit) -> None
     _, _, heaviest, exact = run(30)
     assert heaviest >= 95 and exact >= 99
     assert visit.wrong() == []
+
+
+def test_every_slider_changes_a_picture(visit: Visit) -> None:
+    assert visit.dead_sliders() == []

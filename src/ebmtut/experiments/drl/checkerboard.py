@@ -12,6 +12,7 @@ from scipy.ndimage import find_objects, label
 
 from ebmtut.checks import Count, checked
 from ebmtut.experiments.drl.plane import (
+    METRICS,
     PAPER,
     PLANE,
     PlaneConfig,
@@ -46,20 +47,14 @@ class CheckerboardConfig:
 
 def cells(config: CheckerboardConfig) -> Mapping[str, Mapping[str, Any]]:
     """Name the only cell."""
-    method = "recovery, many starts"
-    board = {"method": method, "density": "checkerboard", "config": config.plane}
-    return {"recovery": board}
+    of = {"method": "recovery, many starts", "density": "checkerboard"}
+    return {"recovery": of | {"config": config.plane}}
 
 
 def references(config: CheckerboardConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
-    n = config.plane.n_samples
-    return Outcome(
-        {
-            "Gaussian fit": gaussian_fit("checkerboard", seed, n),
-            "exact": exact_row("checkerboard", seed, n),
-        }
-    )
+    of = ("checkerboard", seed, config.plane.n_samples)
+    return Outcome({"Gaussian fit": gaussian_fit(*of), "exact": exact_row(*of)})
 
 
 def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
@@ -72,7 +67,8 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
     )
     window = (-PLANE.extent, PLANE.extent)
     for (left, right), t in zip(axes, shown, strict=True):
-        left.plot(samples[t][:, 0], samples[t][:, 1], "k,", alpha=0.6, rasterized=True)
+        left.plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
+        left.spines[:].set_visible(True)
         left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
         left.set_title(f"level {t}: samples")
         landscape(right, density[t], PLANE.extent, ticks=False)
@@ -83,44 +79,30 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
 def check(result: Result) -> list[Verdict]:
     """Hold every seed to the board, and log Z to the grid's."""
     row = result.scalars["table"]["recovery"]
-    verdicts = []
-    for metric, rule, target in (
+    verdicts, n_seeds = [], len(row["kl"])
+    bounds: tuple[tuple[str, Any, float], ...] = (
         ("samples on support", "at least", 0.95),
         ("on support", "at least", 0.97),
         ("kl", "at most", 0.05),
-    ):
+    )
+    for metric, rule, target in bounds:
         mean, stderr = mean_and_stderr(row[metric])
-        verdicts.append(
-            claim(
-                f"checkerboard: {metric}",
-                mean,
-                rule,  # type: ignore[arg-type]
-                target,
-                stderr=stderr,
-                n_seeds=len(row[metric]),
-            )
-        )
-    n_seeds = len(row["kl"])
+        of: dict[str, Any] = {"stderr": stderr, "n_seeds": n_seeds}
+        verdicts.append(claim(f"checkerboard: {metric}", mean, rule, target, **of))
+    of = {"n_seeds": n_seeds}
     if n_seeds > 1:
         worst = "checkerboard: largest KL of all seeds"
-        verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, n_seeds=n_seeds))
-    for metric, way in (
+        verdicts.append(claim(worst, max(row["kl"]), "at most", 0.05, **of))
+    # Of the estimators: it says nothing of what was learned.
+    of["sanity"] = True
+    for metric, by in (
         ("log Z error", "the chain of ratios"),
         ("log Z error by particles", "weighted particles"),
     ):
-        if metric not in row:
-            continue
-        largest = max(abs(error) for error in row[metric])
-        verdicts.append(
-            claim(
-                f"checkerboard: largest error of log Z by {way}",
-                largest,
-                "at most",
-                0.01,
-                n_seeds=n_seeds,
-                sanity=True,  # of the estimator: it says nothing of what was learned
-            )
-        )
+        if metric in row:
+            largest = max(abs(error) for error in row[metric])
+            label = f"checkerboard: largest error of log Z by {by}"
+            verdicts.append(claim(label, largest, "at most", 0.01, **of))
     return verdicts
 
 
@@ -128,9 +110,9 @@ def null(result: Result) -> Result:
     """Return the result of a model that learned a mean and a covariance only."""
     row = result.scalars["table"]["recovery"]
     n_seeds = len(row["kl"])  # the fit is the same for every seed
-    fit = result.scalars["Gaussian fit"].items()
-    row = row | {name: [value] * n_seeds for name, value in fit}
-    return replace(result, scalars=result.scalars | {"table": {"recovery": row}})
+    fit = {k: [value] * n_seeds for k, value in result.scalars["Gaussian fit"].items()}
+    table = {"recovery": row | fit}
+    return replace(result, scalars=result.scalars | {"table": table})
 
 
 EXPERIMENT = Experiment(
@@ -154,23 +136,12 @@ EXPERIMENT = Experiment(
 )
 
 
-METRICS = {
-    "KL [nats]": "kl",
-    "mass on the board": "on support",
-    "samples on it": "samples on support",
-}
-
-
 def board_table(result: Result) -> Table:
     """Tabulate every training beside the Gaussian fit and the board."""
     row = result.scalars["table"]["recovery"]
-    n_seeds = len(row["kl"])
+    seeds = [f"learned, seed {seed}" for seed in range(len(row["kl"]))]
     columns: dict[str, list[Cell]] = {
-        "distribution": [
-            *(f"learned, seed {seed}" for seed in range(n_seeds)),
-            "Gaussian fit",
-            "the board",
-        ]
+        "distribution": [*seeds, "Gaussian fit", "the board"]
     }
     for head, metric in METRICS.items():
         known = [result.scalars[name][metric] for name in ("Gaussian fit", "exact")]
@@ -182,7 +153,7 @@ def board_table(result: Result) -> Table:
         columns,
         caption=f"{result.config['plane']['n_steps']} updates. Density on the grid; "
         "samples within 0.04 of a square count.",
-        kinds=[""] * n_seeds + ["null", "exact"],
+        kinds=[""] * len(seeds) + ["null", "exact"],
     )
 
 
@@ -209,33 +180,29 @@ def squares_table(result: Result) -> Table:
         f"{len(x):,} samples": np.histogram2d(y, x, [edges, edges])[0],
         "data": board.astype(float),
     }
-    found = {
-        name: [mass[marked == k + 1].sum() / mass.sum() for k in range(n)]
-        for name, mass in masses.items()
-    }
-    return Table(
-        {
-            "distribution": list(found),
-            "heaviest square": [f"{max(part):.1%}" for part in found.values()],
-            "lightest square": [f"{min(part):.1%}" for part in found.values()],
-        },
-        kinds=["", "", "exact"],
-    )
+    found = [
+        [mass[marked == k + 1].sum() / mass.sum() for k in range(n)]
+        for mass in masses.values()
+    ]
+    columns: dict[str, list[Cell]] = {"distribution": list(masses)}
+    columns["heaviest square"] = [f"{max(part):.1%}" for part in found]
+    columns["lightest square"] = [f"{min(part):.1%}" for part in found]
+    return Table(columns, kinds=["", "", "exact"])
 
 
 def level_table(result: Result) -> Table:
     """Tabulate how far each level is from the board with that level's noise."""
     plane = EXPERIMENT.config(result.scale).plane
     noise = plane_noise("recovery, many starts", plane)
-    columns: dict[str, list[Cell]] = {
-        "level": [], "noise": [], "recovery likelihood": [], "Gaussian": []
-    }  # fmt: skip
+    heads = ("level", "noise", "recovery likelihood", "Gaussian")
+    columns: dict[str, list[Cell]] = {head: [] for head in heads}
     for level, log_q in enumerate(result.arrays["density/recovery"]):
         exact = noised_log_density("checkerboard", noise, level)
-        columns["level"].append(str(level))
-        columns["noise"].append(f"{noise.noises[level]:.2f}")
         learned = PLANE.kl(exact, torch.from_numpy(log_q).double())
-        columns["recovery likelihood"].append(f"{learned:.3f}")
         fit = PLANE.kl(exact, gaussian_with_moments_of(exact))
-        columns["Gaussian"].append(f"{fit:.3f}")
+        numbers = (f"{noise.noises[level]:.2f}", f"{learned:.3f}", f"{fit:.3f}")
+        for column, number in zip(
+            columns.values(), (str(level), *numbers), strict=True
+        ):
+            column.append(number)
     return Table(columns, caption="KL divergence from the board with noise, nats.")

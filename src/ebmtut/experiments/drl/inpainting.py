@@ -11,18 +11,23 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import (
+from ebmtut.experiments.drl.images import (
+    CHURCHES,
+    FULL,
+    LIVE,
+    ImageRecipe,
     as_pictures,
+    claim_mean,
     image_rows,
     image_set,
     judge_of,
     measure,
+    trained_once,
 )
-from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
-from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
+from ebmtut.metrics import nearest_neighbors
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -52,46 +57,36 @@ def inpainting_job(
 ) -> Outcome:
     """Complete held-out images twice, and by the mean and the nearest image."""
     recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint, device)
+    energy = trained_once(recipe, seed, checkpoint, device).energy
     data, judge = image_set(recipe.data), judge_of(recipe.data)
-    images, labels = (
-        data.held_out[: config.n_images],
-        data.held_out_labels[: config.n_images],
-    )
+    images = data.held_out[: config.n_images]
     free = torch.zeros_like(images)
     free[:, :, images.shape[2] // 2 :] = 1
     filled = {}
-    for k in range(2):
-        found = inpaint(
-            trained.energy,
-            recipe.noise,
-            images,
-            free,
-            recipe.chain,
-            generator=make_generator(seed + 2 + k),
-        )
-        clean = denoised(trained.energy, recipe.noise, found).clamp(-1, 1)
-        filled[f"inpainted {k + 1}"] = torch.where(free > 0, clean, images)
+    for k in (1, 2):
+        generator, of = make_generator(seed + 1 + k), (free, recipe.chain)
+        found = inpaint(energy, recipe.noise, images, *of, generator=generator)
+        clean = denoised(energy, recipe.noise, found).clamp(-1, 1)
+        filled[f"inpainted {k}"] = torch.where(free > 0, clean, images)
     filled["mean"] = torch.where(free > 0, data.images.mean(0), images)
     known = 1 - free[0]
-    near = torch.cdist((known * images).flatten(1), (known * data.images).flatten(1))
-    filled["nearest"] = torch.where(free > 0, data.images[near.argmin(1)], images)
+    place = nearest_neighbors(known * images, known * data.images).place
+    filled["nearest"] = torch.where(free > 0, data.images[place], images)
     filled["truth"] = images
-    table = {}
+    table, labels = {}, data.held_out_labels[: config.n_images]
     for name, completed in filled.items():
-        told = judge.probabilities(completed).argmax(1)
+        kept = judge.probabilities(completed).argmax(1) == labels
         wrong = ((completed - images) * free).square().sum() / free.sum()
         table[name] = {
-            "class kept": float((told == labels).double().mean()),
+            "class kept": float(kept.double().mean()),
             "squared error": float(wrong),
             "distance": measure(completed, recipe.data)["distance"],
             "changed": float(((completed - images) * (1 - free)).abs().max()),
         }
     arrays = {name: as_pictures(completed[:16]) for name, completed in filled.items()}
-    hidden = images.clone()
-    hidden[free > 0] = 0.0
+    arrays["masked"] = as_pictures(torch.where(free > 0, 0.0, images)[:16])
     # The baselines have no seed, and the same numbers for all.
-    return Outcome({"rows": table}, arrays | {"masked": as_pictures(hidden[:16])})
+    return Outcome({"rows": table}, arrays)
 
 
 def draw_inpainting(result: Result) -> Figure:
@@ -108,18 +103,15 @@ def draw_inpainting(result: Result) -> Figure:
 
 
 def painting_table(result: Result) -> Table:
-    """Completions beside their baselines and the truth."""
+    """Completions beside their baselines, which have no seed, and the truth."""
     rows = result.scalars["rows"]
-    metrics = ("class kept", "squared error", "distance")
-    n_seeds = len(rows["inpainted 1"]["distance"])
     columns: dict[str, list[Cell]] = {"completed by": list(rows)}
-    for metric in metrics:
+    for metric in ("class kept", "squared error", "distance"):
         columns[metric] = [
-            mean_and_stderr(row[metric])
-            if name.startswith("inpainted")
-            else row[metric][0]
+            mean_and_stderr(row[metric] if name.startswith("inp") else row[metric][:1])
             for name, row in rows.items()
         ]
+    n_seeds = len(rows["inpainted 1"]["distance"])
     return Table(
         columns,
         caption=f"{result.config['n_images']} held-out digits, completed twice by each "
@@ -132,16 +124,14 @@ def check_inpainting(result: Result) -> list[Verdict]:
     """Ask that completions are images, unlike the mean."""
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)
-    ratios = [ours / mean for ours, mean in pairs]
-    mean, stderr = mean_and_stderr(ratios)
-    label = "distance over that of the mean"
-    return [claim(label, mean, "at most", 0.5, stderr=stderr, n_seeds=len(ratios))]
+    ratios = [found / mean for found, mean in pairs]
+    return [claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
 
 
 def mean_image(result: Result) -> Result:
     """Return the result with the mean image in place of what the energy completes."""
-    rows = dict(result.scalars["rows"])
-    rows["inpainted 1"] = rows["mean"]
+    rows = result.scalars["rows"]
+    rows = rows | {"inpainted 1": rows["mean"]}
     return replace(result, scalars=result.scalars | {"rows": rows})
 
 

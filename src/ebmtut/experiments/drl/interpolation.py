@@ -13,20 +13,24 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import (
+from ebmtut.experiments.drl.images import (
+    CHURCHES,
+    FULL,
+    LIVE,
+    ImageRecipe,
     as_pictures,
+    claim_mean,
     image_rows,
     image_set,
     measure,
+    trained_once,
 )
-from ebmtut.experiments.drl.images import FULL, LIVE, ImageRecipe, trained_once
-from ebmtut.experiments.drl.paper_images import CHURCHES
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
+from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import denoised, interpolate
 
 
@@ -53,37 +57,22 @@ def interpolation_job(
     device: str = "cpu",
 ) -> Outcome:
     """Draw arcs of images, and blends of their ends, pixel by pixel, beside them."""
-    recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint, device)
-    noise = recipe.noise
+    recipe, noise = config.recipe, config.recipe.noise
+    energy = trained_once(recipe, seed, checkpoint, device).energy
     like = torch.empty(config.n_arcs, *image_set(recipe.data).images.shape[1:])
-    arcs = interpolate(
-        trained.energy,
-        noise,
-        like,
-        recipe.chain,
-        config.n_points,
-        generators=(make_generator(seed + 2), make_generator(seed + 3)),
-    )
-    arcs = torch.stack([denoised(trained.energy, noise, x).clamp(-1, 1) for x in arcs])
-    shares = torch.linspace(0, 1, config.n_points)
-    blends = [(1 - share) * arcs[0] + share * arcs[-1] for share in shares]
-    rows = {
-        name: [measure(images, recipe.data) for images in both]
-        for name, both in (("arc", arcs), ("blend", blends))
-    }
+    sources = make_generator(seed + 2), make_generator(seed + 3)
+    of = (recipe.chain, config.n_points)
+    arcs = interpolate(energy, noise, like, *of, generators=sources)
+    arcs = torch.stack([denoised(energy, noise, x).clamp(-1, 1) for x in arcs])
+    parts = torch.linspace(0, 1, config.n_points)
+    blends = [(1 - part) * arcs[0] + part * arcs[-1] for part in parts]
     # Every number at every point of the arc.
-    scalars = {
-        name: {metric: [row[metric] for row in found] for metric in found[0]}
-        for name, found in rows.items()
-    }
-    return Outcome(
-        scalars,
-        {
-            "arcs": np.stack([as_pictures(x[:8]) for x in arcs], 1),
-            "blends": np.stack([as_pictures(x[:2]) for x in blends], 1),
-        },
-    )
+    scalars: dict[str, Any] = {}
+    for name, images in (("arc", arcs), ("blend", blends)):
+        found = [measure(x, recipe.data) for x in images]
+        scalars[name] = {metric: [row[metric] for row in found] for metric in found[0]}
+    pictures = np.stack([as_pictures(x[:8]) for x in arcs], 1)
+    return Outcome(scalars, {"arcs": pictures})
 
 
 def draw_interpolation(result: Result, n_pairs: int = 3) -> Figure:
@@ -102,24 +91,12 @@ def check_interpolation(result: Result) -> list[Verdict]:
     """Ask that the middle of an arc is an image, where a blend is none."""
     arc, blend = in_the_middle(result, "arc"), in_the_middle(result, "blend")
     pairs = zip(arc["distance"], blend["distance"], strict=True)
-    ratio = "middle: distance of arcs over that of blends"
-    verdicts = []
-    for label, found, rule, target in (
-        (ratio, [one / other for one, other in pairs], "at most", 0.5),
-        ("middle: confidence", arc["confidence"], "at least", 0.85),
-    ):
-        mean, stderr = mean_and_stderr(found)
-        verdicts.append(
-            claim(
-                label,
-                mean,
-                rule,  # type: ignore[arg-type]
-                target,
-                stderr=stderr,
-                n_seeds=len(found),
-            )
-        )
-    return verdicts
+    ratios = [one / other for one, other in pairs]
+    label = "middle: distance of arcs over that of blends"
+    return [
+        claim_mean(label, ratios, "at most", 0.5),
+        claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
+    ]
 
 
 def in_the_middle(result: Result, name: str) -> dict[str, list[float]]:
@@ -140,22 +117,18 @@ def at_the_ends(result: Result) -> dict[str, list[float]]:
 
 
 def middle_table(result: Result) -> Table:
-    """Images halfway between two others, by both ways, and those others."""
+    """Images halfway between two others, in both ways, and those others."""
     rows = {
         "halfway along the arc": in_the_middle(result, "arc"),
         "halfway pixel by pixel": in_the_middle(result, "blend"),
         "ends of the arcs": at_the_ends(result),
     }
+    columns: dict[str, list[Cell]] = {"images": list(rows)}
+    for metric in ("distance", "confidence"):
+        columns[metric] = [mean_and_stderr(row[metric]) for row in rows.values()]
     n_seeds = len(result.scalars["arc"]["distance"])
-    return Table(
-        {"images": list(rows)}
-        | {
-            metric: [mean_and_stderr(row[metric]) for row in rows.values()]
-            for metric in ("distance", "confidence")
-        },
-        caption=f"{result.config['n_arcs']} pairs. Seeds: {n_seeds}.",
-        kinds=["", "null", ""],
-    )
+    caption = f"{result.config['n_arcs']} pairs. Seeds: {n_seeds}."
+    return Table(columns, caption=caption, kinds=["", "null", ""])
 
 
 def blended(result: Result) -> Result:

@@ -14,16 +14,20 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.image_sets import measure
-from ebmtut.experiments.drl.images import ImageRecipe, draw_images, train_images
-from ebmtut.experiments.drl.paper_images import CIFAR10
+from ebmtut.experiments.drl.images import (
+    CIFAR10,
+    ImageRecipe,
+    draw_images,
+    measure,
+    train_images,
+)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import OKABE_ITO, figure_size, mean_band, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
 
 
 @checked
@@ -49,40 +53,29 @@ def steps_job(
     checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn, and measure the averaged energy on the way."""
-    judged = replace(recipe, n_chain_steps=n_sampling)
-    looks = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
+    evaluated = replace(recipe, n_chain_steps=n_sampling)
+    at = np.linspace(0, recipe.n_steps, n_looks + 1).round().astype(int)[1:]
     distances = torch.full((n_looks,), torch.nan, dtype=torch.float64)
 
-    def look(step: int, averaged: nn.Module) -> None:
-        for k in np.flatnonzero(looks == step + 1).tolist():
-            drawn = draw_images(
-                averaged, judged, n_samples, generator=make_generator(seed + 2, device)
-            )
-            distances[k] = measure(drawn[0], recipe.data)["distance"]
+    def evaluate(step: int, averaged: nn.Module) -> None:
+        for k in np.flatnonzero(at == step + 1).tolist():
+            generator = make_generator(seed + 2, device)
+            made = draw_images(averaged, evaluated, n_samples, generator=generator)
+            distances[k] = measure(made[0], recipe.data)["distance"]
 
-    trained = train_images(
-        recipe,
-        seed,
-        checkpoint,
-        on_step=look,
-        device=device,
-        found={"distances": distances},
-    )
+    of: dict[str, Any] = {"device": device, "found": {"distances": distances}}
+    trained = train_images(recipe, seed, checkpoint, on_step=evaluate, **of)
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
-        {"looks": looks, "distances": distances.numpy()},
+        {"looks": at, "distances": distances.numpy()},
     )
 
 
 def cells(config: StepsConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every K."""
+    alike = {k: getattr(config, k) for k in ("n_sampling", "n_looks", "n_samples")}
     return {
-        (f"K = {n}",): {
-            "recipe": replace(config.recipe, n_chain_steps=n),
-            "n_sampling": config.n_sampling,
-            "n_looks": config.n_looks,
-            "n_samples": config.n_samples,
-        }
+        (f"K = {n}",): {"recipe": replace(config.recipe, n_chain_steps=n), **alike}
         for n in config.n_chain_steps
     }
 
@@ -92,24 +85,20 @@ def draw_steps(result: Result) -> Figure:
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     colors = [OKABE_ITO[c] for c in ("vermillion", "orange", "blue", "green", "purple")]
     for name, color in zip(result.scalars["table"], colors, strict=False):
-        looks = result.arrays[f"looks/{name}"][0]
-        runs = result.arrays[f"distances/{name}"]
-        mean_band(ax, looks, runs, color=color, marker="o", label=name)
+        steps, runs = (result.arrays[f"{k}/{name}"] for k in ("looks", "distances"))
+        mean_band(ax, steps[0], runs, color=color, marker="o", label=name)
     ax.set(xlabel="training steps", ylabel="distance from data")
     plain_log(ax.yaxis)
     ax.legend()
     return figure
 
 
-def steps_table(result: Result) -> Table:
-    """Set the distances at the end of training beside each other, by K."""
-    rows = result.scalars["table"]
-    distances: list[Cell] = [mean_and_stderr(row["distance"]) for row in rows.values()]
-    return Table(
-        {"chain": list(rows), "distance": distances},
-        caption=f"{result.config['recipe']['n_steps']} steps of training. "
-        f"Seeds: {result.config['n_seeds']}.",
-    )
+steps_table = Pivot(
+    head="chain",
+    rows={"{chain}": "table/{chain}"},
+    columns={"distance": "distance"},
+    caption="{recipe[n_steps]} steps of training. Seeds: {n_seeds}.",
+)
 
 
 def check_steps(result: Result) -> list[Verdict]:

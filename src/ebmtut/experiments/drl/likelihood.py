@@ -15,24 +15,25 @@ from torch import Tensor
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
-from ebmtut.experiments.drl.image_sets import ImageSet, image_set
 from ebmtut.experiments.drl.images import (
     FULL,
     LIVE,
+    T1K,
     ImageRecipe,
     draw_images,
+    image_set,
     trained_once,
 )
-from ebmtut.experiments.drl.paper_images import T1K
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.metrics import bits_per_dimension, log_partition_chain
+from ebmtut.metrics.frechet import pairwise_distances
 from ebmtut.plotting import OKABE_ITO, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 
-#: Effective share of the samples of every ratio, from which on log Z is worth a bar.
+#: Smallest effective fraction of the samples of every ratio for which log Z is drawn.
 ENOUGH = 0.01
 
 
@@ -51,24 +52,19 @@ def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
-def known_densities(
-    data: ImageSet, recipe: ImageRecipe, noisy: Tensor
-) -> dict[str, Tensor]:
+def known_densities(recipe: ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
     """Nats of each noisy held-out image under exactly known densities."""
     signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
-    points = signal * data.images.flatten(1).double()
+    points = signal * image_set(recipe.data).images.flatten(1).double()
     x, n = noisy.flatten(1).double(), points.shape[1]
-    identity = torch.eye(n, dtype=torch.float64)
-    gaussian = torch.distributions.MultivariateNormal(
-        points.mean(0), torch.cov(points.T) + noise**2 * identity
-    )
+    covariance = torch.cov(points.T) + noise**2 * torch.eye(n, dtype=torch.float64)
+    gaussian = torch.distributions.MultivariateNormal(points.mean(0), covariance)
     # The training images with their noise: a mixture of as many Gaussians.
-    squares = torch.cdist(x, points).square() / (2 * noise**2)
-    mixture = torch.logsumexp(-squares, 1) - math.log(len(points))
-    mixture = mixture - n / 2 * math.log(2 * math.pi * noise**2)
+    mixture = torch.logsumexp(-(pairwise_distances(x, points) ** 2) / (2 * noise**2), 1)
+    norm = math.log(len(points)) + n / 2 * math.log(2 * math.pi * noise**2)
     return {
         "Gaussian fit": -gaussian.log_prob(x),
-        "noisy training images": -mixture,
+        "noisy training images": norm - mixture,
     }
 
 
@@ -78,38 +74,27 @@ def likelihood_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Estimate log Z from more and more samples, and classifier held-out images."""
+    """Estimate log Z from more and more samples, and evaluate held-out images."""
     recipe = config.recipe
-    trained = trained_once(recipe, seed, checkpoint, device)
-    drawn = draw_images(
-        trained.energy,
-        recipe,
-        config.n_samples,
-        generator=make_generator(seed + 2, device),
-    )[1:]
-    data = image_set(recipe.data)
-    zeros = torch.zeros(len(data.held_out), dtype=torch.long)
-    noisy = recipe.noise.perturb(
-        data.held_out, zeros, generator=make_generator(seed + 3)
-    )
+    energy = trained_once(recipe, seed, checkpoint, device).energy
+    generator = make_generator(seed + 2, device)
+    levels = draw_images(energy, recipe, config.n_samples, generator=generator)[1:]
+    held_out = image_set(recipe.data).held_out
+    zeros = torch.zeros(len(held_out), dtype=torch.long)
+    noisy = recipe.noise.perturb(held_out, zeros, generator=make_generator(seed + 3))
     with torch.no_grad():
-        energies = at_level(trained.energy, 0)(noisy).double()
+        energies = at_level(energy, 0)(noisy).double()
     counts = [16 * 4**k for k in range(10) if 16 * 4**k < config.n_samples]
     counts.append(config.n_samples)
-    found = [log_partition_chain(trained.energy, drawn[:, :n]) for n in counts]
-    n_dims, laws = data.images[0].numel(), known_densities(data, recipe, noisy)
-    ours = bits_per_dimension(energies, n_dims, found[-1].levels[0])
-    # The estimate at growing numbers of samples.
+    found = [log_partition_chain(energy, levels[:, :n]) for n in counts]
+    n_dims, log_z = held_out[0].numel(), found[-1].levels[0]
+    bits = {"recovery likelihood": bits_per_dimension(energies, n_dims, log_z)}
+    for name, nats in known_densities(recipe, noisy).items():
+        bits[name] = bits_per_dimension(nats, n_dims)
     return Outcome(
         {
             "energy": float(energies.mean()),
-            "bits": {
-                "recovery likelihood": ours.value,
-                **{
-                    name: bits_per_dimension(nats, n_dims).value
-                    for name, nats in laws.items()
-                },
-            },
+            "bits": {name: one.value for name, one in bits.items()},
             "effective": found[-1].effective,
             "counts": counts,
             "log Z": [f.levels[0].value for f in found],
@@ -126,9 +111,8 @@ def draw_likelihood(result: Result) -> Figure:
         left.errorbar(counts, value, stderr, marker="o", capsize=2)
     left.set(xscale="log", xlabel="samples", ylabel="log Z of level 0, from below")
     bits = dict(result.scalars["bits"])
-    if smallest_share(result) < ENOUGH:
-        # An estimate that rests on a few samples is no bar beside exact ones.
-        del bits["recovery likelihood"]
+    if smallest_fraction(result) < ENOUGH:
+        del bits["recovery likelihood"]  # an estimate from a few samples
     names = list(bits)[::-1]
     means = [mean_and_stderr(bits[n])[0] for n in names]
     right.barh(range(len(names)), means, color=OKABE_ITO["blue"])
@@ -140,14 +124,14 @@ def draw_likelihood(result: Result) -> Figure:
 
 def check_likelihood(result: Result) -> list[Verdict]:
     """Ask that the ratios rest on more than a few samples."""
-    n_seeds = len(result.scalars["effective"])
-    label, smallest = "smallest effective share of samples", smallest_share(result)
     # Of the estimate: it says nothing of what was learned.
-    return [claim(label, smallest, "at least", ENOUGH, n_seeds=n_seeds, sanity=True)]
+    of: dict[str, Any] = {"n_seeds": len(result.scalars["effective"]), "sanity": True}
+    label = "smallest effective share of samples"
+    return [claim(label, smallest_fraction(result), "at least", ENOUGH, **of)]
 
 
-def smallest_share(result: Result) -> float:
-    """Smallest effective share of the samples, of all levels and seeds."""
+def smallest_fraction(result: Result) -> float:
+    """Smallest effective fraction of the samples, of all levels and seeds."""
     return min(min(levels) for levels in result.scalars["effective"])
 
 

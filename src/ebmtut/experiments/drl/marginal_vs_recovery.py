@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, check_range, checked
 from ebmtut.data import DENSITIES
-from ebmtut.experiments.drl.checkerboard import METRICS
 from ebmtut.experiments.drl.plane import (
     METHODS,
+    METRICS,
     PAPER,
     PLANE,
     PlaneConfig,
@@ -29,6 +29,7 @@ from ebmtut.experiments.drl.plane import (
 )
 from ebmtut.experiments.experiment import Experiment, Runs, nested
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import landscape, panel_size
 from ebmtut.results import Result, load_result
@@ -55,13 +56,10 @@ class MarginalConfig:
 
 def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]:
     """Name a cell for every method and density."""
+    # log Z belongs to the board's experiment.
+    alike = {"config": config.plane, "partition": False}
     return {
-        (method, density): {
-            "method": method,
-            "density": density,
-            "config": config.plane,
-            "partition": False,  # log Z is the row of the board's
-        }
+        (method, density): {"method": method, "density": density, **alike}
         for k, density in enumerate(config.densities)
         for method in (config.elsewhere if k else config.methods)
     }
@@ -70,11 +68,9 @@ def cells(config: MarginalConfig) -> Mapping[tuple[str, str], Mapping[str, Any]]
 def references(config: MarginalConfig, seed: int) -> Outcome:
     """Return the baselines, a Gaussian with the data's moments, and the exact one."""
     n = config.plane.n_samples
+    rows = {"Gaussian fit": gaussian_fit, "exact": exact_row}
     return Outcome(
-        {
-            "Gaussian fit": {d: gaussian_fit(d, seed, n) for d in config.densities},
-            "exact": {d: exact_row(d, seed, n) for d in config.densities},
-        }
+        {row: {d: of(d, seed, n) for d in config.densities} for row, of in rows.items()}
     )
 
 
@@ -102,7 +98,7 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
             ax.axis("off")
         else:
             _draw_density(ax, result, name, density)
-            ax.set_title(f"{PRINTED[name]}: {ax.get_title()}")
+            ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}")
     return figure
 
 
@@ -132,43 +128,30 @@ def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
         landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
 
 
-#: The methods as the pages call them.
-PRINTED = {
-    "recovery": "six levels",
-    "short-run": "one level, 9 steps",
-    "short-run, longer": "one level, 29 steps",
-    "recovery, many starts": "four levels, resampled",
-    "short-run, many starts": "one level, resampled",
-    "score matching": "score matching",
-}
-
-
-def methods_table(result: Result, methods: tuple[str, ...] | None = None) -> Table:
-    """Tabulate methods on the first density, beside the Gaussian fit and the data."""
-    density = result.config["densities"][0]
-    names = tuple(result.config["methods"]) if methods is None else methods
-    known = ("Gaussian fit", "exact")
-    columns: dict[str, list[Cell]] = {
-        "method": [*(PRINTED[name] for name in names), *known]
+def methods_table(result: Result, methods: tuple[str, ...] = tuple(METHODS)) -> Table:
+    """Tabulate methods on the checkerboard, beside the Gaussian fit and the data."""
+    rows = {
+        METHODS[name].printed: f"table/{name}/checkerboard"
+        for name in methods
+        if name in result.config["methods"]
     }
-    for head, metric in {**METRICS, "CPU time [s]": "seconds"}.items():
-        rows = [result.scalars["table"][name][density] for name in names]
-        found: list[Cell] = [mean_and_stderr(r.get(metric, [None])) for r in rows]
-        columns[head] = found + [result.scalars[n][density].get(metric) for n in known]
-    return Table(
-        columns,
-        caption=f"{result.config['plane']['n_steps']} updates of recovery likelihood; "
-        f"{result.config['n_seeds']} trainings of each method.",
-        kinds=[""] * len(names) + ["null", "exact"],
-    )
+    return Pivot(
+        head="method",
+        rows=rows
+        | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
+        columns={**METRICS, "CPU time [s]": "seconds"},
+        caption="{plane[n_steps]} updates of recovery likelihood; {n_seeds} trainings "
+        "of each method.",
+        kinds={"Gaussian fit": "null", "exact": "exact"},
+    )(result)
 
 
 def levels_table(width: float) -> Table:
     """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
     studies = Path(__file__).parents[4] / "studies"
-    stored = {d: load_result(f"drl/levels-{d}d", "full", studies) for d in (1, 8)}
     columns: dict[str, list[Cell]] = {}
-    for d, result in stored.items():
+    for d in (1, 8):
+        result = load_result(f"drl/levels-{d}d", "full", studies)
         rows = result.scalars["table"][str(width)]
         columns.setdefault("method", [*rows, "Gaussian fit", "exact"])
         kl = [row["kl"] for row in rows.values()]
@@ -196,19 +179,17 @@ def _gaussian_fit_of_modes(width: float) -> float:
 
 def densities_table(result: Result) -> Table:
     """Tabulate the divergences of all densities, by method."""
-    densities = result.config["densities"]
-    noise = plane_noise("score matching")
+    densities, noise = result.config["densities"], plane_noise("score matching")
     columns: dict[str, list[Cell]] = {"density": list(densities)}
     for name in result.config["elsewhere"]:
         learned = result.scalars["table"][name]
-        rows = [learned.get(density, {}) for density in densities]
-        columns[PRINTED[name]] = [mean_and_stderr(r.get("kl", [None])) for r in rows]
+        rows = [learned.get(density, {}).get("kl", [None]) for density in densities]
+        columns[METHODS[name].printed] = [mean_and_stderr(row) for row in rows]
     columns["its noise"] = [
         PLANE.kl(exact_log_density(d), noised_log_density(d, noise)) for d in densities
     ]
-    columns["Gaussian fit"] = [
-        result.scalars["Gaussian fit"][density]["kl"] for density in densities
-    ]
+    fits = result.scalars["Gaussian fit"]
+    columns["Gaussian fit"] = [fits[density]["kl"] for density in densities]
     return Table(
         columns,
         caption="KL divergence from the density, nats. Trainings of each: "
@@ -217,40 +198,25 @@ def densities_table(result: Result) -> Table:
 
 
 def check(result: Result) -> list[Verdict]:
-    """Compare recovery likelihood with the null and the short run."""
+    """Compare recovery likelihood with a Gaussian fit and the short run."""
     table, verdicts = result.scalars["table"], []
-    for method in ("recovery", MANY):
+    # With one start per chain a half of the Gaussian's, with many a quarter.
+    for method, part in (("recovery", 2), (MANY, 4)):
         for density, row in table.get(method, {}).items():
-            ours, stderr = mean_and_stderr(row["kl"])
-            null = result.scalars["Gaussian fit"][density]["kl"]
-            # With one start a chain a half of the null's, with many a quarter.
-            share = 2 if method == "recovery" else 4
-            verdicts.append(
-                claim(
-                    f"{density}: KL of {method}, beside 1/{share} of the Gaussian's",
-                    ours,
-                    "at most",
-                    round(null / share, 4),
-                    stderr=stderr,
-                    n_seeds=len(row["kl"]),
-                )
-            )
+            mean, stderr = mean_and_stderr(row["kl"])
+            target = round(result.scalars["Gaussian fit"][density]["kl"] / part, 4)
+            of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(row["kl"])}
+            label = f"{density}: KL of {method}, beside 1/{part} of the Gaussian's"
+            verdicts.append(claim(label, mean, "at most", target, **of))
     # The baseline is the short run whose chains suit it: without it nothing is claimed.
-    first, rival = result.config["densities"][0], "short-run, longer"
-    if {"recovery", rival} <= set(table):
-        ours = mean_and_stderr(table["recovery"][first]["kl"])[0]
-        short = mean_and_stderr(table[rival][first]["kl"])[0]
-        # A run that was lost has no KL: nothing is at least as bad.
-        ratio = short / ours if np.isfinite(short) else None
-        verdicts.append(
-            claim(
-                f"{first}: KL of the short run with longer chains, over recovery's",
-                ratio,
-                "at least",
-                2.0,
-                n_seeds=len(table["recovery"][first]["kl"]),
-            )
-        )
+    first, short = result.config["densities"][0], "short-run, longer"
+    if {"recovery", short} <= set(table):
+        kl = [mean_and_stderr(table[k][first]["kl"])[0] for k in (short, "recovery")]
+        label = f"{first}: KL of the short run with longer chains, over recovery's"
+        of = {"n_seeds": len(table["recovery"][first]["kl"])}
+        # A run that diverged has no KL, and is compared with nothing.
+        ratio = kl[0] / kl[1] if np.isfinite(kl[0]) else None
+        verdicts.append(claim(label, ratio, "at least", 2.0, **of))
     return verdicts
 
 

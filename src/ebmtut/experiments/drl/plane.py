@@ -19,6 +19,7 @@ from ebmtut.experiments.facts import lookup
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
 from ebmtut.metrics import PlaneGrid, log_partition_chain, log_partition_particles
+from ebmtut.metrics.level_partition import ratio_log_weights
 from ebmtut.noise import NoiseLevels, geometric_noise
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, progressive_samples
@@ -26,8 +27,9 @@ from ebmtut.training import CpuClock, TrainConfig, train
 
 
 class PlaneMethod(NamedTuple):
-    """How a method learns."""
+    """How a method learns, and how the pages call it."""
 
+    printed: str
     objective: str
     n_levels: int
     first_ratio: float
@@ -42,14 +44,20 @@ class PlaneMethod(NamedTuple):
         return self.objective == "marginal" and not self.many
 
 
-#: Chains with one start need small steps of noise; with many, larger ones tell more.
+#: Chains with one start need small steps of noise; many starts allow larger ones.
 METHODS: Mapping[str, PlaneMethod] = {
-    "recovery": PlaneMethod("recovery", 6, 0.25, False),
-    "short-run": PlaneMethod("marginal", 1, 4.0, False, adjusted=False),
-    "short-run, longer": PlaneMethod("marginal", 1, 4.0, False, True, 3.2, 0.43),
-    "recovery, many starts": PlaneMethod("recovery", 4, 0.7, True),
-    "short-run, many starts": PlaneMethod("marginal", 1, 4.0, True),
-    "score matching": PlaneMethod("score", 6, 0.1, True),
+    "recovery": PlaneMethod("six levels", "recovery", 6, 0.25, False),
+    "short-run": PlaneMethod("one level, 9 steps", "marginal", 1, 4.0, False, False),
+    "short-run, longer": PlaneMethod(
+        "one level, 29 steps", "marginal", 1, 4.0, False, True, 3.2, 0.43
+    ),
+    "recovery, many starts": PlaneMethod(
+        "four levels, resampled", "recovery", 4, 0.7, True
+    ),
+    "short-run, many starts": PlaneMethod(
+        "one level, resampled", "marginal", 1, 4.0, True
+    ),
+    "score matching": PlaneMethod("score matching", "score", 6, 0.1, True),
 }
 
 #: The densities divided by this have about unit variance.
@@ -57,8 +65,8 @@ SCALE = 2.3
 #: Where densities are evaluated, in those units: well beyond all data.
 PLANE = PlaneGrid(3.2, 200)
 #: Step size (where nothing adapts it), learning rate and weight of the squared
-#: energies of the short run with one start: of what we tried, where it stays alive.
-#: How its longer chains were found is told in `book/drl/notes.ipynb`.
+#: energies of the short run with one start: the values with which it converged. See
+#: `book/drl/notes.ipynb` for its longer chains.
 SHORT_STEP, SHORT_RATE, SHORT_REGULARISER = 0.1, 5e-4, 1e-3
 #: A square of the checkerboard is 2 long: a sample this near to it is on it.
 MARGIN = 0.02 * 2
@@ -83,10 +91,9 @@ class PlaneConfig:
     n_samples: Annotated[int, Range(low=2)] = 4000
 
 
-#: What the paper prints for all of its experiments: T = 6, K = 30, Adam at 0.0001.
-#: Of the plane it tells nothing more, and its code has images alone: the network, the
-#: batch, the noise of the levels, the Metropolis test that keeps these chains alive
-#: and the number of steps are ours.
+#: What the paper prints for all of its experiments: T = 6, K = 30, Adam at 0.0001. Of
+#: the plane it says no more, and its code has images only: the network, the batch, the
+#: noise, the Metropolis test and the number of steps are our choices.
 PAPER = PlaneConfig(
     n_steps=100_000,
     n_levels=6,
@@ -100,13 +107,13 @@ PAPER = PlaneConfig(
 
 def plane_noise(method: str, config: PlaneConfig | None = None) -> NoiseLevels:
     """Return the forward chain of a method; a single sigma of 1 is the marginal."""
-    objective, n_levels, first, *_ = lookup("method", method, METHODS)
-    if config is not None:
-        n_levels = config.n_levels or n_levels
-        first = config.first_ratio or first
-    if objective == "marginal":
+    how = lookup("method", method, METHODS)
+    config = config or PlaneConfig()
+    n_levels = config.n_levels or how.n_levels
+    first = config.first_ratio or how.first_ratio
+    if how.objective == "marginal":
         return NoiseLevels((1.0,))
-    if objective == "score":
+    if how.objective == "score":
         return geometric_noise(n_levels, first, 4.0)
     ratios = geometric_noise(n_levels, first, 4.0, noisy_data=False)
     return NoiseLevels((*ratios.sigmas[:-1], 1.0))
@@ -134,65 +141,48 @@ def plane_job(
     device: str = "cpu",
 ) -> Outcome:
     """Learn one density by one method and evaluate it on the grid."""
-    noise = plane_noise(method, config)
+    how, noise = METHODS[method], plane_noise(method, config)
     generator = make_generator(seed, device)
-    energy = FourierEnergy(
-        2,
-        noise.n_levels,
-        config.hidden,
-        2,
-        config.n_features,
-        config.bandwidth,
-        generator=generator,
-    )
+    sizes = (config.hidden, 2, config.n_features, config.bandwidth)
+    energy = FourierEnergy(2, noise.n_levels, *sizes, generator=generator)
     chain = plane_chain(method, config)
-    fragile = METHODS[method].fragile
     recovery = RecoveryLikelihood(
         noise,
         chain,
-        regulariser=SHORT_REGULARISER if fragile else 0.0,
+        regulariser=SHORT_REGULARISER if how.fragile else 0.0,
         target_acceptance=0.7 if chain.adjusted else None,
     )
-    loss = DenoisingScoreMatching(noise) if method == "score matching" else recovery
+    scored = how.objective == "score"
+    loss = DenoisingScoreMatching(noise) if scored else recovery
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
         return (sample_density(density, n, generator=generator) / SCALE).float()
 
-    # Score matching runs no chains: the same CPU time is worth more steps.
-    scored = method == "score matching"
-    factor = config.score_factor if scored else METHODS[method].fewer
+    # Score matching runs no chains, and makes more steps in the same CPU time.
+    factor = config.score_factor if scored else how.fewer
+    rate = SHORT_RATE if how.fragile else config.learning_rate
     n_steps = max(1, round(factor * config.n_steps))
+    made = {"method": method, "density": density, "config": asdict(config)}
     clock = CpuClock()
     try:
         trained = train(
             energy,
             loss,
             sample,
-            TrainConfig(
-                n_steps,
-                config.batch_size,
-                SHORT_RATE if fragile else config.learning_rate,
-                precision="float32",
-            ),
+            TrainConfig(n_steps, config.batch_size, rate, precision="float32"),
             generator=generator,
             buffers={"step_sizes": recovery.step_sizes, "seconds": clock.seconds},
             on_step=clock.tick,
             checkpoint=checkpoint,
-            identity={
-                "method": method,
-                "density": density,
-                "config": asdict(config),
-                "seed": seed,
-            },
+            identity=made | {"seed": seed},
         ).energy
     except DivergenceError as error:
         return Outcome({"stopped": float(error.step), "kl": math.nan})
 
     steps = tuple(recovery.step_sizes.tolist())
-    if method != "score matching":
+    if not scored:
         chain = replace(chain, step_size=steps)
-    like = torch.empty(config.n_samples, 2, device=device)
-    start = normal(like, generator=generator)
+    start = normal(torch.empty(config.n_samples, 2, device=device), generator=generator)
     samples = progressive_samples(trained, noise, start, chain, generator=generator)
     on_cpu = copy.deepcopy(trained).cpu()  # as the grid is
     energies = [PLANE.energies(at_level(on_cpu, t)) for t in range(noise.n_levels)]
@@ -219,19 +209,14 @@ def judge_partition(
 ) -> dict[str, float]:
     """How far two estimates of log Z are off that of the grid."""
     bound = log_partition_chain(energy, samples).levels[0]
-    weighted = log_partition_particles(
-        energy,
-        noise,
-        2,
-        generator=generator,
-        n_particles=max(2, samples.shape[1] // 20),
-        n_runs=40,
-    ).levels[0]
+    of = {"n_particles": max(2, samples.shape[1] // 20), "n_runs": 40}
+    weighted = log_partition_particles(energy, noise, 2, generator=generator, **of)
+    by_particles = weighted.levels[0]
     return {
         "log Z error": bound.value - exact,
         "log Z stderr": bound.stderr,
-        "log Z error by particles": weighted.value - exact,
-        "log Z stderr by particles": weighted.stderr,
+        "log Z error by particles": by_particles.value - exact,
+        "log Z stderr by particles": by_particles.stderr,
     }
 
 
@@ -239,14 +224,14 @@ def partition_bias(
     energy: LevelEnergy, samples: Tensor, exact: float, n_largest: int = 256
 ) -> np.ndarray:
     """How far the chain of ratios is off, on average, over the number of samples."""
-    rows, size = [], 16
+    each = [ratio_log_weights(energy, samples, t) for t in range(len(samples) - 1)]
+    weights, rows, size = torch.stack(each).double(), [], 16
+    start = 0.5 * samples[0, 0].numel() * math.log(2 * math.pi) - exact
     while samples.shape[1] >= 8 * size:
-        groups = samples[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
-        found = [
-            log_partition_chain(energy, groups[:, k]).levels[0].value - exact
-            for k in range(min(groups.shape[1], n_largest))
-        ]
-        rows.append((size, np.mean(found), np.std(found, ddof=1) / len(found) ** 0.5))
+        groups = weights[:, : samples.shape[1] // size * size].unflatten(1, (-1, size))
+        ratios = groups[:, :n_largest].logsumexp(2) - math.log(size)
+        found = start + ratios.sum(0)
+        rows.append((size, float(found.mean()), float(found.std()) / len(found) ** 0.5))
         size *= 4
     return np.array(rows).reshape(-1, 3)
 
@@ -283,8 +268,8 @@ def gaussian_with_moments_of(log_p: Tensor) -> Tensor:
     p = log_p.exp().flatten() / log_p.exp().sum()
     mean = p @ PLANE.points
     away = PLANE.points - mean
-    law = torch.distributions.MultivariateNormal(mean, away.T @ (p[:, None] * away))
-    return law.log_prob(PLANE.points).reshape(log_p.shape)
+    fit = torch.distributions.MultivariateNormal(mean, away.T @ (p[:, None] * away))
+    return fit.log_prob(PLANE.points).reshape(log_p.shape)
 
 
 def on_board(samples: Tensor) -> Tensor:
@@ -298,16 +283,24 @@ def on_board(samples: Tensor) -> Tensor:
 
 
 def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
-    """Evaluate the null: the Gaussian with the mean and covariance of data."""
+    """Evaluate the baseline: the Gaussian with the mean and covariance of data."""
     generator = make_generator(seed)
     data = sample_density(density, 20_000, generator=generator) / SCALE
-    law = torch.distributions.MultivariateNormal(data.mean(0), data.T.cov())
-    log_q = law.log_prob(PLANE.points).reshape(PLANE.n, PLANE.n)
+    fit = torch.distributions.MultivariateNormal(data.mean(0), data.T.cov())
+    log_q = fit.log_prob(PLANE.points).reshape(PLANE.n, PLANE.n)
     white = normal(torch.empty(n, 2, dtype=torch.float64), generator=generator)
-    return judge_plane(density, log_q, law.loc + white @ law.scale_tril.T)
+    return judge_plane(density, log_q, fit.loc + white @ fit.scale_tril.T)
 
 
 def exact_row(density: str, seed: int, n: int) -> dict[str, float]:
-    """Evaluate the truth: the density itself, and fresh data."""
+    """Evaluate the density itself, and held-out data."""
     data = sample_density(density, n, generator=make_generator(seed)) / SCALE
     return judge_plane(density, exact_log_density(density), data)
+
+
+#: Columns of the tables, and what they show.
+METRICS = {
+    "KL [nats]": "kl",
+    "mass on the board": "on support",
+    "samples on it": "samples on support",
+}
