@@ -190,6 +190,11 @@ def fit_densities(
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
     """Learn several energies as one batch: a density, a recipe and a seed each."""
+    if not len(densities) == len(recipes) == len(seeds) > 0:
+        raise InputError(
+            "densities, recipes and seeds must be equally many, at least one, got "
+            f"{len(densities)}, {len(recipes)} and {len(seeds)}"
+        )
     configs = [recipe.train_config() for recipe in recipes]
     for recipe, config in zip(recipes, configs, strict=True):
         if recipe.method == "PCD" or config != configs[0]:
