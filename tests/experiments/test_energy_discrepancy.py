@@ -23,7 +23,7 @@ from ebmtut.data import (
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
-from ebmtut.experiments.ed import couplings, densities, judging
+from ebmtut.experiments.ed import couplings, densities, densities_table, judging
 from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
@@ -64,8 +64,8 @@ needs_cuda = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device"
 )
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
-QUICK_LOOK = Evaluation(n_data=200, n_uniform=0, n_proposal=2000, n_repeats=1)
-# For trainings of which only the course is tested: 16 x 16 squares and not 256 x 256.
+QUICK_LOOK = Evaluation(200, n_uniform=0, n_proposal=2000, n_repeats=1, coarse_bits=6)
+# For trainings of which only the course is tested: 16 x 16 squares in place of 64 x 64.
 GLANCE = replace(QUICK_LOOK, coarse_bits=4)
 MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pixels=16)
 
@@ -92,7 +92,7 @@ def test_the_data_s_own_law_has_no_gap():
     numbers = evaluate_density(
         true_energy("8gaussians"),
         "8gaussians",
-        replace(QUICK_LOOK, n_proposal=50_000),
+        replace(QUICK_LOOK, n_proposal=20_000),
         seed=1,
     )
     assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
@@ -115,7 +115,7 @@ def test_uniform_draws_agree_with_the_proposal():
     numbers = evaluate_density(
         true_energy("moons"),
         "moons",
-        Evaluation(n_data=200, n_uniform=100_000, n_proposal=20_000, n_repeats=0),
+        replace(QUICK_LOOK, n_uniform=50_000, n_proposal=10_000, n_repeats=0),
         seed=2,
     )
     error = math.hypot(numbers["log_z_se"], numbers["log_z_uniform_se"])
@@ -191,7 +191,7 @@ def test_judging_on_the_gpu():
     numbers = evaluate_density(
         true_energy("8gaussians"),
         "8gaussians",
-        replace(QUICK_LOOK, n_proposal=50_000),
+        replace(QUICK_LOOK, n_proposal=20_000),
         seed=1,
         device="cuda",
     )
@@ -304,10 +304,13 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
     assert log_z_apart(result) == pytest.approx(0.5 / 0.5)
 
 
-def test_tables_of_the_densities_page():
+def test_tables_of_the_densities_page(monkeypatch):
+    bits = dict.fromkeys(("gap", "gap_se", "mmd", "mmd_se"), 0.5)
+    monkeypatch.setattr(densities_table, "judge_independent_bits", lambda _: bits)
     stored = get_experiment("ed/densities-table").stored()
     gaps = density_table(stored, "gap")
     assert gaps.heads[1:] == (*METHODS, "independent bits")
+    assert {row[-1] for row in gaps.rows} == {"500 ± 500"}
     cell = stored.scalars["table"]["ED-Bern"]["2spirals"]
     mean, _ = mean_and_error(cell, "gap")
     assert gaps.rows[0][1].startswith(f"{1e3 * mean:.1f} ± ")
@@ -595,7 +598,7 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
     n_data = 20_000
     rows = law.multinomial(n_data, True, generator=make_generator(1))
     config = IsingConfig()
-    config = replace(config, train=replace(config.train, n_steps=800))
+    config = replace(config, train=replace(config.train, n_steps=400))
     (learned,) = fit_couplings(states[rows], method, (0.0,), config, seed=0)
     # An efficient estimate errs by about 1 / (4 sqrt n) = 0.002 a coupling
     # (the gradient of s'Js in J_ij is 2 s_i s_j, twice for the symmetric pair);

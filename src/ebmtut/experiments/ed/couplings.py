@@ -75,9 +75,7 @@ def edge_precision(estimate: Tensor, truth: Tensor) -> float:
     return float(is_edge[largest].double().mean())
 
 
-def perturbation_of(
-    method: str, config: IsingConfig, n_sites: int
-) -> losses.Perturbation:
+def noise_of(method: str, config: IsingConfig, n_sites: int) -> losses.Perturbation:
     """Return the perturbation of a method; ED-Pool pools the whole lattice."""
     if method == "ED-Bern":
         return losses.Bernoulli(config.eps)
@@ -112,11 +110,12 @@ def fit_couplings(
         if method == "PL":
             return torch.stack([losses.pseudo_likelihood_loss(m, x) for m in models])
         for model, chain in zip(models, chains, strict=True):
-            n, how = CHAINS[method], {"generator": generator}
+            n = CHAINS[method]
             if method == "Gibbs":
-                chain[:] = ising_gibbs(model, chain, n, **how)
+                chain[:] = ising_gibbs(model, chain, n, generator=generator)
             else:
-                chain[:] = run_chain(gwg(model), chain, n, **how).x_final
+                moved = run_chain(gwg(model), chain, n, generator=generator)
+                chain[:] = moved.x_final
         apart = losses.contrastive_divergence_loss
         pairs = zip(models, chains, strict=True)
         return torch.stack([apart(model, x, chain) for model, chain in pairs])
@@ -127,7 +126,7 @@ def fit_couplings(
             values = losses.coupling_discrepancy_losses(
                 torch.stack([model.coupling for model in models]),
                 x,
-                perturbation_of(method, config, n_sites),
+                noise_of(method, config, n_sites),
                 n_negatives=config.n_negatives,
                 stabilizer=config.stabilizer,
                 n_backward=8,
@@ -173,7 +172,7 @@ def held_out_loss(
     with torch.no_grad():
         if method not in DISCREPANCIES:
             return losses.pseudo_likelihood_loss(Ising(coupling), x).item()
-        noise = perturbation_of(method, config, x.shape[1])
+        noise = noise_of(method, config, x.shape[1])
         loss = discrepancy(noise, config.n_negatives, config.stabilizer, None)
         generator = make_generator(seed, str(x.device))
         return loss(Ising(coupling), x, generator=generator).item()

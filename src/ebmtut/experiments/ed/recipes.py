@@ -208,6 +208,6 @@ def _start(
     """Return an untrained energy, 10,000 data points, and the generator."""
     generator = make_generator(seed, device)
     start = data.sample_bits(10_000, generator=generator)
-    base = start.mean(0).clamp(1e-3, 1 - 1e-3)
-    how = {"base_probs": base.cpu(), "generator": make_generator(seed)}
-    return MLPEnergy(data.n_sites, **how).to(device), start, generator
+    base = start.mean(0).clamp(1e-3, 1 - 1e-3).cpu()
+    energy = MLPEnergy(data.n_sites, base_probs=base, generator=make_generator(seed))
+    return energy.to(device), start, generator
