@@ -647,7 +647,7 @@ def test_the_tables_of_couplings_have_their_baselines():
 
 def test_studies_of_the_penalty_change_nothing_else(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from ising_studies import OTHERS, PSEUDO_LIKELIHOOD, SUMMED
+    from ising_studies import OTHERS, PERSISTENT_GIBBS, PSEUDO_LIKELIHOOD, SUMMED
 
     row = get_experiment("ed/ising-rmse")
     others, summed = OTHERS.config("full"), SUMMED.config("full")
@@ -655,6 +655,8 @@ def test_studies_of_the_penalty_change_nothing_else(monkeypatch):
     assert replace(others, penalties=usual.penalties) == usual
     pseudo = PSEUDO_LIKELIHOOD.config("full")
     assert replace(pseudo, methods=usual.methods, train=usual.train) == usual
+    chains = PERSISTENT_GIBBS.config("full")
+    assert replace(chains, methods=pseudo.methods) == pseudo
     paper = row.config("paper")
     same = {"penalties": paper.penalties, "problems": paper.problems}
     assert replace(summed, **same) == paper
