@@ -1,4 +1,4 @@
-"""Energies of binary images: sets, evaluation against exact answers, and the experiments."""
+"""Energies of binary images: sets, evaluation against exact answers, experiments."""
 
 import math
 from dataclasses import replace
