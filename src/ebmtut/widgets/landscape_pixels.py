@@ -83,7 +83,7 @@ class PackedLandscapes:
     shown
         For each setting its place in ``pictures``, -1 where there is none.
     notes
-        For each setting the gap to the entropy in nats, "diverged" or
+        For each setting the KL to the data in nats, "diverged" or
         "not run".
     """
 
