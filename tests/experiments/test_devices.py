@@ -11,7 +11,7 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import wide_joint
 from ebmtut.experiments.dnfs.graph_learners import OTHERS
 from ebmtut.experiments.drl.images import ImageRecipe
-from ebmtut.experiments.ed.image_models import METHODS as METHODS_OF_IMAGES
+from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
 from ebmtut.experiments.experiment import told

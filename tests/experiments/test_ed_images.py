@@ -1,4 +1,4 @@
-"""Energies of binary images: sets, judges against exact answers, and the rows."""
+"""Energies of binary images: sets, evaluation against exact answers, experiments."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from ebmtut.checks import InputError
 from ebmtut.energies import MLPEnergy
 from ebmtut.exact import exact_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.ed.image_models import (
+from ebmtut.experiments.ed.images import (
     CHAINS,
     DISCREPANCIES,
     METHODS,
@@ -21,19 +21,20 @@ from ebmtut.experiments.ed.image_models import (
     ImageModel,
     anneal,
     binary_images,
+    draw_completions,
     fit_images,
+    independent_bits,
     mixture_nll,
     variety,
 )
-from ebmtut.experiments.ed.images import draw_completions, independent_bits
-from ebmtut.experiments.ed.images_table import how_table, nll_table
+from ebmtut.experiments.ed.images_table import HOW, nll_table
 from ebmtut.metrics.nll import estimate_log_mean_exp
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.states import enumerate_states
 
 
 def toy(n: int = 400) -> BinaryImages:
-    """Two laws of independent bits on four pixels, half of the images each."""
+    """Two distributions of independent bits on four pixels, half of the images each."""
     law = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
     x = bernoulli(law.repeat(n // 2, 1), generator=make_generator(3))
     return BinaryImages(2, x[n // 4 :], x[: n // 4], "toy")
@@ -61,7 +62,7 @@ def test_independent_bits_are_judged_by_their_law() -> None:
 
 
 def test_a_mixture_finds_the_two_laws() -> None:
-    """EM of two components comes to the law that made the images.
+    """EM of two components comes to the distribution of the images.
 
     The NLL of the truth on 100 held-out images differs from that of a fit to 300 by
     about the number of parameters over twice the images, 9 / 600 nats, and by noise of
@@ -168,7 +169,7 @@ def test_presets_name_cells_and_chains_are_slower(id: str) -> None:
 
 
 def test_the_rows_from_end_to_end() -> None:
-    """Few steps: what is judged is there, and an untrained energy claims nothing."""
+    """Few steps: every number is there, and an untrained energy claims nothing."""
     row = get_experiment("ed/images-table")
     model = {"n_steps": 2, "hidden": 4, "batch_size": 8, "n_negatives": 2}
     how = {"n_chains": 16, "n_steps": 20}
@@ -186,7 +187,7 @@ def test_the_rows_from_end_to_end() -> None:
     nulls = pictures.check(independent_bits(result))
     assert not any(v.verdict == "match" for v in nulls if not v.sanity)
     assert "mixture" in repr(nll_table(result))
-    assert "independent bits" in repr(how_table(result, "digits 8x8"))
+    assert "independent bits" in repr(HOW(row.stored()))
     assert pictures.figure(result).axes and row.figure(result).axes
 
 

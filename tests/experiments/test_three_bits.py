@@ -8,7 +8,6 @@ from matplotlib.colors import same_color
 from ebmtut import exact
 from ebmtut.experiments.ed.three_bits import (
     draw_classes,
-    draw_contraction,
     draw_forces,
 )
 
@@ -33,10 +32,3 @@ def test_forces_are_areas_and_the_arrow_leads_from_the_data():
     assert not axes[0].texts[8:]
     assert tuple(arrow.xy) == tuple(labels[2].xy)
     assert tuple(arrow.xyann) == tuple(labels[6].xy)
-
-
-def test_the_gap_is_drawn_between_before_and_after():
-    (ax,) = draw_contraction(0.5, lambda eps: (1 - 2 * eps) ** 2).axes
-    before, after = (line.get_data() for line in ax.lines)
-    assert set(before[1]) == {0.5}
-    assert np.allclose(after[1], (1 - 2 * np.array(after[0])) ** 2)

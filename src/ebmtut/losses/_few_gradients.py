@@ -59,9 +59,9 @@ def resampled(
     (n_backward * responsibility / sum) times on average.
     """
     values = stabilized_log_mean_exp(difference, ratio)
-    share = (difference - values[..., None]).exp() / difference.shape[-1]
-    share *= moved  # the others have no gradient
-    cumulative = share.cumsum(-1)
+    responsibility = (difference - values[..., None]).exp() / difference.shape[-1]
+    responsibility *= moved  # the others have no gradient
+    cumulative = responsibility.cumsum(-1)
     total = cumulative[..., -1:]
     u = torch.rand(
         total.shape[-2:], generator=generator, device=total.device, dtype=total.dtype

@@ -82,7 +82,7 @@ function render({ model, el }) {
     const picture = model.get("shown")[chosen()];
     const what = model.get("notes")[chosen()];
     const said = show(learned, picture >= 0 && stored(picture), what, setting);
-    line.textContent = `gap to the entropy: ${said}`;
+    line.textContent = `KL to the data: ${said}`;
     const mine = model.get("own")[chosen()];
     own.parentElement.hidden = !mine;
     if (mine) {

@@ -202,7 +202,7 @@ def test_the_button_asks_the_kernel_and_shows_its_answer(live: Visit) -> None:
     assert seen(page) == place
     own = BRIGHTEST.replace('querySelector("canvas")', 'querySelectorAll("canvas")[1]')
     assert page.evaluate(own) == [8, 5]
-    stored = f"gap to the entropy: {0.01 * place:.2f} nats"
+    stored = f"KL to the data: {0.01 * place:.2f} nats"
     line = f"{stored}; learned here: 0.42 nats"
     assert page.locator("p").text_content() == line
 

@@ -16,21 +16,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ebmtut import losses
 from ebmtut.checks import Count, NonNegative, OneOf, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
+from ebmtut.experiments.ed.recipes import discrepancy
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Perturbation,
-    Pool,
-    contrastive_divergence_loss,
-    coupling_discrepancy_losses,
-    energy_discrepancy_loss,
-    pseudo_likelihood_loss,
-)
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.random import bernoulli, make_generator
 from ebmtut.samplers import gwg, ising_gibbs, run_chain
@@ -43,29 +35,17 @@ CHAINS = {"Gibbs": 1, "GWG": 20}
 METHODS = (*DISCREPANCIES, "PL", *CHAINS)
 
 # Columns of Table 3: side of the lattice and coupling sigma.
-PROBLEMS = (
-    (10, 0.1),
-    (10, 0.2),
-    (10, 0.3),
-    (10, 0.4),
-    (10, 0.5),
-    (9, -0.1),
-    (9, -0.2),
-)
+PROBLEMS = (*[(10, s) for s in (0.1, 0.2, 0.3, 0.4, 0.5)], (9, -0.1), (9, -0.2))
 
 
 @checked
 @dataclass(frozen=True)
 class IsingConfig:
-    """Which lattices (side and coupling), and how their couplings are learned.
-
-    The l1 penalty multiplies the mean of |J_ij|. The best penalty of each entry is
-    reported, and beside it the one that is chosen without knowing the truth. The
-    likelihood methods have penalties of their own: their losses are sums over sites.
-    """
+    """Which lattices (side and coupling), and how their couplings are learned."""
 
     problems: tuple[tuple[int, float], ...] = PROBLEMS
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = DISCREPANCIES
+    # Of the mean of |J_ij|. The likelihood has its own: its losses are sums over sites.
     penalties: tuple[NonNegative, ...] = (10.0, 25.0, 60.0)
     likelihood_penalties: tuple[NonNegative, ...] = (200.0, 400.0, 800.0)
     n_seeds: Count = 1
@@ -95,11 +75,11 @@ def edge_precision(estimate: Tensor, truth: Tensor) -> float:
     return float(is_edge[largest].double().mean())
 
 
-def perturbation_of(method: str, config: IsingConfig, n_sites: int) -> Perturbation:
+def noise_of(method: str, config: IsingConfig, n_sites: int) -> losses.Perturbation:
     """Return the perturbation of a method; ED-Pool pools the whole lattice."""
     if method == "ED-Bern":
-        return Bernoulli(config.eps)
-    return Grid() if method == "ED-Grid" else Pool(n_sites)
+        return losses.Bernoulli(config.eps)
+    return losses.Grid() if method == "ED-Grid" else losses.Pool(n_sites)
 
 
 def fit_couplings(
@@ -112,10 +92,7 @@ def fit_couplings(
     checkpoint: Path | None = None,
     clock: CpuClock | None = None,
 ) -> Float[Tensor, "n_models n_sites n_sites"]:
-    """Learn couplings from bits, a symmetric matrix for each penalty.
-
-    All matrices see the same minibatches, and the same negatives of a perturbation.
-    """
+    """Learn couplings, a matrix for each penalty, from the same batches and noise."""
     n_sites = x.shape[1]
     generator = make_generator(seed, str(x.device))
     chains = torch.zeros(0, device=x.device)
@@ -131,27 +108,25 @@ def fit_couplings(
         models: Sequence[Ising], x: Tensor, generator: torch.Generator
     ) -> Tensor:
         if method == "PL":
-            return torch.stack([pseudo_likelihood_loss(m, x) for m in models])
+            return torch.stack([losses.pseudo_likelihood_loss(m, x) for m in models])
         for model, chain in zip(models, chains, strict=True):
+            n = CHAINS[method]
             if method == "Gibbs":
-                chain[:] = ising_gibbs(
-                    model, chain, CHAINS[method], generator=generator
-                )
+                chain[:] = ising_gibbs(model, chain, n, generator=generator)
             else:
-                moved = run_chain(
-                    gwg(model), chain, CHAINS[method], generator=generator
-                )
+                moved = run_chain(gwg(model), chain, n, generator=generator)
                 chain[:] = moved.x_final
+        apart = losses.contrastive_divergence_loss
         pairs = zip(models, chains, strict=True)
-        return torch.stack([contrastive_divergence_loss(m, x, c) for m, c in pairs])
+        return torch.stack([apart(model, x, chain) for model, chain in pairs])
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         models = [model for model in energy.children() if isinstance(model, Ising)]
         if method in DISCREPANCIES:
-            values = coupling_discrepancy_losses(
+            values = losses.coupling_discrepancy_losses(
                 torch.stack([model.coupling for model in models]),
                 x,
-                perturbation_of(method, config, n_sites),
+                noise_of(method, config, n_sites),
                 n_negatives=config.n_negatives,
                 stabilizer=config.stabilizer,
                 n_backward=8,
@@ -193,21 +168,14 @@ def _shortened(gradient: Tensor, *, longest: float) -> Tensor:
 def held_out_loss(
     coupling: Tensor, x: Tensor, method: str, config: IsingConfig, seed: int
 ) -> float:
-    """Return a loss of couplings on held-out data, without the penalty.
-
-    It is the method's own, for persistent chains the pseudo-likelihood.
-    """
+    """Return the loss on held-out data, for persistent chains the pseudo-likelihood."""
     with torch.no_grad():
         if method not in DISCREPANCIES:
-            return pseudo_likelihood_loss(Ising(coupling), x).item()
-        return energy_discrepancy_loss(
-            Ising(coupling),
-            x,
-            perturbation_of(method, config, x.shape[1]),
-            n_negatives=config.n_negatives,
-            stabilizer=config.stabilizer,
-            generator=make_generator(seed, str(x.device)),
-        ).item()
+            return losses.pseudo_likelihood_loss(Ising(coupling), x).item()
+        noise = noise_of(method, config, x.shape[1])
+        loss = discrepancy(noise, config.n_negatives, config.stabilizer, None)
+        generator = make_generator(seed, str(x.device))
+        return loss(Ising(coupling), x, generator=generator).item()
 
 
 def ising_job(
@@ -228,14 +196,14 @@ def ising_job(
         for _ in range(2)
     )
     truth = sigma * lattice_adjacency(side).to(x)
-    of_discrepancy = method in DISCREPANCIES
-    penalties = config.penalties if of_discrepancy else config.likelihood_penalties
-    clock = CpuClock()
+    penalties, clock = config.penalties, CpuClock()
+    if method not in DISCREPANCIES:
+        penalties = config.likelihood_penalties
     how: dict[str, Any] = {"seed": seed, "checkpoint": checkpoint, "clock": clock}
     fits = fit_couplings(x, method, penalties, config, **how)
     scores = [negative_log_rmse(fit, truth) for fit in fits]
-    losses = [held_out_loss(fit, held_out, method, config, seed) for fit in fits]
-    best, chosen = int(np.argmax(scores)), int(np.argmin(losses))
+    unseen = [held_out_loss(fit, held_out, method, config, seed) for fit in fits]
+    best, chosen = int(np.argmax(scores)), int(np.argmin(unseen))
     return Outcome(
         {
             "nlr": scores[best],
@@ -278,11 +246,8 @@ def n_seeds(config: IsingConfig, entry: Names) -> int:
 
 def true_couplings(config: IsingConfig, seed: int) -> Outcome:
     """Return the couplings of each lattice, as arrays ``truth/column``."""
-    return Outcome(
-        arrays={
-            f"truth/{column_name(side, sigma)}": (sigma * lattice_adjacency(side))
-            .float()
-            .numpy()
-            for side, sigma in config.problems
-        }
-    )
+    arrays = {
+        f"truth/{column_name(*problem)}": problem[1] * lattice_adjacency(problem[0])
+        for problem in config.problems
+    }
+    return Outcome(arrays={name: J.float().numpy() for name, J in arrays.items()})

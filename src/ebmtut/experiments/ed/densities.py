@@ -19,20 +19,9 @@ from torch import nn
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
-from ebmtut.experiments.ed.judging import (
-    QUICK_LOOK,
-    Evaluation,
-    coverage,
-    evaluate_density,
-    judge_independent_bits,
-    landscape,
-)
-from ebmtut.experiments.ed.recipes import (
-    METHODS,
-    Recipe,
-    fit_densities,
-    fit_density,
-)
+from ebmtut.experiments.ed import judging
+from ebmtut.experiments.ed.judging import QUICK_LOOK, Evaluation
+from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -72,14 +61,8 @@ def density_job(
     """Learn and evaluate one energy."""
     start = time.perf_counter()
     try:
-        result = fit_density(
-            density,
-            recipe,
-            seed=seed,
-            device=device,
-            checkpoint=checkpoint,
-            on_step=on_step,
-        )
+        how: Any = {"seed": seed, "device": device, "checkpoint": checkpoint}
+        result = fit_density(density, recipe, on_step=on_step, **how)
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
@@ -94,11 +77,7 @@ def density_jobs(
     cuda_graph: bool = False,
     progress: bool = False,
 ) -> Iterator[tuple[str, Outcome]]:
-    """Make the jobs of `density_job` in one process, those that train alike as one.
-
-    PCD, whose chains ask the energies for slopes, is no part of a batch: its jobs are
-    made one after the other.
-    """
+    """Make the jobs of `density_job`: those that train alike in one batch, but PCD."""
     alike: dict[Any, list[str]] = {}
     for name, job in jobs.items():
         recipe = job["recipe"]
@@ -133,15 +112,8 @@ def density_jobs(
             if isinstance(result, DivergenceError):
                 outcome = Outcome({"diverged_at": result.step})
             else:
-                outcome = _judged(
-                    result,
-                    seconds,
-                    job["density"],
-                    job["evaluation"],
-                    job["seed"],
-                    job["n_pixels"],
-                    device,
-                )
+                keys = ("density", "evaluation", "seed", "n_pixels", "device")
+                outcome = _judged(result, seconds, *(job[key] for key in keys))
             outcome.seconds = seconds + time.perf_counter() - start
             yield name, outcome
 
@@ -156,12 +128,13 @@ def _judged(
     device: str,
 ) -> Outcome:
     """Evaluate one energy for `density_job`."""
-    picture = landscape(result.energy, density, n_pixels=n_pixels)
+    picture = judging.landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
-    inside, area = coverage(picture, held_out.numpy(), density_extent(density))
+    extent = density_extent(density)
+    inside, area = judging.coverage(picture, held_out.numpy(), extent)
     scalars = {"seconds": seconds, "inside": inside, "area": area}
     if evaluation is not None:
-        scalars |= evaluate_density(
+        scalars |= judging.evaluate_density(
             result.energy, density, evaluation, seed=seed + 10**6, device=device
         )
     parts = np.array_split(result.losses, 50)
@@ -172,14 +145,9 @@ def _judged(
 
 
 def recipe_of(method: str, recipe: Recipe) -> Recipe:
-    """Return the recipe for one method.
-
-    PCD needs a smaller step: its gradient has no lower bound to rest on.
-    """
-    recipe = replace(recipe, method=method)
-    if method == "PCD":
-        recipe = replace(recipe, learning_rate=recipe.learning_rate / 5)
-    return recipe
+    """Return the recipe for one method; PCD, whose loss has no bound, is slower."""
+    rate = recipe.learning_rate / (5 if method == "PCD" else 1)
+    return replace(recipe, method=method, learning_rate=rate)
 
 
 def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -200,7 +168,7 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
     """Return the true landscapes, ``truth/density``, and entropies."""
     pictures = {
         # Half precision is enough for a picture; it ends at -65504.
-        f"truth/{name}": landscape(None, name, n_pixels=config.n_pixels)
+        f"truth/{name}": judging.landscape(None, name, n_pixels=config.n_pixels)
         .clip(-6e4)
         .astype(np.float16)
         for name in config.densities
@@ -242,39 +210,28 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
 
 
 def check_landscapes(result: Result) -> list[Verdict]:
-    """Check coverage: little of the square, and in it, for sanity, most of the data.
-
-    Independent bits cover most of the data, too, with a larger region.
-    """
+    """Check coverage: little of the square, and in it, for sanity, most of the data."""
     verdicts = []
     for method, row in result.scalars["table"].items():
-        for density, most in AREAS.items():
-            if density not in row:
-                continue
+        for density in [density for density in AREAS if density in row]:
             cell = row[density]
             inside, area = (seeds_of(cell, k).mean() for k in ("inside", "area"))
-            name = f"{method}, {density}: "
-            verdicts += [
-                claim(
-                    name + "data in the 95 % region",
-                    inside,
-                    "at least",
-                    0.90,
-                    sanity=True,
-                ),
-                claim(name + "region's part of the square", area, "at most", most),
-            ]
+            name = f"{method}, {density}: data in the 95 % region"
+            verdicts.append(claim(name, inside, "at least", 0.90, sanity=True))
+            name = f"{method}, {density}: region's part of the square"
+            verdicts.append(claim(name, area, "at most", AREAS[density]))
     return verdicts
 
 
 def independent_bits(result: Result) -> Result:
     """Return what independent bits with the data's means would have got."""
+
+    def as_bits(density: str, cell: dict[str, Any]) -> dict[str, Any]:
+        found = judging.judge_independent_bits(density)
+        return cell | {key: [value] for key, value in found.items()}
+
     table = {
-        method: {
-            density: cell
-            | {key: [v] for key, v in judge_independent_bits(density).items()}
-            for density, cell in row.items()
-        }
+        method: {density: as_bits(density, cell) for density, cell in row.items()}
         for method, row in result.scalars["table"].items()
     }
     return replace(result, scalars=result.scalars | {"table": table})
@@ -285,8 +242,7 @@ def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
     return np.array(cell.get(metric, [math.nan]), dtype=float)
 
 
-# A fifth of the steps, a quarter of the negatives, two of the methods and the density
-# with edges. With half as many steps one bit stays unlearned in every other run.
+# With half as many steps one bit stays unlearned in every other run.
 QUICK = DensityConfig(
     densities=("checkerboard",),
     methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),
@@ -294,14 +250,11 @@ QUICK = DensityConfig(
     evaluation=QUICK_LOOK,
     n_pixels=96,
 )
-# Half the paper's batch and a fifth of its steps: four minutes of a core a run, and
-# 84 of them for the table.
+# Half the paper's batch and a fifth of its steps: 84 runs of four minutes of a core.
 FULL = DensityConfig(
-    methods=dict.fromkeys(METHODS, 3),
-    recipe=Recipe(n_steps=20_000, batch_size=64),
+    methods=dict.fromkeys(METHODS, 3), recipe=Recipe(n_steps=20_000, batch_size=64)
 )
-# The paper's own protocol; a GPU's work. Neither an average of the weights nor a decay
-# is in the text; the authors' notebook averages so.
+# The paper's own protocol; the average of the weights is that of the authors' notebook.
 PAPER = DensityConfig(
     methods=dict.fromkeys(METHODS, 3),
     recipe=Recipe(

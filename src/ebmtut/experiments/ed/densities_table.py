@@ -23,8 +23,7 @@ from ebmtut.results.tables import Cell, Table
 GAPS = {"full": {"ED-Bern": 0.03, "ED-Grid": 0.05}}
 # How far ED-Bern's NLL may be from the paper's, whose scale of the code moves it.
 NEAR = 0.1
-# Two estimates of the same log Z, in standard errors of their difference. Of
-# hundreds of normal differences the largest stays below with 98 percent.
+# Standard errors; the largest of hundreds of normal differences is below with 98 %.
 SIGMAS = 4.0
 
 CHAINS = "the paper's samples are short Gibbs chains, ours are independent draws"
@@ -34,9 +33,8 @@ def draw_table(result: Result) -> Figure:
     """Draw KL to the data and MMD, a dot per seed, and data against held-out data."""
     densities = list(result.scalars["entropy"])
     table = result.scalars["table"]
-    width, height = figure_size("full")
-    size = (width, 1.25 * height)
-    figure, (gap, discrepancy) = plt.subplots(2, 1, figsize=size, sharex=True)
+    figure, (gap, discrepancy) = plt.subplots(2, 1, sharex=True)
+    figure.set_size_inches(np.multiply(figure_size("full"), (1, 1.25)))
     at = np.arange(len(densities))
     offsets = np.linspace(-0.27, 0.27, len(table))
     for offset, (method, row) in zip(offsets, table.items(), strict=True):
@@ -45,10 +43,8 @@ def draw_table(result: Result) -> Figure:
                 values = seeds_of(row[density], metric)
                 x, label = np.full(len(values), k + offset), method if k == 0 else None
                 ax.plot(x, values, "o", color=COLORS[method], ms=4, label=label)
-    null = [
-        np.concatenate([seeds_of(row[d], "mmd_null") for row in table.values()])
-        for d in densities
-    ]
+    cells = [[row[density] for row in table.values()] for density in densities]
+    null = [np.concatenate([seeds_of(c, "mmd_null") for c in cs]) for cs in cells]
     means = np.array([np.nanmean(values) for values in null])
     spread = np.array([np.nanstd(values, ddof=1) for values in null])
     style = {"width": 0.75, "color": COLORS["null"], "alpha": 0.35}
@@ -72,16 +68,9 @@ def check_table(result: Result) -> list[Verdict]:
             n = len(next(iter(cell.values())))
             for metric, table, excuse in (("nll", "NLL", ""), ("mmd", "MMD", CHAINS)):
                 mean, stderr = mean_and_error(cell, metric)
-                verdict = compare(
-                    "ed/densities-table",
-                    table,
-                    method,
-                    density,
-                    mean,
-                    stderr=stderr,
-                    n_seeds=n,
-                    excuse=excuse,
-                )
+                where = ("ed/densities-table", table, method, density)
+                of: Any = {"stderr": stderr, "n_seeds": n}
+                verdict = compare(*where, mean, excuse=excuse, **of)
                 verdicts.append(verdict)
                 if metric == "nll" and method == "ED-Bern" and bound is not None:
                     apart = abs(mean - (verdict.published or math.nan))
@@ -90,9 +79,8 @@ def check_table(result: Result) -> list[Verdict]:
             if bound is not None:
                 gap, stderr = mean_and_error(cell, "gap")
                 name = f"{method}, {density}: NLL minus exact entropy"
-                verdicts.append(
-                    claim(name, gap, "at most", bound, stderr=stderr, n_seeds=n)
-                )
+                of = {"stderr": stderr, "n_seeds": n}
+                verdicts.append(claim(name, gap, "at most", bound, **of))
     if (sigmas := log_z_apart(result)) is not None:
         name = "log Z by uniform draws and by a proposal, in standard errors"
         verdicts.append(claim(name, sigmas, "at most", SIGMAS, sanity=True))
@@ -105,46 +93,30 @@ def mean_and_error(cell: dict[str, Any], metric: str) -> tuple[float, float | No
     return mean_and_stderr(values, errors)
 
 
-def gap_table(result: Result, *, baseline: bool = True) -> Table:
-    """Write the KL to the data in thousandths of a nat, a row per density."""
-    return _by_density(result, "gap", "KL to the data [0.001 nats]", 1e3, baseline)
+def density_table(result: Result, metric: str, *, baseline: bool = True) -> Table:
+    """Write the KL to the data ("gap") or the MMD, and their baselines, by density."""
+    heads = {"gap": "KL to the data [0.001 nats]", "mmd": "MMD² [1e-4]"}
+    factor, ours = {"gap": 1e3, "mmd": 1.0}[metric], result.scalars["table"]
 
+    def column(cells: list[dict[str, Any]], metric: str) -> list[Cell]:
+        found = [mean_and_error(cell, metric) for cell in cells]
+        return [(factor * v, None if e is None else factor * e) for v, e in found]
 
-def mmd_table(result: Result) -> Table:
-    """Write the MMD of our runs, of independent bits and of held-out data."""
-    return _by_density(result, "mmd", "MMD² [1e-4]", 1.0)
-
-
-def _by_density(
-    result: Result, metric: str, head: str, factor: float, baseline: bool = True
-) -> Table:
-    """Write one metric: a column per method, then the baselines."""
-    ours = result.scalars["table"]
-
-    def scaled(value: float, error: float | None) -> Cell:
-        return value * factor if error is None else (value * factor, error * factor)
-
-    columns: dict[str, list[Cell]] = {head: [*DENSITIES]}
+    columns: dict[str, list[Cell]] = {heads[metric]: [*DENSITIES]}
     for method, row in ours.items():
-        columns[method] = [scaled(*mean_and_error(row[d], metric)) for d in DENSITIES]
+        columns[method] = column([row[d] for d in DENSITIES], metric)
     if baseline:
         bits = [judge_independent_bits(d) for d in DENSITIES]
-        columns["independent bits"] = [
-            scaled(found[metric], found[f"{metric}_se"]) for found in bits
-        ]
+        lists = [{key: [value] for key, value in found.items()} for found in bits]
+        columns["independent bits"] = column(lists, metric)
     if metric == "mmd":
         row = next(iter(ours.values()))
-        columns["held-out data"] = [
-            scaled(*mean_and_error(row[d], "mmd_null")) for d in DENSITIES
-        ]
+        columns["held-out data"] = column([row[d] for d in DENSITIES], "mmd_null")
     return Table(columns)
 
 
 def log_z_apart(result: Result) -> float | None:
-    """Largest difference of the two estimates of log Z, in standard errors.
-
-    None without uniform samples.
-    """
+    """Largest difference of the two estimates of log Z, in standard errors, or None."""
     cells = [
         cell
         for row in result.scalars["table"].values()

@@ -7,19 +7,11 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.ed import variants
 from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
-from ebmtut.experiments.ed.variants import (
-    LIVE,
-    SHORT,
-    AblationConfig,
-    ablation,
-    draw_variants,
-    gap_of,
-    recipes_of,
-    untrained_gap,
-)
+from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
@@ -30,23 +22,20 @@ LEARNED = {"quick": 0.5, "full": 0.1}
 
 def draw_epsilon(result: Result) -> Figure:
     """Draw the landscapes over eps."""
-    return draw_variants(result, lambda r: f"ε = {r.eps:g}", lambda r: -r.eps)
+    return variants.draw_variants(result, lambda r: f"ε = {r.eps:g}", lambda r: -r.eps)
 
 
 def check_epsilon(result: Result) -> list[Verdict]:
-    """All but eps in {0, 1} learn; that those two do not is no more than sanity.
-
-    Of eps and 1 - eps, which are one loss, the smaller is asked.
-    """
+    """All but eps in {0, 1} learn; that those two do not is no more than sanity."""
     verdicts = []
-    recipes = recipes_of(result)
-    bound = LEARNED[result.scale] * untrained_gap(result)
+    recipes = variants.recipes_of(result)
+    bound = LEARNED[result.scale] * result.scalars["untrained"]
     noises = {(recipe.eps, recipe.n_negatives) for recipe in recipes}
     for recipe in recipes:
         eps, m = recipe.eps, recipe.n_negatives
         if eps > 0.5 and (round(1 - eps, 6), m) in noises:
-            continue
-        gap = min(gap_of(result, recipe), DIVERGED_GAP)
+            continue  # eps and 1 - eps are one loss
+        gap = min(variants.gap_of(result, recipe), DIVERGED_GAP)
         name = f"eps = {eps:g}, M = {m}: gap"
         if eps == 0:
             verdicts.append(claim(name, gap, "at least", bound, sanity=True))
@@ -62,15 +51,14 @@ def _epsilon(base: Recipe, usual: Iterable[float], extreme: Iterable[float]) -> 
     )
 
 
-# Rare flips are rare contrasts: large batches, whose unmoved negatives are free,
-# and at the extremes more negatives and more steps.
+# Rare flips are rare contrasts: large batches, and at the extremes longer runs.
 _FLIPS = replace(SHORT, n_steps=5000, batch_size=512)
 _USUAL = (0.999, 0.9, 0.5, 0.1, 0.01, 0.001)
 _EXTREME = (1, 0.9999, 0.0001, 0)
 # Live, a few steps show as well as many that eps = 0 teaches nothing.
 _LIVE = (*_epsilon(LIVE, (0.9, 0.1), ()), replace(LIVE, eps=0, n_steps=100))
 
-EXPERIMENT = ablation(
+EXPERIMENT = variants.ablation(
     id="ed/epsilon",
     title="ED-Bern over the noise level eps",
     presets={

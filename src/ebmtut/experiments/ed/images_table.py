@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,52 +10,45 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import images
-from ebmtut.experiments.ed.image_models import DISCREPANCIES, METHODS
+from ebmtut.experiments.ed.images import DISCREPANCIES, METHODS
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-#: Beyond this many nats between a walk and one of a quarter of its steps an estimate
-#: of log Z has not settled.
-SETTLED = 1.0
+SETTLED = 1.0  # nats between log Z by a walk and by one of a quarter of its steps
 
 
 def nll_table(result: Result, *, short: bool = False) -> Table:
-    """Write NLLs of held-out images, a row per method and a column per set.
-
-    The short table has no DULA, so that it keeps to seven rows.
-    """
+    """Write NLLs of held-out images; the short table leaves out DULA."""
     scalars = result.scalars
-    table = {
-        m: row for m, row in scalars["table"].items() if not (short and "DULA" in m)
-    }
+    table = dict(scalars["table"])
+    if short:
+        table.pop("PCD, DULA", None)
     names = [*table, "mixture of Bernoulli distributions", "independent bits"]
     columns: dict[str, list[Cell]] = {"NLL [nats]": [*names]}
-    for name in scalars["null"]:
+    for name, null in scalars["null"].items():
         found = [_mean(row[name], "nll", "nll_se") for row in table.values()]
-        null = scalars["null"][name]["nll"]
-        columns[name] = [*found, scalars["mixture"][name], null]
+        columns[name] = [*found, scalars["mixture"][name], null["nll"]]
     return Table(columns, kinds=[""] * (len(table) + 1) + ["null"])
 
 
-def how_table(result: Result, name: str) -> Table:
-    """Write how reliable the estimates of one set are, and what they cost."""
-    rows = {method: row[name] for method, row in result.scalars["table"].items()}
-    heads = {
-        "settled": "log Z minus a short walk's [nats]",
-        "ess": "effective share",
-        "variety": "variety / data's",
-        "seconds": "training [CPU s]",
-    }
-    columns: dict[str, list[Cell]] = {name: [*rows, "independent bits"]}
-    for metric, head in heads.items():
-        means = [_mean(row, metric)[0] for row in rows.values()]
-        found: list[Cell] = [*means]
-        if metric == "seconds":
-            found = [round(s) if math.isfinite(s) else None for s in means]
-        columns[head] = [*found, result.scalars["null"][name].get(metric)]
-    return Table(columns, kinds=[""] * len(rows) + ["null"], digits=2)
+# How reliable the estimates of one set are, and what they cost.
+HOW = Pivot(
+    head="MNIST 14x14",
+    rows={
+        "{method}": "table/{method}/MNIST 14x14",
+        "independent bits": "null/MNIST 14x14",
+    },
+    columns={
+        "log Z minus a short walk's [nats]": "settled",
+        "effective fraction": "ess",
+        "variety / data's": "variety",
+        "training [CPU s]": "seconds",
+    },
+    kinds={"independent bits": "null"},
+)
 
 
 def _mean(
@@ -72,9 +64,9 @@ def draw_table(result: Result) -> Figure:
     table, sets = scalars["table"], list(scalars["null"])
     figure, ax = plt.subplots(figsize=figure_size("wide"))
     at = np.arange(len(sets))
-    null = [scalars["null"][name]["nll"] for name in sets]
     mixture = [scalars["mixture"][name] for name in sets]
-    ax.hlines(null, at - 0.4, at + 0.4, COLORS["null"], label="independent bits")
+    bits = [baseline["nll"] for baseline in scalars["null"].values()]
+    ax.hlines(bits, at - 0.4, at + 0.4, COLORS["null"], label="independent bits")
     ax.hlines(mixture, at - 0.4, at + 0.4, COLORS["exact"], "--", label="mixture")
     for x, method in zip(np.linspace(-0.3, 0.3, len(table)), table, strict=True):
         nlls = [_mean(table[method][name], "nll")[0] for name in sets]

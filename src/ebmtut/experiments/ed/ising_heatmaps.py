@@ -21,9 +21,7 @@ def draw_heatmaps(result: Result) -> Figure:
     column = next(iter(next(iter(table.values()))))
     names = ["truth", *table]
     n_rows = -(-len(names) // 2)
-    width, height = panel_size(n_rows, 2)
-    size = (0.72 * width, 0.68 * height)
-    figure, grid = plt.subplots(n_rows, 2, figsize=size, squeeze=False)
+    figure, grid = plt.subplots(n_rows, 2, figsize=panel_size(n_rows, 2), squeeze=False)
     axes = grid.ravel()
     for ax in axes[len(names) :]:
         ax.set_visible(False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,19 +10,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments.ed import couplings
 from ebmtut.experiments.ed.couplings import PROBLEMS, IsingConfig, column_name
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
 
-# What we ask of ED-Grid: more than the paper in the first two columns, in which
-# there is most to learn; elsewhere its numbers. At 0.5 J = 0 has the paper's number,
-# so there is nothing to ask.
+# What we ask of ED-Grid: more than the paper in the first two columns, elsewhere its
+# numbers; nothing at 0.5, where J = 0 has the paper's number.
 OURS = {
     "10x10, 0.1": 4.7,
     "10x10, 0.2": 4.7,
@@ -35,7 +32,7 @@ OURS = {
 
 
 def draw_rmse(result: Result) -> Figure:
-    """Draw negative log-RMSE by lattice: our runs (filled), the paper's, and J = 0."""
+    """Draw −ln RMSE by lattice: runs (filled), the paper's numbers, and J = 0."""
     table = result.scalars["table"]
     columns = list(next(iter(table.values())))
     at = np.arange(len(columns))
@@ -50,94 +47,36 @@ def draw_rmse(result: Result) -> Figure:
             scores = [np.mean(table[method][c]["nlr"]) for c in columns]
             ax.plot(at + x, scores, "o", color=color, label=method)
         if method in printed.published:
-            scores = [
-                printed.number(method, c) if c in printed.columns else None
-                for c in columns
-            ]
-            scores = [math.nan if score is None else score for score in scores]
-            ax.plot(at + x, scores, "s", color=color, mfc="none")
+            known = [c for c in columns if c in printed.columns]
+            found = [printed.number(method, c) or math.nan for c in known]
+            there = at[[c in known for c in columns]]
+            ax.plot(there + x, found, "s", color=color, mfc="none")
     ax.set_xticks(at, columns, rotation=20)
     ax.set(ylabel="−ln RMSE (higher is better)", xlabel="lattice, coupling σ")
     figure.legend(ncols=5, loc="outside upper center")
     return figure
 
 
-def short_table(result: Result, pseudo: Result) -> Table:
-    """Write the scores on the 10 x 10 lattices, with baselines and the best printed."""
-    printed = get_fact("ed/ising-rmse").table("negative log-RMSE")
-    problems = [problem for problem in PROBLEMS if problem[0] == 10]
-    columns = [column_name(*problem) for problem in problems]
-    rows = result.scalars["table"] | pseudo.scalars["table"]
-    names = {"PL": "pseudo-likelihood", "ED-Bern": "ED-Bern", "ED-Grid": "ED-Grid"}
-    lines: dict[str, list[Cell]] = {
-        "J = 0": [_two_digits(rows["PL"][c]["null"][0]) for c in columns]
-    }
-    for method, name in names.items():
-        scores = [mean_and_stderr(rows[method][c]["nlr"])[0] for c in columns]
-        lines[name] = [_two_digits(score) for score in scores]
-    best = [max(printed.number(m, c) or 0 for m in printed.published) for c in columns]
-    lines["best published"] = [f"{score:.1f}" for score in best]
-    table: dict[str, list[Cell]] = {"−ln RMSE": [*lines]}
-    for (_, sigma), cells in zip(
-        problems, zip(*lines.values(), strict=True), strict=True
-    ):
-        table[f"{sigma:g}"] = list(cells)
-    return Table(table, kinds=["null", "", "", "", "paper"])
-
-
-def score_table(results: Mapping[str, Result]) -> Table:
-    """Write Table 3: no coupling, the paper's numbers, and runs by how they differ."""
-    published = get_fact("ed/ising-rmse").table("negative log-RMSE")
-    columns = [column_name(*problem) for problem in PROBLEMS]
-    nothing = [-math.log(2 * abs(sigma) / side) for side, sigma in PROBLEMS]
-    lines: list[list[Cell]] = [["J = 0", *map(_two_digits, nothing)]]
-    for method in published.published:
-        printed = [f"{published.number(method, c):.1f}" for c in columns]
-        lines.append([f"{method}, paper", *printed])
-    kinds = ["null"] + ["paper"] * (len(lines) - 1)
-    for name, _, _, row in _methods(results):
-        scores = [
-            _two_digits(mean_and_stderr(row[c]["nlr"])[0]) if c in row else None
-            for c in columns
-        ]
-        lines.append([name, *scores])
-    cells = zip(*lines, strict=True)
-    heads = ["−ln RMSE", *(f"{sigma:g}".replace("-", "−") for _, sigma in PROBLEMS)]
-    return Table(
-        {head: list(column) for head, column in zip(heads, cells, strict=True)},
-        kinds=kinds + [""] * (len(lines) - len(kinds)),
-        caption="By coupling σ: 10 × 10, and 9 × 9 where it is negative",
-    )
-
-
-def _two_digits(score: float) -> str:
-    return f"{score:.2f}"
-
-
-def strength_table(results: Mapping[str, Result]) -> Table:
-    """Write the mean learned coupling of true edges divided by the true coupling."""
-    methods = list(_methods(results))
-    columns: dict[str, list[Cell]] = {"learned / true": [name for name, *_ in methods]}
-    for side, sigma in PROBLEMS:
-        column = column_name(side, sigma)
-        is_edge = lattice_adjacency(side).bool().numpy()
-        head = f"{sigma:g}".replace("-", "−")
-        columns[head] = [
-            f"{result.arrays[f'{method}/{column}'][is_edge].mean() / sigma:.2f}"
-            if column in row
-            else None
-            for _, method, result, row in methods
-        ]
-    return Table(columns)
-
-
-def _methods(
-    results: Mapping[str, Result],
-) -> Iterator[tuple[str, str, Result, dict[str, Any]]]:
-    """Yield how a table calls a method, the method, its result and its cells."""
-    for how, result in results.items():
-        for method, row in result.scalars["table"].items():
-            yield f"{method}, {how}", method, result, row
+# Scores by method, and by lattice; pseudo-likelihood is a run of its own beside it.
+SCORES = Pivot(
+    head="−ln RMSE",
+    rows={"{method}": "table/{method}"},
+    columns={
+        f"{sigma:g}": f"{column_name(side, sigma)}/nlr" for side, sigma in PROBLEMS
+    },
+    kinds={"J = 0": "null"},
+    caption="By coupling σ: 10 × 10, and 9 × 9 where it is negative",
+)
+BY_LATTICE = Pivot(
+    head="lattice, coupling σ",
+    rows={"{lattice}": "table/ED-Grid/{lattice}"},
+    columns={
+        "J = 0": "null",
+        "pseudo-likelihood": "/table/PL/{lattice}/nlr",
+        "ED-Bern": "/table/ED-Bern/{lattice}/nlr",
+        "ED-Grid": "/table/ED-Grid/{lattice}/nlr",
+    },
+)
 
 
 def check_rmse(result: Result) -> list[Verdict]:
@@ -160,25 +99,20 @@ def check_rmse(result: Result) -> list[Verdict]:
 
 def no_coupling(result: Result) -> Result:
     """Return J = 0: its error, and edges in no order, of which few are true."""
+
+    def untrained(column: str, cell: dict[str, Any]) -> dict[str, Any]:
+        n_sites = int(column.split("x")[0]) ** 2  # of which each has four edges
+        return cell | {"nlr": cell["null"], "precision": [4 / (n_sites - 1)]}
+
     table = {
-        method: {
-            column: cell | {"nlr": cell["null"], "precision": [_share_of(column)]}
-            for column, cell in row.items()
-        }
+        method: {column: untrained(column, cell) for column, cell in row.items()}
         for method, row in result.scalars["table"].items()
     }
     return replace(result, scalars=result.scalars | {"table": table})
 
 
-def _share_of(column: str) -> float:
-    """Return the fraction of pairs that are edges: each site of a torus has four."""
-    n_sites = int(column.split("x")[0]) ** 2
-    return 4 / (n_sites - 1)
-
-
-# How many steps the paper takes it doesn't say. Adam at 1e-4 moves a coupling by about
-# that much a step, and the strongest is 0.5. Nor does it say whether the l1 penalty is
-# of the mean, as here, or of the sum.
+# The paper does not say how many steps it takes, nor whether the l1 penalty is of the
+# mean, as here, or of the sum. Adam moves a coupling by about its rate per step.
 PAPER = IsingConfig(
     penalties=(10.0, 5.0, 1.0, 0.1, 0.01),
     train=replace(IsingConfig().train, n_steps=50_000, learning_rate=1e-4),

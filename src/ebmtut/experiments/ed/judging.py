@@ -1,8 +1,7 @@
 """How a learned density is evaluated.
 
-Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2. Two things are ours:
-samples are independent instead of the ends of short Gibbs chains, and the NLL is
-compared with the entropy of the data, which is known exactly.
+Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2; but samples are independent,
+and the NLL is compared with the exact entropy.
 """
 
 from __future__ import annotations
@@ -15,20 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ebmtut import metrics
 from ebmtut.data import (
     DensityData,
     density_extent,
     density_log_prob,
     density_scale,
     sample_density,
-)
-from ebmtut.metrics import (
-    Estimate,
-    grid_log_partition,
-    log_partition_uniform,
-    mmd,
-    nll,
-    sample_by_proposal,
 )
 from ebmtut.plotting import grid_points
 from ebmtut.random import bernoulli, make_generator
@@ -102,47 +94,47 @@ def evaluate_density(
     data = DensityData(density)
     generator = make_generator(seed, device)
     x = data.sample_bits(evaluation.n_data, generator=generator)
-    grid = grid_log_partition(
+    grid = metrics.grid_log_partition(
         energy,
         generator=generator,
         coarse_bits=evaluation.coarse_bits,
         n_samples=evaluation.n_proposal,
     )
-    likelihood = nll(energy, x, grid.log_partition)
+    likelihood = metrics.nll(energy, x, grid.log_partition)
     gap = _gap(energy, data, grid.log_partition, generator)
-    numbers = {
-        "nll": likelihood.value,
-        "nll_se": likelihood.stderr,
-        "gap": gap.value,
-        "gap_se": gap.stderr,
-        "log_z": grid.log_partition.value,
-        "log_z_se": grid.log_partition.stderr,
-        "log_z_ess": grid.ess,
-    }
+    numbers = _numbers(nll=likelihood, gap=gap, log_z=grid.log_partition)
+    numbers["log_z_ess"] = grid.ess
     if evaluation.n_uniform:
-        uniform = log_partition_uniform(
+        uniform = metrics.log_partition_uniform(
             energy, data.n_sites, evaluation.n_uniform, generator=generator
         )
-        numbers |= {
-            "log_z_uniform": uniform.value,
-            "log_z_uniform_se": uniform.stderr,
-            "nll_uniform": nll(energy, x, uniform).value,
-        }
+        numbers |= _numbers(log_z_uniform=uniform)
+        numbers["nll_uniform"] = metrics.nll(energy, x, uniform).value
     if evaluation.n_repeats:
         n_samples = evaluation.n_data * evaluation.n_repeats
-        samples = sample_by_proposal(
+        samples = metrics.sample_by_proposal(
             energy, grid.proposal, n_samples, generator=generator
         )
         model, null = [], []
         for y in samples.split(evaluation.n_data):
             x, x2 = (data.sample_bits(len(y), generator=generator) for _ in range(2))
-            model.append(1e4 * mmd(x, y))
-            null.append(1e4 * mmd(x, x2))
-        for name, values in (("mmd", model), ("mmd_null", null)):
-            spread = np.std(values, ddof=min(1, len(values) - 1))
-            numbers[name] = float(np.mean(values))
-            numbers[f"{name}_se"] = float(spread) / len(values) ** 0.5
+            model.append(1e4 * metrics.mmd(x, y))
+            null.append(1e4 * metrics.mmd(x, x2))
+        numbers |= _numbers(mmd=_mean(model), mmd_null=_mean(null))
     return numbers
+
+
+def _numbers(**estimates: metrics.Estimate) -> dict[str, float]:
+    """Return values by name, and errors by name and ``_se``."""
+    numbers = {}
+    for name, found in estimates.items():
+        numbers |= {name: found.value, f"{name}_se": found.stderr}
+    return numbers
+
+
+def _mean(values: list[float]) -> metrics.Estimate:
+    spread = np.std(values, ddof=min(1, len(values) - 1))
+    return metrics.Estimate(float(np.mean(values)), float(spread) / len(values) ** 0.5)
 
 
 @cache
@@ -160,42 +152,35 @@ def judge_independent_bits(
         return log_partition - x @ logits
 
     x = data.sample_bits(n_data, generator=generator)
-    normed = Estimate(0.0, 0.0)
-    likelihood, gap = nll(energy, x, normed), _gap(energy, data, normed, generator)
+    exact = metrics.Estimate(0.0, 0.0)
+    likelihood = metrics.nll(energy, x, exact)
+    gap = _gap(energy, data, exact, generator)
     chance = means.float().expand(n_data, -1)
     discrepancies = []
     for _ in range(n_repeats):
         x = data.sample_bits(n_data, generator=generator)
         drawn = bernoulli(chance, generator=generator)
-        discrepancies.append(1e4 * mmd(x, drawn))
+        discrepancies.append(1e4 * metrics.mmd(x, drawn))
     picture = landscape(energy, density)
     points = sample_density(density, 10_000, generator=generator).numpy()
     inside, area = coverage(picture, points, density_extent(density))
-    return {
-        "nll": likelihood.value,
-        "nll_se": likelihood.stderr,
-        "gap": gap.value,
-        "gap_se": gap.stderr,
-        "mmd": float(np.mean(discrepancies)),
-        "mmd_se": float(np.std(discrepancies, ddof=1)) / n_repeats**0.5,
-        "inside": inside,
-        "area": area,
-    }
+    numbers = _numbers(nll=likelihood, gap=gap, mmd=_mean(discrepancies))
+    return numbers | {"inside": inside, "area": area}
 
 
 def _gap(
     energy: Callable[[Tensor], Tensor],
     data: DensityData,
-    log_partition: Estimate,
+    log_partition: metrics.Estimate,
     generator: torch.Generator,
     n: int = 20_000,
-) -> Estimate:
+) -> metrics.Estimate:
     """Return the KL divergence from the data to the model."""
     points = sample_density(data.name, n, generator=generator)
     bits = gray_encode(points, data.scale).float()
     log_p = density_log_prob(data.name, points) - 2 * np.log(data.scale)
     difference = log_p + energy(bits).double()
-    return Estimate(
+    return metrics.Estimate(
         float(difference.mean()) + log_partition.value,
         float((difference.var() / n + log_partition.stderr**2).sqrt()),
     )

@@ -1,79 +1,58 @@
 """How a density of the chapter is learned.
 
-Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2; the settings that
-its text leaves out are those of its public notebook. What we changed is
-named in the chapter's errata.
+Source: Schröder, Ou, Li and Duncan (2023), Appendix E.2, and its public notebook.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
+from ebmtut import losses
 from ebmtut.checks import DivergenceError, InputError, OneOf, checked
 from ebmtut.data import DensityData
 from ebmtut.energies import MLPEnergy
-from ebmtut.losses import (
-    Bernoulli,
-    Grid,
-    Negatives,
-    PersistentChains,
-    Perturbation,
-    Pool,
-    contrastive_divergence_loss,
-    energy_discrepancy_loss,
-)
 from ebmtut.random import make_generator
 from ebmtut.samplers import Sampler, gwg
 from ebmtut.training import Loss, TrainConfig, TrainResult, train, train_ensemble
 
 
-@runtime_checkable
-class _Settings(Protocol):
-    """What a recipe says of the discrepancy: M, w, and how many negatives learn."""
-
-    @property
-    def n_negatives(self) -> int: ...
-    @property
-    def stabilizer(self) -> float: ...
-    @property
-    def n_backward(self) -> int | None: ...
-
-
-def flips(eps: float) -> Bernoulli:
+def flips(eps: float) -> losses.Bernoulli:
     """Return ED-Bern's noise, sampled sparsely near 0 and 1."""
-    return Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
+    return losses.Bernoulli(eps, sparse=not 0.02 < eps < 0.98)
 
 
-def discrepancy(perturbation: Perturbation, settings: _Settings) -> Loss:
+def discrepancy(
+    perturbation: losses.Perturbation,
+    n_negatives: int,
+    stabilizer: float,
+    n_backward: int | None,
+) -> Loss:
     """Return the energy discrepancy of a perturbation."""
-
-    def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
-        return energy_discrepancy_loss(
-            energy,
-            x,
-            perturbation,
-            n_negatives=settings.n_negatives,
-            stabilizer=settings.stabilizer,
-            n_backward=settings.n_backward,
-            generator=generator,
-        )
-
-    return loss
+    return partial(
+        losses.energy_discrepancy_loss,
+        perturbation=perturbation,
+        n_negatives=n_negatives,
+        stabilizer=stabilizer,
+        n_backward=n_backward,
+    )
 
 
-def persistent(chains: PersistentChains, sampler: Callable[..., Sampler]) -> Loss:
+def persistent(
+    chains: losses.PersistentChains, sampler: Callable[..., Sampler]
+) -> Loss:
     """Return contrastive divergence with persistent chains."""
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):
             x_model = chains.advance(sampler(energy), x, generator=generator)
-        return contrastive_divergence_loss(energy, x, x_model)
+        return losses.contrastive_divergence_loss(energy, x, x_model)
 
     return loss
 
@@ -116,28 +95,29 @@ class Recipe:
             precision=self.precision,
         )
 
+    def discrepancy(self) -> Loss:
+        """Return the loss of a method other than PCD."""
+        how = (self.n_negatives, self.stabilizer, self.n_backward)
+        return discrepancy(perturbation_of(self), *how)
+
 
 class _NoLoss:
     """The limits eps = 0 and 1 of `Bernoulli`: every negative is x itself."""
 
     def negatives(
         self, x: Tensor, n_negatives: int, *, generator: torch.Generator
-    ) -> Negatives:
-        return Negatives(x.unsqueeze(1).expand(-1, n_negatives, -1))
+    ) -> losses.Negatives:
+        return losses.Negatives(x.unsqueeze(1).expand(-1, n_negatives, -1))
 
 
-def perturbation_of(recipe: Recipe) -> Perturbation:
-    """Return the perturbation that the recipe's method stands for.
-
-    The two limits of ED-Bern that destroy no information, eps = 0 and 1,
-    are allowed here, since the chapter shows that nothing is learned there.
-    """
+def perturbation_of(recipe: Recipe) -> losses.Perturbation:
+    """Return a recipe's perturbation; ED-Bern may have the limits eps = 0 and 1."""
     if recipe.method == "ED-Bern":
         return _NoLoss() if recipe.eps in (0, 1) else flips(recipe.eps)
     if recipe.method == "ED-Grid":
-        return Grid()
+        return losses.Grid()
     if recipe.method == "ED-Pool":
-        return Pool(recipe.window)
+        return losses.Pool(recipe.window)
     raise InputError(f"method={recipe.method!r} has no perturbation")
 
 
@@ -157,13 +137,13 @@ def fit_density(
     buffers: dict[str, Tensor] = {}
     loss: Loss
     if recipe.method == "PCD":
-        chains = PersistentChains(
+        chains = losses.PersistentChains(
             start[: recipe.batch_size], n_steps=recipe.n_chain_steps
         )
         buffers["chains"] = chains.x
         loss = persistent(chains, gwg)
     else:
-        loss = discrepancy(perturbation_of(recipe), recipe)
+        loss = recipe.discrepancy()
     return train(
         energy,
         loss,
@@ -190,6 +170,11 @@ def fit_densities(
     progress: bool = False,
 ) -> list[TrainResult | DivergenceError]:
     """Learn several energies as one batch: a density, a recipe and a seed each."""
+    if not len(densities) == len(recipes) == len(seeds) > 0:
+        raise InputError(
+            "densities, recipes and seeds must be equally many, at least one, got "
+            f"{len(densities)}, {len(recipes)} and {len(seeds)}"
+        )
     configs = [recipe.train_config() for recipe in recipes]
     for recipe, config in zip(recipes, configs, strict=True):
         if recipe.method == "PCD" or config != configs[0]:
@@ -201,7 +186,7 @@ def fit_densities(
     starts = [_start(d, seed, device) for d, seed in zip(data, seeds, strict=True)]
     return train_ensemble(
         [energy for energy, _, _ in starts],
-        [discrepancy(perturbation_of(recipe), recipe) for recipe in recipes],
+        [recipe.discrepancy() for recipe in recipes],
         [d.sample_bits for d in data],
         configs[0],
         generators=[generator for _, _, generator in starts],
@@ -223,7 +208,6 @@ def _start(
     """Return an untrained energy, 10,000 data points, and the generator."""
     generator = make_generator(seed, device)
     start = data.sample_bits(10_000, generator=generator)
-    base = start.mean(0).clamp(1e-3, 1 - 1e-3)
-    weights = make_generator(seed)
-    energy = MLPEnergy(data.n_sites, base_probs=base.cpu(), generator=weights)
+    base = start.mean(0).clamp(1e-3, 1 - 1e-3).cpu()
+    energy = MLPEnergy(data.n_sites, base_probs=base, generator=make_generator(seed))
     return energy.to(device), start, generator

@@ -43,11 +43,9 @@ class AblationConfig:
 
 def variant_name(recipe: Recipe) -> str:
     """Name a recipe by what the ablations vary."""
-    knob = {
-        "ED-Bern": f"eps{recipe.eps:g}",
-        "ED-Pool": f"window{recipe.window}",
-    }.get(recipe.method, "")
-    return f"{recipe.method}-{knob}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
+    varied = {"ED-Bern": f"eps{recipe.eps:g}", "ED-Pool": f"window{recipe.window}"}
+    noise = varied.get(recipe.method, "")
+    return f"{recipe.method}-{noise}-M{recipe.n_negatives}-w{recipe.stabilizer:g}"
 
 
 def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
@@ -66,11 +64,7 @@ def cells(config: AblationConfig) -> Mapping[str, Mapping[str, Any]]:
 
 
 def gather(config: AblationConfig, runs: Runs) -> Outcome:
-    """Put the recipe beside each variant's numbers, for variants have no columns.
-
-    ``scalars["variants"][name]`` holds them, ``scalars["untrained"]`` the gap after
-    a single step, and the array ``name`` the landscape of a variant that has one.
-    """
+    """Put the recipe beside each variant's numbers, the untrained gap beside all."""
     variants, arrays = {}, {}
     for recipe in config.variants:
         name = variant_name(recipe)
@@ -104,21 +98,14 @@ def recipes_of(result: Result) -> list[Recipe]:
     return [Recipe(**v["recipe"]) for v in result.scalars["variants"].values()]
 
 
-def untrained_gap(result: Result) -> float:
-    """Return the KL to the data after a single step."""
-    return float(result.scalars["untrained"])
-
-
 def all_untrained(result: Result) -> Result:
     """Return the same variants, none of which has learned anything."""
-    variants = {
-        name: {"recipe": variant["recipe"], "gap": untrained_gap(result)}
-        for name, variant in result.scalars["variants"].items()
-    }
+    variants = result.scalars["variants"]
+    gap = {"gap": result.scalars["untrained"]}
+    learned = {name: {"recipe": v["recipe"]} | gap for name, v in variants.items()}
     arrays = dict.fromkeys(variants, result.arrays["truth"])  # all alike
-    return replace(
-        result, scalars=result.scalars | {"variants": variants}, arrays=arrays
-    )
+    scalars = result.scalars | {"variants": learned}
+    return replace(result, scalars=scalars, arrays=arrays)
 
 
 def draw_variants(
@@ -131,21 +118,19 @@ def draw_variants(
     shape = len(rows), max(map(len, rows))
     size = panel_size(*shape, title=0.42)
     figure, axes = plt.subplots(*shape, figsize=size, squeeze=False)
+    for ax in axes.flat[:]:
+        ax.set(xticks=[], yticks=[], box_aspect=1)
+        ax.spines[:].set_visible(False)
     for m, line, row in zip(ms, axes, rows, strict=True):
         line[0].set_ylabel(f"M = {m}", fontsize=12)
-        for ax in line[len(row) :]:
-            ax.set_visible(False)
         for ax, recipe in zip(line, row, strict=False):
             name, gap = variant_name(recipe), gap_of(result, recipe)
-            ax.set(xticks=[], yticks=[])
-            ax.set_box_aspect(1)
             ax.set_title(title(recipe), fontsize=11)
             if name in result.arrays and np.isfinite(gap):
                 extent = density_extent(result.scalars["density"])
                 draw_landscape(ax, result.arrays[name], extent, ticks=False)
                 ax.set_xlabel(f"{gap:.2f}", fontsize=12)
             else:
-                ax.spines[:].set_visible(False)
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=11)
     return figure
 

@@ -8,36 +8,29 @@ from itertools import product
 
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.ed import variants
 from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.judging import QUICK_LOOK
 from ebmtut.experiments.ed.recipes import Recipe
-from ebmtut.experiments.ed.variants import (
-    LIVE,
-    SHORT,
-    AblationConfig,
-    ablation,
-    draw_variants,
-    gap_of,
-    recipes_of,
-)
+from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.results import Result
 
 
 def draw_window(result: Result) -> Figure:
     """Draw the landscapes over the window."""
-    return draw_variants(result, lambda r: f"{r.window}x1", lambda r: r.window)
+    return variants.draw_variants(result, lambda r: f"{r.window}x1", lambda r: r.window)
 
 
 def check_window(result: Result) -> list[Verdict]:
     """The smallest window stays behind the largest, whatever M is."""
-    recipes = recipes_of(result)
+    recipes = variants.recipes_of(result)
     verdicts = []
     for m in sorted({r.n_negatives for r in recipes}):
         row = sorted((r for r in recipes if r.n_negatives == m), key=lambda r: r.window)
-        behind = gap_of(result, row[0]) - gap_of(result, row[-1])
+        first, last = (variants.gap_of(result, row[k]) for k in (0, -1))
         name = f"M = {m}: gap of {row[0].window}x1 minus that of {row[-1].window}x1"
-        verdicts.append(claim(name, behind, "at least", 0.1))
+        verdicts.append(claim(name, first - last, "at least", 0.1))
     return verdicts
 
 
@@ -50,7 +43,7 @@ def _windows(base: Recipe, windows: Iterable[int], ms: Iterable[int]) -> tuple:
 
 _LONGER = replace(SHORT, n_steps=3000)
 
-EXPERIMENT = ablation(
+EXPERIMENT = variants.ablation(
     id="ed/window",
     title="ED-Pool over the window size",
     presets={
