@@ -145,13 +145,14 @@ def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
 
 def test_a_snapshot_tells_what_it_sees() -> None:
     """Half of the draws are a hundredth off their limits, half two."""
-    _, p, q, cost = two_modes(4)
+    problem = two_modes(4)
+    _, p, q, _ = problem
     gap = torch.tensor([0.01, 0.02], dtype=torch.float64).repeat(2)
     limit = torch.tensor([0.1, 0.2, 0.3, -0.4], dtype=torch.float64)
     state = GibbsOTState(limit - gap, limit + gap)
-    exact = exact_ot(p, q, cost)
+    exact = exact_ot(*problem[1:]).value
     cold = -0.015 * float(p.max()) / math.log(0.05)
-    seen = look_at(GibbsOTResult(state, limit, limit), p, q, cost, exact, cold)
+    seen = look_at(GibbsOTResult(state, limit, limit), problem, exact, cold)
     assert seen["gap"] == pytest.approx(0.02)
     reach = 0.015 * p.max() / torch.cat([p, q])
     assert seen["inside"] == float((gap.repeat(2) <= reach).double().mean())

@@ -103,7 +103,8 @@ def zeros_job(
     for k, drawn in samples.items():
         squared = mmd(drawn, x, kernel="average_hamming", statistic="v")
         scalars[f"log_mmd2@{k}"] = math.log(squared)
-    shown = 25 if 25 in samples else min(samples)
+    # Pictures are sampled as the model was learned.
+    shown = config.n_sweeps if config.n_sweeps in samples else min(samples)
     gibbs = draw(
         "Gibbs", model, config.n_judged, (config.n_sweeps,), generator=generator
     )
