@@ -243,13 +243,30 @@ function render({ model: state, el }) {
     setBars(side, event.type === "pointermove" ? last : here, here);
     last = here;
   };
+  // A touch may become a scroll: it draws once it moves sideways, or when it ends.
+  let held = null;
+  const release = () => {
+    if (held) draw(held);
+    held = null;
+  };
   laws.addEventListener("pointerdown", (event) => {
     laws.setPointerCapture(event.pointerId);
+    held = event;
+    if (event.pointerType !== "touch") release();
+  });
+  laws.addEventListener("pointermove", (event) => {
+    if (held) {
+      const [x, y] = [event.clientX - held.clientX, event.clientY - held.clientY];
+      if (Math.abs(x) <= Math.abs(y)) return;
+    }
+    release();
     draw(event);
   });
-  for (const end of ["pointerup", "pointercancel"])
-    laws.addEventListener(end, () => (last = null));
-  laws.addEventListener("pointermove", draw);
+  laws.addEventListener("pointerup", () => {
+    release();
+    last = null;
+  });
+  laws.addEventListener("pointercancel", () => (held = last = null));
   const line = note();
 
   function update() {

@@ -19,7 +19,7 @@ from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, c
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import took, with_table
+from ebmtut.experiments.pmp.shared import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid

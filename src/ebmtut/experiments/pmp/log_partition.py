@@ -22,7 +22,7 @@ from ebmtut.exact import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, Runs
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
     exact_perturb_and_map,

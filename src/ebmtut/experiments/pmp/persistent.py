@@ -31,7 +31,7 @@ from ebmtut.experiments.pmp.chains import (
     start_samples,
     sweep_samples,
 )
-from ebmtut.experiments.pmp.leads import cell, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -305,7 +305,7 @@ def persistent_table(result: Result) -> Table:
         rows = [row[str(k)] for row in ways.values()]
         ends = [float(np.mean(rows[0][f"{name} error"])) for name in ("null", "data")]
         head = f"{k} sweep{'s' * (k > 1)} per step"
-        columns[head] = [*(cell(row["error"]) for row in rows), *ends]
+        columns[head] = [*(mean_and_stderr(row["error"]) for row in rows), *ends]
     n_seeds = result.config["n_seeds"]
     return Table(
         columns,

@@ -21,8 +21,8 @@ from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.leads import cell, lead, timed_loop, with_table
-from ebmtut.experiments.verdicts import Verdict, claim
+from ebmtut.experiments.pmp.shared import lead, timed_loop, with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import (
     check_rbm_method,
     draw_rbm,
@@ -325,7 +325,9 @@ def rbm_table(result: Result) -> Table:
     }
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:
-            columns[head] = [cell(scores(result, m, measure)[k]) for m in table]
+            columns[head] = [
+                mean_and_stderr(scores(result, m, measure)[k]) for m in table
+            ]
             columns[head] += [result.scalars[of][measure] for of in ("null", "data")]
     n_seeds = result.config["n_seeds"]
     return Table(

@@ -20,6 +20,7 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     CHAINS,
     METHODS,
@@ -30,14 +31,13 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     update_samples,
 )
-from ebmtut.experiments.pmp.leads import draw_curves, log_ticks, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import draw_curves, log_ticks, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size, part_rows
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import ising_gibbs
 from ebmtut.training import CpuClock
 
@@ -277,32 +277,17 @@ def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
     return float(np.mean([cell[name] for row in rows for cell in row.values()]))
 
 
-def structured_table(result: Result, graph: str) -> Table:
-    """Tabulate one graph, at both ends of each axis."""
-    modes = result.scalars["table"][graph]
-    names: list[str] = []
-    found: list[tuple[Cell, ...]] = []
-    for mode, rows in modes.items():
-        for method, row in rows.items():
-            amounts = sorted(row, key=int)
-            first, last = row[amounts[0]], row[amounts[-1]]
-            names.append(f"{mode}: {method} ({amounts[0]} to {amounts[-1]})")
-            scores = [float(np.mean(at["log_mmd2"])) for at in (first, last)]
-            found.append((*scores, float(np.mean(last["rmse"]))))
-    null, data = (_reference(modes, f"{name}_log_mmd2") for name in ("null", "data"))
-    found += [(null, null, _reference(modes, "null_rmse")), (data, data, None)]
-    heads = ("fewest", "most", "RMSE of J")
-    columns: dict[str, list[Any]] = {
-        "chains: method": [*names, "nothing learned", "held-out data"]
-    }
-    columns |= dict(zip(heads, map(list, zip(*found, strict=True)), strict=True))
-    return Table(
-        columns,
-        caption=f"The {graph}: log MMD² with the fewest and the most sweeps (reset) or "
-        "single-site updates (persistent), in parentheses, and the error of the "
-        "couplings with the most. Nothing learned: independent bits, no couplings. "
-        + ("One seed." if result.config["n_seeds"] == 1 else "Means over seeds."),
-        kinds=[""] * len(names) + ["null", "exact"],
+def structured_table(graph: str, mode: str) -> Pivot:
+    """Tabulate one graph and way of learning by sweeps or single-site updates."""
+    return Pivot(
+        head="sampler",
+        rows={"{method}": f"table/{graph}/{mode}/{{method}}"},
+        columns={
+            "log MMD², {amount}": "{amount}/log_mmd2",
+            "RMSE, {amount}": "{amount}/rmse",
+        },
+        caption=f"The {graph}: log MMD² and error of the couplings by the number of "
+        f"{_AMOUNTS[mode]}",
     )
 
 

@@ -18,7 +18,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import cell, with_table
+from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
@@ -221,7 +221,7 @@ def toy_table(result: Result) -> Table:
         ("KL to PMP samples", "KL to samples"),
     ):
         of_paper = printed.number("PMP", metric) if metric in printed.columns else None
-        found = [cell(row[metric]) for row in table.values()]
+        found = [mean_and_stderr(row[metric]) for row in table.values()]
         columns[head] = [*found, of_paper, uniform[metric][0]]
     n_seeds = result.config["n_seeds"]
     return Table(

@@ -18,6 +18,7 @@ from ebmtut.checks import Count, OneOf, Positive, Range, checked
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     METHODS,
     SAMPLERS,
@@ -26,7 +27,7 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
-from ebmtut.experiments.pmp.leads import timed_loop, took, with_table
+from ebmtut.experiments.pmp.shared import timed_loop, with_table
 from ebmtut.losses import persistent_match_moments
 from ebmtut.metrics import mmd, mmd_of_fresh_sample
 from ebmtut.random import make_generator
@@ -185,35 +186,35 @@ def score_all(
 
 def zeros_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
-    k, means, ends = result.config["n_sweeps"], _means(result), ("null", "data")
-    own = [mean[f"log_mmd2@{k}"] for mean in means.values()]
-    gibbs = [mean["log_mmd2 of Gibbs on these weights"] for mean in means.values()]
+    k, table = result.config["n_sweeps"], result.scalars["table"]
+    measures = (f"log_mmd2@{k}", "log_mmd2 of Gibbs on these weights")
+    own, gibbs = ([float(np.mean(row[m])) for row in table.values()] for m in measures)
     return Table(
         {
-            "learned with": [*means, "independent pixels", "held-out data (expected)"],
-            "own sampler": own + [result.scalars[name] for name in ends],
+            "learned with": [*table, "independent pixels", "held-out data (expected)"],
+            "own sampler": own + [result.scalars[name] for name in ("null", "data")],
             "Gibbs": [*gibbs, None, None],
         },
         caption=f"log MMD² after {k} sweeps, of samples by the sampler of learning, "
         "and by Gibbs sampling with the same weights. One seed.",
-        kinds=[""] * len(means) + ["null", "exact"],
+        kinds=[""] * len(table) + ["null", "exact"],
     )
 
 
-def zeros_work_table(result: Result) -> Table:
-    """Tabulate what learning computed."""
-    means = _means(result)
-    return Table(
-        {
-            "learned with": list(means),
-            "samples a step": [round(mean["n_chains"]) for mean in means.values()],
-            "site sums": [mean["evaluations"] / 1e9 for mean in means.values()],
-            "messages": [mean["messages"] / 1e9 for mean in means.values()],
-            "CPU time": [took(mean["seconds"]) for mean in means.values()],
-        },
-        caption="What learning computed: energy differences of one site, and "
-        "messages, in thousands of millions.",
-    )
+#: What learning computed.
+zeros_work_table = Pivot(
+    head="learned with",
+    rows={"{method}": "table/{method}"},
+    columns={
+        "samples a step": "n_chains",
+        "site sums": "evaluations",
+        "messages": "messages",
+        "CPU time [s]": "seconds",
+    },
+    factors={"site sums": 1e-9, "messages": 1e-9},
+    caption="What learning computed: energy differences of one site, and messages, in "
+    "thousands of millions.",
+)
 
 
 def reduced_table(result: Result) -> Table:
@@ -229,10 +230,3 @@ def reduced_table(result: Result) -> Table:
         f"{config['n_sweeps']} sweeps. One seed.",
         kinds=["null" if name == "independent pixels" else "" for name in found],
     )
-
-
-def _means(result: Result) -> dict[str, dict[str, float]]:
-    return {
-        method: {name: float(np.mean(values)) for name, values in row.items()}
-        for method, row in result.scalars["table"].items()
-    }

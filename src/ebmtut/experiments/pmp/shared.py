@@ -1,4 +1,4 @@
-"""What the experiments share: leads of scores, table cells, timed learning."""
+"""What the experiments share: differences of scores, curves, timed learning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.losses.loops import LoopMaker
 from ebmtut.plotting import COLORS
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell
 from ebmtut.training import CpuClock, ResumableLoop
 
 if TYPE_CHECKING:
@@ -43,12 +42,6 @@ def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
 def _scatter(scores: Scores) -> float:
     curve = [float(np.mean(scores[k])) for k in sorted(scores)]
     return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
-
-
-def cell(values: Sequence[float]) -> Cell:
-    """Return a table's cell: the mean over seeds, with its error if there are some."""
-    mean, stderr = mean_and_stderr(values)
-    return mean if stderr is None else (mean, stderr)
 
 
 def took(seconds: float) -> str:
