@@ -31,7 +31,7 @@ def draw_digits(result: Result) -> Figure:
         }
         draw_curves(ax, curves, levels)
         log_ticks(ax, sweeps)
-        ax.axvline(digits.judged_at(result), color="#DDDDDD", lw=1, zorder=0)
+        ax.axvline(result.config["n_sweeps"], color="#DDDDDD", lw=1, zorder=0)
         ax.set(xlabel="sweeps", title=label)
     top.legend(*ax.get_legend_handles_labels(), ncol=3, loc="outside lower center")
     columns = ["data", *sweeps]
@@ -49,7 +49,7 @@ def draw_digits(result: Result) -> Figure:
 def check_digits(result: Result) -> list[Verdict]:
     """PMP is lowest at the sweeps of learning; Gibbs-reset is tuned to its own."""
     verdicts = digits.pmp_is_lowest(result)
-    k, later = digits.judged_at(result), max(result.config["sweeps"])
+    k, later = result.config["n_sweeps"], max(result.config["sweeps"])
     own = digits.scores(result, "PMP", "log_mmd2")
     reset = digits.scores(result, "Gibbs-reset", "log_mmd2")
     loss, stderr = lead({k: reset[later]}, {k: reset[k]}, k)

@@ -22,7 +22,7 @@ _PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
 
 def draw_twos(result: Result) -> Figure:
     """Draw samples of data, independent pixels and methods, with the pairs' error."""
-    k = digits.judged_at(result)
+    k = result.config["n_sweeps"]
     methods = list(result.scalars["table"])
     rows = {"data": ("data", result.scalars["data"]["pairs"])}
     rows |= {m: (f"{m}/own@{k}", digits.score(result, m, "pairs", k)) for m in methods}
@@ -37,7 +37,7 @@ def draw_twos(result: Result) -> Figure:
 
 def check_twos(result: Result) -> list[Verdict]:
     """PMP has the lowest error of pairs; the paper's numbers are compared, too."""
-    k = digits.judged_at(result)
+    k = result.config["n_sweeps"]
     verdicts = [*digits.pmp_is_lowest(result), digits.sees_pairs(result, k)]
     if result.scale == "quick":
         return verdicts
@@ -57,7 +57,7 @@ def check_twos(result: Result) -> list[Verdict]:
 
 def _ends(result: Result, measure: str) -> list[Cell]:
     """Return the scores of all methods, independent pixels and held-out data."""
-    k = digits.judged_at(result)
+    k = result.config["n_sweeps"]
     table = result.scalars["table"]
     found = [mean_and_stderr(digits.scores(result, m, measure)[k]) for m in table]
     return [*found, *(result.scalars[name][measure] for name in ("null", "data"))]
@@ -97,7 +97,7 @@ def twos_table(result: Result) -> Table:
             "log MMD²": [*found[: len(methods)], None, *found[len(methods) :]],
             "the paper": [*of_paper, None, None],
         },
-        caption=f"After {digits.judged_at(result)} sweeps; lower is better. Means and "
+        caption=f"After {result.config['n_sweeps']} sweeps; lower is better. Means and "
         f"standard errors of {result.config['n_seeds']} seeds beside the paper's.",
         kinds=[""] * len(methods) + ["paper", "null", "exact"],
     )
@@ -105,7 +105,7 @@ def twos_table(result: Result) -> Table:
 
 def programs_table(result: Result) -> Table:
     """Tabulate the reduced problem, on which linear programs can learn, too."""
-    k = digits.judged_at(result)
+    k = result.config["n_sweeps"]
     rows, ends = result.scalars["reduced"], result.scalars["reduced_ends"]
     names = ["independent pixels", "fresh data (expected)"]
     columns: dict[str, list[Cell]] = {"method": [*rows, *names]}

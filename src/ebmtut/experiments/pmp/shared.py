@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from torch import Tensor
 
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.losses.loops import LoopMaker
+from ebmtut.metrics import mmd
 from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 from ebmtut.training import CpuClock, ResumableLoop
@@ -42,6 +44,11 @@ def lead(theirs: Scores, ours: Scores, at: int) -> tuple[float, float | None]:
 def _scatter(scores: Scores) -> float:
     curve = [float(np.mean(scores[k])) for k in sorted(scores)]
     return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
+
+
+def log_mmd2(samples: Tensor, x: Tensor) -> float:
+    """Natural logarithm of the V-statistic with the average Hamming kernel."""
+    return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))
 
 
 def took(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,10 +32,16 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     update_samples,
 )
-from ebmtut.experiments.pmp.shared import draw_curves, log_ticks, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import (
+    draw_curves,
+    log_mmd2,
+    log_ticks,
+    timed_loop,
+    with_table,
+)
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
-from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
+from ebmtut.metrics import mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size, part_rows
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -102,11 +109,6 @@ def learned_error(model: BoltzmannMachine, truth: Ising) -> float:
     return rmse(model.symmetric_weight.detach() / 8, truth.symmetric_coupling.detach())
 
 
-def log_mmd2(samples: Tensor, x: Tensor) -> float:
-    """Natural logarithm of the V-statistic with the average Hamming kernel."""
-    return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))
-
-
 def structured_job(
     graph: str,
     mode: str,
@@ -132,6 +134,7 @@ def structured_job(
         else partial(sweep_samples, n_sweeps=sweeps)
     )
     clock = CpuClock()
+    which: dict[str, Any] = {"learned": [graph, mode, method, amount], "seed": seed}
     model, _ = persistent_match_moments(
         x,
         partial(advance, method=method, generator=generator),
@@ -142,14 +145,7 @@ def structured_job(
         variables=config.variables,
         label=f"{method} {graph}",
         on_step=clock.tick,
-        loop=timed_loop(
-            checkpoint,
-            config,
-            clock,
-            generator=generator,
-            learned=[graph, mode, method, amount],
-            seed=seed,
-        ),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
@@ -180,16 +176,13 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
     others = [m for m in config.methods if METHODS[m].kind == "PMP"] + [*CHAINS]
     plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
+    keys = ("graph", "mode", "method", "amount", "config")
     return {
-        (graph, mode, method, str(amount)): {
-            "graph": graph,
-            "mode": mode,
-            "method": method,
-            "amount": amount,
-            "config": common,
-        }
+        (graph, *plan[:2], str(plan[2])): dict(
+            zip(keys, (graph, *plan, common), strict=True)
+        )
         for graph in config.graphs
-        for mode, method, amount in plans
+        for plan in plans
     }
 
 
@@ -252,29 +245,15 @@ def check_structured(result: Result) -> list[Verdict]:
 def independent_bits(result: Result) -> Result:
     """Return the score of independent bits for every method, one for each graph."""
 
-    def nothing(cell: dict[str, list[float]], null: float) -> dict[str, list[float]]:
-        return cell | {"log_mmd2": [null] * len(cell["log_mmd2"])}
-
-    table = {
-        graph: {
-            mode: {
-                method: {
-                    amount: nothing(cell, _reference(modes, "null_log_mmd2"))
-                    for amount, cell in row.items()
-                }
-                for method, row in rows.items()
-            }
-            for mode, rows in modes.items()
-        }
-        for graph, modes in result.scalars["table"].items()
-    }
+    table = deepcopy(result.scalars["table"])
+    for modes in table.values():
+        rows = [row for rows in modes.values() for row in rows.values()]
+        cells = [cell for row in rows for cell in row.values()]
+        # Between runs on one graph it differs by noise only.
+        null = float(np.mean([cell["null_log_mmd2"] for cell in cells]))
+        for cell in cells:
+            cell["log_mmd2"] = [null] * len(cell["log_mmd2"])
     return with_table(result, table)
-
-
-def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
-    """Mean over all runs on one graph of what differs between them by noise only."""
-    rows = [row for rows in modes.values() for row in rows.values()]
-    return float(np.mean([cell[name] for row in rows for cell in row.values()]))
 
 
 def structured_table(graph: str, mode: str) -> Pivot:
