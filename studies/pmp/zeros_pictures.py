@@ -1,8 +1,9 @@
-"""Samples of contours of zeros by three samplers, with the sweeps of their learning.
+"""Samples of contours of zeros by four samplers, with the sweeps of their learning.
 
-The models of `pmp/zeros-samples` at full scale are learned anew, with 50 sweeps per
-step, and are sampled with 50 sweeps, where the stored run shows samples after 25.
-Run: python studies/pmp/zeros_pictures.py   (twelve minutes, one core)
+Models of 16 x 16 pixels are learned as in `pmp/zeros-samples` at full scale, with 50
+sweeps per step, and sampled with 50 sweeps. The stored run of that experiment shows
+larger pictures, which are sampled with half the sweeps of the learning.
+Run: python studies/pmp/zeros_pictures.py   (two minutes, one core)
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from ebmtut.results import Result, collect_provenance, save_result
 
 ID = "pmp/zeros-pictures"
 FOLDER = Path(__file__).resolve().parents[1]
-METHODS = ("PMP", "Gibbs", "Gibbs-reset")
-CONFIG = replace(FULL, methods=METHODS, sweeps=(FULL.n_sweeps,), n_chains_of={})
+METHODS = ("PMP", "PMP symmetric", "Gibbs", "Gibbs-reset")
+CONFIG = replace(
+    FULL, methods=METHODS, shrink=2, sweeps=(FULL.n_sweeps,), n_chains_of={}
+)
 
 
 def main() -> None:
