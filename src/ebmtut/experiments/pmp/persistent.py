@@ -25,6 +25,7 @@ from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     Chains,
     random_bits,
@@ -43,7 +44,6 @@ from ebmtut.message_passing import (
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
 from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 from ebmtut.training import CpuClock
@@ -269,24 +269,18 @@ def independent_bits(result: Result) -> Result:
     return with_table(result, table)
 
 
-def persistent_table(result: Result) -> Table:
-    """Tabulate the errors by what is kept, a column for each number of sweeps."""
-    (ways, *_) = result.scalars["table"].values()
-    names = [way.replace("rho=", "kept, ρ = ") for way in ways]
-    columns: dict[str, list[Any]] = {"noise": [*names, "independent bits", "data"]}
-    for k in result.config["sweeps"]:
-        rows = [row[str(k)] for row in ways.values()]
-        ends = [float(np.mean(rows[0][f"{name} error"])) for name in ("null", "data")]
-        head = f"{k} sweep{'s' * (k > 1)} per step"
-        columns[head] = [*(mean_and_stderr(row["error"]) for row in rows), *ends]
-    n_seeds = result.config["n_seeds"]
-    return Table(
-        columns,
-        caption="Root mean square error of the second moments, of new samples by PMP"
-        + (f"; {n_seeds} seeds." if n_seeds > 1 else "; one seed."),
-        kinds=[""] * len(ways) + ["null", "exact"],
-        digits=2,
-    )
+#: The errors by what is kept, a column for each number of sweeps.
+persistent_table = Pivot(
+    head="spins: noise",
+    rows={"{size}: {noise}": "table/{size}/{noise}"},
+    columns={
+        "sweeps per step: {k}": "{k}/error",
+        "independent bits": "1/null error",
+        "data": "1/data error",
+    },
+    caption="Root mean square error of the second moments, of new samples by PMP; "
+    "{n_seeds} seeds",
+)
 
 
 EXPERIMENT = Experiment(
