@@ -42,8 +42,8 @@ def wasserstein_loss(
     Parameters
     ----------
     p, q
-        Masses; where one is a single law and the other a batch, it is held against
-        every row of it.
+        Masses; where one is a single distribution and the other a batch, it is
+        compared with every row of it.
     cost
         M, which gets no gradient.
     oracle

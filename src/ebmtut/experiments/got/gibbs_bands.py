@@ -180,7 +180,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": BandsConfig(),
         "full": BandsConfig(n_seeds=20),
-        # One chain; the paper prints neither N nor the cooling of this figure, which
+        # One chain; the paper prints neither N nor the annealing of this figure, which
         # are those of its other figures on a line.
         "paper": BandsConfig(),
     },

@@ -226,7 +226,7 @@ def tails(
 ) -> dict[str, np.ndarray]:
     """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
 
-    The theorem takes its a_n as fixed beforehand. Ours are the largest
+    The theorem takes its a_n as fixed beforehand. Here they are the largest
     C^n T^(n) of all simulated chains, the smallest that (25) allows.
     """
     steps = schedule[:-1]

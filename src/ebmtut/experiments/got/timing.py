@@ -252,7 +252,7 @@ EXPERIMENT = Experiment(
         ),
         "full": TimingConfig(),
         # The time an epoch that the paper prints, in its learning of the fives; its
-        # eps is that of the smoothed method. The oracles' budgets are ours.
+        # eps is that of the smoothed method. The oracles' budgets are our choice.
         "paper": TimingConfig(images=PAPER, smoothings=(1e-2,)),
     },
     # Times are only fair side by side: one job, whose outcome is no table.

@@ -46,7 +46,7 @@ SOURCES = ("small digits", "MNIST", "drawn faces", "ORL")
 @checked
 @dataclass(frozen=True)
 class ImagesConfig:
-    """Which images, and how they are factorised and judged."""
+    """Which images, and how they are factorised and evaluated."""
 
     source: Annotated[str, OneOf(SOURCES)] = "MNIST"
     n_images: int = 200
@@ -181,7 +181,7 @@ def looked_at(config: ImagesConfig, n: int) -> range:
 
 #: Problems that are solved exactly at a look.
 MOST_LOOKED = 20
-#: Plain, entropically smoothed, and ours.
+#: Plain, entropically smoothed, and by Gibbs-OT.
 METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
 
 
@@ -467,7 +467,7 @@ def check_factors(result: Result) -> list[Verdict]:
 # What the paper prints of its learning: 40 components, gamma = 2.0 for components
 # and memberships alike, accelerated steps of the memberships, T that falls by its
 # factor after every epoch. Its unit of cost, the first temperature and the number of
-# epochs, in which T falls a thousandfold, are ours.
+# epochs, in which T falls a thousandfold, are our choice.
 PAPER = ImagesConfig(
     wnmf=WNMFConfig(
         n_components=40,

@@ -2,7 +2,7 @@
 
 The paper describes persistent PMP and runs nothing. Here random spin glasses are
 learned from their samples, with few sweeps a step and with many, the noise fresh
-at every step or kept in part, and what was learned is judged by its moments.
+at every step or kept in part, and what was learned is evaluated by its moments.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def independent_moments(moments: Tensor) -> Tensor:
 @checked
 @dataclass(frozen=True)
 class PersistentConfig:
-    """Which glasses, how they are learned, how the result is judged."""
+    """Which glasses, how they are learned, how the result is evaluated."""
 
     sizes: tuple[Count, ...] = (12,)
     strength: Number = 1.0
@@ -151,7 +151,7 @@ def persistent_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn a glass in one way, and judge what was learned."""
+    """Learn a glass in one way, and evaluate what was learned."""
     # All ways of learning meet the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
@@ -238,7 +238,7 @@ def draw_persistent(result: Result) -> Figure:
 
 
 def check_persistent(result: Result) -> list[Verdict]:
-    """What kept noise is for, and what it costs."""
+    """What persistent noise is for, and what it costs."""
     verdicts = []
     for size, ways in result.scalars["table"].items():
         counts = [int(k) for k in ways["PMP"]]

@@ -44,7 +44,7 @@ N_SHOWN = 25
 @checked
 @dataclass(frozen=True)
 class RBMConfig:
-    """Which digits, how they are learned, and how the samples are judged."""
+    """Which digits, how they are learned, and how the samples are evaluated."""
 
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
@@ -87,7 +87,7 @@ def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
 
 
 class Reference(NamedTuple):
-    """Data to judge samples by, and what of them is dear to compute."""
+    """Data to compare samples with, and what of them is expensive to compute."""
 
     x: Tensor
     within: dict[str, float]

@@ -287,11 +287,11 @@ EXPERIMENT = Experiment(
         ),
         "full": StructuredConfig(),
         # From the text: graphs, 2000 samples, 20 chains that start anew, 1000 steps of
-        # Adam at 0.001, penalty 0.01, 50 sweeps to judge chains that go on. From the
+        # Adam at 0.001, penalty 0.01, 50 sweeps to evaluate chains that go on. From the
         # scripts of its code: amounts, 256 chains that go on, for 100,000 steps, five
-        # seeds, 2000 samples judged. A million updates of a site are 5000 sweeps of
-        # the graph's 200 sites and 1600 of the lattice's 625: ours are 5000 of both.
-        # Ours as well: the sweeps of PMP beside chains that go on, with as many chains.
+        # seeds, 2000 samples evaluated. A million updates of a site are 5000 sweeps of
+        # the graph's 200 sites and 1600 of the lattice's 625: here 5000 of both. Not
+        # from either: the sweeps of PMP beside chains that go on, with as many chains.
         "paper": StructuredConfig(
             sweeps=(5, 10, 25, 50, 100),
             gwg_sweeps=100,

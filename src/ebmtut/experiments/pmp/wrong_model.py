@@ -36,7 +36,7 @@ _PAIRS = torch.triu_indices(4, 4, 1)
 @checked
 @dataclass(frozen=True)
 class ToyConfig:
-    """How theta is learned and judged."""
+    """How theta is learned and evaluated."""
 
     theta: Number = 0.5
     solvers: tuple[Annotated[str, OneOf(SOLVERS)], ...] = SOLVERS
@@ -75,7 +75,7 @@ def mean_product(x: Tensor) -> Tensor:
 
 
 def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> Outcome:
-    """Learn theta with one solver, and judge it as a model and as a sampler."""
+    """Learn theta with one solver, and evaluate it as a model and as a sampler."""
     generator = make_generator(seed, device)
     states = enumerate_states(4, dtype=torch.float64)
     data = exact_probabilities(four_spins(config.theta), 4).exp()

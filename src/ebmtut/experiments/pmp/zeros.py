@@ -39,7 +39,7 @@ from ebmtut.training import CpuClock
 @checked
 @dataclass(frozen=True)
 class ZerosConfig:
-    """Which pictures, how they are learned, and how the samples are judged."""
+    """Which pictures, how they are learned, and how the samples are evaluated."""
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = SAMPLERS
     digit: Annotated[int, Range(0, 9)] = 0

@@ -105,7 +105,7 @@ def nothing_learned(result: Result) -> Result:
     whole = zeros.independent_pixels(result)
     if "reduced" not in result.scalars:
         return whole
-    # Only differences are judged there: any one score says "no method differs".
+    # Only differences are evaluated there: any one score says "no method differs".
     small = zeros.score_all(result.scalars["reduced"]["table"], result.scalars["null"])
     return with_table(whole, whole.scalars["table"], reduced={"table": small})
 
@@ -149,7 +149,7 @@ EXPERIMENT = Experiment(
         ),
         # The second model is as large as the first: the paper's linear programs have
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
-        # those of its scripts; that PMP learns for as long beside them is ours.
+        # those of its scripts; that PMP learns for as long is our choice.
         "paper": _with(
             zeros.ZerosConfig(n_seeds=5),
             zeros.ZerosConfig(
