@@ -238,15 +238,16 @@ def stopping_table(
 
 
 def draw_coupling(result: Result) -> Figure:
-    """Draw the couplings, a row per method; one of Gibbs-OT is drawn, the first."""
-    methods = methods_of(result.config)
-    gibbs = [m for m in methods if m.solver == "Gibbs-OT"][:1]
-    methods = [m for m in methods if m.solver != "Gibbs-OT"] + gibbs
-    return draw_plans(result, methods, "L1", "l1")
+    """Draw the couplings, a row per solver, of several settings the middle one."""
+    every = methods_of(result.config)
+    solvers = dict.fromkeys(method.solver for method in every)
+    groups = [[m for m in every if m.solver == solver] for solver in solvers]
+    shown = [group[(len(group) - 1) // 2] for group in groups]
+    return draw_plans(result, shown, "excess", "excess cost {:.1%}")
 
 
 def draw_plans(
-    result: Result, methods: Sequence[Method], label: str, metric: str
+    result: Result, methods: Sequence[Method], metric: str, text: str
 ) -> Figure:
     """Draw couplings, a row per method and a column per number of iterations."""
     table = result.scalars["table"]
@@ -259,7 +260,7 @@ def draw_plans(
         for ax, budget in zip(row, budgets, strict=True):
             draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             cell = table[method.key][budget]
-            ax.set_xlabel(f"{label} {np.mean(cell[metric]):.2f}")
+            ax.set_xlabel(text.format(np.mean(cell[metric])))
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")
     return figure
