@@ -51,7 +51,7 @@ MOST_TABLE_LINES = 7
 MOST_TABLE_COLUMNS = 5
 #: Tables that the text needs whole: five couplings beside the methods' names, a
 #: baseline beside seven methods, and a map of methods whose lines wrap.
-LARGE_TABLES = {("ed/ising", 1), ("pmp/ising", 1), ("ed/index", 2)}
+LARGE_TABLES = {("ed/ising", 1), ("ed/index", 2)}
 WIDEST_TABLE = 720  # pixels
 WORDS_PER_MINUTE = 180
 # A stated reading time may differ from the counted one by this fraction, and always

@@ -14,6 +14,7 @@ result is stored after every run. Four minutes on a quiet core.
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import sys
 import time
@@ -26,7 +27,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.experiments.got.timing import grid_sinkhorn
-from ebmtut.experiments.got.wnmf_measures import (
+from ebmtut.experiments.got.wnmf import (
     ImagesConfig,
     exact_costs,
     exact_problems,
@@ -106,9 +107,9 @@ class Learning:
         """Return the entropic potential after some more iterations."""
         p = self.p.double().contiguous()
         start = self.U.double().contiguous()
-        self.U = grid_sinkhorn(
-            p, self.q64, self.wide, EPSILON, n_iterations, start=start
-        )
+        U = grid_sinkhorn(p, self.q64, self.wide, EPSILON, n_iterations, start=start)
+        # Minus infinity where the model has no mass, which is no gradient to use.
+        self.U = U.clamp(min=EPSILON * math.log(torch.finfo(U.dtype).tiny))
         return self.U.float()
 
     def exact(self, n_iterations: int, scale: float) -> Tensor:

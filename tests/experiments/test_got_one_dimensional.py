@@ -55,6 +55,14 @@ SMALL_BOUND = TemperatureBoundConfig(
 )
 
 
+def draws(experiment, result) -> None:
+    """The figure of a result can be drawn."""
+    figure = experiment.figure(result)
+    figure.canvas.draw()
+    assert figure.axes
+    plt.close(figure)
+
+
 # ------------------------------------------------------------------ the problems
 
 
@@ -114,15 +122,13 @@ def test_pictures_are_square_roots() -> None:
 
 
 def test_entropic_potentials_are_those_of_the_projections() -> None:
-    problem = two_modes(16)
-    _, p, q, cost = problem
-    epsilon = 0.1
-    plan = sinkhorn(p, q, cost, epsilon, 7)
+    _, p, q, cost = problem = two_modes(16)
+    plan = sinkhorn(p, q, cost, 0.1, 7)
     # All entries are positive here: potentials can be read off the coupling.
-    g = epsilon * plan[:, 0].log() + cost[:, 0]
-    found = entropic_dual(problem, epsilon, 7)
+    g = 0.1 * plan[:, 0].log() + cost[:, 0]
+    found = entropic_dual(problem, 0.1, 7)
     assert found == pytest.approx(dual_value(p, q, cost, g=g).item(), abs=1e-9)
-    assert entropic_dual(problem, epsilon, 2) <= exact_ot(p, q, cost).value
+    assert entropic_dual(problem, 0.1, 2) <= exact_ot(p, q, cost).value
 
 
 # ------------------------------------------------------------------ bands
@@ -138,6 +144,7 @@ def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
     assert max(table["60"]["dual"]) <= 1e-12
     check = BANDS.check
     assert [v.verdict for v in check(result)] == ["match"] * 3
+    draws(BANDS, result)
     table["60"]["gap"] = table["20"]["gap"]
     table["60"]["range"] = [100.0] * 10
     assert [v.verdict for v in check(result)] == ["match", "miss", "miss"]
@@ -145,13 +152,14 @@ def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
 
 def test_a_snapshot_tells_what_it_sees() -> None:
     """Half of the draws are a hundredth off their limits, half two."""
-    _, p, q, cost = two_modes(4)
+    problem = two_modes(4)
+    _, p, q, _ = problem
     gap = torch.tensor([0.01, 0.02], dtype=torch.float64).repeat(2)
     limit = torch.tensor([0.1, 0.2, 0.3, -0.4], dtype=torch.float64)
     state = GibbsOTState(limit - gap, limit + gap)
-    exact = exact_ot(p, q, cost)
+    exact = exact_ot(*problem[1:]).value
     cold = -0.015 * float(p.max()) / math.log(0.05)
-    seen = look_at(GibbsOTResult(state, limit, limit), p, q, cost, exact, cold)
+    seen = look_at(GibbsOTResult(state, limit, limit), problem, exact, cold)
     assert seen["gap"] == pytest.approx(0.02)
     reach = 0.015 * p.max() / torch.cat([p, q])
     assert seen["inside"] == float((gap.repeat(2) <= reach).double().mean())
@@ -200,6 +208,7 @@ def test_coupling_table_has_what_the_check_needs() -> None:
     assert len(table["B-ADMM"]["30"]["l1"]) == 1
     verdicts = COUPLING.check(result)
     assert [v.verdict for v in verdicts] == ["match"] * 3
+    draws(COUPLING, result)
     table["Gibbs-OT, power 2"]["1000"]["l1"] = [2.0, 2.0]
     table["Gibbs-OT, power 2"]["1000"]["dual"] = [0.0, 0.006]
     verdicts = COUPLING.check(result)
@@ -221,6 +230,7 @@ def test_coulomb_is_recovered_and_the_entropic_kernel_breaks() -> None:
     assert table["Gibbs-OT"]["2000"]["near"][0] > 0.99
     assert abs(table["Gibbs-OT"]["2000"]["dual"][0]) < 1e-3
     assert table["entropic, 0.05/N"]["2000"]["mass"][0] < 0.99
+    draws(COULOMB, result)
     with pytest.raises(InputError, match="even"):
         CoulombConfig(n_points=33)
 
@@ -262,6 +272,7 @@ def test_martingale_keeps_its_mean_and_its_bounds() -> None:
     check = BOUND.check
     # A run's mean bound over T has a standard deviation of 0.02.
     assert [v.verdict for v in check(result)] == ["match"] * 4
+    draws(BOUND, result)
     z = result.arrays
     wrong = {
         "below": np.ones_like(z["below"]),
@@ -271,22 +282,3 @@ def test_martingale_keeps_its_mean_and_its_bounds() -> None:
     broken = replace(result, scalars=scalars, arrays=z | wrong)
     assert [v.verdict for v in check(broken)] == ["miss"] * 4
     assert set(result.scalars["table"]) == {"followed, 0.5", "geometric"}
-
-
-@pytest.mark.parametrize(
-    ("id", "result"),
-    [
-        ("got/gibbs-bands", lambda: BANDS.run(BandsConfig(n_points=16))),
-        ("got/coupling-1d", lambda: COUPLING.run(replace(SMALL, budgets=(1, 10)))),
-        (
-            "got/coulomb",
-            lambda: COULOMB.run(CoulombConfig(n_points=16, budgets=(1, 10))),
-        ),
-        ("got/temperature-bound", lambda: BOUND.run(SMALL_BOUND)),
-    ],
-)
-def test_figures_can_be_drawn(id: str, result) -> None:
-    figure = get_experiment(id).figure(result())
-    figure.canvas.draw()
-    assert figure.axes
-    plt.close(figure)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -11,8 +12,9 @@ from ebmtut.experiments.got.coupling_1d import budgets_table, methods_of, stops_
 from ebmtut.experiments.got.gibbs_bands import bands_table
 from ebmtut.experiments.got.lines import bumps, points
 from ebmtut.experiments.got.timing import timing_table
-from ebmtut.experiments.got.wnmf_reports import factors_table, shapes_table
+from ebmtut.experiments.got.wnmf import factors_table, shapes_table
 from ebmtut.results import Result, load_result
+from ebmtut.transport import cost_matrix, exact_ot
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -106,3 +108,22 @@ def test_timing_has_a_row_for_each_start() -> None:
     assert len(table.rows) == len(rows)
     cooled = dict(zip((r[0] for r in table.rows), table.rows, strict=True))
     assert number(cooled["Gibbs-OT, cold, cooled"][2]) == pytest.approx(6.0, abs=0.05)
+
+
+def test_bands_and_blue_cells_agree() -> None:
+    x, y = torch.tensor([[0, 1, 3], [1, 2, 4]]).double()
+    p, q = torch.tensor([[5, 3, 2], [3, 3, 4]]).double() / 10
+    cost = cost_matrix(x, y)
+    solved = exact_ot(p, q, cost)
+    figure = pictures.draw_duality(x, y, p, q, cost, solved)
+    left, right = figure.axes
+    assert len(left.lines) == int((solved.plan > 0).sum())
+    blue = torch.as_tensor(right.images[0].get_array().data.astype(bool))
+    assert bool(blue[solved.plan > 0].all())
+    # What is written in a blue cell is zero, and elsewhere not.
+    for text in right.texts:
+        j, i = (round(value) for value in text.get_position())
+        asked, sign, offered = text.get_text().split()
+        left_over = float(asked) - float(offered) * (1 if sign == "−" else -1)
+        assert (left_over == 0) == bool(blue[i, j])
+    plt.close(figure)

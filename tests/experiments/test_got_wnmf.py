@@ -10,12 +10,11 @@ pytest.importorskip("sklearn")
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.got.timing import grid_sinkhorn
-from ebmtut.experiments.got.wnmf import METHODS
-from ebmtut.experiments.got.wnmf_measures import (
+from ebmtut.experiments.got.wnmf import (
+    METHODS,
     ImagesConfig,
     dual_bounds,
     exact_costs,
-    grain,
     load_measures,
     sharpness,
 )
@@ -79,10 +78,6 @@ def test_sharpness_of_known_images():
     point[0, 1, 1] = 2.0
     even = torch.ones(1, 4, 4)
     assert sharpness(point) == pytest.approx({"support": 1.0, "variation": 4.0})
-    assert grain(point.numpy()) == 1
-    assert grain(even.numpy()) == 0
-    half = torch.tensor([[0.0, 0, 1, 1]]).repeat(4, 1)[None]
-    assert grain(half.numpy()) == 0  # a straight edge is no grain
     assert sharpness(even) == pytest.approx({"support": 16.0, "variation": 0.0})
 
 

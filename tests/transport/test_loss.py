@@ -10,6 +10,8 @@ from ebmtut.transport import (
     exact_ot,
     gibbs_ot,
     gibbs_ot_oracle,
+    sinkhorn,
+    sinkhorn_oracle,
     temperatures_of,
     wasserstein_loss,
 )
@@ -44,6 +46,25 @@ def test_exact_gradients_are_those_of_the_transport_cost(problem):
             difference = (values[0] - values[1]) / 2
             slope = float(leaf.grad @ step)
             assert difference == pytest.approx(slope, rel=1e-6, abs=1e-13)
+
+
+def test_warm_sinkhorn_has_the_potentials_of_the_entropic_plan(problem):
+    """They give POT's plan, a call goes on from the last, zero masses are allowed."""
+    p, q, cost = problem(6, 5)
+    oracle = sinkhorn_oracle(0.1, 20)
+    oracle(p, q, cost)
+    value, g, h = oracle(p, q, cost)
+    plan = ((g[:, None] - cost - h) / 0.1).exp()
+    torch.testing.assert_close(plan, sinkhorn(p, q, cost, 0.1, 40))
+    assert value <= exact_ot(p, q, cost).value + 1e-12
+    one = torch.eye(6, dtype=p.dtype)[:2].requires_grad_()
+    loss = wasserstein_loss(one, q, cost, oracle=sinkhorn_oracle(0.1, 5))
+    loss.sum().backward()
+    # All the mass is at one place: the cost is that row's mean.
+    torch.testing.assert_close(loss.detach(), cost[:2] @ q)
+    assert not one.grad.isnan().any()
+    with pytest.raises(InputError, match="regularization"):
+        sinkhorn_oracle(0.0, 5)
 
 
 def test_gibbs_ot_gradients_reach_the_exact_duals(problem):

@@ -56,6 +56,7 @@ from ebmtut.transport.loss import (
     Oracle,
     exact_oracle,
     gibbs_ot_oracle,
+    sinkhorn_oracle,
     wasserstein_loss,
 )
 from ebmtut.transport.mixing import (
@@ -143,6 +144,7 @@ __all__ = [
     "run_until_mixed",
     "simulate_martingale",
     "sinkhorn",
+    "sinkhorn_oracle",
     "smoothed_conjugate",
     "smoothed_wnmf",
     "standard_exponential",

@@ -9,13 +9,19 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from ebmtut.checks import check_type
+from ebmtut.checks import Count, Positive, check_type, checked
 from ebmtut.transport._problem import as_temperatures, check_problem
 from ebmtut.transport.duals import feasible_duals_of
 from ebmtut.transport.exact import exact_ot
 from ebmtut.transport.gibbs_ot import GibbsOTState, gibbs_ot
 
-__all__ = ["Oracle", "exact_oracle", "gibbs_ot_oracle", "wasserstein_loss"]
+__all__ = [
+    "Oracle",
+    "exact_oracle",
+    "gibbs_ot_oracle",
+    "sinkhorn_oracle",
+    "wasserstein_loss",
+]
 
 #: (p, q, cost) -> (value, U, L), for masses (m1,) or (batch, m1).
 Oracle = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -41,7 +47,8 @@ def wasserstein_loss(
     cost
         M, which gets no gradient.
     oracle
-        :func:`gibbs_ot_oracle`, :func:`exact_oracle` or one of your own.
+        :func:`gibbs_ot_oracle`, :func:`sinkhorn_oracle`, :func:`exact_oracle` or one
+        of your own.
 
     Returns
     -------
@@ -135,6 +142,57 @@ def gibbs_ot_oracle(
         end = gibbs_ot(p, q, cost, schedule, state=state, generator=generator)
         state = end.state
         return feasible_duals_of(p, q, cost, g=end.U).value, end.U, end.L
+
+    return oracle
+
+
+@checked
+def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
+    """Make an oracle of Sinkhorn's iteration that goes on where its last call ended.
+
+    Parameters
+    ----------
+    regularization
+        epsilon > 0; the gradients are those of the entropic cost.
+    n_iterations
+        Pairs of projections of every call, in the log domain.
+
+    Returns
+    -------
+    oracle
+        Its value is the feasible dual value of its potential. It starts anew where
+        the number of problems or of points has changed.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import sinkhorn_oracle, wasserstein_loss
+    >>> p = torch.tensor([[0.5, 0.5]], requires_grad=True)
+    >>> loss = wasserstein_loss(
+    ...     p,
+    ...     torch.tensor([[1.0, 0.0]]),
+    ...     torch.tensor([[0.0, 4.0], [1.0, 1.0]]),
+    ...     oracle=sinkhorn_oracle(0.01, 10),
+    ... )
+    >>> loss
+    tensor([0.5000], grad_fn=<_WassersteinLossBackward>)
+    """
+    g: Tensor | None = None
+
+    def oracle(p: Tensor, q: Tensor, cost: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        nonlocal g
+        g = torch.zeros_like(p) if g is None or g.shape != p.shape else g
+        kernel = -cost / regularization
+        for _ in range(n_iterations):
+            log_v = q.log() - (kernel + (g / regularization)[..., None]).logsumexp(-2)
+            log_u = p.log() - (kernel + log_v[..., None, :]).logsumexp(-1)
+            g, h = regularization * log_u, -regularization * log_v
+        return feasible_duals_of(p, q, cost, g=g).value, g, h
 
     return oracle
 

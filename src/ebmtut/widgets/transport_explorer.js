@@ -10,7 +10,7 @@ const COSTS = [["squared", "squared distance"], ["absolute", "distance"],
   ["coulomb", "1 / distance (Coulomb)"]];
 
 // p stands on the middle of the picture, q hangs from it.
-function drawLaws(canvas, heights, chosen) {
+function drawMasses(canvas, heights, chosen) {
   const context = blank(canvas);
   const [width, middle] = [SIZE[0] / heights.p.length, SIZE[1] / 2];
   for (const side of ["p", "q"])
@@ -210,7 +210,7 @@ function render({ model: state, el }) {
     (value) => change({ log_temperature: value }));
   const iterationsSlider = slider("iterations", { min: 1, max: nLargest, step: 1 },
     (value) => change({ n_iterations: value }));
-  const cooling = choice("annealing", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
+  const annealChoice = choice("annealing", [["no", "constant"], ["yes", "÷ 1000 in 100 iterations"]],
     (value) => change({ cooled: value === "yes" }));
   const lawChoice = choice("side to shape", [["p", "p, above"], ["q", "q, below"]], (value) => {
     chosen.side = value;
@@ -226,16 +226,16 @@ function render({ model: state, el }) {
   });
   const stop = player("play the iterations", "n_iterations", 1, nLargest, 120);
 
-  const laws = panel("two distributions: draw them with mouse or finger");
+  const massPanel = panel("two distributions: draw them with mouse or finger");
   const plan = panel("coupling: shades Gibbs-OT, circles exact");
   const duals = panel("potentials: U, g blue; L, h orange; exact dashed");
   const values = panel("V orange, dual value blue, exact black");
-  laws.classList.add("te-drawable");
+  massPanel.classList.add("te-drawable");
   // A fast stroke skips bars: those between two events are filled in.
   let last = null;
   const draw = (event) => {
     if (event.type === "pointermove" && !(event.buttons && last)) return;
-    const [x, y] = pointed(laws, event);
+    const [x, y] = pointed(massPanel, event);
     const side = event.type === "pointerdown" ? (y < 0.5 ? "p" : "q") : chosen.side;
     const bar = Math.min(n - 1, Math.max(0, Math.floor(x * n)));
     const up = ((side === "p" ? 0.5 - y : y - 0.5) * SIZE[1]) / (SIZE[1] / 2 - 30);
@@ -243,13 +243,30 @@ function render({ model: state, el }) {
     setBars(side, event.type === "pointermove" ? last : here, here);
     last = here;
   };
-  laws.addEventListener("pointerdown", (event) => {
-    laws.setPointerCapture(event.pointerId);
+  // A touch may become a scroll: it draws once it moves sideways, or when it ends.
+  let held = null;
+  const release = () => {
+    if (held) draw(held);
+    held = null;
+  };
+  massPanel.addEventListener("pointerdown", (event) => {
+    massPanel.setPointerCapture(event.pointerId);
+    held = event;
+    if (event.pointerType !== "touch") release();
+  });
+  massPanel.addEventListener("pointermove", (event) => {
+    if (held) {
+      const [x, y] = [event.clientX - held.clientX, event.clientY - held.clientY];
+      if (Math.abs(x) <= Math.abs(y)) return;
+    }
+    release();
     draw(event);
   });
-  for (const end of ["pointerup", "pointercancel"])
-    laws.addEventListener(end, () => (last = null));
-  laws.addEventListener("pointermove", draw);
+  massPanel.addEventListener("pointerup", () => {
+    release();
+    last = null;
+  });
+  massPanel.addEventListener("pointercancel", () => (held = last = null));
   const line = note();
 
   function update() {
@@ -260,7 +277,7 @@ function render({ model: state, el }) {
     const cooled = state.get("cooled");
     shapeChoice.show(shape);
     costChoice.show(kind);
-    cooling.show(cooled ? "yes" : "no");
+    annealChoice.show(cooled ? "yes" : "no");
     lawChoice.show(chosen.side);
     temperatureSlider.show(state.get("log_temperature"), `${(start * n).toPrecision(2)}/${n}`);
     iterationsSlider.show(nIterations, `${nIterations}`);
@@ -275,11 +292,11 @@ function render({ model: state, el }) {
     const run = gibbsOT(p, q, cost, start, cooled, noise, nIterations);
     const last = run.trace[nIterations - 1];
     const T = temperatureAt(start, cooled, nIterations - 1);
-    drawLaws(laws, heights, chosen);
+    drawMasses(massPanel, heights, chosen);
     drawCoupling(plan, n, run.coupling, solved.coupling);
     drawPotentials(duals, p, q, run, solved, T);
     drawTrace(values, run.trace, solved.value, nLargest);
-    // Laws that are alike cost nothing, of which there is no percentage.
+    // Distributions that are alike cost nothing, of which there is no percentage.
     const off = (value) => {
       const away = Math.abs(value - solved.value);
       const side = value > solved.value ? "above" : "below";
@@ -289,7 +306,7 @@ function render({ model: state, el }) {
     line.textContent = minus(`Exact cost ${solved.value.toFixed(4)}. After ${nIterations} `
       + `iterations the dual value is ${last.dual.toFixed(4)}, ${off(last.dual)} it; `
       + `V is ${last.V.toFixed(4)}, ${off(last.V)}.`);
-    laws.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
+    massPanel.setAttribute("aria-label", `Bar ${chosen.bar + 1} of ${chosen.side} is `
       + `${height.toFixed(2)} high`);
     plan.setAttribute("aria-label", "The coupling of Gibbs-OT over the exact one");
     duals.setAttribute("aria-label",

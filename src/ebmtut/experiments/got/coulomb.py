@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -16,26 +15,19 @@ from torch import Tensor
 from ebmtut import transport
 from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.got.coupling_1d import (
-    DUAL_ERROR,
-    Method,
-    anneal,
-    as_bytes,
-    cells_of,
-    distance,
-    draw_plan,
-    one_iteration,
-)
+from ebmtut.experiments.got import coupling_1d as line
+from ebmtut.experiments.got.coupling_1d import DUAL_ERROR, Method, anneal
 from ebmtut.experiments.got.lines import uniform_coulomb
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 
 # What we ask.
 NEAR = 0.99
 ENTROPIC_BOUNDARY = 1.1
 GIBBS_BOUNDARY = 0.05
+WIDEST = "largest |U| or |L|, in units of the cost"
+CROWD = "concentration at the boundary"
 
 
 @checked
@@ -56,11 +48,11 @@ class CoulombConfig:
 
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
+    names = [
+        (f"entropic, {e:g}/N", line.SINKHORN.format(e), e) for e in config["epsilons"]
+    ]
     return [
-        *(
-            Method(f"entropic, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
-            for e in config["epsilons"]
-        ),
+        *(Method(key, label, "Sinkhorn", e) for key, label, e in names),
         Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
         Method("Gibbs-OT", "Gibbs-OT", "Gibbs-OT", 4.0),
     ]
@@ -87,14 +79,14 @@ def coulomb_job(
         # Where the kernel underflows, POT says so; the table says it, too.
         with warnings.catch_warnings(action="ignore"):
             coupling = transport.sinkhorn(*problem[1:], parameter / n_points, budget)
-    return Outcome(describe(coupling) | numbers, {"coupling": as_bytes(coupling)})
+    return Outcome(describe(coupling) | numbers, {"coupling": line.as_bytes(coupling)})
 
 
 def exact_coupling(config: CoulombConfig, seed: int) -> Outcome:
     """Return the optimal coupling and its value."""
     problem = uniform_coulomb(config.n_points)
     exact = transport.exact_ot(problem.p, problem.q, problem.cost)
-    return Outcome({"exact": exact.value}, {"exact": as_bytes(exact.plan)})
+    return Outcome({"exact": exact.value}, {"exact": line.as_bytes(exact.plan)})
 
 
 def describe(coupling: Tensor) -> dict[str, float]:
@@ -114,7 +106,7 @@ def describe(coupling: Tensor) -> dict[str, float]:
     peak = z.amax(1) / z.sum(1).clamp(min=1e-300)
     middle = peak[end >= 3 / 16].mean().clamp(min=1e-300)
     return {
-        "l1": distance(z, (away == 0) / n),
+        "l1": line.distance(z, (away == 0) / n),
         "near": float(z[away <= 2].sum()),
         "boundary": float(peak[end < 1 / 16].mean() / middle),
         "mass": float(z.sum()),
@@ -122,24 +114,10 @@ def describe(coupling: Tensor) -> dict[str, float]:
     }
 
 
-def draw_coulomb(
-    result: Result, shown: Sequence[str] = ("10", "200", "5000")
-) -> Figure:
+def draw_coulomb(result: Result) -> Figure:
     """Draw the couplings of Sinkhorn's iteration above those of Gibbs-OT."""
-    table = result.scalars["table"]
-    every = methods_of(result.config)
-    methods = (every[0], every[-1])
-    budgets = [n for n in shown if n in table["Gibbs-OT"]] or [*table["Gibbs-OT"]]
-    size = (1.5 * len(budgets) + 0.4, 3.7)
-    figure, axes = plt.subplots(2, len(budgets), figsize=size, squeeze=False)
-    for row, method in zip(axes, methods, strict=True):
-        row[0].set_ylabel(method.label.replace(", ", "\n"))
-        for ax, budget in zip(row, budgets, strict=True):
-            draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
-            ax.set_xlabel(f"near {np.mean(table[method.key][budget]['near']):.2f}")
-    for ax, budget in zip(axes[0], budgets, strict=True):
-        ax.set_title(f"{budget} iterations")
-    return figure
+    methods = methods_of(result.config)
+    return line.draw_plans(result, (methods[0], methods[-1]), "near", "near {:.2f}")
 
 
 def check_coulomb(result: Result) -> list[Verdict]:
@@ -148,53 +126,22 @@ def check_coulomb(result: Result) -> list[Verdict]:
     entropic = next(iter(table))
     last = max(table["Gibbs-OT"], key=int)
     gibbs: Mapping[str, Sequence[float]] = table["Gibbs-OT"][last]
-    n = len(gibbs["near"])
+    of: dict[str, Any] = {"n_seeds": len(gibbs["near"])}
     bad = sum(sum(cell["bad"]) for cell in table["Gibbs-OT"].values())
     reach = max(max(cell["range"]) for cell in table["Gibbs-OT"].values())
+    reach /= result.scalars["exact"]
+    crowd = table[entropic][last]["boundary"][0]
+    even = abs(float(np.mean(gibbs["boundary"])) - 1)
+    near = "Gibbs-OT: least mass within two cells of the analytic coupling"
+    error = "Gibbs-OT: error of the worst dual value"
+    sanity = of | {"sanity": True}
     return [
-        claim(
-            "Gibbs-OT: entries that are not finite",
-            bad,
-            "at most",
-            0,
-            n_seeds=n,
-            sanity=True,
-        ),
-        claim(
-            "Gibbs-OT: largest |U| or |L|, in units of the cost",
-            reach / result.scalars["exact"],
-            "at most",
-            10,
-            n_seeds=n,
-            sanity=True,  # no overflow
-        ),
-        claim(
-            "Gibbs-OT: least mass within two cells of the analytic coupling",
-            min(gibbs["near"]),
-            "at least",
-            NEAR,
-            n_seeds=n,
-        ),
-        claim(
-            "Gibbs-OT: error of the worst dual value",
-            max(gibbs["dual"]),
-            "at most",
-            DUAL_ERROR,
-            n_seeds=n,
-        ),
-        claim(
-            f"{entropic}: concentration at the boundary",
-            table[entropic][last]["boundary"][0],
-            "at least",
-            ENTROPIC_BOUNDARY,
-        ),
-        claim(
-            "Gibbs-OT: concentration at the boundary, off one",
-            abs(float(np.mean(gibbs["boundary"])) - 1),
-            "at most",
-            GIBBS_BOUNDARY,
-            n_seeds=n,
-        ),
+        claim("Gibbs-OT: entries that are not finite", bad, "at most", 0, **sanity),
+        claim(f"Gibbs-OT: {WIDEST}", reach, "at most", 10, **sanity),  # no overflow
+        claim(near, min(gibbs["near"]), "at least", NEAR, **of),
+        claim(error, max(gibbs["dual"]), "at most", DUAL_ERROR, **of),
+        claim(f"{entropic}: {CROWD}", crowd, "at least", ENTROPIC_BOUNDARY),
+        claim(f"Gibbs-OT: {CROWD}, off one", even, "at most", GIBBS_BOUNDARY, **of),
     ]
 
 
@@ -206,7 +153,7 @@ EXPERIMENT = Experiment(
         "full": CoulombConfig(n_seeds=20),
         "paper": CoulombConfig(),
     },
-    cells=lambda config: cells_of(
+    cells=lambda config: line.cells_of(
         methods_of(asdict(config)), config.budgets, config.n_points
     ),
     # The other methods are deterministic.
@@ -215,7 +162,7 @@ EXPERIMENT = Experiment(
     devices=("cpu", "cuda"),
     arrays={"coupling": "{cell}"},
     extras=exact_coupling,
-    null=one_iteration,
+    null=line.one_iteration,
     figure=draw_coulomb,
     check=check_coulomb,
     parallel=False,  # seconds of work

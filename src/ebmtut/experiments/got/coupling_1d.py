@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -19,6 +21,7 @@ from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
@@ -27,6 +30,7 @@ from ebmtut.results.tables import Cell
 
 # What we ask: half a percent is the experiment's own bound.
 DUAL_ERROR = 0.005
+SINKHORN = "Sinkhorn, ε = {:g}/N"
 _LONGEST = 3000  # iterations in which stopping rules are tried
 
 
@@ -54,15 +58,13 @@ class CouplingConfig:
 
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the methods of a configuration, in the order of the result."""
+    epsilons, powers = config["epsilons"], config["powers"]
     return [
-        *(
-            Method(f"IBP, {e:g}/N", f"Sinkhorn, ε = {e:g}/N", "Sinkhorn", e)
-            for e in config["epsilons"]
-        ),
+        *(Method(f"IBP, {e:g}/N", SINKHORN.format(e), "Sinkhorn", e) for e in epsilons),
         Method("B-ADMM", "B-ADMM", "B-ADMM", config["tau"]),
         *(
             Method(f"Gibbs-OT, power {k:g}", f"Gibbs-OT, k = {k:g}", "Gibbs-OT", k)
-            for k in config["powers"]
+            for k in powers
         ),
     ]
 
@@ -96,9 +98,9 @@ def coupling_job(
     _, p, q, cost = problem
     exact = transport.exact_ot(p, q, cost)
     if solver == "Gibbs-OT":
-        # Untimed: the first call compiles.
-        anneal(problem, exact, 1, parameter, seed, device)
-        coupling, found = anneal(problem, exact, budget, parameter, seed, device)
+        run = partial(anneal, problem, exact, power=parameter, seed=seed, device=device)
+        run(1)  # untimed: the first call compiles
+        coupling, found = run(budget)
         numbers = judge(coupling, problem, exact) | found
     else:
         epsilon = parameter / n_points
@@ -128,24 +130,13 @@ def the_optimum(config: CouplingConfig, seed: int) -> Outcome:
             problem, exact.value, config.temperatures, config.n_seeds, seed
         ),
     }
-    arrays = {
-        "p": problem.p.numpy(),
-        "q": problem.q.numpy(),
-        "exact": as_bytes(exact.plan),
-    }
-    return Outcome(scalars, arrays)
+    masses = {"p": problem.p.numpy(), "q": problem.q.numpy()}
+    return Outcome(scalars, masses | {"exact": as_bytes(exact.plan)})
 
 
 def entropic_dual(problem: LineProblem, epsilon: float, n_iterations: int) -> float:
     """Return the dual value that the projections' potential reaches by c-transforms."""
-    _, p, q, cost = problem
-    log_p, log_q = p.log(), q.log()
-    g = torch.zeros_like(p)
-    for _ in range(n_iterations):
-        # What follows Gibbs-OT's steps, with a soft extreme instead of a draw.
-        h = epsilon * (torch.logsumexp((g[:, None] - cost) / epsilon, 0) - log_q)
-        g = epsilon * (log_p - torch.logsumexp((-cost - h) / epsilon, 1))
-    return float(transport.dual_value(p, q, cost, g=g))
+    return float(transport.sinkhorn_oracle(epsilon, n_iterations)(*problem[1:])[0])
 
 
 def anneal(
@@ -216,21 +207,19 @@ def stopping_table(
     seed: int,
 ) -> dict[str, dict[str, list[float]]]:
     """Try two stopping rules at constant temperatures, by temperature and chain."""
-    _, p, q, cost = problem
+    masses = problem[1:]
     table: dict[str, dict[str, list[float]]] = {}
     for temperature in temperatures:
-        T = temperature / len(p)
-        cell: dict[str, list[Any]] = {}
+        T = temperature / len(problem.p)
+        cell = table[f"{temperature:g}"] = defaultdict(list)
         for k in range(n_seeds):
-            trace = transport.gibbs_ot(
-                p,
-                q,
-                cost,
-                transport.constant_temperatures(T, _LONGEST),
-                trace_every=1,
-                generator=make_generator(seed + k),
-            ).trace
-            assert trace is not None
+
+            def run(n: int, k: int = k, T: float = T, **how: Any) -> Any:
+                hot = transport.constant_temperatures(T, n)
+                generator = make_generator(seed + k)
+                return transport.gibbs_ot(*masses, hot, generator=generator, **how)
+
+            trace = run(_LONGEST, trace_every=1).trace
             best = trace.dual.cummax(0).values
             ends = range(1, _LONGEST + 1)
             rules = {
@@ -239,42 +228,39 @@ def stopping_table(
             }
             for name, stops in rules.items():
                 at, value = first_stop(best, stops)
-                cell.setdefault(f"{name}_at", []).append(at)
-                cell.setdefault(f"{name}_error", []).append(1 - value / optimum)
-            end = transport.gibbs_ot(
-                p,
-                q,
-                cost,
-                transport.constant_temperatures(T, cell["settled_at"][-1]),
-                generator=make_generator(seed + k),
-            )
-            gap = transport.relative_gap(p, q, cost, end.U, end.L, temperature=T)
-            cell.setdefault("settled_gap", []).append(gap)
-            level = float(trace.V[-500:].mean())
-            cell.setdefault("overshoot", []).append(level / optimum - 1)
-        table[f"{temperature:g}"] = cell
+                cell[f"{name}_at"].append(at)
+                cell[f"{name}_error"].append(1 - value / optimum)
+            end = run(int(cell["settled_at"][-1]))
+            gap = transport.relative_gap(*masses, end.U, end.L, temperature=T)
+            cell["settled_gap"].append(gap)
+            cell["overshoot"].append(float(trace.V[-500:].mean()) / optimum - 1)
     return table
 
 
-def draw_coupling(
-    result: Result, shown: Sequence[str] = ("10", "200", "5000")
+def draw_coupling(result: Result) -> Figure:
+    """Draw the couplings, a row per solver, of several settings the middle one."""
+    every = methods_of(result.config)
+    solvers = dict.fromkeys(method.solver for method in every)
+    groups = [[m for m in every if m.solver == solver] for solver in solvers]
+    shown = [group[(len(group) - 1) // 2] for group in groups]
+    return draw_plans(result, shown, "excess", "excess cost {:.1%}")
+
+
+def draw_plans(
+    result: Result, methods: Sequence[Method], metric: str, text: str
 ) -> Figure:
-    """Draw the couplings, a row per method and a column per number of iterations."""
-    methods = methods_of(result.config)
-    # One of Gibbs-OT is drawn, the first.
-    gibbs = [m for m in methods if m.solver == "Gibbs-OT"][:1]
-    methods = [m for m in methods if m.solver != "Gibbs-OT"] + gibbs
+    """Draw couplings, a row per method and a column per number of iterations."""
     table = result.scalars["table"]
     every = table[methods[0].key]
-    budgets = [n for n in shown if n in every] or [*every]
-    size = (1.35 * len(budgets) + 0.4, 1.45 * len(methods) + 0.3)
+    budgets = [n for n in ("10", "200", "5000") if n in every] or [*every]
+    size = (1.4 * len(budgets) + 0.4, 1.45 * len(methods) + 0.3)
     figure, axes = plt.subplots(len(methods), len(budgets), figsize=size, squeeze=False)
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
             draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             cell = table[method.key][budget]
-            ax.set_xlabel(f"L1 {np.mean(cell['l1']):.2f}")
+            ax.set_xlabel(text.format(np.mean(cell[metric])))
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")
     return figure
@@ -294,9 +280,9 @@ def draw_budgets(result: Result) -> Figure:
         for ax, metric in ((left, "dual"), (right, "excess")):
             if all(metric in cell for cell in row.values()):
                 n = [int(budget) for budget in row]
-                mean, error = np.array(
-                    [_with_error(cell[metric], 100) for cell in row.values()]
-                ).T
+                found = [mean_and_stderr(cell[metric]) for cell in row.values()]
+                mean = [100 * m for m, _ in found]
+                error = [100 * (e or 0) for _, e in found]
                 style = {"color": COLORS[method.solver], "ls": line, "label": label}
                 ax.errorbar(n, mean, error, marker="o", ms=3, **style)
     for ax, title in (
@@ -322,39 +308,28 @@ def budgets_table(
     table = result.scalars["table"]
     columns: dict[str, list[Cell]] = {"iterations": [*next(iter(table.values()))]}
     for method in methods:
-        row = table[method.key].values()
-        if all(metric in cell for cell in row):
-            found = [_with_error(cell[metric], unit) for cell in row]
-            columns[method.label] = [c if c[1] else c[0] for c in found]
+        if all(found := [cell.get(metric) for cell in table[method.key].values()]):
+            columns[method.label] = [
+                mean_and_stderr([unit * value for value in values]) for values in found
+            ]
     return Table(columns, caption=caption)
 
 
-def _with_error(values: Sequence[float], unit: float = 1) -> tuple[float, float]:
-    """Mean and standard error; no error where all agree but for rounding."""
-    mean, error = mean_and_stderr(values)
-    if error is None or error < 1e-9 * abs(mean):
-        return unit * mean, 0.0
-    return unit * mean, unit * error
-
-
-def stops_table(result: Result) -> Table:
-    """Write when each rule stops a chain, and what is missing then."""
-    cells = result.scalars["stopping"]
-    columns: dict[str, list[Cell]] = {"T": [f"{T}/N" for T in cells]}
-    for head, key, unit in (
-        ("paper's rule stops at", "mixed_at", 1),
-        ("gap [%]", "mixed_error", 100),
-        ("settled at", "settled_at", 1),
-        ("then gap [%]", "settled_error", 100),
-        ("certified [%]", "settled_gap", 100),
-    ):
-        found = [_with_error(cell[key], unit) for cell in cells.values()]
-        columns[head] = [c if c[1] else c[0] for c in found]
-    return Table(
-        columns,
-        caption="Iteration at which each rule stops, and the relative duality gap "
-        f"then; means of {result.config['n_seeds']} chains",
-    )
+#: When each rule stops a chain, and what is missing then.
+stops_table = Pivot(
+    head="T",
+    rows={"{T}/N": "stopping/{T}"},
+    columns={
+        "paper's rule stops at": "mixed_at",
+        "gap [%]": "mixed_error",
+        "settled at": "settled_at",
+        "then gap [%]": "settled_error",
+        "certified [%]": "settled_gap",
+    },
+    factors=dict.fromkeys(("gap [%]", "then gap [%]", "certified [%]"), 100),
+    caption="Iteration at which each rule stops, and the relative duality gap then; "
+    "means of {n_seeds} chains",
+)
 
 
 def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from ebmtut import transport
 from ebmtut.experiments.experiment import Experiment, Runs
-from ebmtut.experiments.got.lines import two_modes
+from ebmtut.experiments.got.lines import LineProblem, two_modes
 from ebmtut.experiments.got.pictures import SIDES
 from ebmtut.experiments.jobs import Outcome, scalars_of
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
-from ebmtut.results import Result, Table
+from ebmtut.results import Result
 
 LEVEL = 0.95
 
@@ -37,8 +38,8 @@ class BandsConfig:
 def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
     """Anneal one chain of a Coulomb problem and keep it at the snapshots."""
     problem = two_modes(config.n_points, "coulomb")
-    exact = transport.exact_ot(*problem[1:])
-    _, p, q, cost = problem.to(device)
+    exact = transport.exact_ot(*problem[1:]).value
+    problem = problem.to(device)
     schedule = transport.paper_cooling(
         config.snapshots[-1], config.n_points, power=config.power
     )
@@ -46,9 +47,11 @@ def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
     seen, state, done = Outcome(), None, 0
     for n in config.snapshots:
         part = schedule[2 * done : 2 * n]
-        result = transport.gibbs_ot(p, q, cost, part, state=state, generator=generator)
+        result = transport.gibbs_ot(
+            *problem[1:], part, state=state, generator=generator
+        )
         state, done = result.state, n
-        seen.scalars[str(n)] = look_at(result, p, q, cost, exact, float(part[-1]))
+        seen.scalars[str(n)] = look_at(result, problem, exact, float(part[-1]))
         parts = {"g": state.g, "h": state.h, "U": result.U, "L": result.L}
         seen.arrays |= {f"{n}/{name}": z.cpu().numpy() for name, z in parts.items()}
     return seen
@@ -56,13 +59,12 @@ def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
 
 def look_at(
     result: transport.GibbsOTResult,
-    p: Tensor,
-    q: Tensor,
-    cost: Tensor,
-    exact: transport.ExactOT,
+    problem: LineProblem,
+    exact: float,
     temperature: float,
 ) -> dict[str, float]:
     """Return what a snapshot shows; the bands hold 95 percent of each conditional."""
+    _, p, q, cost = problem
     gaps = torch.cat([result.U - result.state.g, result.state.h - result.L])
     reach = -math.log(1 - LEVEL) * temperature / torch.cat([p, q])
     V = float(transport.chain_value(p, q, result.U, result.L))
@@ -70,8 +72,8 @@ def look_at(
         "temperature": temperature,
         "inside": float((gaps <= reach).double().mean()),
         "gap": float(gaps.quantile(LEVEL)),
-        "V": V / exact.value - 1,
-        "dual": float(transport.dual_value(p, q, cost, g=result.U)) / exact.value - 1,
+        "V": V / exact - 1,
+        "dual": float(transport.dual_value(p, q, cost, g=result.U)) / exact - 1,
         "range": float(torch.cat([result.U, result.L]).abs().max()),
     }
 
@@ -90,9 +92,8 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
     """Return points and masses, and the exact cost."""
     x, p, q, cost = two_modes(config.n_points, "coulomb")
     arrays = {"x": x.numpy(), "p": p.numpy(), "q": q.numpy()}
-    return Outcome(
-        {"exact": transport.exact_ot(p, q, cost).value, "level": LEVEL}, arrays
-    )
+    exact = transport.exact_ot(p, q, cost).value
+    return Outcome({"exact": exact, "level": LEVEL}, arrays)
 
 
 def draw_bands(result: Result) -> Figure:
@@ -130,15 +131,13 @@ def draw_bands(result: Result) -> Figure:
     return figure
 
 
-def bands_table(result: Result) -> Table:
-    """Write how many draws are in the bands, and the relative duality gap."""
-    table = result.scalars["table"]
-    shares = [100 * float(np.mean(cell["inside"])) for cell in table.values()]
-    lacks = [-100 * float(np.mean(cell["dual"])) for cell in table.values()]
-    return Table(
-        {"iterations": [*table], "in the bands [%]": shares, "duality gap [%]": lacks},
-        caption="Samples in the bands, and relative duality gap",
-    )
+bands_table = Pivot(
+    head="iterations",
+    rows={"{n}": "table/{n}"},
+    columns={"in the bands [%]": "inside", "duality gap [%]": "dual"},
+    factors={"in the bands [%]": 100, "duality gap [%]": -100},
+    caption="Samples in the bands, and relative duality gap",
+)
 
 
 def check_bands(result: Result) -> list[Verdict]:
@@ -152,31 +151,17 @@ def check_bands(result: Result) -> list[Verdict]:
     error = math.sqrt(level * (1 - level) / n_draws)
     shrunk = float(np.mean(last["gap"]) / np.mean(first["gap"]))
     reach = max(max(cell["range"]) for cell in table.values())
-    claims = (
-        # At whatever temperature the conditionals are those of theory.
-        (
-            "draws inside the 95 percent bands: standard errors off",
-            abs(inside - level) / error,
-            5,
-            True,
-        ),
-        (
-            "gap that 95 percent of the draws keep, last to first snapshot",
-            shrunk,
-            0.01,
-            False,
-        ),
-        # No overflow.
-        (
-            "largest |U| or |L|, in units of the cost",
-            reach / result.scalars["exact"],
-            10,
-            True,
-        ),
-    )
+    off, reach = abs(inside - level) / error, reach / result.scalars["exact"]
+    within = "draws inside the 95 percent bands: standard errors off"
+    gap = "gap that 95 percent of the draws keep, last to first snapshot"
+    widest = "largest |U| or |L|, in units of the cost"
+    of: dict[str, Any] = {"n_seeds": n_seeds}
     return [
-        claim(name, value, "at most", bound, n_seeds=n_seeds, sanity=sanity)
-        for name, value, bound, sanity in claims
+        # At whatever temperature the conditionals are those of theory.
+        claim(within, off, "at most", 5, sanity=True, **of),
+        claim(gap, shrunk, "at most", 0.01, **of),
+        # No overflow.
+        claim(widest, reach, "at most", 10, sanity=True, **of),
     ]
 
 
@@ -195,7 +180,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": BandsConfig(),
         "full": BandsConfig(n_seeds=20),
-        # One chain; the paper prints neither N nor the cooling of this figure, which
+        # One chain; the paper prints neither N nor the annealing of this figure, which
         # are those of its other figures on a line.
         "paper": BandsConfig(),
     },

@@ -48,21 +48,17 @@ class TemperatureBoundConfig:
 
 def methods_of(config: Mapping[str, Any]) -> list[Method]:
     """Return the schedules of a configuration; 0 follows no bound."""
-    return [
-        *(
-            Method(f"followed, {f:g}", f"η = {f:g}", "Gibbs-OT", f)
-            for f in config["fractions"]
-        ),
-        Method("geometric", "geometric", "Gibbs-OT", 0.0),
-    ]
+    names = [(f"followed, {f:g}", f"η = {f:g}", f) for f in config["fractions"]]
+    names.append(("geometric", "geometric", 0.0))
+    return [Method(key, label, "Gibbs-OT", f) for key, label, f in names]
 
 
 def cells(config: TemperatureBoundConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every schedule and every budget."""
     alone = replace(config, budgets=(), fractions=(), n_seeds=1)
     return {
-        (way.key, str(n)): {"fraction": way.parameter, "budget": n, "config": alone}
-        for way in methods_of(asdict(config))
+        (m.key, str(n)): {"fraction": m.parameter, "budget": n, "config": alone}
+        for m in methods_of(asdict(config))
         for n in config.budgets
     }
 
@@ -92,10 +88,8 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     problem = two_modes(config.n_points)
     hot = config.start / config.n_points
     n, every = config.n_iterations, config.every
-    schedules = {
-        "constant": transport.constant_temperatures(hot, n),
-        "geometric": cooling(n, config),
-    }
+    constant = transport.constant_temperatures(hot, n)
+    schedules = {"constant": constant, "geometric": cooling(n, config)}
     arrays: dict[str, np.ndarray] = {}
     for name, schedule in schedules.items():
         runs = [
@@ -109,14 +103,7 @@ def bounds_and_tails(config: TemperatureBoundConfig, seed: int) -> Outcome:
     followed = follow(problem, config, n, config.fractions[0], seed)
     arrays["followed/bound"] = followed.bounds.numpy()[None]
     arrays["followed/temperature"] = followed.temperatures.numpy()[every - 1 :: every]
-    strayed, simulated = simulate(
-        config.chain_points,
-        config.chain_iterations,
-        config.n_chains,
-        start=config.start,
-        epsilon=config.epsilon,
-        seed=seed,
-    )
+    strayed, simulated = simulate(config, seed)
     settled = {"equilibrium": equilibrium(problem, hot, config, seed)}
     return Outcome(settled | strayed, arrays | simulated)
 
@@ -172,20 +159,15 @@ def follow(
     )
 
 
-_TITLES = {
-    "constant": "constant T",
-    "geometric": "geometric cooling",
-    "followed": "T follows the bound",
-}
-
-
 def draw_temperature_bound(result: Result) -> Figure:
     """Draw T and its bound along three runs, and the tails of the martingale."""
     z = result.arrays
     figure = plt.figure(figsize=(TEXT_WIDTH, 4.6))
     grid = figure.add_gridspec(2, 6)
     first = None
-    for k, (name, title) in enumerate(_TITLES.items()):
+    titles = ("constant T", "geometric annealing", "T follows the bound")
+    names = ("constant", "geometric", "followed")
+    for k, (name, title) in enumerate(zip(names, titles, strict=True)):
         ax = figure.add_subplot(grid[0, 2 * k : 2 * k + 2], sharey=first)
         first = first or ax
         temperature, bounds = z[f"{name}/temperature"], z[f"{name}/bound"][0]
@@ -207,37 +189,28 @@ def draw_temperature_bound(result: Result) -> Figure:
 def check_temperature_bound(result: Result) -> list[Verdict]:
     """At equilibrium the bound is T; r is a martingale; tails lie below bounds."""
     equilibrium = result.scalars["equilibrium"]
-    return [
-        claim(
-            "bound over T at constant T, off one",
-            abs(float(np.mean(equilibrium)) - 1),
-            "at most",
-            0.1,
-            n_seeds=len(equilibrium),
-            sanity=True,  # an identity, which a chain that cools slowly keeps, too
-        ),
-        *check_tails(result),
-    ]
+    off, n = abs(float(np.mean(equilibrium)) - 1), len(equilibrium)
+    name = "bound over T at constant T, off one"
+    # An identity, which a chain that cools slowly keeps, too.
+    identity = claim(name, off, "at most", 0.1, n_seeds=n, sanity=True)
+    return [identity, *check_tails(result)]
 
 
 def simulate(
-    n_points: int,
-    n_iterations: int,
-    n_chains: int,
-    *,
-    start: float,
-    epsilon: float,
-    seed: int,
+    config: TemperatureBoundConfig, seed: int
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Simulate the martingale of a chain that cools, on the line."""
-    schedule = transport.paper_cooling(n_iterations, n_points, start=start, power=1.0)
+    n_points, n_chains = config.chain_points, config.n_chains
+    schedule = transport.paper_cooling(
+        config.chain_iterations, n_points, start=config.start, power=1.0
+    )
     martingale = transport.simulate_martingale(
         *two_modes(n_points)[1:],
         schedule,
         n_chains=n_chains,
         generator=make_generator(seed),
     )
-    arrays = tails(martingale, schedule, n_points, epsilon)
+    arrays = tails(martingale, schedule, n_points, config.epsilon)
     arrays["r"] = martingale.r[:40].numpy().astype(np.float32)
     moves = martingale.r[:, 1:] - martingale.r[:, :1]
     error = moves.std(0) / n_chains**0.5
@@ -253,7 +226,7 @@ def tails(
 ) -> dict[str, np.ndarray]:
     """Tail probabilities of r^2N - r^1 beside Eqs. 25 and 26.
 
-    The theorem takes its a_n as fixed beforehand. Ours are the largest
+    The theorem takes its a_n as fixed beforehand. Here they are the largest
     C^n T^(n) of all simulated chains, the smallest that (25) allows.
     """
     steps = schedule[:-1]
@@ -297,22 +270,15 @@ def check_tails(result: Result) -> list[Verdict]:
     All of it is proved: these guard against a broken computation.
     """
     z, n_chains = result.arrays, result.config["n_chains"]
-    verdicts = [
-        claim(
-            "mean of r^n - r^1, in standard errors, the largest over n",
-            result.scalars["drift"],
-            "at most",
-            5,
-            n_seeds=n_chains,
-            sanity=True,
-        )
-    ]
+    of: dict[str, Any] = {"n_seeds": n_chains, "sanity": True}
+    name = "mean of r^n - r^1, in standard errors, the largest over n"
+    verdicts = [claim(name, result.scalars["drift"], "at most", 5, **of)]
     for side, equation in _SIDES.items():
         # At K = 0 every tail is about a half and its bound one.
         ratio = float((z[side] / z[f"{side}_bound"])[1:].max())
         name = f"tail of r^2N over its bound, the largest over K > 0, {equation}"
         # Far from sharp: a process that hardly moves keeps it, too.
-        verdicts.append(claim(name, ratio, "at most", 1, n_seeds=n_chains, sanity=True))
+        verdicts.append(claim(name, ratio, "at most", 1, **of))
     return verdicts
 
 

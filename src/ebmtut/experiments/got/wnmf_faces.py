@@ -1,21 +1,11 @@
 """Experiment got/wnmf-faces (Figure 5)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from ebmtut.experiments.experiment import Experiment
-from ebmtut.experiments.got.wnmf import by_method, cells, wnmf_job
-from ebmtut.experiments.got.wnmf_digits import PAPER
-from ebmtut.experiments.got.wnmf_measures import ImagesConfig
-from ebmtut.experiments.got.wnmf_reports import (
-    all_alike,
-    check_factors,
-    draw_factors,
-)
+from ebmtut.experiments.got.wnmf import PAPER, ImagesConfig, wnmf_row
 from ebmtut.transport import WNMFConfig
 
-EXPERIMENT = Experiment(
+EXPERIMENT = wnmf_row(
     id="got/wnmf-faces",
     title="Wasserstein NMF of faces",
     presets={
@@ -62,12 +52,4 @@ EXPERIMENT = Experiment(
             n_looks=1,
         ),
     },
-    cells=cells,
-    job=wnmf_job,
-    devices=("cpu", "cuda"),
-    gather=by_method,
-    null=all_alike,
-    figure=draw_factors,
-    check=check_factors,
-    parallel=False,  # their times are part of the result
 )

@@ -7,18 +7,8 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.pmp.leads import lead
-from ebmtut.experiments.pmp.rbm_digits import (
-    PAPER,
-    QUICK,
-    RBMConfig,
-    name_row,
-    rbm_row,
-    score,
-    scores,
-    sees_pairs,
-    sheet,
-)
+from ebmtut.experiments.pmp import rbm_digits as digits
+from ebmtut.experiments.pmp.shared import lead
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
@@ -32,10 +22,10 @@ def draw_descent(result: Result) -> Figure:
     figure, axes = plt.subplots(len(methods), len(columns), figsize=size, squeeze=False)
     for line, method in zip(axes, methods, strict=True):
         for ax, (sampler, k) in zip(line, columns, strict=True):
-            sheet(ax, result.arrays.get(f"{method}/{sampler}@{k}"), 16, 4)
-            value = score(result, method, "log_mmd2", k, sampler)
+            digits.sheet(ax, result.arrays.get(f"{method}/{sampler}@{k}"), 16, 4)
+            value = digits.score(result, method, "log_mmd2", k, sampler)
             ax.set_title(f"{_SHORT[sampler]}, {k}\n{value:.2f}")
-        name_row(line[0], f"by {method}")
+        digits.name_row(line[0], f"by {method}")
     return figure
 
 
@@ -48,10 +38,10 @@ def check_descent(result: Result) -> list[Verdict]:
         ("log_mmd2", "log MMD^2"),
         ("sharp", "log MMD^2, sharp kernel"),
     ):
-        own = scores(result, "PMP", measure, "PMP")
+        own = digits.scores(result, "PMP", measure, "PMP")
         best = min(
             (
-                scores(result, "coordinate descent", measure, sampler)[k]
+                digits.scores(result, "coordinate descent", measure, sampler)[k]
                 for sampler in config["samplers"]
                 for k in config["sweeps"]
             ),
@@ -62,21 +52,25 @@ def check_descent(result: Result) -> list[Verdict]:
         stderr = stderr or lead(own, own, first)[1]
         name = f"{label}: best of descent minus PMP"
         verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
-    return [*verdicts, sees_pairs(result, first, "PMP", "sharp")]
+    return [*verdicts, digits.sees_pairs(result, first, "PMP", "sharp")]
 
 
 _METHODS = ("PMP", "coordinate descent")
 _SHORT = {"Gibbs-reset": "Gibbs", "PMP": "PMP", "coordinate descent": "descent"}
 _SAMPLERS = tuple(_SHORT)
 
-EXPERIMENT = rbm_row(
+EXPERIMENT = digits.rbm_row(
     id="pmp/coordinate-descent",
     title="Coordinate descent, no digits",
     presets={
         "quick": replace(
-            QUICK, methods=_METHODS, samplers=_SAMPLERS, sweeps=(25, 250), n_judged=100
+            digits.QUICK,
+            methods=_METHODS,
+            samplers=_SAMPLERS,
+            sweeps=(25, 250),
+            n_judged=100,
         ),
-        "full": RBMConfig(
+        "full": digits.RBMConfig(
             methods=_METHODS,
             samplers=_SAMPLERS,
             learning_rate=0.005,
@@ -86,7 +80,7 @@ EXPERIMENT = rbm_row(
             n_judged=50,
         ),
         "paper": replace(
-            PAPER, methods=_METHODS, samplers=_SAMPLERS, sweeps=(100, 10_000)
+            digits.PAPER, methods=_METHODS, samplers=_SAMPLERS, sweeps=(100, 10_000)
         ),
     },
     figure=draw_descent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, c
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import took, with_table
+from ebmtut.experiments.pmp.shared import took, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
@@ -93,13 +94,8 @@ def feature_distances(
 ) -> Int[Tensor, " n_true"]:
     """Pixels by which each true feature misses its closest inferred one."""
     slack = found.shape[-1] - truth.shape[-1]
-    shifted = torch.stack(
-        [
-            pad(truth, (x, slack - x, y, slack - y))
-            for y in range(slack + 1)
-            for x in range(slack + 1)
-        ]
-    )
+    places = itertools.product(range(slack + 1), repeat=2)
+    shifted = torch.stack([pad(truth, (x, slack - x, y, slack - y)) for y, x in places])
     differs = shifted[:, :, None] != found
     return differs.sum(dim=(-1, -2)).amin(dim=(0, 2))
 
@@ -114,16 +110,13 @@ def out_of_reach(
     seen = locations.sum(dim=0)
     rows, columns = seen.shape[1:]
     reached = []
-    for y in range(slack + 1):
-        for x in range(slack + 1):
-            mask = torch.zeros(rows, columns, dtype=torch.bool)
-            mask[y : rows - slack + y, x : columns - slack + x] = True
-            reached.append(mask)
-    one = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached])
-    best = one.amax(dim=0)
-    two = torch.stack(
-        [(seen * (a | b)).sum(dim=(1, 2)) for a in reached for b in reached]
-    )
+    for y, x in itertools.product(range(slack + 1), repeat=2):
+        mask = torch.zeros(rows, columns, dtype=torch.bool)
+        mask[y : rows - slack + y, x : columns - slack + x] = True
+        reached.append(mask)
+    best = torch.stack([(seen * mask).sum(dim=(1, 2)) for mask in reached]).amax(dim=0)
+    pairs = [a | b for a in reached for b in reached]
+    two = torch.stack([(seen * pair).sum(dim=(1, 2)) for pair in pairs])
     gain = float((two.amax(dim=0) - best).max()) if n_spare else 0.0
     return round(float(seen.sum() - best.sum()) - gain)
 
@@ -158,13 +151,12 @@ def deconvolution_job(
     else:
         n = images.shape[-1] - side + 1
         shape = (config.n_images, config.n_features, n, n)
+        s = bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator)
+        pixels = torch.full((config.n_features, side, side), FEATURE_PRIOR)
         s, w = deconvolution_gibbs(
             images,
-            bernoulli(torch.full(shape, LOCATION_PRIOR), generator=generator),
-            bernoulli(
-                torch.full((config.n_features, side, side), FEATURE_PRIOR),
-                generator=generator,
-            ),
+            s,
+            bernoulli(pixels, generator=generator),
             config.n_sweeps,
             evidence=EVIDENCE,
             location_prior=LOCATION_PRIOR,
@@ -192,11 +184,8 @@ def deconvolution_job(
 
 def cells(config: DeconvolutionConfig) -> Mapping[str, Mapping[str, Any]]:
     """Name a cell for every protocol."""
-    alone = replace(config, protocols=(), n_seeds=1)
-    return {
-        name: {"protocol": PROTOCOLS[name], "config": alone}
-        for name in config.protocols
-    }
+    alone = {"config": replace(config, protocols=(), n_seeds=1)}
+    return {name: {"protocol": PROTOCOLS[name], **alone} for name in config.protocols}
 
 
 def n_seeds(config: DeconvolutionConfig, names: Names) -> int:
@@ -264,11 +253,10 @@ def blank_images(result: Result) -> Result:
     """Return the answer "nothing is there": no shape, and all black pixels wrong."""
     config = DeconvolutionConfig(**(result.config | {"protocols": ()}))
     black = float(config.data().images.double().mean())
-    table = {
-        name: row
-        | {"found": [0.0] * len(row["found"]), "error": [black] * len(row["error"])}
-        for name, row in result.scalars["table"].items()
-    }
+    table = {}
+    for name, row in result.scalars["table"].items():
+        n = len(row["found"])
+        table[name] = row | {"found": [0.0] * n, "error": [black] * n}
     return with_table(result, table)
 
 

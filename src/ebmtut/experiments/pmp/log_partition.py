@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from ebmtut.exact import (
 )
 from ebmtut.experiments.experiment import Experiment, Names, Runs
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import with_table
+from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import (
     exact_perturb_and_map,
@@ -108,7 +109,7 @@ def log_partition_job(
 ) -> Outcome:
     """Compare all methods on the models of one ensemble and size."""
     generator = make_generator(seed)
-    errors: dict[str, list[Tensor]] = {}
+    errors: dict[str, list[Tensor]] = defaultdict(list)
     seconds: dict[str, float] = {}
     n_sweeps = []
     is_lattice = ensemble.kind == "lattice"
@@ -133,9 +134,7 @@ def log_partition_job(
         scores["MPLP bound"] = bound - noise.sum(dim=1) / 2
         for name, score in scores.items():
             error = score - log_z
-            errors.setdefault(name, []).append(
-                error if is_lattice else error.mean()[None]
-            )
+            errors[name].append(error if is_lattice else error.mean()[None])
     scalars = {f"seconds/{name}": value for name, value in seconds.items()}
     scalars["sweeps/MPLP"] = float(np.mean(n_sweeps))
     arrays = {name: torch.cat(parts).cpu().numpy() for name, parts in errors.items()}
@@ -235,11 +234,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def draw_log_partition(result: Result) -> Figure:
-    """Draw the error over the size.
-
-    The band is one standard deviation over dense models, and two standard
-    errors of the one lattice.
-    """
+    """Draw the error over the size, with the spread of models or perturbations."""
     table = result.scalars["table"]
     n_rows = -(-len(table) // 2)
     size = (TEXT_WIDTH, 2.7 * n_rows + 0.4)
@@ -253,9 +248,8 @@ def draw_log_partition(result: Result) -> Figure:
             if method in methods:
                 found = methods[method].values()
                 mean = np.array([cell["mean"] for cell in found])
-                band = np.array(
-                    [2 * c["stderr"] if lattice else c["sd"] for c in found]
-                )
+                wide = [2 * c["stderr"] if lattice else c["sd"] for c in found]
+                band = np.array(wide)
                 x = [int(size) for size in methods[method]]
                 ax.plot(x, mean, label=method, **style)
                 low, high = mean - band, mean + band

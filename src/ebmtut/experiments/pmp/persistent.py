@@ -2,7 +2,7 @@
 
 The paper describes persistent PMP and runs nothing. Here random spin glasses are
 learned from their samples, with few sweeps a step and with many, the noise fresh
-at every step or kept in part, and what was learned is judged by its moments.
+at every step or kept in part, and what was learned is evaluated by its moments.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     Chains,
     random_bits,
     start_samples,
     sweep_samples,
 )
-from ebmtut.experiments.pmp.leads import cell, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
 from ebmtut.message_passing import (
@@ -40,11 +41,9 @@ from ebmtut.message_passing import (
     perturb_and_max_product,
     start_persistent,
 )
-from ebmtut.metrics import mmd
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Table
 from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 from ebmtut.training import CpuClock
@@ -98,7 +97,7 @@ def independent_moments(moments: Tensor) -> Tensor:
 @checked
 @dataclass(frozen=True)
 class PersistentConfig:
-    """Which glasses, how they are learned, how the result is judged."""
+    """Which glasses, how they are learned, how the result is evaluated."""
 
     sizes: tuple[Count, ...] = (12,)
     strength: Number = 1.0
@@ -119,13 +118,12 @@ class PersistentConfig:
 def start_noise(
     rho: float | None, n_chains: int, n_sites: int, *, generator: torch.Generator
 ) -> Chains | PersistentState:
-    """Start the samples of learning: PMP's if ``rho`` is None, else persistent."""
+    """Initialise the samples of learning: PMP's if ``rho`` is None, else persistent."""
     if rho is None:
         return start_samples("PMP", n_chains, n_sites, generator=generator)
     free = BoltzmannMachine(torch.zeros(n_sites, n_sites), torch.zeros(n_sites))
-    return start_persistent(
-        free.to(generator.device), n_chains, init="zero", generator=generator
-    )
+    free = free.to(generator.device)
+    return start_persistent(free, n_chains, init="zero", generator=generator)
 
 
 def keep_noise(
@@ -137,14 +135,11 @@ def keep_noise(
     generator: torch.Generator,
 ) -> Chains | PersistentState:
     """Take a negative phase: PMP if ``rho`` is None, else persistent PMP."""
+    of: dict[str, Any] = {"n_sweeps": n_sweeps, "generator": generator}
     if isinstance(state, Chains):
-        return sweep_samples(
-            state, model, method="PMP", n_sweeps=n_sweeps, generator=generator
-        )
+        return sweep_samples(state, model, method="PMP", **of)
     assert rho is not None
-    return persistent_perturb_and_max_product(
-        model, state, n_sweeps, rho=rho, generator=generator
-    )
+    return persistent_perturb_and_max_product(model, state, rho=rho, **of)
 
 
 def persistent_job(
@@ -156,17 +151,16 @@ def persistent_job(
     device: str = "cpu",
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn a glass in one way, and judge what was learned."""
+    """Learn a glass in one way, and evaluate what was learned."""
     # All ways of learning meet the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
-    x, moments = (
-        drawn.to(device)
-        for drawn in sample_truth(truth, config.n_data, generator=generator)
-    )
+    x, moments = sample_truth(truth, config.n_data, generator=generator)
+    x, moments = x.to(device), moments.to(device)
     generator = generator_on(generator, device)
     advance = partial(keep_noise, rho=rho, n_sweeps=n_sweeps, generator=generator)
     clock = CpuClock()
+    which: dict[str, Any] = {"learned": [n_sites, rho, n_sweeps], "seed": seed}
     model, state = persistent_match_moments(
         x,
         advance,
@@ -174,31 +168,22 @@ def persistent_job(
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         on_step=clock.tick,
-        loop=timed_loop(
-            checkpoint,
-            config,
-            clock,
-            generator=generator,
-            learned=[n_sites, rho, n_sweeps],
-            seed=seed,
-        ),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     fresh = perturb_and_max_product(
         model, config.n_judged, config.judged_sweeps, init="zero", generator=generator
     )
-    n_rounds = config.n_judged // config.n_chains
     own = []
-    for _ in range(n_rounds):
+    for _ in range(config.n_judged // config.n_chains):
         state = advance(state, model)
         own.append(state.x)
     few = min(1000, len(fresh), len(x))
-    squared = mmd(fresh[:few], x[:few], kernel="average_hamming", statistic="v")
     n_messages = n_sites * (n_sites - 1) * config.n_chains
     return Outcome(
         {
             "error": moment_error(bit_moments(fresh)[1], moments),
             "own error": moment_error(bit_moments(torch.cat(own))[1], moments),
-            "log MMD^2": math.log(squared),
+            "log MMD^2": log_mmd2(fresh[:few], x[:few]),
             "updates": float(config.n_steps * n_sweeps * n_messages),
             "seconds": float(clock.seconds),
             "data error": moment_error(bit_moments(x)[1], moments),
@@ -211,25 +196,13 @@ def cells(config: PersistentConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every size, way of learning and number of sweeps."""
     ways = {"PMP": None} | {f"rho={rho:g}": rho for rho in config.rhos}
     alone = replace(config, sizes=(), rhos=(), sweeps=(), n_seeds=1)
+    common = {"config": alone}
     return {
-        (str(n), way, str(k)): {
-            "n_sites": n,
-            "rho": rho,
-            "n_sweeps": k,
-            "config": alone,
-        }
+        (str(n), way, str(k)): {"n_sites": n, "rho": rho, "n_sweeps": k, **common}
         for n in config.sizes
         for k in config.sweeps
         for way, rho in ways.items()
     }
-
-
-def mean_curve(
-    result: Result, size: str, way: str, metric: str = "error"
-) -> dict[int, float]:
-    """Mean of a metric over the seeds, by sweeps a step."""
-    rows = result.scalars["table"][size][way]
-    return {int(k): float(np.mean(row[metric])) for k, row in rows.items()}
 
 
 def draw_persistent(result: Result) -> Figure:
@@ -244,7 +217,7 @@ def draw_persistent(result: Result) -> Figure:
             cost = [np.mean(row["updates"]) / 1e6 for row in rows.values()]
             style = {"color": colors[way], "marker": marker}
             line = {"ls": "-", "lw": 2} if way == "PMP" else {"ls": "--", "lw": 1}
-            curve = mean_curve(result, size, way, metric).values()
+            curve = [np.mean(row[metric]) for row in rows.values()]
             label = way.replace("rho=", "ρ = ")
             ax.plot(cost, curve, ms=4, label=label, **style, **line)
             for at, row in zip(cost, rows.values(), strict=True):
@@ -265,7 +238,7 @@ def draw_persistent(result: Result) -> Figure:
 
 
 def check_persistent(result: Result) -> list[Verdict]:
-    """What kept noise is for, and what it costs."""
+    """What persistent noise is for, and what it costs."""
     verdicts = []
     for size, ways in result.scalars["table"].items():
         counts = [int(k) for k in ways["PMP"]]
@@ -296,24 +269,18 @@ def independent_bits(result: Result) -> Result:
     return with_table(result, table)
 
 
-def persistent_table(result: Result) -> Table:
-    """Tabulate the errors by what is kept, a column for each number of sweeps."""
-    (ways, *_) = result.scalars["table"].values()
-    names = [way.replace("rho=", "kept, ρ = ") for way in ways]
-    columns: dict[str, list[Any]] = {"noise": [*names, "independent bits", "data"]}
-    for k in result.config["sweeps"]:
-        rows = [row[str(k)] for row in ways.values()]
-        ends = [float(np.mean(rows[0][f"{name} error"])) for name in ("null", "data")]
-        head = f"{k} sweep{'s' * (k > 1)} per step"
-        columns[head] = [*(cell(row["error"]) for row in rows), *ends]
-    n_seeds = result.config["n_seeds"]
-    return Table(
-        columns,
-        caption="Root mean square error of the second moments, of new samples by PMP"
-        + (f"; {n_seeds} seeds." if n_seeds > 1 else "; one seed."),
-        kinds=[""] * len(ways) + ["null", "exact"],
-        digits=2,
-    )
+#: The errors by what is kept, a column for each number of sweeps.
+persistent_table = Pivot(
+    head="spins: noise",
+    rows={"{size}: {noise}": "table/{size}/{noise}"},
+    columns={
+        "sweeps per step: {k}": "{k}/error",
+        "independent bits": "1/null error",
+        "data": "1/data error",
+    },
+    caption="Root mean square error of the second moments, of new samples by PMP; "
+    "{n_seeds} seeds",
+)
 
 
 EXPERIMENT = Experiment(

@@ -6,20 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.pmp.leads import draw_curves, lead, log_ticks
-from ebmtut.experiments.pmp.rbm_digits import (
-    PAPER,
-    QUICK,
-    RBMConfig,
-    judged_at,
-    name_row,
-    pmp_is_lowest,
-    rbm_row,
-    score,
-    scores,
-    sees_pairs,
-    sheet,
-)
+from ebmtut.experiments.pmp import rbm_digits as digits
+from ebmtut.experiments.pmp.shared import draw_curves, lead, log_ticks
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import TEXT_WIDTH
 from ebmtut.results import Result
@@ -34,14 +22,16 @@ def draw_digits(result: Result) -> Figure:
     top, bottom = np.asarray(halves)[:, 0]
     labels = {"log_mmd2": "log MMD²", "pairs": "error of pair covariances"}
     for ax, (measure, label) in zip(top.subplots(1, 2), labels.items(), strict=True):
-        curves = {m: {k: score(result, m, measure, k) for k in sweeps} for m in methods}
+        curves = {
+            m: {k: digits.score(result, m, measure, k) for k in sweeps} for m in methods
+        }
         levels = {
             "independent pixels": ("null", result.scalars["null"][measure]),
             "held-out data": ("exact", result.scalars["data"][measure]),
         }
         draw_curves(ax, curves, levels)
         log_ticks(ax, sweeps)
-        ax.axvline(judged_at(result), color="#DDDDDD", lw=1, zorder=0)
+        ax.axvline(result.config["n_sweeps"], color="#DDDDDD", lw=1, zorder=0)
         ax.set(xlabel="sweeps", title=label)
     top.legend(*ax.get_legend_handles_labels(), ncol=3, loc="outside lower center")
     columns = ["data", *sweeps]
@@ -49,34 +39,36 @@ def draw_digits(result: Result) -> Figure:
     for line, method in zip(axes, methods, strict=True):
         for ax, column in zip(line, columns, strict=True):
             key = "data" if column == "data" else f"{method}/own@{column}"
-            sheet(ax, result.arrays.get(key), 12, 4)
+            digits.sheet(ax, result.arrays.get(key), 12, 4)
             if method == methods[0]:
                 ax.set_title("data" if column == "data" else f"{column} sweeps")
-        name_row(line[0], method)
+        digits.name_row(line[0], method)
     return figure
 
 
 def check_digits(result: Result) -> list[Verdict]:
     """PMP is lowest at the sweeps of learning; Gibbs-reset is tuned to its own."""
-    verdicts = pmp_is_lowest(result)
-    k, later = judged_at(result), max(result.config["sweeps"])
-    own = scores(result, "PMP", "log_mmd2")
-    reset = scores(result, "Gibbs-reset", "log_mmd2")
+    verdicts = digits.pmp_is_lowest(result)
+    k, later = result.config["n_sweeps"], max(result.config["sweeps"])
+    own = digits.scores(result, "PMP", "log_mmd2")
+    reset = digits.scores(result, "Gibbs-reset", "log_mmd2")
     loss, stderr = lead({k: reset[later]}, {k: reset[k]}, k)
     # Of one seed: what a sample of PMP, the same at all numbers of sweeps, scatters by.
     stderr = stderr or lead(own, own, k)[1]
     name = f"log MMD^2 of Gibbs-reset at {later} sweeps minus that at {k}"
     verdicts.append(claim(name, loss, "at least", 0.0, stderr=stderr))
-    return [*verdicts, sees_pairs(result, k)]
+    return [*verdicts, digits.sees_pairs(result, k)]
 
 
-EXPERIMENT = rbm_row(
+EXPERIMENT = digits.rbm_row(
     id="pmp/rbm",
     title="RBM on MNIST",
     presets={
-        "quick": QUICK,
-        "full": RBMConfig(n_hidden=500, n_sweeps_of={"PMP": 25}, learning_rate=0.005),
-        "paper": PAPER,
+        "quick": digits.QUICK,
+        "full": digits.RBMConfig(
+            n_hidden=500, n_sweeps_of={"PMP": 25}, learning_rate=0.005
+        ),
+        "paper": digits.PAPER,
     },
     figure=draw_digits,
     check=check_digits,

@@ -21,14 +21,9 @@ from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.leads import cell, lead, timed_loop, with_table
-from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.losses import (
-    check_rbm_method,
-    draw_rbm,
-    learn_rbm,
-    random_rbm,
-)
+from ebmtut.experiments.pmp.shared import lead, timed_loop, with_table
+from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
+from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
 from ebmtut.metrics import (
     covariance_error,
     covariance_error_of_fresh_sample,
@@ -49,7 +44,7 @@ N_SHOWN = 25
 @checked
 @dataclass(frozen=True)
 class RBMConfig:
-    """Which digits, how they are learned, and how the samples are judged."""
+    """Which digits, how they are learned, and how the samples are evaluated."""
 
     methods: tuple[str, ...] = ("PMP", "Gibbs-reset", "PCD-1", "PCD-100")
     samplers: tuple[str, ...] = ("own",)
@@ -92,7 +87,7 @@ def rbm_data(config: RBMConfig, seed: int) -> tuple[Tensor, str]:
 
 
 class Reference(NamedTuple):
-    """Data to judge samples by, and what of them is dear to compute."""
+    """Data to compare samples with, and what of them is expensive to compute."""
 
     x: Tensor
     within: dict[str, float]
@@ -147,6 +142,7 @@ def rbm_job(
     x = rbm_data(config, seed)[0].to(device)
     generator = make_generator(seed + 1, device)
     clock = CpuClock()
+    which: dict[str, Any] = {"method": method, "seed": seed}
     learned = learn_rbm(
         x,
         method,
@@ -161,32 +157,21 @@ def rbm_job(
         init="zero",
         generator=generator,
         on_step=clock.tick,
-        loop=timed_loop(
-            checkpoint, config, clock, generator=generator, method=method, seed=seed
-        ),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     scalars = {"seconds": float(clock.seconds), "diverged": float(learned.diverged)}
     arrays = {}
     if not learned.diverged:
         data = reference(x)
         for sampler in config.samplers:
-            with_ = method if sampler == "own" else sampler
-            drawn = draw_rbm(
-                with_,
-                learned.model,
-                config.n_judged,
-                config.sweeps,
-                init="zero",
-                generator=generator,
-            )
+            draw = partial(draw_rbm, method if sampler == "own" else sampler)
+            of: dict[str, Any] = {"init": "zero", "generator": generator}
+            drawn = draw(learned.model, config.n_judged, config.sweeps, **of)
             for k, sample in drawn.items():
                 v = sample[:, : x.shape[1]]
-                scalars |= {
-                    f"{sampler}/{name}@{k}": value
-                    for name, value in distances(v, data).items()
-                }
-                shown = v[:N_SHOWN].to(torch.uint8).cpu().numpy()
-                arrays[f"{sampler}@{k}"] = shown
+                for name, value in distances(v, data).items():
+                    scalars[f"{sampler}/{name}@{k}"] = value
+                arrays[f"{sampler}@{k}"] = v[:N_SHOWN].to(torch.uint8).cpu().numpy()
     return Outcome(scalars, arrays)
 
 
@@ -244,19 +229,11 @@ def references(config: RBMConfig, seed: int) -> Outcome:
     if config.lp_steps:
         y, _ = rbm_data(_reduced(config, config.lp_steps), seed)
         small = _ends(y, _independent(y, config.n_judged, seed))
-    return Outcome(
-        {
-            "source": source,
-            "n_data": len(x),
-            **_ends(x, null),
-            "reduced_ends": small,
-            "lp_seconds": _lp_seconds(seed) if config.lp_steps else {},
-        },
-        {
-            "data": x[:N_SHOWN].to(torch.uint8).numpy(),
-            "null": null[:N_SHOWN].to(torch.uint8).numpy(),
-        },
-    )
+    seconds = _lp_seconds(seed) if config.lp_steps else {}
+    ends = _ends(x, null) | {"reduced_ends": small, "lp_seconds": seconds}
+    shown = {"data": x[:N_SHOWN], "null": null[:N_SHOWN]}
+    arrays = {name: z.to(torch.uint8).numpy() for name, z in shown.items()}
+    return Outcome({"source": source, "n_data": len(x), **ends}, arrays)
 
 
 def _independent(x: Tensor, n: int, seed: int) -> Tensor:
@@ -312,20 +289,17 @@ def scores(
     }
 
 
-def judged_at(result: Result) -> int:
-    """Sweeps at which methods are compared: those of learning."""
-    return int(result.config["n_sweeps"])
-
-
 def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
-    k, table = judged_at(result), result.scalars["table"]
+    k, table = result.config["n_sweeps"], result.scalars["table"]
     columns: dict[str, list[Any]] = {
         "learned with": [*table, "independent pixels", "fresh data (expected)"]
     }
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:
-            columns[head] = [cell(scores(result, m, measure)[k]) for m in table]
+            columns[head] = [
+                mean_and_stderr(scores(result, m, measure)[k]) for m in table
+            ]
             columns[head] += [result.scalars[of][measure] for of in ("null", "data")]
     n_seeds = result.config["n_seeds"]
     return Table(
@@ -340,7 +314,7 @@ def rbm_table(result: Result) -> Table:
 
 def pmp_is_lowest(result: Result, measure: str = "pairs") -> list[Verdict]:
     """Set every method beside PMP at the sweeps of learning."""
-    k = judged_at(result)
+    k = result.config["n_sweeps"]
     ours = scores(result, "PMP", measure)
     verdicts = []
     for method in (m for m in result.scalars["table"] if m != "PMP"):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
 from ebmtut.energies import BoltzmannMachine
@@ -231,15 +231,9 @@ def draw_factor_graph() -> Figure:
 
 
 def _arrow(ax: Axes, start: float, end: float, text: str, color: str) -> None:
-    arrow = FancyArrowPatch(
-        (start, 0.42),
-        (end, 0.42),
-        arrowstyle="-|>",
-        mutation_scale=14,
-        color=color,
-        lw=2,
-    )
-    ax.add_patch(arrow)
+    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": color, "lw": 2}
+    ends = ((end, 0.42), (start, 0.42))
+    ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 2, "shrinkB": 2})
     ax.text((start + end) / 2, 0.76, text, ha="center", va="center", color=color)
 
 

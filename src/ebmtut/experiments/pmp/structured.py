@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     CHAINS,
     METHODS,
@@ -30,14 +32,19 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     update_samples,
 )
-from ebmtut.experiments.pmp.leads import draw_curves, log_ticks, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import (
+    draw_curves,
+    log_mmd2,
+    log_ticks,
+    timed_loop,
+    with_table,
+)
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
-from ebmtut.metrics import mmd, mmd_of_fresh_sample, rmse
+from ebmtut.metrics import mmd_of_fresh_sample, rmse
 from ebmtut.plotting import COLORS, panel_size, part_rows
 from ebmtut.random import make_generator
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import ising_gibbs
 from ebmtut.training import CpuClock
 
@@ -102,11 +109,6 @@ def learned_error(model: BoltzmannMachine, truth: Ising) -> float:
     return rmse(model.symmetric_weight.detach() / 8, truth.symmetric_coupling.detach())
 
 
-def log_mmd2(samples: Tensor, x: Tensor) -> float:
-    """Natural logarithm of the V-statistic with the average Hamming kernel."""
-    return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))
-
-
 def structured_job(
     graph: str,
     mode: str,
@@ -132,6 +134,7 @@ def structured_job(
         else partial(sweep_samples, n_sweeps=sweeps)
     )
     clock = CpuClock()
+    which: dict[str, Any] = {"learned": [graph, mode, method, amount], "seed": seed}
     model, _ = persistent_match_moments(
         x,
         partial(advance, method=method, generator=generator),
@@ -142,14 +145,7 @@ def structured_job(
         variables=config.variables,
         label=f"{method} {graph}",
         on_step=clock.tick,
-        loop=timed_loop(
-            checkpoint,
-            config,
-            clock,
-            generator=generator,
-            learned=[graph, mode, method, amount],
-            seed=seed,
-        ),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     final = amount if mode == "reset" else 50
     drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
@@ -180,16 +176,13 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
     others = [m for m in config.methods if METHODS[m].kind == "PMP"] + [*CHAINS]
     plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
+    keys = ("graph", "mode", "method", "amount", "config")
     return {
-        (graph, mode, method, str(amount)): {
-            "graph": graph,
-            "mode": mode,
-            "method": method,
-            "amount": amount,
-            "config": common,
-        }
+        (graph, *plan[:2], str(plan[2])): dict(
+            zip(keys, (graph, *plan, common), strict=True)
+        )
         for graph in config.graphs
-        for mode, method, amount in plans
+        for plan in plans
     }
 
 
@@ -252,57 +245,28 @@ def check_structured(result: Result) -> list[Verdict]:
 def independent_bits(result: Result) -> Result:
     """Return the score of independent bits for every method, one for each graph."""
 
-    def nothing(cell: dict[str, list[float]], null: float) -> dict[str, list[float]]:
-        return cell | {"log_mmd2": [null] * len(cell["log_mmd2"])}
-
-    table = {
-        graph: {
-            mode: {
-                method: {
-                    amount: nothing(cell, _reference(modes, "null_log_mmd2"))
-                    for amount, cell in row.items()
-                }
-                for method, row in rows.items()
-            }
-            for mode, rows in modes.items()
-        }
-        for graph, modes in result.scalars["table"].items()
-    }
+    table = deepcopy(result.scalars["table"])
+    for modes in table.values():
+        rows = [row for rows in modes.values() for row in rows.values()]
+        cells = [cell for row in rows for cell in row.values()]
+        # Between runs on one graph it differs by noise only.
+        null = float(np.mean([cell["null_log_mmd2"] for cell in cells]))
+        for cell in cells:
+            cell["log_mmd2"] = [null] * len(cell["log_mmd2"])
     return with_table(result, table)
 
 
-def _reference(modes: Mapping[str, Mapping[str, Any]], name: str) -> float:
-    """Mean over all runs on one graph of what differs between them by noise only."""
-    rows = [row for rows in modes.values() for row in rows.values()]
-    return float(np.mean([cell[name] for row in rows for cell in row.values()]))
-
-
-def structured_table(result: Result, graph: str) -> Table:
-    """Tabulate one graph, at both ends of each axis."""
-    modes = result.scalars["table"][graph]
-    names: list[str] = []
-    found: list[tuple[Cell, ...]] = []
-    for mode, rows in modes.items():
-        for method, row in rows.items():
-            amounts = sorted(row, key=int)
-            first, last = row[amounts[0]], row[amounts[-1]]
-            names.append(f"{mode}: {method} ({amounts[0]} to {amounts[-1]})")
-            scores = [float(np.mean(at["log_mmd2"])) for at in (first, last)]
-            found.append((*scores, float(np.mean(last["rmse"]))))
-    null, data = (_reference(modes, f"{name}_log_mmd2") for name in ("null", "data"))
-    found += [(null, null, _reference(modes, "null_rmse")), (data, data, None)]
-    heads = ("fewest", "most", "RMSE of J")
-    columns: dict[str, list[Any]] = {
-        "chains: method": [*names, "nothing learned", "held-out data"]
-    }
-    columns |= dict(zip(heads, map(list, zip(*found, strict=True)), strict=True))
-    return Table(
-        columns,
-        caption=f"The {graph}: log MMD² with the fewest and the most sweeps (reset) or "
-        "single-site updates (persistent), in parentheses, and the error of the "
-        "couplings with the most. Nothing learned: independent bits, no couplings. "
-        + ("One seed." if result.config["n_seeds"] == 1 else "Means over seeds."),
-        kinds=[""] * len(names) + ["null", "exact"],
+def structured_table(graph: str, mode: str) -> Pivot:
+    """Tabulate one graph and way of learning by sweeps or single-site updates."""
+    return Pivot(
+        head="sampler",
+        rows={"{method}": f"table/{graph}/{mode}/{{method}}"},
+        columns={
+            "log MMD², {amount}": "{amount}/log_mmd2",
+            "RMSE, {amount}": "{amount}/rmse",
+        },
+        caption=f"The {graph}: log MMD² and error of the couplings by the number of "
+        f"{_AMOUNTS[mode]}",
     )
 
 
@@ -323,11 +287,11 @@ EXPERIMENT = Experiment(
         ),
         "full": StructuredConfig(),
         # From the text: graphs, 2000 samples, 20 chains that start anew, 1000 steps of
-        # Adam at 0.001, penalty 0.01, 50 sweeps to judge chains that go on. From the
+        # Adam at 0.001, penalty 0.01, 50 sweeps to evaluate chains that go on. From the
         # scripts of its code: amounts, 256 chains that go on, for 100,000 steps, five
-        # seeds, 2000 samples judged. A million updates of a site are 5000 sweeps of
-        # the graph's 200 sites and 1600 of the lattice's 625: ours are 5000 of both.
-        # Ours as well: the sweeps of PMP beside chains that go on, with as many chains.
+        # seeds, 2000 samples evaluated. A million updates of a site are 5000 sweeps of
+        # the graph's 200 sites and 1600 of the lattice's 625: here 5000 of both. Not
+        # from either: the sweeps of PMP beside chains that go on, with as many chains.
         "paper": StructuredConfig(
             sweeps=(5, 10, 25, 50, 100),
             gwg_sweeps=100,

@@ -18,7 +18,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.leads import cell, with_table
+from ebmtut.experiments.pmp.shared import with_table
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
@@ -36,7 +36,7 @@ _PAIRS = torch.triu_indices(4, 4, 1)
 @checked
 @dataclass(frozen=True)
 class ToyConfig:
-    """How theta is learned and judged."""
+    """How theta is learned and evaluated."""
 
     theta: Number = 0.5
     solvers: tuple[Annotated[str, OneOf(SOLVERS)], ...] = SOLVERS
@@ -75,7 +75,7 @@ def mean_product(x: Tensor) -> Tensor:
 
 
 def toy_job(solver: str, config: ToyConfig, seed: int, device: str = "cpu") -> Outcome:
-    """Learn theta with one solver, and judge it as a model and as a sampler."""
+    """Learn theta with one solver, and evaluate it as a model and as a sampler."""
     generator = make_generator(seed, device)
     states = enumerate_states(4, dtype=torch.float64)
     data = exact_probabilities(four_spins(config.theta), 4).exp()
@@ -221,7 +221,7 @@ def toy_table(result: Result) -> Table:
         ("KL to PMP samples", "KL to samples"),
     ):
         of_paper = printed.number("PMP", metric) if metric in printed.columns else None
-        found = [cell(row[metric]) for row in table.values()]
+        found = [mean_and_stderr(row[metric]) for row in table.values()]
         columns[head] = [*found, of_paper, uniform[metric][0]]
     n_seeds = result.config["n_seeds"]
     return Table(

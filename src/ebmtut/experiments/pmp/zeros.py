@@ -18,6 +18,7 @@ from ebmtut.checks import Count, OneOf, Positive, Range, checked
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     METHODS,
     SAMPLERS,
@@ -26,9 +27,9 @@ from ebmtut.experiments.pmp.chains import (
     sweep_samples,
     work,
 )
-from ebmtut.experiments.pmp.leads import timed_loop, took, with_table
+from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
 from ebmtut.losses import persistent_match_moments
-from ebmtut.metrics import mmd, mmd_of_fresh_sample
+from ebmtut.metrics import mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -38,7 +39,7 @@ from ebmtut.training import CpuClock
 @checked
 @dataclass(frozen=True)
 class ZerosConfig:
-    """Which pictures, how they are learned, and how the samples are judged."""
+    """Which pictures, how they are learned, and how the samples are evaluated."""
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = SAMPLERS
     digit: Annotated[int, Range(0, 9)] = 0
@@ -78,19 +79,17 @@ def zeros_job(
     generator = make_generator(seed, device)
     n_chains = config.n_chains_of.get(method, config.n_chains)
     clock = CpuClock()
+    which: dict[str, Any] = {"method": method, "seed": seed}
+    advance = partial(sweep_samples, n_sweeps=config.n_sweeps, generator=generator)
     model, _ = persistent_match_moments(
         x,
-        partial(
-            sweep_samples, method=method, n_sweeps=config.n_sweeps, generator=generator
-        ),
+        partial(advance, method=method),
         start_samples(method, n_chains, x.shape[1], generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         label=f"{method} zeros",
         on_step=clock.tick,
-        loop=timed_loop(
-            checkpoint, config, clock, generator=generator, method=method, seed=seed
-        ),
+        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     n = x.shape[1]
     done = work(
@@ -101,14 +100,12 @@ def zeros_job(
     samples = draw(method, model, config.n_judged, config.sweeps, generator=generator)
     scalars["sampling_seconds"] = time.process_time() - start
     for k, drawn in samples.items():
-        squared = mmd(drawn, x, kernel="average_hamming", statistic="v")
-        scalars[f"log_mmd2@{k}"] = math.log(squared)
-    shown = 25 if 25 in samples else min(samples)
-    gibbs = draw(
-        "Gibbs", model, config.n_judged, (config.n_sweeps,), generator=generator
-    )
-    squared = mmd(gibbs[config.n_sweeps], x, kernel="average_hamming", statistic="v")
-    scalars["log_mmd2 of Gibbs on these weights"] = math.log(squared)
+        scalars[f"log_mmd2@{k}"] = log_mmd2(drawn, x)
+    # Pictures are sampled as the model was learned.
+    shown = config.n_sweeps if config.n_sweeps in samples else min(samples)
+    k = config.n_sweeps
+    gibbs = draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
+    scalars["log_mmd2 of Gibbs on these weights"] = log_mmd2(gibbs, x)
     pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
     return Outcome(scalars, {"samples": pictures})
 
@@ -116,7 +113,7 @@ def zeros_job(
 def zeros_cells(config: ZerosConfig) -> dict[str, Mapping[str, Any]]:
     """Name a cell for every method."""
     values = {f.name: getattr(config, f.name) for f in fields(ZerosConfig)}
-    alone = ZerosConfig(**{**values, "methods": (), "n_seeds": 1})
+    alone = ZerosConfig(**(values | {"methods": (), "n_seeds": 1}))
     return {method: {"method": method, "config": alone} for method in config.methods}
 
 
@@ -127,7 +124,7 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
     order = torch.randperm(len(x), generator=generator)
     null = (torch.rand(n, x.shape[1], generator=generator) < x.mean(0)).to(x)
     scores = {
-        "null": math.log(mmd(null, x, "average_hamming", statistic="v")),
+        "null": log_mmd2(null, x),
         "data": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
     }
     shown = x[order[:20]].to(torch.uint8).numpy()
@@ -164,9 +161,8 @@ def scores(result: Result, method: str) -> dict[int, list[float]]:
 
 def independent_pixels(result: Result) -> Result:
     """Return the score of independent pixels for every method: nothing learned."""
-    return with_table(
-        result, score_all(result.scalars["table"], result.scalars["null"])
-    )
+    table = score_all(result.scalars["table"], result.scalars["null"])
+    return with_table(result, table)
 
 
 def score_all(
@@ -182,37 +178,38 @@ def score_all(
     }
 
 
-def zeros_table(result: Result) -> Table:
-    """Tabulate scores at the sweeps of learning."""
-    k, means, ends = result.config["n_sweeps"], _means(result), ("null", "data")
-    own = [mean[f"log_mmd2@{k}"] for mean in means.values()]
-    gibbs = [mean["log_mmd2 of Gibbs on these weights"] for mean in means.values()]
+def zeros_table(result: Result, without: str = "") -> Table:
+    """Tabulate scores at the sweeps of learning, of all methods but one."""
+    k, table = result.config["n_sweeps"], dict(result.scalars["table"])
+    table.pop(without, None)
+    measures = (f"log_mmd2@{k}", "log_mmd2 of Gibbs on these weights")
+    own, gibbs = ([float(np.mean(row[m])) for row in table.values()] for m in measures)
     return Table(
         {
-            "learned with": [*means, "independent pixels", "held-out data (expected)"],
-            "own sampler": own + [result.scalars[name] for name in ends],
+            "learned with": [*table, "independent pixels", "held-out data (expected)"],
+            "own sampler": own + [result.scalars[name] for name in ("null", "data")],
             "Gibbs": [*gibbs, None, None],
         },
         caption=f"log MMD² after {k} sweeps, of samples by the sampler of learning, "
         "and by Gibbs sampling with the same weights. One seed.",
-        kinds=[""] * len(means) + ["null", "exact"],
+        kinds=[""] * len(table) + ["null", "exact"],
     )
 
 
-def zeros_work_table(result: Result) -> Table:
-    """Tabulate what learning computed."""
-    means = _means(result)
-    return Table(
-        {
-            "learned with": list(means),
-            "samples a step": [round(mean["n_chains"]) for mean in means.values()],
-            "site sums": [mean["evaluations"] / 1e9 for mean in means.values()],
-            "messages": [mean["messages"] / 1e9 for mean in means.values()],
-            "CPU time": [took(mean["seconds"]) for mean in means.values()],
-        },
-        caption="What learning computed: energy differences of one site, and "
-        "messages, in thousands of millions.",
-    )
+#: What learning computed.
+zeros_work_table = Pivot(
+    head="learned with",
+    rows={"{method}": "table/{method}"},
+    columns={
+        "samples a step": "n_chains",
+        "site sums": "evaluations",
+        "messages": "messages",
+        "CPU time [s]": "seconds",
+    },
+    factors={"site sums": 1e-9, "messages": 1e-9},
+    caption="What learning computed: energy differences of one site, and messages, in "
+    "thousands of millions.",
+)
 
 
 def reduced_table(result: Result) -> Table:
@@ -228,10 +225,3 @@ def reduced_table(result: Result) -> Table:
         f"{config['n_sweeps']} sweeps. One seed.",
         kinds=["null" if name == "independent pixels" else "" for name in found],
     )
-
-
-def _means(result: Result) -> dict[str, dict[str, float]]:
-    return {
-        method: {name: float(np.mean(values)) for name, values in row.items()}
-        for method, row in result.scalars["table"].items()
-    }

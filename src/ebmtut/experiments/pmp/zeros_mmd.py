@@ -6,19 +6,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment
+from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import CHAINS, METHODS
-from ebmtut.experiments.pmp.leads import draw_curves, lead
-from ebmtut.experiments.pmp.zeros import (
-    FULL,
-    QUICK,
-    ZerosConfig,
-    curve,
-    independent_pixels,
-    scores,
-    zeros_cells,
-    zeros_job,
-    zeros_references,
-)
+from ebmtut.experiments.pmp.shared import draw_curves, lead
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import figure_size
 from ebmtut.results import Result
@@ -31,7 +21,7 @@ def draw_mmd(result: Result) -> Figure:
         "held-out data": ("exact", result.scalars["data"]),
         "independent pixels": ("null", result.scalars["null"]),
     }
-    curves = {method: curve(result, method) for method in result.scalars["table"]}
+    curves = {method: zeros.curve(result, method) for method in result.scalars["table"]}
     draw_curves(ax, curves, levels, dashed=CHAINS)
     ax.set(xlabel="sweeps", ylabel="log MMD² (lower is better)")
     figure.legend(loc="outside upper center", ncols=3)
@@ -41,11 +31,11 @@ def draw_mmd(result: Result) -> Figure:
 def check_mmd(result: Result) -> list[Verdict]:
     """PMP, from the paper's start, is lowest at the sweeps of learning."""
     k = result.config["n_sweeps"]
-    ours = scores(result, "PMP")
+    ours = zeros.scores(result, "PMP")
     verdicts = []
     for method in result.scalars["table"]:
         if METHODS[method].kind != "PMP":
-            ahead, stderr = lead(scores(result, method), ours, k)
+            ahead, stderr = lead(zeros.scores(result, method), ours, k)
             name = f"log MMD^2 of {method} minus that of PMP at {k} sweeps"
             verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
     return verdicts
@@ -55,17 +45,17 @@ EXPERIMENT = Experiment(
     id="pmp/zeros-mmd",
     title="Zeros model: MMD over sweeps",
     presets={
-        "quick": QUICK,
-        "full": FULL,
+        "quick": zeros.QUICK,
+        "full": zeros.FULL,
         # 100 chains of Gibbs-with-gradients, too, which looks at all sites a move; the
         # five seeds are those of the code's scripts.
-        "paper": ZerosConfig(n_seeds=5),
+        "paper": zeros.ZerosConfig(n_seeds=5),
     },
-    cells=zeros_cells,
-    job=zeros_job,
+    cells=zeros.zeros_cells,
+    job=zeros.zeros_job,
     arrays={"samples": "samples/{cell}"},
-    extras=zeros_references,
-    null=independent_pixels,
+    extras=zeros.zeros_references,
+    null=zeros.independent_pixels,
     devices=("cpu", "cuda"),
     figure=draw_mmd,
     check=check_mmd,

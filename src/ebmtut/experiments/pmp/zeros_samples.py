@@ -11,34 +11,24 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome
+from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
-from ebmtut.experiments.pmp.leads import lead, with_table
-from ebmtut.experiments.pmp.zeros import (
-    FULL,
-    QUICK,
-    ZerosConfig,
-    independent_pixels,
-    score_all,
-    scores,
-    zeros_cells,
-    zeros_job,
-    zeros_references,
-)
+from ebmtut.experiments.pmp.shared import lead, with_table
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
 
 
 @dataclass(frozen=True)
-class ZerosSamplesConfig(ZerosConfig):
+class ZerosSamplesConfig(zeros.ZerosConfig):
     """The zeros model, and a reduced one that linear programs can learn, too."""
 
-    reduced: ZerosConfig = field(default_factory=ZerosConfig)
+    reduced: zeros.ZerosConfig = field(default_factory=zeros.ZerosConfig)
 
 
 def cells(config: ZerosSamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name a cell for every method, twice: in full, and at the size of programs."""
-    whole, small = zeros_cells(config), zeros_cells(config.reduced)
+    whole, small = zeros.zeros_cells(config), zeros.zeros_cells(config.reduced)
     cells: dict[Names, Mapping[str, Any]] = {(m,): job for m, job in whole.items()}
     return cells | {("reduced", m): job for m, job in small.items()}
 
@@ -62,8 +52,8 @@ def gather(config: ZerosSamplesConfig, runs: Runs) -> Outcome:
 
 def references(config: ZerosSamplesConfig, seed: int) -> Outcome:
     """Return the references of both models, and some data of both."""
-    whole = zeros_references(config, seed)
-    small = zeros_references(config.reduced, seed)
+    whole = zeros.zeros_references(config, seed)
+    small = zeros.zeros_references(config.reduced, seed)
     return Outcome(
         whole.scalars | {"references of reduced": small.scalars},
         whole.arrays | {f"reduced/{name}": x for name, x in small.arrays.items()},
@@ -94,8 +84,8 @@ def check_samples(result: Result) -> list[Verdict]:
     null, k = result.scalars["null"], result.config["n_sweeps"]
     verdicts = []
     for method in (m for m in result.scalars["table"] if METHODS[m].kind == "PMP"):
-        of_null = {j: [null] * len(v) for j, v in scores(result, method).items()}
-        behind, stderr = lead(scores(result, method), of_null, k)
+        of_null = {j: [null] * len(v) for j, v in zeros.scores(result, method).items()}
+        behind, stderr = lead(zeros.scores(result, method), of_null, k)
         name = f"log MMD^2 of {method} minus that of independent pixels"
         verdicts.append(claim(name, behind, "at most", 0.0, stderr=stderr))
     if "reduced" in result.scalars:
@@ -112,18 +102,18 @@ def check_samples(result: Result) -> list[Verdict]:
 
 def nothing_learned(result: Result) -> Result:
     """Return the score of independent pixels for every method, of both models."""
-    whole = independent_pixels(result)
+    whole = zeros.independent_pixels(result)
     if "reduced" not in result.scalars:
         return whole
-    # Only differences are judged there: any one score says "no method differs".
-    small = score_all(result.scalars["reduced"]["table"], result.scalars["null"])
+    # Only differences are evaluated there: any one score says "no method differs".
+    small = zeros.score_all(result.scalars["reduced"]["table"], result.scalars["null"])
     return with_table(whole, whole.scalars["table"], reduced={"table": small})
 
 
 _REDUCED = ("PMP", "PMP symmetric", "LP")
 
 
-def _with(whole: ZerosConfig, reduced: ZerosConfig) -> ZerosSamplesConfig:
+def _with(whole: zeros.ZerosConfig, reduced: zeros.ZerosConfig) -> ZerosSamplesConfig:
     return ZerosSamplesConfig(**vars(whole), reduced=reduced)
 
 
@@ -132,9 +122,9 @@ EXPERIMENT = Experiment(
     title="Samples of the zeros model",
     presets={
         "quick": _with(
-            QUICK,
+            zeros.QUICK,
             replace(
-                QUICK,
+                zeros.QUICK,
                 methods=_REDUCED,
                 shrink=4,
                 n_steps=30,
@@ -146,8 +136,8 @@ EXPERIMENT = Experiment(
             ),
         ),
         "full": _with(
-            FULL,
-            ZerosConfig(
+            zeros.FULL,
+            zeros.ZerosConfig(
                 methods=_REDUCED,
                 shrink=3,
                 n_steps=150,
@@ -159,10 +149,10 @@ EXPERIMENT = Experiment(
         ),
         # The second model is as large as the first: the paper's linear programs have
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
-        # those of its scripts; that PMP learns for as long beside them is ours.
+        # those of its scripts; that PMP learns for as long is our choice.
         "paper": _with(
-            ZerosConfig(n_seeds=5),
-            ZerosConfig(
+            zeros.ZerosConfig(n_seeds=5),
+            zeros.ZerosConfig(
                 methods=_REDUCED,
                 n_steps=200,
                 learning_rate=1e-2,
@@ -172,7 +162,7 @@ EXPERIMENT = Experiment(
         ),
     },
     cells=cells,
-    job=zeros_job,
+    job=zeros.zeros_job,
     n_seeds=n_seeds,
     gather=gather,
     extras=references,

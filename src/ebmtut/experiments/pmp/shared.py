@@ -1,4 +1,4 @@
-"""What the experiments share: leads of scores, table cells, timed learning."""
+"""What the experiments share: differences of scores, curves, timed learning."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from torch import Tensor
 
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.losses.loops import LoopMaker
+from ebmtut.metrics import mmd
 from ebmtut.plotting import COLORS
 from ebmtut.results import Result
-from ebmtut.results.tables import Cell
 from ebmtut.training import CpuClock, ResumableLoop
 
 if TYPE_CHECKING:
@@ -45,10 +46,9 @@ def _scatter(scores: Scores) -> float:
     return float(np.sqrt(np.mean(np.diff(curve) ** 2) / 2))
 
 
-def cell(values: Sequence[float]) -> Cell:
-    """Return a table's cell: the mean over seeds, with its error if there are some."""
-    mean, stderr = mean_and_stderr(values)
-    return mean if stderr is None else (mean, stderr)
+def log_mmd2(samples: Tensor, x: Tensor) -> float:
+    """Natural logarithm of the V-statistic with the average Hamming kernel."""
+    return math.log(mmd(samples, x, kernel="average_hamming", statistic="v"))
 
 
 def took(seconds: float) -> str:
