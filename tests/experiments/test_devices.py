@@ -278,7 +278,7 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, monkeypatch):
     """Nothing that it makes on the processor meets what lies on a GPU."""
     if id.startswith("drl/") and "recipe" in str(SMALL[id]):
         pytest.importorskip("sklearn")
-    if id == "dnfs/networks":  # five networks, each judged twice in 64 steps
+    if id == "dnfs/networks":  # five networks, evaluated twice in 64 steps each
         monkeypatch.setattr(networks, "simulate", in_two_steps)
     keeps_to_its_device(id, SMALL[id])
 
