@@ -23,7 +23,7 @@ html: $(READY) ## render the book from stored outputs, without executing anythin
 	@$(RUN) -m tools.render --stored
 
 book: $(READY) ## execute every notebook at quick scale and render the book
-	@$(RUN) -m tools.build_book
+	@$(RUN) -m tools.run_stages render
 
 test: $(READY) ## ruff, mypy, tests, notebooks, the book in a browser
 	@$(RUN) -m tools.run_stages

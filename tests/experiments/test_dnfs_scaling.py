@@ -149,7 +149,11 @@ def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, gr
 
 def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
     config = GROWN.config(
-        "quick", n_samples=20, problems=((3, 0.1, 20), (4, 0.1, 10), (5, 0.1, 10))
+        "quick",
+        n_samples=8,
+        n_chain_samples=4,
+        n_time_steps=4,
+        problems=((3, 0.1, 4), (4, 0.1, 2), (5, 0.1, 2)),
     )
     whole = grown_job(config, 0)
     way = tmp_path / "grown.safetensors"

@@ -128,8 +128,10 @@ def test_words_that_settle_together_are_independent(monkeypatch):
 COINS = [(2, 1), (2, 4), (0, 4)]
 
 
-@pytest.mark.parametrize(("own_calls", "n_pooled"), COINS)
-@pytest.mark.parametrize(("side", "n_chains"), [(3, 33), (24, 2), (64, 1)])
+@pytest.mark.parametrize(
+    ("side", "n_chains", "own_calls", "n_pooled"),
+    [(3, 33, *coins) for coins in COINS] + [(24, 2, *COINS[1]), (64, 1, *COINS[2])],
+)
 def test_the_lattice_kernel_draws_what_plain_torch_draws(
     side, n_chains, own_calls, n_pooled, device, monkeypatch
 ):

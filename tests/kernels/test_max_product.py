@@ -32,19 +32,33 @@ MODELS = {
 }
 
 
-@pytest.fixture(autouse=True, params=[0, 2**14], ids=["launches", "one launch"])
-def _tiny_blocks(request, monkeypatch, by_kernel):
-    """Small tiles; graphs sweep by sweep, or in one program a chain."""
+# Graphs sweep by sweep, or in one program a chain; matrices are swept in tiles.
+LAUNCHES, ONE_LAUNCH = 0, 2**14
+EVERY_WAY = [(which, LAUNCHES) for which in MODELS]
+EVERY_WAY += [(which, ONE_LAUNCH) for which in ("graph", "sparse matrix", "no pairs")]
+
+
+@pytest.fixture
+def small():
+    """Return how many messages one program sweeps."""
+    return LAUNCHES
+
+
+@pytest.fixture(autouse=True)
+def _tiny_blocks(small, monkeypatch, by_kernel):
     from ebmtut.kernels import pairwise_triton as kernels
 
     by_kernel("ebmtut.kernels.max_product")
-    sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "SMALL": request.param}
+    sizes = {"_BLOCK": 16, "_CHAINS": 4, "_PLACES": 16, "SMALL": small}
     for name, value in sizes.items():
         monkeypatch.setattr(kernels, name, value)
 
 
-@pytest.mark.parametrize("init", STARTS)
-@pytest.mark.parametrize("which", MODELS)
+@pytest.mark.parametrize(
+    ("which", "small", "init"),
+    [(*way, STARTS[0]) for way in EVERY_WAY]
+    + [(which, LAUNCHES, STARTS[1]) for which in ("rbm", "graph")],
+)
 def test_sweeps_are_the_plain_ones(which, init, device):
     """From the start, kept; then from where they were left, not kept."""
     model = MODELS[which]().to(device)
@@ -64,7 +78,7 @@ def test_sweeps_are_the_plain_ones(which, init, device):
     assert got.messages is None
 
 
-@pytest.mark.parametrize("which", MODELS)
+@pytest.mark.parametrize(("which", "small"), EVERY_WAY)
 def test_without_messages_and_in_single_precision(which, device):
     model = MODELS[which]().to(device)
     unaries = normal(5, len(model.pair_terms().bias), seed=4).to(device)
@@ -75,7 +89,10 @@ def test_without_messages_and_in_single_precision(which, device):
     torch.testing.assert_close(got.beliefs.double(), want.beliefs, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("which", ["dense", "graph"])
+@pytest.mark.parametrize(
+    ("which", "small"),
+    [("dense", LAUNCHES), ("graph", LAUNCHES), ("graph", ONE_LAUNCH)],
+)
 def test_groups_of_chains_change_nothing(which, device, monkeypatch):
     """And no sweep at all leaves the initial messages."""
     from ebmtut.kernels import pairwise_triton as kernels
