@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import torch
 
 import ebmtut.widgets
 from ebmtut.checks import InputError
@@ -57,5 +56,5 @@ def test_it_begins_with_a_rate_that_is_too_high() -> None:
 
 
 def test_refuses_a_coupling_that_is_not_positive() -> None:
-    with pytest.raises(InputError, match="^coupling must be"):
+    with pytest.raises(InputError, match=r"^coupling must be"):
         two_spins_explorer(0.0)
