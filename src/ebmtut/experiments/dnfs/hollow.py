@@ -85,7 +85,8 @@ def draw_influences(networks: Mapping[str, nn.Module], x: Tensor, t: Tensor) -> 
     figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 2.5 * n_rows))
     for (name, network), ax in zip(networks.items(), axes.flat, strict=True):
         change = influences(network, x, t)
-        ax.imshow((change / change.max()).numpy(), cmap="Blues", vmin=0, vmax=1)
+        shade = (change / change.max()).sqrt()  # faint influences stay visible
+        ax.imshow(shade.numpy(), cmap="Blues", vmin=0, vmax=1)
         ax.set_title(name, fontsize=10)
         ax.set(xticks=[0, x.shape[1] - 1], yticks=[0, x.shape[1] - 1])
         ax.set(xlabel="flipped site", ylabel="output of site")
