@@ -15,7 +15,6 @@ from ebmtut.experiments.dnfs import (
     ebm_training,
     law_scores,
     networks,
-    pairs,
     planes,
     pretrained_ebm,
 )
@@ -27,9 +26,7 @@ from ebmtut.experiments.dnfs.lattice_tables import (
     seconds_table,
 )
 from ebmtut.experiments.verdicts import null_keeps
-from ebmtut.flows import Rollout
 from ebmtut.neighbors import neighbor_log_ratios
-from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
@@ -142,21 +139,6 @@ def test_shares_of_cut_ratios_are_kept_or_follow_from_their_counts(samplers):
     rows = pretrained_ebm.sampler_table(stored, "clipped share").rows
     cut = {row[0]: row[1:] for row in rows}
     assert set(cut["DNFS"]) == {"0"} and "0" not in cut["paper"]
-
-
-def test_two_spins_agree_as_often_as_their_law_says():
-    """Of one coupling J the share is the logistic function of 2 J."""
-    strength = 0.7
-    path = AnnealingPath(lambda x: -strength * (2 * x - 1).prod(1), 2)
-    x = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-    run = Rollout(x, torch.zeros(4), None, None, None, 0.0, 0, 0)
-    want = f"{1 / (1 + math.exp(-2 * strength)):.4g}"
-    table = pairs.agreement_table({"1": run}, path)
-    assert table.rows == (("1", "0.5", "1", "–"), ("target", want, "–", "–"))
-    kept = torch.tensor([0, 0, 2, 2])
-    table = pairs.metropolis_table(x, kept, path)
-    assert [row[1] for row in table.rows] == ["0.5", "1", want]
-    assert table.rows[1][2] == f"{1 / 3:.4g}"
 
 
 def test_what_learned_nothing_keeps_no_claim(samplers):

@@ -42,6 +42,7 @@ from ebmtut.widgets.transport_explorer import (
     transport_explorer,
 )
 from ebmtut.widgets.two_modes_explorer import TwoModesExplorer, two_modes_explorer
+from ebmtut.widgets.two_spins_explorer import TwoSpinsExplorer, two_spins_explorer
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "TransportExplorer",
     "TwoLaws",
     "TwoModesExplorer",
+    "TwoSpinsExplorer",
     "TwoStartsExplorer",
     "collapse_explorer",
     "discrepancy_explorer",
@@ -78,5 +80,6 @@ __all__ = [
     "recovery_explorer",
     "transport_explorer",
     "two_modes_explorer",
+    "two_spins_explorer",
     "two_starts_explorer",
 ]

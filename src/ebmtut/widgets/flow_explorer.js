@@ -1,4 +1,4 @@
-// Sixteen lattices that a trained flow carries from noise to a law, computed here, in
+// Sixteen lattices that a trained flow moves from uniform bits to its target, computed in
 // the page: the trained rates arrive in the model, nothing is fetched.
 
 import { asFloats, blank, follow, frame, INK, minus, SIZE } from "./frame.js";
@@ -24,15 +24,21 @@ function drawLattices(canvas, states, side) {
   });
 }
 
-// Energies over time, up to now; the exact mean in black, that of the chains in orange.
-function drawEnergies(canvas, energies, exact, now) {
+// Energies over time, up to now; the exact mean in black, that of the samples in orange.
+// The scale is that of the flow with the lowest energies, in every mode.
+function drawEnergies(canvas, energies, exact, now, lowest) {
   const context = blank(canvas);
   const nSteps = exact.length - 1;
-  const all = [...exact, ...energies.flat()];
-  const [low, high] = [Math.min(...all), Math.max(...all)];
-  const [left, bottom] = [78, 52];
+  const [low, high] = [1.6 * lowest, -0.4 * lowest];
+  const [left, bottom] = [78, 70];
   const x = (k) => left + (k / nSteps) * (SIZE[0] - left - 16);
   const y = (e) => 16 + ((high - e) / (high - low || 1)) * (SIZE[1] - bottom - 16);
+  context.fillRect(left, 16, 2, SIZE[1] - bottom - 16);
+  context.fillRect(left, SIZE[1] - bottom, SIZE[0] - left - 16, 2);
+  context.save();
+  context.beginPath();
+  context.rect(left, 16, SIZE[0] - left - 16, SIZE[1] - bottom - 16);
+  context.clip();
   const line = (values, color, width) => {
     context.strokeStyle = color;
     context.lineWidth = width;
@@ -43,14 +49,23 @@ function drawEnergies(canvas, energies, exact, now) {
   const past = energies.slice(0, now + 1);
   energies[0].forEach((_, c) => line(past.map((row) => row[c]), COLORS.chain, 1));
   line(exact, INK, 4);
-  line(past.map((row) => row.reduce((a, b) => a + b) / row.length), COLORS.mean, 3);
+  line(past.map(mean), COLORS.mean, 3);
+  context.restore();
   context.fillStyle = INK;
-  for (const share of [0, 0.5, 1]) {
-    const value = low + share * (high - low);
-    context.fillText(minus(value.toFixed(0)), left / 2, Math.min(y(value), SIZE[1] - bottom - 6));
-    context.fillText(share, x(share * nSteps) - (share === 1 ? 8 : 0), SIZE[1] - 20);
+  const unit = 10 ** Math.floor(Math.log10(-lowest || 1));
+  const tick = unit * Math.max(1, Math.round(-lowest / 2 / unit));
+  for (let e = Math.ceil(low / tick) * tick; e <= high; e += tick) {
+    context.textAlign = "right";
+    context.fillText(minus(e), left - 12, y(e));
+    context.fillRect(left - 6, y(e) - 1, 6, 2);
   }
+  context.textAlign = "center";
+  for (const t of [0, 0.5, 1])
+    context.fillText(t, x(t * nSteps) - (t === 1 ? 8 : 0), SIZE[1] - bottom + 22);
+  context.fillText("time t", x(nSteps / 2), SIZE[1] - 20);
 }
+
+const mean = (values) => values.reduce((a, b) => a + b) / values.length;
 
 function render({ model: state, el }) {
   const flows = state.get("flows");
@@ -60,19 +75,25 @@ function render({ model: state, el }) {
   const nChains = ACROSS * ACROSS;
   let at = 0;
   const nets = flows.map((flow) => unpack(values.subarray(at, (at += flow.size)), flow));
-  const { change, choice, slider, button, player, panel, note } =
+  const { change, choice, slider, player, panel, note } =
     frame(state, el, "flow-explorer");
 
-  // The trajectories that were simulated: a row a step, made as far as is asked.
+  // The trajectories that were simulated, a row per step, made as far as the reader asks.
   let run = null;
+  // Energies of all runs of one setting: by seed, the rows of the steps that were made.
+  const runs = new Map();
   function begin() {
     const uniform = uniforms(state.get("seed"));
     const spins = Array.from({ length: nChains }, () =>
       Float64Array.from({ length: side * side }, () => (uniform() < 0.5 ? -1 : 1)));
     run = { uniform, states: [spins], energies: [], xi: [], rates: [] };
-    judge();
+    const setting = `${state.get("flow")},${state.get("trained")}`;
+    if (!runs.has(setting)) runs.set(setting, new Map());
+    run.all = runs.get(setting);
+    run.all.set(state.get("seed"), run.energies);
+    evaluate();
   }
-  function judge() {
+  function evaluate() {
     const k = state.get("flow");
     const net = state.get("trained") ? nets[k] : null;
     const step = run.states.length - 1;
@@ -87,21 +108,23 @@ function render({ model: state, el }) {
       const last = run.states[run.states.length - 1];
       run.states.push(last.map((spins, c) =>
         leap(spins, run.rates[c], 1 / nSteps, run.uniform)));
-      judge();
+      evaluate();
     }
   }
 
   const flowChoice = choice("lattice", flows.map(({ name }, k) => [k, name]),
     (k) => change({ flow: Number(k) }));
-  const trainedChoice = choice("rates", [["yes", "trained"], ["no", "none: all are 0"]],
+  const trainedChoice = choice("rates", [["yes", "trained"], ["no", "all zero"]],
     (value) => change({ trained: value === "yes" }));
   const timeSlider = slider("time", { min: 0, max: nSteps, step: 1 },
     (value) => change({ step: value }));
-  button("other noise", () => change({ seed: state.get("seed") + 1 }));
-  const stop = player("play", "step", 0, nSteps, 60);
-  const lattices = panel("sixteen samples at time t");
-  const energies = panel("their energies over time, mean orange; exact mean black");
+  const stopTime = player("play", "step", 0, nSteps, 60);
+  const more = state.get("seed");
+  const stopSeed = player("40 times 16 samples", "seed", more, more + 39, 30);
   const line = note();
+  const lattices = panel("sixteen samples at time t");
+  const energies = panel("energies: samples blue, their mean orange, exact mean black");
+  const lowest = Math.min(...flows.map((flow) => Math.min(...flow.energy)));
 
   let made = "";
   function update() {
@@ -118,7 +141,7 @@ function render({ model: state, el }) {
     timeSlider.show(step, (step / nSteps).toFixed(2));
     drawLattices(lattices, run.states[step], side);
     const exact = flow.energy;
-    drawEnergies(energies, run.energies, exact, step);
+    drawEnergies(energies, run.energies, exact, step, lowest);
 
     // The trapezoid's integral of xi: log-weights, and what they say.
     const logs = run.xi[0].map((_, c) => {
@@ -131,11 +154,15 @@ function render({ model: state, el }) {
     const [one, two] = [w.reduce((a, b) => a + b), w.reduce((a, b) => a + b * b, 0)];
     const ess = (one * one) / two;
     const logZ = side * side * Math.log(2) + top + Math.log(one / nChains);
-    const mean = run.energies[step].reduce((a, b) => a + b) / nChains;
-    line.textContent = minus(`t = ${(step / nSteps).toFixed(2)}: the sixteen count for `
-      + `${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
-      + `${flow.log_partition[step].toFixed(2)}; mean energy ${mean.toFixed(1)}, exact `
-      + `${exact[step].toFixed(1)}.`);
+    // The mean over all runs of this setting that have come as far.
+    const all = [...run.all.values()].filter((rows) => rows.length > step)
+      .flatMap((rows) => rows[step]);
+    const average = mean(all);
+    const spread = Math.sqrt(mean(all.map((e) => (e - average) ** 2)) / (all.length - 1));
+    line.textContent = minus(`t = ${(step / nSteps).toFixed(2)}: the weights make 16 `
+      + `samples worth ${ess.toFixed(1)}; log Z ${logZ.toFixed(2)}, exact `
+      + `${flow.log_partition[step].toFixed(2)}; mean energy of ${all.length} samples `
+      + `${average.toFixed(1)} ± ${spread.toFixed(1)}, exact ${exact[step].toFixed(1)}.`);
     lattices.setAttribute("aria-label", `Sixteen ${side} by ${side} lattices of spins`);
     energies.setAttribute("aria-label", line.textContent);
   }
@@ -143,7 +170,8 @@ function render({ model: state, el }) {
   update();
   const { leave } = follow(state, ["flow", "trained", "seed", "step"], update);
   return () => {
-    stop();
+    stopTime();
+    stopSeed();
     leave();
   };
 }

@@ -1,4 +1,4 @@
-"""Sixteen lattices that a trained flow carries from noise to a law."""
+"""Sixteen lattices that a trained flow moves from uniform bits to its target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TrainedFlow(NamedTuple):
     Attributes
     ----------
     name
-        As the page lists it.
+        Entry in the list of lattices.
     sigma
         Coupling of the lattice.
     network
@@ -46,8 +46,8 @@ class TrainedFlow(NamedTuple):
 class FlowExplorer(anywidget.AnyWidget):
     """States, energies and weights of a flow, by a slider over time.
 
-    Everything is computed in the page, from the trained weights that it
-    carries: no kernel and no network. Make it by `flow_explorer`.
+    Everything is computed in the page, from the trained weights that the page
+    contains: no kernel and no network. Make it by `flow_explorer`.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class FlowExplorer(anywidget.AnyWidget):
     trained
         Whether the rates are the trained ones, or all zero.
     seed
-        Of the page's own draws.
+        Seed of the page's random numbers.
     step
-        Steps of time that are shown.
+        Time steps that are shown.
     flows
         Name, coupling and sizes of each, with the exact log Z and mean energy
         of every step.
@@ -88,12 +88,12 @@ def flow_explorer(flows: Sequence[TrainedFlow], *, n_steps: Count = 64) -> FlowE
         Lattices that the page offers, the first at the start; all of one side,
         at most 16.
     n_steps
-        Steps of time.
+        Time steps.
 
     Raises
     ------
     InputError
-        If there is no flow, or one of another side or of a smaller window.
+        If there is no flow, or if a flow has another side or a smaller window.
     """
     check_range("number of flows", len(flows), low=1, integer=True)
     side = round(flows[0].network.n_sites ** 0.5)
@@ -144,7 +144,7 @@ def _exact(side: int, sigma: float, t: float) -> tuple[float, float]:
 
 
 def flow_picture(flow: Flow, times: Sequence[float] = (0, 0.5, 0.75, 1)) -> Figure:
-    """Draw what the page shows: states on their way, and their energies.
+    """Draw what the widget shows: states along the path, and their energies.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def flow_picture(flow: Flow, times: Sequence[float] = (0, 0.5, 0.75, 1)) -> Figu
     ax.plot(at, energies, color="#56B4E9", lw=0.5)
     exact = [_exact(target.side, target.sigma, t)[1] for t in at]
     ax.plot(at, exact, color=COLORS["exact"], lw=2, label="exact mean")
-    ax.plot(at, energies.mean(1), color="#D55E00", label="mean of the sixteen")
+    ax.plot(at, energies.mean(1), color="#D55E00", label="mean of the samples")
     ax.set(xlabel="time t", ylabel="energy")
     ax.legend()
     return figure

@@ -82,23 +82,27 @@ def note(visit: Visit) -> str:
     return visit.page.locator(".flow-explorer .ex-note").inner_text()
 
 
-def test_time_runs_and_noise_is_drawn_anew(visit: Visit) -> None:
+def test_time_runs_and_samples_are_added(visit: Visit) -> None:
     time = visit.page.get_by_role("slider")
-    assert "t = 0.00: the sixteen count for 16.0" in note(visit)
+    assert "t = 0.00: the weights make 16 samples worth 16.0" in note(visit)
     exact = f"{SIDE**2 * 0.6931472:.2f}"
     assert f"log Z {exact}, exact {exact}" in note(visit)
     time.fill("16")
     end = note(visit)
     assert end.startswith("t = 1.00")
-    visit.page.get_by_role("button", name="other noise").click()
+    assert "mean energy of 16 samples" in end
+    visit.page.get_by_role("button", name="40 times 16 samples").click()
     visit.page.wait_for_function(
-        "old => document.querySelector('.ex-note').textContent !== old", arg=end
+        """() => Number(/of (\\d+) samples/.exec(
+          document.querySelector(".ex-note").textContent)[1]) >= 48"""
     )
+    visit.page.get_by_role("button", name="stop").click()
     visit.page.get_by_label("rates").select_option("no")
     still = note(visit)
-    energy = re.search(r"mean energy (-?[\d.]+)", still)
+    assert "mean energy of 16 samples" in still, "another setting, another mean"
+    energy = re.search(r"samples (−?[\d.]+) ±", still)
     time.fill("0")
-    same = re.search(r"mean energy (-?[\d.]+)", note(visit))
+    same = re.search(r"samples (−?[\d.]+) ±", note(visit))
     assert energy is not None and same is not None
     assert energy[1] == same[1], "without rates nothing moves"
     assert visit.problems == []

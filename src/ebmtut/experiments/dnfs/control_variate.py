@@ -1,4 +1,4 @@
-"""Row dnfs/control-variate (Figure 1): two estimators of d log Z_t / dt."""
+"""Two estimators of the time derivative of log Z_t (Figure 1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, panel_size, plain_log
+from ebmtut.plotting import COLORS, plain_log
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
@@ -30,7 +30,7 @@ ESTIMATORS = ("stein", "plain")
 @checked
 @dataclass(frozen=True)
 class VarianceConfig:
-    """How the paper's recipe is trained with either estimator.
+    """How the published recipe is trained with either estimator.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class VarianceConfig:
     network
         "leConv" or "leTF".
     side, sigma, bias
-        The lattice: a = 0.1 and b = 0.2 in the paper's words.
+        The lattice; a = 0.1 and b = 0.2 in the paper.
     width
         Features of the network.
     n_steps, learning_rate
-        Of Adam; 100 steps to a rollout.
+        Of Adam, with 100 steps per set of trajectories.
     n_seeds
         Independent runs.
     """
@@ -60,7 +60,7 @@ class VarianceConfig:
 
 
 def cells(config: VarianceConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for each estimator."""
+    """Name an entry for each estimator."""
     alone = replace(config, estimators=(), n_seeds=1)
     return {(e,): {"estimator": e, "config": alone} for e in config.estimators}
 
@@ -72,7 +72,7 @@ def variance_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train by coordinate descent and keep both estimators' spread."""
+    """Train by coordinate descent and keep the spread of both estimators."""
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     sizes = LatticeConfig(problems=(), width=config.width)
@@ -111,30 +111,24 @@ def variance_job(
 
 
 def draw_spread(result: Result) -> Figure:
-    """Draw both standard deviations and both losses over the training."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
+    """Draw the standard deviation of both estimators over the training."""
+    figure, ax = plt.subplots(figsize=(4.8, 2.8))
     colors = {"stein": COLORS["DNFS"], "plain": COLORS["Gibbs"]}
     names = {"stein": "with control variate", "plain": "without"}
     for estimator in result.scalars["table"]:
-        runs = result.arrays[f"spread/{estimator}"]
-        for k, run in enumerate(runs):
+        for k, run in enumerate(result.arrays[f"spread/{estimator}"]):
             label = names[estimator] if k == 0 else None
             at = 100 * np.arange(len(run))
             column = 0 if estimator == "stein" else 1
-            left.plot(at, run[:, column], color=colors[estimator], label=label)
-        for losses in result.arrays[f"losses/{estimator}"]:
-            block = losses[: len(losses) // 50 * 50].reshape(-1, 50).mean(1)
-            at = 50 * np.arange(len(block)) + 25
-            right.plot(at, block, color=colors[estimator])
-    left.set(xlabel="step", ylabel="standard deviation")
-    plain_log(left.yaxis)
-    right.set(xlabel="step", ylabel="loss, each by its own c", yscale="log")
-    left.legend(fontsize=8)
+            ax.plot(at, run[:, column], color=colors[estimator], label=label)
+    ax.set(xlabel="optimiser step", ylabel="standard deviation")
+    plain_log(ax.yaxis)
+    ax.legend()
     return figure
 
 
 def check_spread(result: Result) -> list[Verdict]:
-    """After training, the control variate's deviation is five times lower."""
+    """The control variate lowers the standard deviation five times after training."""
     ratio, stderr = mean_and_stderr(result.scalars["table"]["stein"]["ratio"])
     n_seeds = len(result.scalars["table"]["stein"]["ratio"])
     name = "standard deviation without the control variate over that with it"
@@ -142,7 +136,7 @@ def check_spread(result: Result) -> list[Verdict]:
 
 
 def untrained(result: Result) -> Result:
-    """Return the ratio of the first rollout, before any step."""
+    """Return the ratio of the first trajectories, before any step."""
     table = result.scalars["table"]
     cell = table["stein"] | {"ratio": table["stein"]["ratio at start"]}
     same = {**table, "stein": cell}

@@ -1,4 +1,4 @@
-"""Row dnfs/networks (Figures 3 and 14): locally equivariant networks compared."""
+"""Locally equivariant networks compared (Figures 3 and 14)."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ _COLORS = {
 @checked
 @dataclass(frozen=True)
 class NetworkConfig:
-    """How networks are compared, all with the same rates, rollouts and loss.
+    """How networks are compared, all with the same rates, trajectories and loss.
 
     Parameters
     ----------
     networks
-        Some of "leMLP", "leAttn", "leConv", "leTF" and "odd lattice", ours.
+        Some of "leMLP", "leAttn", "leConv", "leTF" and "odd lattice".
     recipe
-        Of the rates, rollouts and loss: "ours", or "paper".
+        Rates, trajectories and loss: "ours" is the package's, "paper" the published.
     side, sigma, bias
         The lattice and its field.
     n_steps
-        Optimiser steps of leTF; the others take `PACE` times as many, which
-        costs about as much time, or in the paper's recipe as many.
+        Optimiser steps of leTF. The other networks take `PACE` times this number, which
+        costs about the same time; with the published recipe they take the same number.
     n_seeds
         Independent runs.
     n_samples
-        Samples by which a network is judged, in 64 steps.
+        Samples for the evaluation of a network, in 64 time steps.
     sizes
         Width and learning rate.
     """
@@ -84,7 +84,7 @@ class NetworkConfig:
 
 
 def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every network."""
+    """Name an entry for every network."""
     alone = replace(config, networks=(), n_seeds=1)
     return {(name,): {"network": name, "config": alone} for name in config.networks}
 
@@ -96,7 +96,7 @@ def network_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train one network and judge it, and the same untrained."""
+    """Train one network, and evaluate it before and after."""
     energy = LatticeIsing(config.side, config.sigma, config.bias).to(device)
     path = AnnealingPath(energy)
     method = "ours" if network == "odd lattice" else f"ours, {network}"
@@ -106,7 +106,7 @@ def network_job(
     exact = lattice_log_partition(config.side, config.sigma, config.bias)
     colors = lattice_coloring(config.side).to(device)
 
-    def judged(net: nn.Module, mark: str) -> dict[str, float]:
+    def evaluated(net: nn.Module, mark: str) -> dict[str, float]:
         drawn = simulate(
             Flow(path, net, rates=rates),
             config.n_samples,
@@ -121,7 +121,7 @@ def network_job(
             f"{mark}weighted energy": float(weighted_mean(w, energy(drawn.x))),
         }
 
-    bare = judged(made, "bare ")
+    bare = evaluated(made, "bare ")
     fit = FlowConfig(n_time_steps=32) if ours else FlowConfig(objective="stein")
     found = train_flow(
         Flow(path, made, rates=rates, max_log_ratio=None if ours else 5.0),
@@ -139,7 +139,7 @@ def network_job(
         checkpoint_every=250,
         identity={"network": network, "sigma": config.sigma, "seed": seed},
     )
-    scalars = judged(found.flow.network, "") | bare
+    scalars = evaluated(found.flow.network, "") | bare
     scalars |= {"train cpu s": found.cpu_seconds, "steps": len(found.losses)}
     scalars["loss"] = float(found.losses[-100:].mean())
     return Outcome(scalars, {"losses": found.losses})
@@ -160,7 +160,7 @@ def draw_losses(result: Result) -> Figure:
     left.set(xlabel="CPU seconds", ylabel="loss", yscale="log")
     left.legend(fontsize=7)
     right.set_xticks(range(len(table)), list(table), rotation=30)
-    right.set(ylabel="ESS, continuous time", ylim=(0, 1.02))
+    right.set(ylabel="ESS, path weights", ylim=(0, 1.02))
     return figure
 
 
@@ -181,9 +181,8 @@ def exact_energy(config: Mapping[str, Any]) -> float:
 def network_table(result: Result) -> Table:
     """ESS, error of log Z, energy, steps and seconds of every network.
 
-    Below them the same networks before any step, and the exact answers. The log RMSE
-    is that of log Z over the runs, by the natural logarithm: the paper's Figure 3 has
-    one, and its text does not say of what.
+    The same networks before training follow, and the exact answers. The log RMSE is the
+    natural logarithm of the root mean square error of log Z over the runs.
     """
     table, config = result.scalars["table"], result.config
     names = list(table)
@@ -210,14 +209,31 @@ def network_table(result: Result) -> Table:
             if config.get("recipe") == "paper"
             else "about equal CPU time"
         )
-        + "; ESS and energy by the weights of continuous time.",
+        + "; ESS and energy by path weights.",
         kinds=[*("" for _ in names), *("null" for _ in names), "exact"],
         digits=4,
     )
 
 
+def short_table(result: Result) -> Table:
+    """ESS, error of log Z, steps and seconds of every trained network."""
+    table = result.scalars["table"]
+    n = len(table)
+    seconds = [mean_and_stderr(cell["train cpu s"])[0] for cell in table.values()]
+    return Table(
+        {
+            "network": list(table),
+            "ESS, path weights": _spread(table, "ESS", 3)[:n],
+            "log Z error": _spread(table, "log Z error", 4)[:n],
+            "steps": [int(cell["steps"][0]) for cell in table.values()],
+            "CPU s": [round(s) for s in seconds],
+        },
+        digits=2,
+    )
+
+
 def _spread(table: Mapping[str, Any], head: str, digits: int) -> list[Cell]:
-    """Mean and error of each network, then of each untrained."""
+    """Mean and standard error of each network, then of each untrained one."""
     found = [
         mean_and_stderr(cell[mark + head])
         for mark in ("", "bare ")
@@ -245,7 +261,7 @@ def check_order(result: Result) -> list[Verdict]:
 
 
 def no_difference(result: Result) -> Result:
-    """Return the untrained networks, of which each is as good as another."""
+    """Return a result in which all networks have the ESS of one untrained network."""
     table = result.scalars["table"]
     bare = [cell["bare ESS"] for cell in table.values()]
     same = {name: cell | {"ESS": bare[0]} for name, cell in table.items()}
@@ -258,8 +274,8 @@ EXPERIMENT = Experiment(
     presets={
         "quick": NetworkConfig(n_steps=80, n_seeds=1, n_samples=500),
         "full": NetworkConfig(side=5, n_steps=250),
-        # Appendix E.1, of which leTF's sizes, the steps and the cut are; the widths of
-        # the other networks, the rollouts and the samples that judge them are ours.
+        # leTF's sizes, the steps and the clipping are those of Appendix E.1; the widths
+        # of the other networks, the trajectories and the samples are our choice.
         "paper": NetworkConfig(
             networks=("leMLP", "leAttn", "leConv", "leTF"),
             recipe="paper",

@@ -1,4 +1,4 @@
-"""Networks that a stored run has trained, for pages that let them work."""
+"""Networks that a stored run has trained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIDE = 10
 
 
 def stored_flows(root: Path | None = None) -> list[TrainedFlow]:
-    """Return our recipe's first seeds of the row dnfs/ising at full scale."""
+    """Return the first seeds of the package's recipe in dnfs/ising at full scale."""
     result = load_result("dnfs/ising", "full", root)
     found = []
     for name, sigma in (("critical", CRITICAL), ("σ = 0.1", 0.1)):
