@@ -33,8 +33,9 @@ def draw_table(result: Result) -> Figure:
     """Draw KL to the data and MMD, a dot per seed, and data against held-out data."""
     densities = list(result.scalars["entropy"])
     table = result.scalars["table"]
+    width, height = figure_size("full")
     figure, (gap, discrepancy) = plt.subplots(2, 1, sharex=True)
-    figure.set_size_inches(np.multiply(figure_size("full"), (1, 1.25)))
+    figure.set_size_inches(width, 1.25 * height)
     at = np.arange(len(densities))
     offsets = np.linspace(-0.27, 0.27, len(table))
     for offset, (method, row) in zip(offsets, table.items(), strict=True):

@@ -126,7 +126,7 @@ def evaluate_density(
 
 def _numbers(**estimates: metrics.Estimate) -> dict[str, float]:
     """Return values by name, and errors by name and ``_se``."""
-    numbers = {}
+    numbers: dict[str, float] = {}
     for name, found in estimates.items():
         numbers |= {name: found.value, f"{name}_se": found.stderr}
     return numbers
