@@ -48,7 +48,7 @@ from torch import Tensor
 
 from ebmtut.data import DataUnavailable, glyph_digits, load_faces, load_mnist
 from ebmtut.experiments.got.lines import bumps, two_modes, uniform_coulomb
-from ebmtut.experiments.got.wnmf_measures import (
+from ebmtut.experiments.got.wnmf import (
     exact_costs,
     exact_problems,
     solved,
