@@ -6,30 +6,27 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins
-from ebmtut.experiments.dnfs.lattice_laws import (
-    EnergyLaw,
-    draw_energies,
-    drawn_distances,
-    energy_law,
-    law_distance,
-)
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     NULLS,
+    EnergyLaw,
     LatticeConfig,
     cells,
+    draw_energies,
+    drawn_distances,
+    energy_bins,
+    energy_law,
     exact_answers,
     lattice_job,
+    law_distance,
     seeds_of,
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, figure_size, panel_size
+from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -85,30 +82,6 @@ def draw_histograms(result: Result) -> Figure:
         ax.set(title=_PANELS[method], yticks=[])
     for ax in axes[-1]:
         ax.set_xlabel("energy")
-    return figure
-
-
-def draw_losses(result: Result, *others: Result) -> Figure:
-    """Draw the first losses of the first runs, then means over parts of training."""
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
-    for name, losses in {
-        name: losses
-        for found in (result, *others)
-        for name, losses in found.arrays.items()
-        if name.startswith("losses/")
-    }.items():
-        _, method, column = name.split("/")
-        blocks = np.array_split(losses, min(40, len(losses)))
-        ends = np.cumsum([len(part) for part in blocks])
-        ax.plot(
-            [0, *ends],
-            [losses[0], *(part.mean() for part in blocks)],
-            color=_COLORS[method],
-            ls="--" if "critical" in column else _LINES.get(method, "-"),
-            label=f"{method}, {column.partition(', ')[2]}",
-        )
-    ax.set(xlabel="optimiser step", ylabel="loss [nats²]", yscale="log")
-    ax.legend(fontsize=7)
     return figure
 
 

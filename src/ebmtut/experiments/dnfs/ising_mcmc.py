@@ -17,17 +17,15 @@ from torch import Tensor
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
-from ebmtut.experiments.dnfs.lattice_laws import (
+from ebmtut.experiments.dnfs.lattices import (
+    LEARNED,
     EnergyLaw,
+    LatticeConfig,
     drawn_distances,
     energy_law,
     law_distance,
-    pair_products,
-)
-from ebmtut.experiments.dnfs.lattices import (
-    LEARNED,
-    LatticeConfig,
     new_network,
+    pair_products,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names

@@ -16,20 +16,22 @@ from typing import Any
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import few_and_many, in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LatticeConfig,
     column_name,
     exact_answers,
+    few_and_many,
+    in_steps,
     train_lattice_flow,
 )
-from ebmtut.experiments.dnfs.scaling import FINER, draw_scaling
 from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
+from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.scaling import FINER
 
 #: Rate and warm-up on a larger lattice, in units of those on the first: in a trial from
 #: 15 to 20 sites a side two hundred such steps left more than a thousand at full rate.
@@ -142,6 +144,6 @@ GROWN = Experiment(
     job=grown_job,
     gather=gather,
     extras=exact_answers,
-    figure=draw_scaling,
+    figure=scores_of_runs("ESS"),
     check=no_claims,
 )

@@ -13,22 +13,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import Ising
-from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
+from ebmtut.experiments.dnfs.ising_learning import coupling_scores, magnet
 from ebmtut.experiments.ed.couplings import column_name
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import BitsGFlowNet
-from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
 from ebmtut.training import EBGFNConfig, train_eb_gfn
+from studies.dnfs.figures import scores_of_runs
 
 
 @checked
@@ -134,21 +131,6 @@ def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-def draw_scores(result: Result) -> Figure:
-    """Draw the scores over those of J = 0."""
-    ((method, table),) = result.scalars["table"].items()
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
-    for key, mark, color in (
-        ("nlr", "o", COLORS[method.partition("+")[0]]),
-        ("null", "_", COLORS["null"]),
-    ):
-        for k, cell in enumerate(table.values()):
-            ax.plot([k] * len(cell[key]), cell[key], mark, ls="none", color=color)
-    ax.set_xticks(range(len(table)), list(table))
-    ax.set(ylabel="−ln RMSE")
-    return figure
-
-
 COUPLINGS = Experiment(
     id="dnfs/couplings-gflownet",
     title="Couplings of a magnet by EB-GFN",
@@ -159,6 +141,6 @@ COUPLINGS = Experiment(
     cells=cells,
     job=couplings_job,
     arrays={"coupling": "{name}/{cell}"},
-    figure=draw_scores,
+    figure=scores_of_runs("nlr"),
     check=no_claims,
 )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ebmtut.experiments.dnfs.couplings_gflownet import draw_scores
 from ebmtut.experiments.dnfs.ising_learning import EXPERIMENT
 from ebmtut.experiments.experiment import no_claims
+from studies.dnfs.figures import scores_of_runs
 
 CHAINS = replace(
     EXPERIMENT,
@@ -22,7 +22,7 @@ CHAINS = replace(
         scale: replace(EXPERIMENT.presets[scale], methods=("PCD",), n_samples=1000)
         for scale in ("quick", "full")
     },
-    figure=draw_scores,
+    figure=scores_of_runs("nlr"),
     check=no_claims,
     devices=("cpu",),
 )

@@ -12,26 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
-
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import few_and_many
 from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
-    column_name,
+    few_and_many,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from studies.dnfs.figures import scores_of_runs
 
-RECIPE, RIVAL = "paper, leTF", "paper, leConv"
+RECIPE = "paper, leTF"
 
 
 def transformer_job(
@@ -76,46 +70,6 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
     return config.n_seeds if names[1] == str(shortest) else 1
 
 
-def recipe_table(row: Result, study: Result) -> Table:
-    """Set the runs of the paper's recipe side by side: leConv, leTF, leTF untrained."""
-    side, sigma, n_steps = row.config["problems"][0]
-    lattice = column_name(side, sigma)
-    rival = row.scalars["table"][RIVAL][lattice]
-    cells = [(RIVAL, n_steps * row.config["rival_steps"], rival)]
-    for steps, cell in study.scalars["table"][RECIPE].items():
-        cells.append((RECIPE, int(steps), cell))
-    runs = [(*cell, k) for cell in cells for k in range(len(cell[2]["ESS"]))]
-    columns: dict[str, list[Cell]] = {
-        "recipe": [name if steps else f"{name}, untrained" for name, steps, *_ in runs],
-        "steps": [steps for _, steps, *_ in runs],
-    }
-    heads = {"ESS": "ESS", "of the chain": "ESS chain"}
-    heads |= {"log Z error": "log Z error", "energy": "energy", "CPU s": "train cpu s"}
-    for head, key in heads.items():
-        columns[head] = [cell[key][k] if key in cell else None for *_, cell, k in runs]
-    energy = f"{row.scalars['exact'][lattice]['energy']:.2f}".replace("-", "\u2212")
-    return Table(
-        columns,
-        caption=f"{lattice}: the runs one by one; the exact energy is {energy}.",
-        kinds=["" if steps else "null" for _, steps, *_ in runs],
-    )
-
-
-def draw_runs(result: Result) -> Figure:
-    """Draw ESS and the error of log Z of each run over its CPU seconds."""
-    figure, axes = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.75))
-    for steps, cell in result.scalars["table"][RECIPE].items():
-        seconds = cell.get("train cpu s", [0.0])
-        how: dict[str, Any] = {"marker": "o", "ls": "none"}
-        how["color"] = COLORS["DNFS" if int(steps) else "null"]
-        axes[0].plot(seconds, cell["ESS"], **how)
-        axes[1].plot(seconds, cell["log Z error"], **how)
-    axes[0].set(title="ESS, continuous time", xlabel="CPU s", ylim=(0, 1.02))
-    axes[1].axhline(0, color=COLORS["exact"], lw=1, ls=":")
-    axes[1].set(title="error of log Z", xlabel="CPU s")
-    return figure
-
-
 # Warm-up of the rate: the row's 200 steps would outlast the training.
 TRANSFORMER = Experiment(
     id="dnfs/ising-transformer",
@@ -144,6 +98,6 @@ TRANSFORMER = Experiment(
     job=transformer_job,
     n_seeds=seeds_of,
     arrays={"losses": "{name}/{cell}"},
-    figure=draw_runs,
+    figure=scores_of_runs("ESS"),
     check=no_claims,
 )
