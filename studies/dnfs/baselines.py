@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ebmtut.experiments.dnfs import ising
-from ebmtut.experiments.dnfs.lattices import (
-    NULLS,
-    LatticeConfig,
-    cells,
-    lattice_job,
-)
+from ebmtut.experiments.dnfs.lattices import NULLS, LatticeConfig, cells, lattice_job
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from studies.dnfs.figures import scores_of_runs
 

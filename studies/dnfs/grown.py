@@ -21,8 +21,6 @@ from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
     column_name,
     exact_answers,
-    few_and_many,
-    in_steps,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
@@ -30,6 +28,7 @@ from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
+from studies.dnfs.evaluation import few_and_many, in_steps
 from studies.dnfs.figures import scores_of_runs
 from studies.dnfs.scaling import FINER
 

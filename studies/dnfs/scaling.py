@@ -20,7 +20,6 @@ from ebmtut.experiments.dnfs.lattices import (
     LatticeConfig,
     cells,
     exact_answers,
-    in_steps,
     lattice_job,
     new_network,
 )
@@ -29,6 +28,7 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
+from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import scores_of_runs
 
 #: How many times finer the steps of time are, at which a longer training is judged.

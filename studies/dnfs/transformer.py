@@ -14,15 +14,12 @@ from typing import Any
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattices import (
-    LatticeConfig,
-    few_and_many,
-    train_lattice_flow,
-)
+from ebmtut.experiments.dnfs.lattices import LatticeConfig, train_lattice_flow
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
+from studies.dnfs.evaluation import few_and_many
 from studies.dnfs.figures import scores_of_runs
 
 RECIPE = "paper, leTF"

@@ -20,13 +20,13 @@ from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     LatticeConfig,
-    in_steps,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
+from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import scores_of_runs
 
 #: A training has failed if it diverges, if its ESS is below this share of the median

@@ -9,7 +9,7 @@ import pytest
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import wide_planes
-from ebmtut.experiments.dnfs.graph_learners import OTHERS
+from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.image_models import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.judging import Evaluation

@@ -109,11 +109,11 @@ def test_an_odd_side_has_no_law_of_the_energy():
 def test_the_page_s_tables_are_of_the_stored_runs():
     row = get_experiment("dnfs/ising").stored()
     table = law_table(row)
-    assert [row[0] for row in table.rows][-2:] == ["long Gibbs", "exact draws"]
+    assert [row[0] for row in table.rows][-2:] == ["long Gibbs", "exact samples"]
     assert table.kinds[-1] == "exact" and table.kinds.count("null") == 6
     mcmc = get_experiment("dnfs/ising-mcmc").stored()
     for found in (distance_table(mcmc), correlation_table(mcmc)):
-        assert found.rows[0][0] == "ours" and found.kinds[1] == "null"
+        assert found.rows[0][0] == "trained flow" and found.kinds[1] == "null"
     trajectory = get_experiment("dnfs/trajectory").stored()
     assert trajectory_table(trajectory).kinds == ("", "null") * 3
 

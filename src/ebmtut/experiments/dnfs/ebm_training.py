@@ -51,7 +51,6 @@ from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-from ebmtut.samplers import annealed_importance_sampling
 from ebmtut.schedules import cosine
 from ebmtut.states import enumerate_states
 from ebmtut.training import (
@@ -107,7 +106,7 @@ class JointConfig:
 
 
 @runtime_checkable
-class _Sampler(Protocol):
+class Sampler(Protocol):
     """Where the energy's negative samples come from."""
 
     def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
@@ -124,7 +123,7 @@ class _Sampler(Protocol):
         """Take it back."""
 
 
-S = TypeVar("S", bound=_Sampler)
+S = TypeVar("S", bound=Sampler)
 
 
 class _FlowSampler:
@@ -154,35 +153,7 @@ class _FlowSampler:
         self.follower.load_state_dict(state_dict)
 
 
-class _Sweeps:
-    """The same sweeps without a flow: annealed importance sampling."""
-
-    def __init__(self, energy: TableEnergy, config: JointConfig, seed: int) -> None:
-        self.path = AnnealingPath(energy)
-        self.sweep = _sweep(self.path, energy)
-        self.config = config
-
-    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
-        """Learn nothing."""
-
-    def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        found = annealed_importance_sampling(
-            self.path,
-            self.sweep,
-            self.config.n_samples,
-            self.config.n_time_steps,
-            generator=generator,
-        )
-        return found.x, found.log_weights.float()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Have nothing to take back."""
-
-
-def _learned(
+def learned_jointly(
     data: Tensor,
     config: JointConfig,
     seed: int,
@@ -261,14 +232,14 @@ def _follower(energy: TableEnergy, config: JointConfig, seed: int) -> FlowFollow
     )
     return FlowFollower(
         flow,
-        _sweep(path, energy),
+        gibbs_sweep(path, energy),
         n_trajectories=128,
         n_time_steps=config.n_time_steps,
         learning_rate=config.learning_rate,
     )
 
 
-def _sweep(path: AnnealingPath, energy: TableEnergy) -> Kernel:
+def gibbs_sweep(path: AnnealingPath, energy: TableEnergy) -> Kernel:
     """A Gibbs sweep, site by site."""
     return gibbs_kernel(path, torch.arange(path.n_sites, device=energy.table.device))
 
@@ -284,7 +255,7 @@ def joint_job(
     data = plane_distribution(density, config.n_bits)
     there = data.to(device)
     generator = make_generator(seed, device)
-    known, sampler, seconds = _learned(
+    known, sampler, seconds = learned_jointly(
         there, config, seed, _FlowSampler, checkpoint, generator=generator
     )
     follower = sampler.follower
@@ -311,19 +282,6 @@ def joint_job(
         {**scalars, "cpu s": seconds},
         {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
     )
-
-
-def sweeps_job(
-    density: str, config: JointConfig, seed: int, checkpoint: Path | None = None
-) -> Outcome:
-    """Learn the same energy with the same sweeps, and no flow."""
-    data = plane_distribution(density, config.n_bits)
-    known, _, seconds = _learned(
-        data, config, seed, _Sweeps, checkpoint, generator=make_generator(seed)
-    )
-    scalars = scores((-known.table.double()).softmax(0), data)
-    null = {f"null {k}": v for k, v in scores(independent_bits(data), data).items()}
-    return Outcome({**scalars, **null, "cpu s": seconds})
 
 
 def gflownet_job(
