@@ -1,8 +1,4 @@
-"""The nulls of dnfs/ising with as many runs as what is learned there, and more of SMC.
-
-That row has one run of each null. A study of ours and no row of the facts: it is stored
-beside the benchmarks, and `benchmarks/flow_studies.py` runs it.
-"""
+"""The baselines of dnfs/ising with four runs each, SMC with thirty-two."""
 
 from __future__ import annotations
 
@@ -13,13 +9,13 @@ from ebmtut.experiments.dnfs.lattices import NULLS, LatticeConfig, cells, lattic
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from studies.dnfs.figures import scores_of_runs
 
-#: Runs of SMC for each of another null: what its samples are worth is told by their
-#: spread alone, as they depend on each other.
+#: Runs of SMC for each of another baseline: its samples are dependent, so that only
+#: the spread of runs shows what they are worth.
 MORE = 8
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
-    """As many seeds as configured, of SMC eight times as many."""
+    """As many seeds as configured, for SMC eight times as many."""
     return config.n_seeds * (MORE if names[0].startswith("SMC") else 1)
 
 
@@ -27,7 +23,7 @@ _FULL = ising.EXPERIMENT.presets["full"]
 assert isinstance(_FULL, LatticeConfig)
 MANY_NULLS = Experiment(
     id="dnfs/ising-nulls",
-    title="Nulls of a lattice, run by run",
+    title="Baselines of a lattice, run by run",
     presets={
         "quick": LatticeConfig(
             problems=((4, 0.1, 0),),

@@ -1,9 +1,7 @@
-"""Couplings of a magnet by persistent chains, beside the row dnfs/ising-learning.
+"""Couplings of an Ising model by persistent chains.
 
-The same data, penalty and steps: a thousand Gibbs chains that go on from step to step
-stand in the place of the flow. That is what data and penalty allow where draws are
-cheap. No row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it.
+Data, penalty and steps are those of dnfs/ising-learning; a thousand Gibbs chains, which
+continue from step to step, replace the flow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""EB-GFN on the couplings of a magnet, beside the row dnfs/ising-learning.
+"""Couplings of an Ising model by EB-GFN, on the data of dnfs/ising-learning.
 
-Source: Zhang et al. (2022), the strongest rival in Table 4 of Ou, Zhang and Li (2025)
-where couplings are weak. The data of each lattice are those of the row, to the bit. No
-row of the facts: it is stored beside the benchmarks, and `benchmarks/flow_studies.py`
-runs it.
+Source: Zhang et al. (2022).
 """
 
 from __future__ import annotations
@@ -119,7 +116,7 @@ def couplings_job(
 
 
 def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every lattice."""
+    """Name an entry for every lattice."""
     alone = replace(config, problems=(), n_seeds=1)
     return {
         ("EB-GFN", column_name(side, sigma)): {

@@ -1,8 +1,4 @@
-"""Flows of 4 x 4 and 5 x 5 lattices beside the sums over all of their states.
-
-A check of ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it.
-"""
+"""Flows of 4 x 4 and 5 x 5 lattices beside the sums over all of their states."""
 
 from __future__ import annotations
 
@@ -95,7 +91,7 @@ def enumerated(config: LatticeConfig, seed: int) -> Outcome:
 
 
 def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every lattice, trained and not."""
+    """Name an entry for every lattice, trained and not."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {
         (method, column_name(side, sigma)): {

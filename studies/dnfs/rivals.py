@@ -1,8 +1,5 @@
-"""Other recipes on the lattices of dnfs/ising: LEAPS, a GFlowNet, the paper's own.
+"""Other recipes on the lattices of dnfs/ising: LEAPS, a GFlowNet, the published one.
 
-The paper's Figures 5 and 15 have the first two at sigma = 0.1; at criticality that row
-runs our recipe alone. A study of ours at a small scale and no row of the facts: it is
-stored beside the benchmarks, and `benchmarks/flow_studies.py` runs it.
 Source: Holderrieth et al. (2025); Malkin et al. (2022); Ou, Zhang and Li (2025).
 """
 
@@ -76,7 +73,7 @@ def rival_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train one rival and judge it; without steps, judge it as it is."""
+    """Train one method and evaluate it; without steps, evaluate it untrained."""
     target = LatticeIsing(config.side, sigma)
     path = AnnealingPath(target)
     start, n = path.log_partition_start, config.flow.n_samples
@@ -116,7 +113,7 @@ def rival_job(
 
 
 def cells(config: RivalConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every training, and for every method untrained."""
+    """Name an entry for every training, and for every method untrained."""
     alone = replace(config, trainings=(), n_seeds=1)
     return {
         (method if n_steps else method + _BARE, column_name(config.side, sigma)): {

@@ -1,8 +1,7 @@
-"""Our recipe at criticality on lattices of more and more sites.
+"""The flow at criticality on larger and larger lattices.
 
-Once with as many steps of training whatever the size, beside nulls, and once with as
-many a site. Questions of ours and no rows of the facts: they are stored
-beside the benchmarks, and `benchmarks/flow_studies.py` runs them.
+Once with equally many training steps at every size, beside baselines, and once with
+steps in proportion to the sites.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ebmtut.random import make_generator
 from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import scores_of_runs
 
-#: How many times finer the steps of time are, at which a longer training is judged.
+#: Finer time steps in which a longer training is evaluated, too.
 FINER = 4
 
 
@@ -44,7 +43,7 @@ def finer_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train and judge as `lattice_job` does, and judge at finer steps of time, too."""
+    """Train and evaluate as `lattice_job` does, and also in finer time steps."""
     found = lattice_job(method, side, sigma, n_steps, config, seed, checkpoint)
     network = new_network(method, side, config, seed=seed)
     weights = {
@@ -66,7 +65,7 @@ def finer_job(
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
-    """One for nulls and for the largest lattice."""
+    """One for baselines and for the largest lattice."""
     large = names[1].startswith("32x32")
     return config.n_seeds if names[0] in LEARNED and not large else 1
 

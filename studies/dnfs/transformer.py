@@ -1,9 +1,4 @@
-"""The paper's recipe with its own network, leTF, on the lattice of dnfs/ising.
-
-That row runs it with leConv; here leTF has about as many CPU seconds, and once some ten
-times as many. A question of ours and no row of the facts: it is stored beside the
-benchmarks, and `benchmarks/flow_studies.py` runs it.
-"""
+"""The published recipe with its own network, leTF, on the lattice of dnfs/ising."""
 
 from __future__ import annotations
 
@@ -48,7 +43,7 @@ def transformer_job(
 
 
 def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every number of steps."""
+    """Name an entry for every number of steps."""
     alone = replace(config, problems=(), n_seeds=1)
     return {
         (RECIPE, str(n_steps)): {

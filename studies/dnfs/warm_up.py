@@ -1,8 +1,6 @@
-"""Does a training fail whose learning rate does not rise from zero, and how often?
+"""Does training fail without a warm-up of the learning rate, and how often?
 
-The same trainings of a small lattice with and without a warm-up, seed by seed. A
-question of ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it.
+The same trainings of a small lattice with and without a warm-up, seed by seed.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ def warm_up_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train one flow and judge it."""
+    """Train and evaluate one flow."""
     side, sizes = config.side, config.sizes
     path = AnnealingPath(LatticeIsing(side, sigma))
     how = replace(sizes, learning_rate=learning_rate, n_warmup=n_warmup)
@@ -96,7 +94,7 @@ def warm_up_job(
 
 
 def cells(config: WarmUpConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name two cells for every training."""
+    """Name two entries for every training."""
     alone = replace(config, trainings=(), n_seeds=1)
     return {
         (f"{method}, rate {rate:g}", words): {

@@ -110,7 +110,7 @@ class Sampler(Protocol):
     """Where the energy's negative samples come from."""
 
     def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
-        """Take some steps at a share of the learning rate."""
+        """Take some steps at a fraction of the learning rate."""
 
     def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return states and log-weights for the energy as it is."""

@@ -50,7 +50,7 @@ _LINES = {
 
 
 def draw_shares(result: Result) -> Figure:
-    """Draw the share of the optimum over the steps of refinement, size by size."""
+    """Draw the fraction of the optimum over the steps of refinement, size by size."""
     sizes = list(result.scalars["table"])
     steps = [n for n in result.config["refinements"] if n]
     aspect = 0.6 if len(sizes) == 1 else 1.3
@@ -116,7 +116,7 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
         mean, stderr = mean_and_stderr(list(gap))
         of = {"stderr": stderr, "n_seeds": len(gap)}
         name = f"{prefix}{size}: share that training adds"
-        # The null is a flow that learned nothing: it adds nothing to itself.
+        # An untrained flow adds nothing to itself.
         verdicts.append(claim(name, mean, "at least", 0.05, null=0.0, **of))
         for steps in (0, most):
             rival = shares(result, size, f"DMALA {steps}")

@@ -294,7 +294,7 @@ def draw_couplings(result: Result) -> Figure:
 
 
 def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table:
-    """Negative log-RMSE by lattice: ours, the paper's, and J = 0."""
+    """Negative log-RMSE by lattice, beside the printed numbers and J = 0."""
     table = result.scalars["table"]
     lattices = list(table["DNFS"])
     found = dict(table)
@@ -334,7 +334,7 @@ def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table
 
 
 def share_table(result: Result) -> Table:
-    """ESS of the draws' weights at the training's end, by method and lattice."""
+    """ESS of the samples at the end of training, by method and lattice."""
     table = result.scalars["table"]
     columns: dict[str, list[Cell]] = {"ESS": [_name(m) for m in table]}
     for lattice in table["DNFS"]:
@@ -343,8 +343,8 @@ def share_table(result: Result) -> Table:
         ]
     return Table(
         columns,
-        caption="ESS of the draws that the couplings learn from at the end, weights of "
-        "continuous time." + ranges_of(result),
+        caption="ESS of the samples at the end of training, by path weights."
+        + ranges_of(result),
         kinds=[_kind(_name(method)) for method in table],
     )
 

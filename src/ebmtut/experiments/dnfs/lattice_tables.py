@@ -233,7 +233,7 @@ def seconds_table(result: Result, column: str) -> Table:
 
 
 def stored_bound(result: Result, column: str) -> float:
-    """Return the bound of the rates that a stored run of dnfs/ising found for ours."""
+    """Return the bound of the rates that a stored run of dnfs/ising found."""
     return float(result.scalars["table"]["ours"][column]["bound"][0])
 
 

@@ -57,7 +57,7 @@ LISTED = 6
 BITS, COARSE = 16, 5
 
 
-#: Exact draws for each sample of a sampler that they judge.
+#: Exact draws for each sample of a sampler that they evaluate.
 _DRAWS = 5
 
 
