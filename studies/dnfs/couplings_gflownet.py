@@ -43,7 +43,7 @@ class GFlowNetCouplingsConfig:
     penalty
         Weight of the l1 norm of J. The row's 0.05 stands beside the whole difference
         of moments; where ``n_back`` of all sites are drawn anew, a pair has moved by
-        about twice that share of it.
+        about twice that fraction of it.
     training
         All that EB-GFN takes.
     """

@@ -42,7 +42,7 @@ _BARE = ", untrained"
 @checked
 @dataclass(frozen=True)
 class RivalConfig:
-    """Which rivals, and what each may spend.
+    """Which competing methods, and what each may spend.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def seeds_of(config: RivalConfig, names: Names) -> int:
 
 # Steps were set by pace, before any run, and none was tuned: LEAPS has those of the
 # row's *paper, leConv*, the GFlowNet about as many CPU seconds, and at criticality the
-# paper's recipe half as many steps as ours, as the processor was shared.
+# paper's recipe half as many steps as the flow, as the processor was shared.
 RIVALS = Experiment(
     id="dnfs/ising-rivals",
     title="LEAPS, a GFlowNet and the paper's recipe on a lattice",

@@ -27,7 +27,7 @@ from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import in_steps
 from studies.dnfs.figures import scores_of_runs
 
-#: A training has failed if it diverges, if its ESS is below this share of the median
+#: A training has failed if it diverges, if its ESS is below this fraction of the median
 #: with warm-up, or if its log Z is further off, in nats. Fixed before the runs.
 SHARE, NATS = 0.5, 0.5
 WITH, WITHOUT = "with", "without"
@@ -49,7 +49,7 @@ class WarmUpConfig:
     n_seeds
         Trainings of each kind, with and without.
     n_samples
-        Samples by which one is judged.
+        Samples that evaluate one.
     sizes
         Networks, and steps of time.
     """

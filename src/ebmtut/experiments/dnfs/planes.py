@@ -137,7 +137,7 @@ def draw_pictures(lines: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
                 picture, origin="lower", vmin=0, vmax=next(iter(line.values())).max()
             )
             ax.set(xticks=[], yticks=[])
-            if row is axes[0]:
+            if not ax.get_subplotspec().rowspan.start:
                 ax.set_title(name, fontsize=12)
     return figure
 
