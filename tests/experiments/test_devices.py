@@ -8,8 +8,8 @@ import pytest
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import networks, wide_joint
-from ebmtut.experiments.dnfs.graph_learners import OTHERS
+from ebmtut.experiments.dnfs import networks, wide_planes
+from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.judging import Evaluation
@@ -312,14 +312,14 @@ OTHER_WAYS = {
 @pytest.mark.parametrize("id", OTHER_WAYS)
 def test_the_paper_s_way_keeps_to_the_device(id, monkeypatch):
     fewer = replace(
-        wide_joint.JUDGED,
+        wide_planes.JUDGED,
         n_data=50,
         n_uniform=100,
         n_proposal=500,
         n_repeats=1,
         coarse_bits=4,
     )
-    monkeypatch.setattr(wide_joint, "JUDGED", fewer)
+    monkeypatch.setattr(wide_planes, "JUDGED", fewer)
     keeps_to_its_device(id, OTHER_WAYS[id])
 
 

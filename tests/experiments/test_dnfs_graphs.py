@@ -9,20 +9,20 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
-from ebmtut.experiments.dnfs import graph_learners
-from ebmtut.experiments.dnfs.graph_judge import Judge
+from ebmtut.experiments.dnfs import graph_problems
 from ebmtut.experiments.dnfs.graph_problems import (
     GraphProblemConfig,
+    Judge,
     exact_scores,
     graph_job,
     graphs_of,
 )
 from ebmtut.experiments.dnfs.graph_reports import (
     rivals_table,
+    shares,
     shares_table,
     temperature_table,
 )
-from ebmtut.experiments.dnfs.graph_shares import shares
 from ebmtut.experiments.registry import get_experiment
 from ebmtut.flows import simulate
 from ebmtut.random import make_generator
@@ -119,7 +119,7 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph_learners, "HollowGraphTransformer", killed)
+        patch.setattr(graph_problems, "HollowGraphTransformer", killed)
         with pytest.raises(KeyboardInterrupt):
             graph_job(SIZE, config, 0, file)
     kept = {path.name for path in tmp_path.iterdir()}

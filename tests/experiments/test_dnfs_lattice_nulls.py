@@ -12,25 +12,27 @@ import torch
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs.lattice_enumeration import (
-    ENUMERATED,
-    enumeration_table,
+from ebmtut.experiments.dnfs.lattice_tables import (
+    chain_table,
+    drawn_each_way,
+    quality_table,
+    seconds_table,
+    with_nulls,
 )
-from ebmtut.experiments.dnfs.lattice_judge import rate_bound
-from ebmtut.experiments.dnfs.lattice_laws import (
+from ebmtut.experiments.dnfs.lattices import (
+    NULLS,
     EnergyLaw,
     energy_law,
+    rate_bound,
     share_by_spread,
 )
-from ebmtut.experiments.dnfs.lattice_nulls import MANY_NULLS, with_nulls
-from ebmtut.experiments.dnfs.lattice_tables import quality_table, seconds_table
-from ebmtut.experiments.dnfs.lattice_weights import chain_table, drawn_each_way
-from ebmtut.experiments.dnfs.lattices import NULLS
 from ebmtut.flows import ExactRollout, Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
+from studies.dnfs.baselines import MANY_NULLS
+from studies.dnfs.enumerated import ENUMERATED
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +58,6 @@ def test_the_sum_over_all_states_is_the_truth_and_ours_is_near_it(small):
         # ESS is above 0.9: 300 weights leave log Z a standard error of 0.02 at most.
         assert off[0] < 5 * 0.02
         assert off[0] < off[1] / 3
-
-
-def test_a_table_of_small_lattices_ends_each_in_its_sum(small):
-    table = enumeration_table(small)
-    lattices = [row[:2] for row in table.rows]
-    assert lattices[4] == ("3x3, 0.1", "all states")
-    assert lattices[9] == ("4x4, critical", "all states")
-    assert table.kinds == ("", "", "null", "null", "exact") * 2
-    runs = small.scalars["table"]["untrained"]["3x3, 0.1"]["in steps"]
-    worst = max(abs(m - 0.5) for m in runs[0]["marginals"])
-    assert table.rows[2][4] == f"{worst:.6g}"
-    plt.close(ENUMERATED.figure(small))
 
 
 def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():

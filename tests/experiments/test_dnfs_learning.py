@@ -10,21 +10,24 @@ from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.captions import range_of
-from ebmtut.experiments.dnfs.coupling_learner import LearningConfig, learn_couplings
-from ebmtut.experiments.dnfs.couplings_chains import CHAINS
-from ebmtut.experiments.dnfs.couplings_gflownet import (
-    COUPLINGS,
-    GFlowNetCouplingsConfig,
-)
 from ebmtut.experiments.dnfs.ebm_training import score_table
+from ebmtut.experiments.dnfs.ising_learning import (
+    LearningConfig,
+    learn_couplings,
+    share_table,
+)
 from ebmtut.experiments.dnfs.ising_learning import (
     score_table as score_table_of_couplings,
 )
-from ebmtut.experiments.dnfs.ising_learning import share_table
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
+from studies.dnfs.couplings_chains import CHAINS
+from studies.dnfs.couplings_gflownet import (
+    COUPLINGS,
+    GFlowNetCouplingsConfig,
+)
 
 SMALL = LearningConfig(
     problems=((3, 0.15),),

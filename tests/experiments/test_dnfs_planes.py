@@ -13,13 +13,11 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import (
     ebm_training,
-    law_scores,
     networks,
     planes,
     pretrained_ebm,
 )
-from ebmtut.experiments.dnfs.joint_control import CONTROL, control_table
-from ebmtut.experiments.dnfs.joint_twelve_bits import TWELVE_BITS
+from ebmtut.experiments.dnfs.ebm_training import control_table
 from ebmtut.experiments.dnfs.lattice_tables import (
     payback,
     payback_table,
@@ -30,6 +28,7 @@ from ebmtut.neighbors import neighbor_log_ratios
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
+from studies.dnfs.joint import CONTROL, TWELVE_BITS
 
 TINY = {"n_bits": 3, "n_energy_steps": 5, "n_steps": 5, "n_time_steps": 4}
 ROWS = ("pretrained-ebm", "taylor-ratio", "leaps-networks", "trajectory")
@@ -56,7 +55,7 @@ def test_cells_that_touch_differ_in_one_bit():
 @pytest.mark.parametrize("density", DENSITIES)
 def test_the_law_of_the_data_keeps_its_place(density):
     """Its mean and spread are those of draws, within half a cell and their noise."""
-    law = planes.plane_law(density, 5)
+    law = planes.plane_distribution(density, 5)
     assert float(law.sum()) == pytest.approx(1, abs=1e-12)
     picture = planes.plane_picture(law)
     extent, n = density_extent(density), 20_000
@@ -77,22 +76,22 @@ def test_the_law_of_the_data_keeps_its_place(density):
 
 
 def test_scores_of_laws():
-    data = planes.plane_law("moons", 2)
-    same = law_scores.judged(data, data)
+    data = planes.plane_distribution("moons", 2)
+    same = planes.scores(data, data)
     assert max(map(abs, same.values())) < 1e-12
-    null = law_scores.independent_bits(data)
+    null = planes.independent_bits(data)
     x = enumerate_states(4).double()
     assert torch.allclose(null @ x, data @ x)
     assert float(null.sum()) == pytest.approx(1)
     # What independent bits lack is the total correlation, never negative.
-    assert law_scores.judged(null, data)["KL"] > 0
+    assert planes.scores(null, data)["KL"] > 0
 
 
 @pytest.fixture(scope="module")
 def samplers():
     """All samplers of a tiny plane: the rows read them from one result."""
     return get_experiment("dnfs/pretrained-ebm").run(
-        "quick", **TINY, methods=pretrained_ebm.METHODS
+        "quick", **TINY, methods=tuple(planes.METHODS)
     )
 
 
@@ -172,9 +171,9 @@ def test_the_control_of_joint_training_has_all_but_the_flow():
     assert cell["KL"][0] < cell["null KL"][0] / 2
     flow = {"table": {"DNFS": {"moons": {"KL": [0.1], "cpu s": [2.0]}}}}
     trained = replace(control, scalars=flow)
-    row, seconds = control_table(trained, control).rows
-    assert row[:2] == ("moons", "0.1")
-    assert seconds[1] == "2"
+    table = control_table(trained, control)
+    assert table.rows[0][:2] == ("moons", "0.1")
+    assert "flow and sweeps 2," in table.caption
     CONTROL.figure(control)
     with_flow = ebm_training.EXPERIMENT.config("full")
     assert CONTROL.config("full") == with_flow

@@ -8,24 +8,8 @@ import torch
 
 from ebmtut.checks import DivergenceError
 from ebmtut.energies import LatticeIsing
-from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs import warm_up
-from ebmtut.experiments.dnfs.grown_lattices import GROWN, grown_job
-from ebmtut.experiments.dnfs.lattice_judge import judged
-from ebmtut.experiments.dnfs.scaling import (
-    PROPORTIONAL,
-    SCALING,
-    finer_table,
-    scaling_table,
-    steps_table,
-)
-from ebmtut.experiments.dnfs.transformer import TRANSFORMER, recipe_table
-from ebmtut.experiments.dnfs.warm_up import (
-    WARM_UP,
-    failure_table,
-    failures,
-    warm_up_job,
-)
+from ebmtut.experiments.dnfs.lattice_tables import draw_scaling
+from ebmtut.experiments.dnfs.lattices import judged
 from ebmtut.experiments.growth import (
     discrepancy_table,
     load_report,
@@ -33,6 +17,11 @@ from ebmtut.experiments.growth import (
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.results import benchmarks_root
+from studies.dnfs import warm_up
+from studies.dnfs.grown import GROWN, grown_job
+from studies.dnfs.scaling import PROPORTIONAL, SCALING
+from studies.dnfs.transformer import TRANSFORMER
+from studies.dnfs.warm_up import WARM_UP, warm_up_job
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +43,7 @@ def test_every_method_stands_beside_the_exact_answer(result):
             row[lattice][f"log Z {kind}"][0] for kind in ("error", "stderr")
         )
         assert abs(error) < 5 * stderr + 1.0
-    text = str(scaling_table(result))
-    assert "4x4" in text
-    assert "untrained" in text
-    figure = SCALING.figure(result)
+    figure = draw_scaling(result)
     # The flow, and annealing with sixteen times the sweeps, which this run has not.
     assert [len(ax.lines) for ax in figure.axes] == [2, 2]
     plt.close(figure)
@@ -65,12 +51,8 @@ def test_every_method_stands_beside_the_exact_answer(result):
 
 def test_what_the_page_shows_is_stored():
     stored = SCALING.stored(benchmarks_root())
-    assert len(scaling_table(stored).rows) == 4 * 5
     assert stored.config["problems"][-1][0] == 32
     longer = PROPORTIONAL.stored(benchmarks_root())
-    grown = GROWN.stored(benchmarks_root())
-    for table in (steps_table, finer_table):
-        assert len(table(stored, longer, grown).rows) == 11
     assert {n / side**2 for side, _, n in longer.config["problems"]} == {2000 / 10**2}
     report = load_report("flow")
     rows = {(row["network"], row["party"]): row for row in report["rows"]}
@@ -107,23 +89,13 @@ def test_steps_are_the_same_at_every_size():
     assert seeds["ours", "32x32, critical"] == seeds["AIS", "15x15, critical"] == 1
 
 
-def test_a_longer_training_is_judged_at_finer_steps_and_stands_below_the_shorter(
-    result, grown
-):
+def test_a_longer_training_is_evaluated_at_finer_steps():
     longer = PROPORTIONAL.run("quick")
     ((lattice, cell),) = longer.scalars["table"]["ours"].items()
     energy = longer.scalars["exact"][lattice]["energy"]
     noise = float(longer.arrays[f"energies/ours/{lattice}"].std()) / 20**0.5
     assert abs(cell["energy finer"][0] - energy) < 5 * noise + 0.1 * abs(energy)
     assert 0 < cell["ESS chain finer"][0] <= cell["ESS finer"][0]
-    shorter, larger, *_ = finer_table(result, longer, grown).rows
-    assert [shorter[2], larger[2]] == ["100", "150"]
-    assert shorter[-1] == "–"
-    assert larger[-1] == f"{cell['ESS chain finer'][0]:.3g}"
-    assert larger[4] == f"{cell['energy finer'][0] / energy:.3g}"
-    figure = PROPORTIONAL.figure(longer)
-    assert len(figure.axes) == 2
-    plt.close(figure)
 
 
 def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, grown):
@@ -139,10 +111,7 @@ def test_a_network_that_grows_is_judged_before_and_after_it_learns_on(result, gr
         assert 0.05 < cell["ESS"][0] <= 1
         assert abs(cell["log Z error"][0]) < 5 * cell["log Z stderr"][0] + 0.5
         assert 0 < cell["ESS chain finer"][0] <= 1
-    table = steps_table(result, PROPORTIONAL.stored(benchmarks_root()), grown)
-    begins = [row[1:3] for row in table.rows if row[0] == "6x6"]
-    assert begins == [("4x4", "0"), ("4x4", "50")]
-    figure = SCALING.figure(result, grown)
+    figure = draw_scaling(result, grown)
     assert [len(ax.lines) for ax in figure.axes] == [3, 3]
     plt.close(figure)
 
@@ -167,7 +136,7 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
         assert (again.arrays[name] == value).all(), name
 
 
-def test_the_papers_network_stands_beside_what_the_row_ran():
+def test_the_published_recipe_runs_with_its_own_network():
     study = TRANSFORMER.run("quick", n_time_steps=8)
     (cells,) = study.scalars["table"].values()
     bare, shorter, longer = cells.values()
@@ -177,14 +146,7 @@ def test_the_papers_network_stands_beside_what_the_row_ran():
     assert [len(losses) for losses in study.arrays.values()] == [5, 10]
     for cell in cells.values():
         assert all(0 <= share <= 1 for share in cell["ESS"] + cell["ESS chain"])
-    row = get_experiment("dnfs/ising").stored()
-    table = recipe_table(row, study)
-    assert [line[1] for line in table.rows] == ["6000"] * 4 + ["0", "5", "5", "10"]
-    assert table.kinds.count("null") == 1
-    assert table.kinds[4] == "null"
-    figure = TRANSFORMER.figure(study)
-    assert [len(ax.lines) for ax in figure.axes] == [3, 4]
-    plt.close(figure)
+    plt.close(TRANSFORMER.figure(study))
 
 
 def test_samples_of_no_weight_are_worth_nothing():
@@ -196,17 +158,6 @@ def test_samples_of_no_weight_are_worth_nothing():
     }
 
 
-def test_a_training_fails_by_its_ess_its_log_z_or_by_diverging():
-    good = {"ESS": [0.8, 0.9, 1.0], "log Z error": [0.0, -0.1, 0.5]}
-    bad = {"ESS": [0.44, 0.46, 0.9], "log Z error": [0.0, 0.0, -0.6]}
-    lost = {"ESS": [0.0, 0.9, 0.9], "log Z error": [None, 0.0, 0.0]}
-    assert failures({"with": good, "without": bad}) == {
-        "with": [False] * 3,
-        "without": [True, False, True],
-    }
-    assert failures({"with": good, "without": lost})["without"] == [True, False, False]
-
-
 def test_trainings_with_and_without_a_warm_up_begin_alike_and_part(monkeypatch):
     result = WARM_UP.run("quick")
     (row,) = result.scalars["table"].values()
@@ -215,11 +166,7 @@ def test_trainings_with_and_without_a_warm_up_begin_alike_and_part(monkeypatch):
     losses = [result.arrays[f"losses/{name}/{words}"] for words in ("with", "without")]
     assert losses[0][0] == losses[1][0]
     assert losses[0][-1] != losses[1][-1]
-    counts = [cells[2] for cells in failure_table(result).rows]
-    assert counts == ["0 of 2", "0 of 2"]
-    figure = WARM_UP.figure(result)
-    assert len(figure.axes[0].lines) == 2
-    plt.close(figure)
+    plt.close(WARM_UP.figure(result))
 
     def diverges(*args, **how):
         raise DivergenceError("flow diverged at step 3", 3)

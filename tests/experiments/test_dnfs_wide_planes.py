@@ -10,13 +10,13 @@ from torch.nn.functional import softplus
 from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
-from ebmtut.experiments.dnfs.wide_joint import wide_joint
 from ebmtut.experiments.dnfs.wide_planes import (
     PaddedEnergy,
     _reversed_states,
-    coarse_law,
+    coarse_distribution,
     coarse_picture,
     exact_draws,
+    wide_joint,
 )
 from ebmtut.flows import Flow, HollowTransformer, flow_laws
 from ebmtut.paths import AnnealingPath
@@ -27,7 +27,7 @@ from ebmtut.states import enumerate_states, gray_encode, states_to_index
 def test_the_coarse_picture_is_the_histogram_of_the_points():
     points = sample_density("2spirals", 2000, generator=make_generator(0))
     scale = density_scale("2spirals")
-    seen = coarse_picture(coarse_law(gray_encode(points, scale).float()))
+    seen = coarse_picture(coarse_distribution(gray_encode(points, scale).float()))
     # Sign and four bits name 32 intervals of the 2**16 around 0.
     edges = np.linspace(-(2**15), 2**15, 33) / scale
     counts, _, _ = np.histogram2d(points[:, 1], points[:, 0], bins=(edges, edges))

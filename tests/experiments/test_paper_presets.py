@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ebmtut.data import DataUnavailable
-from ebmtut.experiments.dnfs import wide_joint
+from ebmtut.experiments.dnfs import wide_planes
 from ebmtut.experiments.drl import images as image_sets
 from ebmtut.experiments.drl import long_run
 from ebmtut.experiments.drl.images import (
@@ -233,8 +233,8 @@ def few_photographs(monkeypatch):
 @pytest.mark.parametrize("id", CUTS)
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
     look = Evaluation(50, n_uniform=0, n_proposal=1000, n_repeats=1, coarse_bits=5)
-    monkeypatch.setattr(wide_joint, "JUDGED", look)
-    monkeypatch.setattr(wide_joint, "_BOUNDED", 2)
+    monkeypatch.setattr(wide_planes, "JUDGED", look)
+    monkeypatch.setattr(wide_planes, "_BOUNDED", 2)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(
         long_run, "adapt_step_size", lambda _, x, size, **how: AdaptedStep(size, 0.7, x)

@@ -9,12 +9,12 @@ from torch import nn
 from ebmtut import deadlines
 from ebmtut.checks import InputError
 from ebmtut.deadlines import OutOfTime, deadline
-from ebmtut.experiments.dnfs.couplings_gflownet import COUPLINGS
-from ebmtut.experiments.dnfs.joint_control import CONTROL
 from ebmtut.experiments.registry import get_experiment
 from ebmtut.random import make_generator
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
 from ebmtut.training import ResumableLoop
+from studies.dnfs.couplings_gflownet import COUPLINGS
+from studies.dnfs.joint import CONTROL
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ _APART = 0.11
 def draw_scores(result: Result) -> Figure:
     """Draw the likelihood below the entropy, of energies, flow, bound and null."""
     table: dict[str, dict[str, Any]] = result.scalars["table"]
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    figure, ax = plt.subplots(figsize=figure_size("full"))
     marks = [
         ("DNFS", "KL", "energy", "o", COLORS["DNFS"]),
-        ("DNFS", "flow KL", "flow, its own law", "s", COLORS["LEAPS"]),
-        ("DNFS", "flow bound", "flow, bound by reversed paths", "^", COLORS["LEAPS"]),
-        ("EB-GFN", "KL", "energy of EB-GFN", "D", COLORS["EB-GFN"]),
+        ("DNFS", "flow KL", "flow", "s", COLORS["LEAPS"]),
+        ("DNFS", "flow bound", "flow, bound", "^", COLORS["LEAPS"]),
+        ("EB-GFN", "KL", "energy, EB-GFN", "D", COLORS["EB-GFN"]),
         ("DNFS", "null KL", "independent bits", "_", COLORS["null"]),
     ]
     for place, (method, key, label, mark, color) in enumerate(marks):
@@ -36,9 +36,11 @@ def draw_scores(result: Result) -> Figure:
             at = [k + _APART * (place - len(marks) // 2)] * len(values)
             ax.plot(at, values, mark, ls="none", color=color, label=name)
     densities = list(table["DNFS"])
-    ax.set_xticks(range(len(densities)), densities, rotation=20)
-    ax.set(ylabel="NLL minus entropy [nats]", yscale="log")
-    figure.legend(ncols=3, loc="outside lower center", fontsize=7)
+    ax.set_xticks(range(len(densities)), densities, rotation=30, ha="right")
+    ax.tick_params(labelsize=11)
+    ax.set_ylabel("KL from the data [nats]", fontsize=11)
+    ax.set_yscale("log")
+    figure.legend(ncols=3, loc="outside lower center", fontsize=10)
     return figure
 
 

@@ -1,109 +1,101 @@
-"""What rows dnfs/max-independent-set and dnfs/max-cut share: one flow, many graphs.
+"""Rows dnfs/max-independent-set and dnfs/max-cut: one flow for many graphs.
 
-A flow is trained on random graphs of one size and judged on others, of which the
-optimum is known, beside chains that make as many evaluations of the energy's
-ratios and learn nothing.
+A flow is trained on random graphs of one size and evaluated on others, whose optimum
+is known, beside annealed chains, which learn nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ebmtut.checks import (
-    Count,
-    InputError,
-    Natural,
-    OneOf,
-    check_range,
-    checked,
-)
+from ebmtut.checks import Count, InputError, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
-from ebmtut.experiments.dnfs.graph_judge import Judge
-from ebmtut.experiments.dnfs.graph_learners import (
-    OTHER_TEMPERATURE,
-    OTHERS,
-    fresh_network,
-    learn,
-)
-from ebmtut.experiments.dnfs.graph_shares import check_shares, draw_shares, refined
+from ebmtut.experiments.dnfs.graph_reports import check_shares, draw_shares, refined
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream_seed
-from ebmtut.flows import GraphWeights, SetPolicy
-from ebmtut.random import make_generator
-from ebmtut.samplers import repair_independent_set
+from ebmtut.flows import (
+    GraphFlowNetwork,
+    GraphWeights,
+    HollowGraphTransformer,
+    SetPolicy,
+    dmala_kernel,
+    simulate,
+)
+from ebmtut.flows.graph_gflownet import set_ways
+from ebmtut.random import generator_on, make_generator
+from ebmtut.samplers import (
+    anneal,
+    dmala,
+    greedy_independent_set,
+    repair_independent_set,
+    vertex_gibbs,
+)
 from ebmtut.states import enumerate_states
-from ebmtut.training import TrainConfig
-from ebmtut.training.graph_flow import GraphFlowConfig
+from ebmtut.training import TrainConfig, train_set_policy
+from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 
 #: Graph family of each problem.
 FAMILIES = {
     "max-independent-set": "erdos-renyi",
     "max-cut": "barabasi-albert",
 }
+
+
 # Test graphs are the same for all seeds: the seeds are those of learning and chance.
 _TEST_SEED = 2025
+
+
 _LISTED_VERTICES = 20
+
+
+#: Trained at one temperature where the flow has a falling one, or the reverse.
+OTHER_TEMPERATURE = "other temperature"
+
+
+#: Steps of the message network in the time of one step of another learner, by size of
+#: the graphs; fixed numbers, since steps that follow a clock could not be repeated.
+PACE = {
+    OTHER_TEMPERATURE: {"16-20": 1.0, "32-40": 1.0, "64-75": 1.0},
+    "leGF": {"16-20": 4.5, "32-40": 10.0, "64-75": 13.0},
+    "GFlowNet": {"16-20": 4.0, "32-40": 7.0, "64-75": 7.0},
+}
+
+
+OTHERS = tuple(PACE)
 
 
 @checked
 @dataclass(frozen=True)
 class GraphProblemConfig:
-    """How the flow is trained, and how it is judged.
-
-    Parameters
-    ----------
-    problem
-        "max-independent-set" or "max-cut".
-    sizes
-        Some of `ebmtut.data.GRAPH_SIZES`.
-    n_train, n_test
-        Graphs.
-    n_copies
-        States drawn for each test graph.
-    inverse_temperature
-        1/T at the path's end.
-    n_time_steps
-        Steps of the flow and temperatures of the annealing.
-    refinements
-        DMALA steps after each step of the flow.
-    step_size
-        DMALA's.
-    width, n_layers
-        Hidden units of the network; layers of leGF, the paper's network, in the place
-        of ours, or 0.
-    rollout, train
-        Training.
-    rivals
-        Also "leGF", the paper's network in the place of ours, "GFlowNet", which only
-        knows independent sets, or "other temperature": ours, trained at the last
-        temperature if `rollout` lets it fall, else with one that falls. Each is trained
-        about as long as our network.
-    rival_sizes
-        On graphs of which sizes.
-    n_seeds
-        Runs of each size, in the order of `sizes`.
-    """
+    """How a flow is trained and evaluated on random graphs."""
 
     problem: Annotated[str, OneOf(FAMILIES)] = "max-independent-set"
     sizes: tuple[Annotated[str, OneOf(GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
     n_train: Count = 1000
     n_test: Count = 100
+    #: Samples for each test graph.
     n_copies: Count = 4
+    #: At the path's end.
     inverse_temperature: float = 5.0
+    #: Of the flow; also temperatures of the annealing.
     n_time_steps: Count = 64
+    #: DMALA steps after each step of the flow.
     refinements: tuple[Natural, ...] = (0, 1, 3, 5)
     step_size: float = 0.3
     width: int = 32
+    #: Of leGF in place of the message network, or 0.
     n_layers: Natural = 0
     rollout: GraphFlowConfig = field(
         default_factory=lambda: GraphFlowConfig(anneal=0.5)
@@ -117,8 +109,10 @@ class GraphProblemConfig:
             precision="float32",
         )
     )
+    #: Other learners, each trained about as long as the message network.
     rivals: tuple[Annotated[str, OneOf(OTHERS)], ...] = ()
     rival_sizes: tuple[Annotated[str, OneOf(GRAPH_SIZES)], ...] = tuple(GRAPH_SIZES)
+    #: Runs of each size, in the order of `sizes`.
     n_seeds: tuple[Count, ...] = (3, 2, 1)
 
     def __post_init__(self) -> None:
@@ -131,7 +125,7 @@ class GraphProblemConfig:
 
 
 def cells(config: GraphProblemConfig) -> Mapping[str, Mapping[str, Any]]:
-    """Name a cell for every size."""
+    """Name an entry for every size."""
     alone = replace(config, sizes=(), n_seeds=())
     return {size: {"size": size, "config": alone} for size in config.sizes}
 
@@ -156,6 +150,190 @@ def graphs_of(config: GraphProblemConfig, size: str, n: int, seed: int) -> Graph
     return random_graphs(FAMILIES[config.problem], n, low, high, generator=generator)
 
 
+class Learned(NamedTuple):
+    """What was learned, the loss of every step, and the CPU seconds that it took."""
+
+    weights: GraphWeights | SetPolicy
+    losses: np.ndarray
+    cpu_seconds: float
+
+
+def fresh_network(width: int, n_layers: int, seed: int) -> GraphWeights:
+    """Make an untrained message network, or leGF if it has layers."""
+    generator = make_generator(seed)
+    if n_layers:
+        return HollowGraphTransformer(
+            width=width, n_layers=n_layers, generator=generator
+        )
+    return GraphFlowNetwork(width=width, generator=generator)
+
+
+def learn(
+    name: str,
+    problem: GraphEnergy,
+    *,
+    size: str,
+    width: int,
+    rollout: GraphFlowConfig,
+    optimizer: TrainConfig,
+    seed: int,
+    checkpoint: Path | None,
+    identity: Mapping[str, Any],
+    n_layers: int = 0,
+) -> Learned:
+    """Train one learner on the graphs of a problem."""
+    generator = make_generator(seed)
+    device = problem.graphs.adjacency.device
+    if name:
+        n_steps = max(1, round(optimizer.n_steps / PACE[name][size]))
+        n_warmup = min(optimizer.n_warmup, n_steps // 5)
+        if n_steps < optimizer.n_steps:
+            optimizer = replace(optimizer, n_steps=n_steps, n_warmup=n_warmup)
+        if checkpoint is not None:
+            file = f"{checkpoint.stem}-{name.replace(' ', '-')}{checkpoint.suffix}"
+            checkpoint = checkpoint.with_name(file)
+    kept: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "identity": {**identity, "learner": name},
+    }
+    if name == "GFlowNet":
+        policy = SetPolicy(width=width, generator=generator)
+        found = train_set_policy(
+            policy.to(device),
+            problem.graphs,
+            problem.inverse_temperature,
+            optimizer,
+            generator=generator_on(generator, device),
+            **kept,
+        )
+        return Learned(found.policy, found.losses, found.cpu_seconds)
+    if name == OTHER_TEMPERATURE:
+        rollout = replace(rollout, anneal=0.0 if rollout.anneal else 0.5)
+    weights: GraphWeights
+    if name == "leGF":
+        weights = HollowGraphTransformer(width=width, n_layers=1, generator=generator)
+    else:
+        weights = fresh_network(width, n_layers, seed)
+    trained = train_graph_flow(
+        weights.to(device),
+        problem,
+        rollout,
+        optimizer,
+        generator=generator_on(generator, device),
+        **kept,
+    )
+    return Learned(trained.weights, trained.losses, trained.cpu_seconds)
+
+
+class Judge:
+    """Scores of methods on the same graphs, of one sample and of the best of each."""
+
+    def __init__(
+        self,
+        problem: GraphEnergy,
+        *,
+        n_copies: int,
+        n_time_steps: int,
+        step_size: float,
+        generator: torch.Generator,
+    ) -> None:
+        self.problem = problem
+        self.graphs = problem.graphs
+        self.n_copies = n_copies
+        self.n_time_steps = n_time_steps
+        self.step_size = step_size
+        self.generator = generator
+        self.scalars: dict[str, float] = {}
+
+    def record(self, name: str, draw: Callable[[], Tensor]) -> None:
+        """Draw samples and keep their score, that of the best, and CPU seconds."""
+        start = time.thread_time()
+        x = draw()
+        if isinstance(self.problem, MaxIndependentSet):
+            x = repair_independent_set(self.graphs, x)
+        seconds = time.thread_time() - start
+        score = self.problem.score(x).unflatten(0, (len(self.graphs), -1))
+        self.scalars[name] = float(score.mean())
+        self.scalars[f"{name}: best"] = float(score.amax(1).mean())
+        self.scalars[f"{name}: CPU seconds"] = seconds
+
+    def coins(self) -> Tensor:
+        """Uniform random bits for all states."""
+        shape = self.n_states, self.graphs.n_sites
+        device = self.generator.device
+        return torch.randint(2, shape, generator=self.generator, device=device).float()
+
+    @property
+    def n_states(self) -> int:
+        """States of all graphs."""
+        return len(self.graphs) * self.n_copies
+
+    def flow(self, name: str, weights: GraphWeights, n_refine: int) -> None:
+        """Follow the flow, with DMALA steps after each of its steps."""
+        flow = flow_on(weights, self.problem)
+        kernel = None
+        if n_refine:
+            kernel = dmala_kernel(flow.path, self.step_size, n_refine)
+
+        def draw() -> Tensor:
+            return simulate(
+                flow,
+                self.n_states,
+                self.n_time_steps,
+                generator=self.generator,
+                refine=kernel,
+            ).x
+
+        self.record(name, draw)
+
+    def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
+        """Anneal chains; DMALA evaluates the ratios as often as the flow does."""
+        n_times = self.n_time_steps // (1 if n_refine else 2)
+
+        def kernel(beta: float) -> Any:
+            energy = self.problem.at(beta)
+            if langevin:
+                return dmala(energy, self.step_size, "exact")
+            return vertex_gibbs(energy)
+
+        def draw() -> Tensor:
+            top = self.problem.inverse_temperature
+            betas = [top * (k + 1) / n_times for k in range(n_times)]
+            return anneal(
+                kernel,
+                self.coins(),
+                betas,
+                generator=self.generator,
+                n_steps=n_refine + 1,
+            )
+
+        self.record(name, draw)
+
+    def gflownet(self, name: str, policy: SetPolicy) -> None:
+        """Add vertices as a policy says, until none is free."""
+
+        @torch.no_grad()
+        def draw() -> Tensor:
+            n = self.n_copies
+            return set_ways(policy, self.graphs, n, generator=self.generator).x
+
+        self.record(name, draw)
+
+    def greedy(self) -> None:
+        """Add vertices in random order; for cuts, one sweep that only improves."""
+
+        def draw() -> Tensor:
+            n = self.n_copies
+            if isinstance(self.problem, MaxIndependentSet):
+                return greedy_independent_set(self.graphs, n, generator=self.generator)
+            frozen = vertex_gibbs(self.problem.at(1e6))
+            return anneal(
+                lambda _: frozen, self.coins(), [0.0], generator=self.generator
+            )
+
+        self.record("greedy", draw)
+
+
 def graph_job(
     size: str,
     config: GraphProblemConfig,
@@ -163,7 +341,7 @@ def graph_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train on graphs of one size, and judge every method on others."""
+    """Train on graphs of one size, and evaluate every method on others."""
     problem, judged_on = (
         problem_on(config, graphs_of(config, size, n, of).to(device))
         for n, of in (
@@ -220,7 +398,7 @@ def graph_job(
 
 
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:
-    """Solve every test graph; where states can be listed, score the exact law, too."""
+    """Solve every test graph; score exact samples where all states can be listed."""
     solve = maximum_cuts if config.problem == "max-cut" else maximum_independent_sets
     best, law = {}, {}
     for size in config.sizes:
@@ -232,19 +410,17 @@ def optima(config: GraphProblemConfig, seed: int) -> Outcome:
 
 
 def exact_scores(problem: GraphEnergy) -> list[float]:
-    """Mean score of states drawn from each graph's law, repaired as all others.
-
-    States that are rarer than 1e-10 together weigh less than 1e-4, and are left out.
-    """
+    """Mean score of exact samples of each graph, repaired like all others."""
     means = []
     for number in range(len(problem.graphs)):
         one = problem.of(problem.graphs.select(torch.tensor([number])))
         x = enumerate_states(one.n_sites, dtype=torch.float32)
-        law = (-one(x)).double().softmax(0)
-        x, law = x[law > 1e-10], law[law > 1e-10]
+        p = (-one(x)).double().softmax(0)
+        # Rarer states weigh less than 1e-4 together.
+        x, p = x[p > 1e-10], p[p > 1e-10]
         if isinstance(one, MaxIndependentSet):
             x = repair_independent_set(one.graphs, x)
-        means.append(float(law @ one.score(x).double() / law.sum()))
+        means.append(float(p @ one.score(x).double() / p.sum()))
     return means
 
 

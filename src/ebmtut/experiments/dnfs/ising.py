@@ -6,30 +6,28 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.figure import Figure
 
-from ebmtut.experiments.dnfs.lattice_judge import energy_bins
-from ebmtut.experiments.dnfs.lattice_laws import (
-    EnergyLaw,
-    draw_energies,
-    drawn_distances,
-    energy_law,
-    law_distance,
-)
+from ebmtut.experiments.dnfs.lattice_tables import SHOWN
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     NULLS,
+    EnergyLaw,
     LatticeConfig,
     cells,
+    draw_energies,
+    drawn_distances,
+    energy_bins,
+    energy_law,
     exact_answers,
     lattice_job,
+    law_distance,
     seeds_of,
 )
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, figure_size, panel_size
+from ebmtut.plotting import COLORS, panel_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -88,36 +86,8 @@ def draw_histograms(result: Result) -> Figure:
     return figure
 
 
-def draw_losses(result: Result, *others: Result) -> Figure:
-    """Draw the first losses of the first runs, then means over parts of training."""
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
-    for name, losses in {
-        name: losses
-        for found in (result, *others)
-        for name, losses in found.arrays.items()
-        if name.startswith("losses/")
-    }.items():
-        _, method, column = name.split("/")
-        blocks = np.array_split(losses, min(40, len(losses)))
-        ends = np.cumsum([len(part) for part in blocks])
-        ax.plot(
-            [0, *ends],
-            [losses[0], *(part.mean() for part in blocks)],
-            color=_COLORS[method],
-            ls="--" if "critical" in column else _LINES.get(method, "-"),
-            label=f"{method}, {column.partition(', ')[2]}",
-        )
-    ax.set(xlabel="optimiser step", ylabel="loss [nats²]", yscale="log")
-    ax.legend(fontsize=7)
-    return figure
-
-
 def check_ising(result: Result) -> list[Verdict]:
-    """Our recipe in every seed: ESS, and the error of log Z beside it.
-
-    The nulls must fail what is claimed: an ESS that AIS or the untrained
-    network reaches too is nothing that training has won.
-    """
+    """ESS and error of log Z in every seed, and energies; the baselines must fail."""
     verdicts = []
     table = result.scalars["table"]
     for column, (ess, error) in TARGETS.get(result.scale, {}).items():
@@ -188,7 +158,9 @@ def _in_noise(result: Result, method: str, column: str) -> float:
 def law_table(result: Result) -> Table:
     """Tabulate the distance of energies from their exact distribution by lattice."""
     rows = list(result.scalars["table"])
-    columns: dict[str, list[Cell]] = {"method": [*rows, "long Gibbs", "exact draws"]}
+    columns: dict[str, list[Cell]] = {
+        "method": [*(SHOWN.get(m, m) for m in rows), "long Gibbs", "exact samples"]
+    }
     for column, law in _laws(result).items():
         noise = _noise(result, column, law)
         for words in ("", ", weighted"):
@@ -205,7 +177,7 @@ def law_table(result: Result) -> Table:
             columns[column.partition(", ")[2] + words] = [*cells, *ends]
     return Table(
         columns,
-        caption="Wasserstein distance of energies from their exact law, first runs.",
+        caption="Wasserstein distance of energies from their distribution, first runs.",
         kinds=["" if m in LEARNED else "null" for m in rows] + ["", "exact"],
     )
 

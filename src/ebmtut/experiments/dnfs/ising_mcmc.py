@@ -17,17 +17,15 @@ from torch import Tensor
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
-from ebmtut.experiments.dnfs.lattice_laws import (
+from ebmtut.experiments.dnfs.lattices import (
+    LEARNED,
     EnergyLaw,
+    LatticeConfig,
     drawn_distances,
     energy_law,
     law_distance,
-    pair_products,
-)
-from ebmtut.experiments.dnfs.lattices import (
-    LEARNED,
-    LatticeConfig,
     new_network,
+    pair_products,
     train_lattice_flow,
 )
 from ebmtut.experiments.experiment import Experiment, Names
@@ -43,45 +41,24 @@ from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import dmala, gibbs, gwg, ising_gibbs, run_chain
 
 #: What tables and pictures call a method, where that is another name.
-_SHOWN = {"DNFS": "ours"}
+_SHOWN = {"DNFS": "trained flow", "untrained": "untrained flow"}
 METHODS = ("DNFS", "untrained", "Gibbs", "GWG", "DMALA", "Gibbs sweeps")
 
 
 @checked
 @dataclass(frozen=True)
 class McmcConfig:
-    """How a flow and Markov chains are compared at as many steps.
-
-    Parameters
-    ----------
-    methods
-        Some of "DNFS", which tables and pictures call "ours", "untrained", "Gibbs",
-        "GWG" and "DMALA", 64 steps of each, and "Gibbs sweeps", which updates every
-        site in each of its steps, as the flow may.
-    side, sigma
-        The lattice; an even side of at most 10, whose laws are known.
-    n_steps
-        Steps of the samplers.
-    n_samples
-        Samples of each.
-    step_size
-        Of DMALA.
-    n_train
-        Optimiser steps of the flow.
-    n_seeds
-        Independent runs.
-    recipe
-        How the flow learns: one of `LEARNED`.
-    flow
-        Width, learning rate and time steps of its training.
-    """
+    """How a flow and Markov chains are compared after as many steps."""
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = METHODS
+    #: Even, at most 10: its distribution of the energy is known.
     side: int = 10
     sigma: float = 0.1
     n_steps: Count = 64
     n_samples: Count = 5000
+    #: Of DMALA.
     step_size: float = 0.4
+    #: Optimiser steps of the flow.
     n_train: Count = 800
     n_seeds: Count = 3
     recipe: Annotated[str, OneOf(LEARNED)] = "ours"
@@ -101,7 +78,7 @@ def mcmc_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Draw samples by one method and compare them with the exact laws."""
+    """Draw samples by one method and compare them with the exact distribution."""
     law = energy_law(config.side, config.sigma)
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
@@ -164,11 +141,7 @@ def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
 
 
 def exact_answers(config: McmcConfig, seed: int) -> Outcome:
-    """Return the exact laws, their noise, and the energies of long Gibbs chains.
-
-    "noise" is the distance of as many exact draws from their law: mean and standard
-    deviation of 200 sets.
-    """
+    """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
     side, sigma = config.side, config.sigma
     law = energy_law(side, sigma)
     energy = LatticeIsing(side, sigma)
@@ -239,10 +212,10 @@ def _kinds(rows: Mapping[str, Any]) -> list[str]:
 
 
 def distance_table(result: Result) -> Table:
-    """Distance from the exact law, mean energy and CPU seconds of every method."""
+    """Distance from the exact distribution, mean energy and CPU seconds."""
     rows, exact = _rows_of(result), result.scalars["exact"]
     config = result.config
-    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact draws"]}
+    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact samples"]}
     heads = {"distance": "distance", "mean energy": "mean energy", "CPU s": "cpu s"}
     for head, key in heads.items():
         columns[head] = [
@@ -254,8 +227,9 @@ def distance_table(result: Result) -> Table:
     return Table(
         columns,
         caption=f"After {config['n_steps']} steps from noise, sigma = "
-        f"{config['sigma']:g}: distance from the exact law; errors over runs, of "
-        f"exact draws the spread of sets. CPU seconds of {config['n_samples']} "
+        f"{config['sigma']:g}: distance from the exact distribution; errors over "
+        "runs, of exact samples the spread of sets. CPU seconds of "
+        f"{config['n_samples']} "
         "samples.",
         kinds=[*_kinds(rows), "exact"],
         digits=3,
@@ -263,7 +237,7 @@ def distance_table(result: Result) -> Table:
 
 
 def correlation_table(result: Result) -> Table:
-    """Mean products of two spins, by their distance along an axis."""
+    """Correlations of two spins, by their distance along an axis."""
     rows, exact = _rows_of(result), result.scalars["exact"]["products"]
     columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact"]}
     for r, known in enumerate(exact):
@@ -277,18 +251,14 @@ def correlation_table(result: Result) -> Table:
         ]
     return Table(
         columns,
-        caption="Mean product of two spins, by their distance along an axis.",
+        caption="Correlation of two spins, by their distance along an axis.",
         kinds=[*_kinds(rows), "exact"],
         digits=4,
     )
 
 
 def check_energies(result: Result) -> list[Verdict]:
-    """The flow is nearer to the law than single-site chains, and near to exact draws.
-
-    DMALA and whole sweeps change many sites a step, as the flow does: that it is
-    nearer than they is no claim.
-    """
+    """The flow is nearer than single-site chains, and near to exact samples."""
     table = result.scalars["table"]
     ours, stderr = mean_and_stderr(table["DNFS"]["distance"])
     n_seeds = len(table["DNFS"]["distance"])

@@ -1,29 +1,45 @@
-"""What the row dnfs/ising says: a table of quality, and when training is paid back."""
+"""Tables and the figure of lattices that the pages show, and samples drawn live."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.experiments.dnfs.lattice_laws import energy_law, share_by_spread
-from ebmtut.experiments.dnfs.lattices import LEARNED, column_name
+from ebmtut.energies import LatticeIsing
+from ebmtut.exact import torus_correlations, torus_log_partition
+from ebmtut.experiments.dnfs.lattices import (
+    LEARNED,
+    column_name,
+    energy_law,
+    pair_products,
+    share_by_spread,
+)
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.flows import (
+    ExactRollout,
     Flow,
+    OddLatticeNetwork,
+    Rollout,
     effective_sample_size,
+    independence_metropolis,
     log_partition,
     simulate,
-    weighted_mean,
+    simulate_exact,
 )
 from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
-from ebmtut.states import enumerate_states
+from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
 
 #: Methods of stored results, as tables call them.
 SHOWN = {
@@ -34,6 +50,29 @@ SHOWN = {
     "AIS x16": "AIS ×16",
     "SMC x4": "SMC ×4",
 }
+
+
+#: Scores of a baseline.
+_JUDGED = ("ESS", "log Z error", "energy", "weighted energy")
+
+
+#: Parts of a chain, whose means give its standard error.
+_N_STRETCHES = 10
+
+
+#: Baselines, in `draws_beside_nulls`.
+NULL_DRAWS = ("untrained", "AIS", "AIS, weighted", "SMC", "SMC, weighted")
+
+
+def with_nulls(row: Result, nulls: Result) -> Result:
+    """Take baselines from a study with more runs, but not their CPU seconds."""
+    table = dict(row.scalars["table"])
+    for name, found in nulls.scalars["table"].items():
+        table[name] = {
+            column: cell | {key: found[column][key] for key in _JUDGED}
+            for column, cell in table[name].items()
+        }
+    return replace(row, scalars=row.scalars | {"table": table})
 
 
 def quality_table(
@@ -99,56 +138,19 @@ def simulations_table(result: Result, column: str) -> Table:
     )
 
 
-def flow_table(flows: Mapping[str, Flow], *, seed: int) -> Table:
-    """Judge flows of one small path by 2000 samples of 64 steps, beside enumeration."""
-    runs = {
-        name: simulate(flow, 2000, 64, generator=make_generator(seed))
-        for name, flow in flows.items()
-    }
-    path = next(iter(flows.values())).path
-    return sample_table({k: (run.x, run.log_weights) for k, run in runs.items()}, path)
-
-
-def sample_table(
-    samples: Mapping[str, tuple[Tensor, Tensor]], path: AnnealingPath
-) -> Table:
-    """Judge weighted samples of the end of one small path, beside enumeration."""
-    rows = {}
-    for name, (x, log_weights) in samples.items():
-        found = log_partition(log_weights, path.log_partition_start)
-        energy = weighted_mean(log_weights, path.target(x))
-        share = effective_sample_size(log_weights)
-        rows[name] = share, found.estimate, found.lower_bound, float(energy)
-    x = enumerate_states(path.n_sites, path.n_states).float()
-    minus = -path.target(x).double()
-    log_z = float(minus.logsumexp(0))
-    rows["exact"] = 1.0, log_z, log_z, -float(minus.softmax(0) @ minus)
-    heads = ("ESS", "log Z", "its bound", "mean energy")
-    columns = zip(*rows.values(), strict=True)
-    kinds = {"untrained": "null", "exact": "exact"}
-    return Table(
-        {"flow": list(rows), **dict(zip(heads, map(list, columns), strict=True))},
-        kinds=[kinds.get(name, "") for name in rows],
-        digits=4,
-    )
-
-
 def payback(cost: float, training: float, null_cost: float) -> float:
-    """Effective samples from which on a training is paid back, to two digits."""
+    """Number of effective samples at which a training breaks even, to two digits."""
     if null_cost <= cost:
         return math.inf
     return int(float(f"{training / (null_cost - cost):.1e}"))
 
 
-#: Nulls whose samples are independent, and those whose are not.
+#: Baselines with independent samples, and with dependent ones.
 _INDEPENDENT, _DEPENDENT = ("AIS", "AIS x4", "AIS x16"), ("SMC", "SMC x4")
 
 
 def payback_table(result: Result, column: str) -> Table:
-    """Set the cost of a flow's effective sample beside that of annealing.
-
-    The flow is simulated exactly, so that its weights are exact, too.
-    """
+    """Cost of an effective sample of the exactly simulated flow and of annealing."""
     rows = _rows_of(result, column)
     ours, n_steps = rows["ours"], result.config["n_time_steps"]
     # A candidate is one evaluation of the network, and so is a jump that is taken.
@@ -210,8 +212,8 @@ def seconds_table(result: Result, column: str) -> Table:
         {
             "method": list(found),
             "ESS": list(shares.values()),
-            "ms a sample": [1000 * v for v in pace.values()],
-            "effective a second": [1 / v for v in cost.values()],
+            "ms per sample": [1000 * v for v in pace.values()],
+            "effective per s": [1 / v for v in cost.values()],
             "in as long": [round(drawing / v) for v in cost.values()],
             "with training": [
                 round((drawing + (0 if mine else training)) / v)
@@ -228,6 +230,209 @@ def seconds_table(result: Result, column: str) -> Table:
         kinds=["" if mine else "null" for mine in learned],
         digits=3,
     )
+
+
+def stored_bound(result: Result, column: str) -> float:
+    """Return the bound of the rates that a stored run of dnfs/ising found."""
+    return float(result.scalars["table"]["ours"][column]["bound"][0])
+
+
+def drawn_each_way(
+    flow: Flow, steps: Sequence[int], n: int, *, bound: float, seed: int
+) -> tuple[dict[str, Rollout], ExactRollout]:
+    """Simulate a flow in several numbers of steps, and exactly."""
+    stepped = {
+        f"{k} steps": simulate(
+            flow, n, k, chain_weights=True, generator=make_generator(seed)
+        )
+        for k in steps
+    }
+    thinned = simulate_exact(
+        flow, n, bound=bound, path_weights=True, generator=make_generator(seed)
+    )
+    assert thinned.n_exceeded == 0
+    return stepped, thinned
+
+
+def weights_table(
+    path: AnnealingPath, stepped: Mapping[str, Rollout], thinned: ExactRollout
+) -> Table:
+    """Evaluate one flow by each kind of weights."""
+    target = path.target
+    assert isinstance(target, LatticeIsing)
+    exact = torus_log_partition(target.side, target.side, 2 * target.sigma)
+    runs: list[tuple[str, str, Tensor, Tensor | None]] = []
+    for name, run in stepped.items():
+        runs.append((name, "path", run.x, run.log_weights))
+        runs.append((name, "discrete-time", run.x, run.chain_log_weights))
+    runs.append(("exact", "path", thinned.x, thinned.path_log_weights))
+    runs.append(("exact", "thinning", thinned.x, thinned.log_weights))
+    heads = ("simulation", "weights", "ESS", "log Z error", "energy")
+    rows: list[tuple[Cell, ...]] = []
+    for name, kind, x, log_weights in runs:
+        assert log_weights is not None
+        z = log_partition(log_weights, path.log_partition_start)
+        energy = target(x)
+        noise = float(energy.std()) / len(energy) ** 0.5
+        share = effective_sample_size(log_weights)
+        off = (z.estimate - exact, z.standard_error)
+        rows.append((name, kind, share, off, (float(energy.mean()), noise)))
+    columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
+    return Table(columns, caption=f"Errors are of {len(thinned.x)} samples.")
+
+
+def chain_table(
+    runs: Mapping[str, tuple[AnnealingPath, ExactRollout]],
+    *,
+    nulls: Sequence[str] = (),
+    seed: int,
+) -> Table:
+    """Set mean energies of chains that propose a flow's samples beside exact ones."""
+    heads = (
+        "proposals",
+        "n",
+        "accepted",
+        "as proposed",
+        "as the chain has it",
+        "exact",
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for name, (path, run) in runs.items():
+        held = independence_metropolis(
+            run.log_weights, generator=make_generator(seed)
+        ).cpu()
+        moved = float((held[1:] != held[:-1]).double().mean())
+        energy = path.target(run.x).cpu().double()
+        kept = [part.mean().item() for part in energy[held].tensor_split(_N_STRETCHES)]
+        noise = float(energy.std()) / len(energy) ** 0.5
+        proposed = float(energy.mean()), noise
+        chain = mean_and_stderr(kept)
+        assert isinstance(path.target, LatticeIsing)
+        law = energy_law(path.target.side, path.target.sigma)
+        exact = round(float(law.levels @ law.chances), 2)
+        row = (name, len(held), moved, proposed, chain, exact)
+        rows.append(row)
+    columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
+    return Table(
+        columns,
+        caption="Mean energies of the proposals and of the chain.",
+        kinds=["null" if name in nulls else "" for name in runs],
+        digits=3,
+    )
+
+
+def pair_table(
+    samples: Mapping[str, tuple[Tensor, Tensor | None]],
+    energy: LatticeIsing,
+    *,
+    nulls: Sequence[str] = (),
+) -> Table:
+    """Set correlations of two spins, by distance, beside the exact ones."""
+    side = energy.side
+    exact = torus_correlations(side, side, 2 * energy.sigma)[1:]
+    columns: dict[str, list[Cell]] = {"sampler": [*samples, "exact"]}
+    columns |= {f"distance {r}": [] for r in range(1, len(exact) + 1)}
+    for x, log_weights in samples.values():
+        products = pair_products(x, side).double()
+        if log_weights is None:
+            log_weights = torch.zeros(len(x))
+        w = log_weights.double().softmax(0)
+        mean = w @ products
+        noise = ((w[:, None] * (products - mean)) ** 2).sum(0).sqrt()
+        for head, value, error in zip(
+            list(columns)[1:], mean.tolist(), noise.tolist(), strict=True
+        ):
+            columns[head].append((value, error))
+    for head, value in zip(list(columns)[1:], exact.tolist(), strict=True):
+        columns[head].append(round(value, 4))
+    kinds = ["null" if name in nulls else "" for name in samples]
+    return Table(
+        columns,
+        caption="Correlation of two spins, by their distance along an axis. "
+        "Errors are of the samples.",
+        kinds=[*kinds, "exact"],
+        digits=4,
+    )
+
+
+def draws_beside_nulls(
+    flow: Flow, run: ExactRollout, *, n: int = 1000, n_steps: int = 64, seed: int
+) -> dict[str, tuple[Tensor, Tensor | None]]:
+    """Draw samples of a lattice by every sampler, with weights and without."""
+    target = flow.path.target
+    assert isinstance(target, LatticeIsing)
+    network = OddLatticeNetwork(target.side, generator=make_generator(seed))
+    bare, ours = (
+        simulate(f, n, n_steps, generator=make_generator(seed))
+        for f in (Flow(flow.path, network), flow)
+    )
+    draws: dict[str, tuple[Tensor, Tensor | None]] = {
+        "untrained": (bare.x, None),
+        "flow": (ours.x, None),
+        "flow, weighted": (ours.x, ours.log_weights),
+        "flow, exactly": (run.x, run.path_log_weights),
+    }
+
+    def sweep(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
+        energy = LatticeIsing(target.side, target.sigma * t)
+        return ising_gibbs(energy, x, 1, generator=generator)
+
+    for name, level in (("AIS", 0.0), ("SMC", 0.5)):
+        found = annealed_importance_sampling(
+            flow.path,
+            sweep,
+            2 * n,
+            n_steps,
+            resample_below=level,
+            generator=make_generator(seed),
+        )
+        draws[name] = found.x, None
+        draws[f"{name}, weighted"] = found.x, found.log_weights
+    return draws
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
+    """Draw path-weight ESS and error of the energy over the side of the lattice."""
+    curves = [
+        ("flow, trained on the lattice", "DNFS", "o-", _by_side(result, "ours")),
+        ("AIS ×16", "GWG", "^--", _by_side(result, "AIS x16")),
+    ]
+    if grown is not None:
+        transferred = _by_side(grown, "as carried") | _by_side(grown, "grown")
+        curves.append(("flow, transferred", "LEAPS", "s", transferred))
+    figure, axes = plt.subplots(1, 2, figsize=figure_size("full"))
+    for label, color, style, found in curves:
+        how: dict[str, Any] = {"color": COLORS[color], "ms": 6, "label": label}
+        axes[0].plot(list(found), [ess for ess, _ in found.values()], style, **how)
+        excess = [100 * energy for _, energy in found.values()]
+        axes[1].plot(list(found), excess, style, **how)
+    sides = sorted({side for *_, found in curves for side in found})
+    titles = "effective fraction of the samples", "energy too high by [%]"
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set(title=title, xlabel="sites per side", xscale="log")
+        ax.set_xticks(sides, [str(side) for side in sides])
+        ax.minorticks_off()
+    axes[0].set(yscale="log")
+    axes[1].set(ylim=(0, None))
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=3, loc="outside lower center")
+    return figure
+
+
+def _by_side(result: Result, method: str) -> dict[int, tuple[float, float]]:
+    """Return ESS and relative excess of the mean energy, by side of the lattice."""
+    exact = result.scalars["exact"]
+    return {
+        int(lattice.partition("x")[0]): (
+            _mean(cell["ESS"]),
+            1 - _mean(cell["energy"]) / exact[lattice]["energy"],
+        )
+        for lattice, cell in result.scalars["table"].get(method, {}).items()
+    }
 
 
 def _rows_of(result: Result, column: str) -> dict[str, Any]:

@@ -1,24 +1,29 @@
-"""How a flow learns a lattice Ising model, and the nulls beside it.
+"""Flows of lattice Ising models, the baselines beside them, and their evaluation.
 
-Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1.
+Source: Ou, Zhang and Li (2025), Section 4.1 and Appendix E.1. Exact distributions of
+the energy and of two spins are those of `ebmtut.exact.torus`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import fmean, stdev
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
+from jaxtyping import Float, Float64
+from matplotlib.axes import Axes
+from scipy.stats import wasserstein_distance
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
-from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import judged, kept, other_weights
+from ebmtut.exact import torus_energy_law, torus_log_partition
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
@@ -29,69 +34,77 @@ from ebmtut.flows import (
     HollowMLP,
     HollowTransformer,
     OddLatticeNetwork,
+    effective_sample_size,
     gibbs_kernel,
+    log_partition,
     simulate,
+    simulate_exact,
+    weighted_mean,
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
+from ebmtut.states import bits_to_spins
 from ebmtut.training import FlowConfig, TrainConfig, train_flow
 
 #: Coupling at which the infinite lattice is critical, ln(1 + sqrt 2) / 4.
 CRITICAL = math.log(1 + math.sqrt(2)) / 4
 
-#: Our recipe; the paper's (rates relu(G), rollouts of the flow alone, c_t of
-#: coordinate descent, ratios cut at 5) with two networks; that of LEAPS.
-LEARNED = ("ours", "paper, leConv", "paper, leTF", "LEAPS, leConv")
-#: The untrained network, and annealing with Gibbs sweeps along the same path,
-#: as many as the flow has steps, or four and sixteen times as many.
+
+class Recipe(NamedTuple):
+    """How a flow is made and trained."""
+
+    network: str = "leConv"
+    objective: str = "stein"
+    rates: str = "one_way"
+    max_log_ratio: float | None = 5.0
+    sweeps: bool = False
+
+
+#: The recipe of the book, the published one with two networks, and that of LEAPS.
+LEARNED = {
+    "ours": Recipe("odd", "batch", "reversible", None, sweeps=True),
+    "paper, leConv": Recipe(),
+    "paper, leTF": Recipe("leTF"),
+    "LEAPS, leConv": Recipe(objective="learned"),
+    "LEAPS, leTF": Recipe("leTF", objective="learned"),
+}
+
+
+#: The untrained network, and annealing with Gibbs sweeps along the same path: one,
+#: four or sixteen for every time step of the flow.
 NULLS = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
+
+
+#: Sets of exact samples, whose distances are the sampling error.
+_N_SETS = 200
 
 
 @checked
 @dataclass(frozen=True)
 class LatticeConfig:
-    """Which lattices, which methods, and what each may spend.
+    """Which lattices, which methods, and what each may spend."""
 
-    Parameters
-    ----------
-    problems
-        Triples (side, sigma, n_steps): the lattice, and optimiser steps.
-    methods
-        Some of `LEARNED` and `NULLS`.
-    n_seeds
-        Independent runs of what is learned; of the nulls there is one.
-    n_samples
-        Samples by which a method is judged.
-    n_chain_samples
-        Samples for the weights of the discrete chain and of the exact
-        simulation, which cost more.
-    n_time_steps
-        Steps of time; also sweeps of AIS and SMC, whose fields of all sites
-        are then computed as often as the flow's.
-    width, n_hidden
-        Size of our network; leConv and leTF have the same width.
-    learning_rate, n_warmup
-        Of Adam.
-    rival_steps
-        Optimiser steps of the other recipes, for each of ours.
-    """
-
+    #: Triples (side, sigma, n_steps): the lattice, and optimiser steps.
     problems: tuple[tuple[int, float, int], ...]
-    methods: tuple[Annotated[str, OneOf(LEARNED + NULLS)], ...] = (
+    methods: tuple[Annotated[str, OneOf((*LEARNED, *NULLS))], ...] = (
         "ours",
         "untrained",
         "AIS",
         "SMC",
     )
+    #: Runs of what is learned; of the baselines there is one.
     n_seeds: Count = 4
     n_samples: Count = 2000
+    #: Samples for discrete-time weights and exact simulation, which cost more.
     n_chain_samples: Count = 500
+    #: Time steps of the flow; also sweeps of AIS and SMC.
     n_time_steps: Count = 64
     width: int = 32
     n_hidden: int = 32
     learning_rate: float = 2e-3
     n_warmup: int = 200
+    #: Optimiser steps of other recipes, for each of the flow.
     rival_steps: Count = 1
 
 
@@ -102,7 +115,7 @@ def column_name(side: int, sigma: float) -> str:
 
 
 def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and lattice; rivals' recipes for the first alone."""
+    """Name an entry for every method and lattice; other recipes only the first."""
     alone = replace(config, problems=(), methods=(), n_seeds=1)
     return {
         (method, column_name(side, sigma)): {
@@ -119,18 +132,19 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 
 def seeds_of(config: LatticeConfig, names: Names) -> int:
-    """As many seeds as configured for what is learned, one for the nulls."""
+    """As many seeds as configured for what is learned, one for the baselines."""
     return config.n_seeds if names[0] in LEARNED else 1
 
 
 def new_network(
-    method: str, side: int, config: LatticeConfig, *, seed: int
+    network: str, side: int, config: LatticeConfig, *, seed: int
 ) -> nn.Module:
-    """Make the network of a method with weights of one seed."""
+    """Make a network, by its name or by the method that it belongs to."""
     how: Any = {"width": config.width, "generator": make_generator(seed)}
-    if method in ("ours", "untrained"):
+    recipe = LEARNED.get(network)
+    kind = recipe.network if recipe else network
+    if kind in ("odd", "untrained"):
         return OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
-    kind = method.rsplit(" ", 1)[-1]
     if kind == "leConv":
         return HollowConvolution(side, **how)
     networks = {"leTF": HollowTransformer, "leMLP": HollowMLP}
@@ -148,28 +162,19 @@ def train_lattice_flow(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
-    """Train one flow by one recipe, on the device of the path's energy.
-
-    Without steps it stays as it is made, and there are no scalars and no arrays.
-    """
+    """Train a flow by one recipe, on the device of the path's energy."""
     assert isinstance(path.target, LatticeIsing)
     side = path.target.side
     if network is None:
         network = new_network(method, side, config, seed=seed)
     network = network.to(device)
-    ours = method == "ours"
-    flow = Flow(
-        path,
-        network,
-        rates="reversible" if ours else "one_way",
-        max_log_ratio=None if ours else 5.0,
-    )
+    recipe = LEARNED[method]
+    flow = Flow(path, network, rates=recipe.rates, max_log_ratio=recipe.max_log_ratio)
     if not n_steps:
         return Flow(path, network, rates=flow.rates), {}, {}
-    objective = "batch" if ours else "learned" if "LEAPS" in method else "stein"
     colors = lattice_coloring(side).to(device)
-    refine = gibbs_kernel(path, colors) if ours else None
-    fit = FlowConfig(objective=objective, n_time_steps=config.n_time_steps)
+    refine = gibbs_kernel(path, colors) if recipe.sweeps else None
+    fit = FlowConfig(objective=recipe.objective, n_time_steps=config.n_time_steps)
     optimizer = TrainConfig(
         n_steps=n_steps,
         learning_rate=config.learning_rate,
@@ -215,7 +220,7 @@ def lattice_job(
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
-    """Train one method on one lattice and judge it, or judge a null."""
+    """Train and evaluate one method on one lattice, or evaluate a baseline."""
     path = AnnealingPath(LatticeIsing(side, sigma).to(device))
     exact = torus_log_partition(side, side, 2 * sigma)
     generator = stream("evaluation", seed, device)
@@ -279,11 +284,7 @@ def _fast_gibbs(side: int, sigma: float) -> Any:
 
 
 def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
-    """Exact log Z and mean energy, and energies of long Gibbs chains.
-
-    The mean energy is the derivative of log Z, by central differences of the
-    closed form.
-    """
+    """Exact log Z and mean energy, and energies of long Gibbs chains."""
     table = {}
     arrays = {}
     for side, sigma, _ in config.problems:
@@ -300,3 +301,165 @@ def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
         x = ising_gibbs(energy, x, 2000, generator=generator)
         arrays[f"long Gibbs/{column}"] = energy(x).numpy().astype("float32")
     return Outcome({"exact": table}, arrays)
+
+
+def judged(
+    path: AnnealingPath,
+    exact: float,
+    x: Float[Tensor, "n n_sites"],
+    log_weights: Float[Tensor, " n"],
+    seconds: float,
+) -> dict[str, float]:
+    """Return the ESS, and beside it what the ESS cannot reveal."""
+    if not bool(torch.isfinite(log_weights).any()):
+        return {"ESS": 0.0, "log Z error": -math.inf}
+    found = log_partition(log_weights, path.log_partition_start)
+    energy = path.target(x)
+    return {
+        "ESS": effective_sample_size(log_weights),
+        "log Z error": found.estimate - exact,
+        "log Z stderr": found.standard_error,
+        "log Z bound error": found.lower_bound - exact,
+        "energy": float(energy.mean()),
+        "weighted energy": float(weighted_mean(log_weights, energy)),
+        "sample cpu ms": 1000 * seconds / len(x),
+    }
+
+
+def kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
+    """Return energies and log-weights, one per sample."""
+    return {
+        "energies": path.target(x).cpu().numpy().astype("float32"),
+        "log_weights": log_weights.cpu().numpy().astype("float32"),
+    }
+
+
+def other_weights(
+    flow: Flow,
+    exact: float,
+    n: int,
+    n_steps: int,
+    *,
+    colors: Tensor,
+    generator: torch.Generator,
+) -> dict[str, Any]:
+    """Score other weights, and trajectories with Gibbs sweeps."""
+    clock = [time.process_time()]
+
+    def seconds() -> float:
+        clock.append(time.process_time())
+        return clock[-1] - clock[-2]
+
+    bound = rate_bound(flow, n_steps, generator=generator)
+    seconds()
+    chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
+    assert chain.chain_log_weights is not None
+    kinds = {"chain": (chain.x, chain.chain_log_weights, seconds())}
+    refine = gibbs_kernel(flow.path, colors.to(generator.device))
+    swept = simulate(flow, n, n_steps, refine=refine, generator=generator)
+    kinds["swept"] = swept.x, swept.log_weights, seconds()
+    thinned = simulate_exact(
+        flow, n, bound=bound, path_weights=True, generator=generator
+    )
+    assert thinned.path_log_weights is not None
+    kinds["exact"] = thinned.x, thinned.log_weights, seconds()
+    kinds["path"] = thinned.x, thinned.path_log_weights, kinds["exact"][2]
+    found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": bound}
+    found["candidates"] = thinned.n_candidates
+    for kind, (x, log_weights, spent) in kinds.items():
+        scores = judged(flow.path, exact, x, log_weights, spent)
+        found |= {f"{name} {kind}": value for name, value in scores.items()}
+    return found
+
+
+def rate_bound(flow: Flow, n_steps: int, *, generator: torch.Generator) -> float:
+    """Twice the largest total rate that a few chains meet on a grid of times."""
+    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
+    assert pilot.states is not None
+    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
+    return 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
+
+
+def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
+    """Edges of bins that hold equally many levels, which lie 8 sigma apart."""
+    low = min(float(np.quantile(e, 0.002, method="lower")) for e in energies)
+    high = max(float(np.quantile(e, 0.998)) for e in energies)
+    level = 8 * abs(sigma)
+    width = level * max(1, round((high - low) / level / 30))
+    first = low - level / 2
+    return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
+
+
+class EnergyLaw(NamedTuple):
+    """Levels of the energy, in nats, and the probability of each."""
+
+    levels: Float64[np.ndarray, " n_levels"]
+    chances: Float64[np.ndarray, " n_levels"]
+
+
+def energy_law(side: int, sigma: float) -> EnergyLaw:
+    """Return the exact distribution of the energy of a torus of even side."""
+    levels, chances = torus_energy_law(side, side, 2 * sigma)
+    return EnergyLaw(levels.numpy(), chances.numpy())
+
+
+def law_distance(
+    energies: Float[np.ndarray, " n_samples"],
+    law: EnergyLaw,
+    log_weights: Float[np.ndarray, " n_samples"] | None = None,
+) -> float:
+    """First Wasserstein distance of energies from their exact distribution."""
+    weights = None
+    if log_weights is not None:
+        weights = np.exp(log_weights.astype(float) - log_weights.max())
+    return float(wasserstein_distance(energies, law.levels, weights, law.chances))
+
+
+def share_by_spread(means: list[float], law: EnergyLaw, n: int) -> float:
+    """Effective fraction of dependent samples, by the spread of mean energies."""
+    mean = float(law.levels @ law.chances)
+    variance = float((law.levels - mean) ** 2 @ law.chances)
+    error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
+    return variance / n / error
+
+
+def drawn_distances(
+    law: EnergyLaw, n: int, *, generator: torch.Generator
+) -> tuple[float, float]:
+    """Mean and standard deviation of the distance that exact samples have."""
+    chances = torch.from_numpy(law.chances)
+    found = [
+        law_distance(
+            law.levels[torch.multinomial(chances, n, True, generator=generator)], law
+        )
+        for _ in range(_N_SETS)
+    ]
+    return fmean(found), stdev(found)
+
+
+def draw_energies(
+    ax: Axes,
+    side: int,
+    sigma: float,
+    energies: Float[np.ndarray, " n_samples"],
+    bins: Sequence[float],
+    *,
+    color: str,
+) -> None:
+    """Draw a histogram of energies over their exact distribution (grey)."""
+    law = energy_law(side, sigma)
+    chances, _ = np.histogram(law.levels, bins, weights=law.chances)
+    ax.stairs(chances / np.diff(bins), bins, fill=True, color="#D0D0D0")
+    ax.hist(energies, bins, density=True, histtype="step", color=color, lw=1.8)
+
+
+def pair_products(
+    x: Float[Tensor, "n_samples n_sites"], side: int
+) -> Float[Tensor, "n_samples n"]:
+    """Product of two spins in each sample, averaged by their distance."""
+    s = bits_to_spins(x).reshape(len(x), side, side)
+    along = [
+        (s * s.roll(r, dims=1) + s * s.roll(r, dims=2)).mean((1, 2)) / 2
+        for r in range(1, side // 2 + 1)
+    ]
+    return torch.stack(along, 1)

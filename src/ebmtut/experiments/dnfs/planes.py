@@ -1,18 +1,21 @@
-"""Energies and flows over a small Gray-coded plane, and exact laws.
+"""Energies and flows over a small Gray-coded plane, and their exact distributions.
 
-The paper's planes have 32 bits. With eight, a law is a table of 256 numbers: its
-constant, the law of a flow's states and every distance are sums, without noise.
+The paper's planes have 32 bits. With eight, a distribution is a table of 256 numbers:
+its constant, the distribution of a flow's states and every distance are exact sums.
 Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import cast
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
+import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from jaxtyping import Float
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import check_range
@@ -21,21 +24,15 @@ from ebmtut.energies import Energy, MLPEnergy
 from ebmtut.flows import Flow, HollowConvolution, HollowTransformer
 from ebmtut.losses import Grid, energy_discrepancy_loss
 from ebmtut.paths import AnnealingPath
+from ebmtut.plotting import panel_size
 from ebmtut.random import make_generator
+from ebmtut.results import Result
 from ebmtut.states import enumerate_states
 from ebmtut.training import TrainConfig, train
 
 
 class TableEnergy(Energy):
-    """The energy of every state of a few bits, as a table.
-
-    Parameters
-    ----------
-    table
-        In the order of `enumerate_states`, of the first bits.
-    n_sites
-        More than the table's bits where the energy does not see the last ones.
-    """
+    """The energy of every state of the first bits, as a table; others are ignored."""
 
     def __init__(self, table: Float[Tensor, " n_all"], n_sites: int) -> None:
         super().__init__()
@@ -46,13 +43,13 @@ class TableEnergy(Energy):
         self.bits = 2 ** torch.arange(self.n_seen - 1, -1, -1, device=table.device)
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Look energies up."""
+        """Energies of a batch, from the table."""
         return self.table[self._index(x)]
 
     def flip_log_ratios(
         self, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Log-ratios of all flips, looked up."""
+        """Log-ratios of all flips, from the table."""
         index = self._index(x)
         here = self.table[index][:, None]
         ratios = here - self.table[index[:, None] ^ self.bits]
@@ -71,7 +68,7 @@ def _gray_cells(n_bits: int) -> Tensor:
     return torch.cartesian_prod(place, place)
 
 
-def plane_law(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
+def plane_distribution(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
     """Probability of every state of a Gray-coded plane."""
     extent, side, fine = density_extent(density), 2**n_bits, 8
     ticks = (torch.arange(side * fine).double() + 0.5) / (side * fine)
@@ -79,37 +76,89 @@ def plane_law(density: str, n_bits: int) -> Float[Tensor, " n_all"]:
     p = density_log_prob(density, points).exp()
     p = p.reshape(side, fine, side, fine).mean((1, 3))
     column, row = _gray_cells(n_bits).T
-    law = p[column, row]
-    return law / law.sum()
+    found = p[column, row]
+    return found / found.sum()
 
 
-def plane_picture(law: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
-    """A law over the states as a picture, rows from the bottom up."""
-    n_bits = int(math.log2(len(law))) // 2
+def plane_picture(p: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
+    """A distribution over the states as a picture, rows from the bottom up."""
+    n_bits = int(math.log2(len(p))) // 2
     column, row = _gray_cells(n_bits).T
-    picture = law.new_empty(2**n_bits, 2**n_bits)
-    picture[row, column] = law
+    picture = p.new_empty(2**n_bits, 2**n_bits)
+    picture[row, column] = p
     return picture
 
 
 def distance(
     p: Float[Tensor, "*shape n_all"], q: Float[Tensor, "*shape n_all"]
 ) -> Float[Tensor, "*shape"]:
-    """Total variation between laws: the mass that is in the wrong place."""
+    """Total variation distance between distributions."""
     return (p - q).abs().sum(-1) / 2
 
 
-@cache
+def entropy(p: Float[Tensor, " n_all"]) -> float:
+    """Entropy in nats."""
+    held = p[p > 0]
+    return -float((held * held.log()).sum())
+
+
+def independent_bits(p: Float[Tensor, " n_all"]) -> Float[Tensor, " n_all"]:
+    """Distribution of independent bits with the same means."""
+    x = enumerate_states(len(p).bit_length() - 1).double()
+    mean = p @ x
+    return (x * mean + (1 - x) * (1 - mean)).prod(1)
+
+
+def scores(
+    p: Float[Tensor, " n_all"], data: Float[Tensor, " n_all"]
+) -> dict[str, float]:
+    """KL from the data in nats, total variation distance and MMD, all exact."""
+    x = enumerate_states(len(p).bit_length() - 1).double()
+    kernel = (-0.1 * torch.cdist(x, x, p=1)).exp()
+    off = p.double() - data
+    held = data > 0
+    kl = (data[held] * (data[held] / p.double()[held]).log()).sum()
+    return {
+        "KL": float(kl),
+        "TV": float(distance(p.double(), data)),
+        "MMD": 1e4 * float(off @ kernel @ off),
+    }
+
+
+def draw_pictures(lines: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """Draw a line of pictures for each density; the first one sets a line's colours."""
+    n_columns = len(next(iter(lines.values())))
+    size = panel_size(len(lines), n_columns, title=0.05)
+    figure, axes = plt.subplots(len(lines), n_columns, figsize=size, squeeze=False)
+    for (density, line), row in zip(lines.items(), axes, strict=True):
+        row[0].set_ylabel(density, fontsize=12)
+        for (name, picture), ax in zip(line.items(), row, strict=True):
+            ax.imshow(
+                picture, origin="lower", vmin=0, vmax=next(iter(line.values())).max()
+            )
+            ax.set(xticks=[], yticks=[])
+            if not ax.get_subplotspec().rowspan.start:
+                ax.set_title(name, fontsize=12)
+    return figure
+
+
+def shown_densities(result: Result) -> list[str]:
+    """Three densities that differ in shape, or all where they were not run."""
+    found = list(result.scalars["table"]["DNFS"])
+    three = [d for d in ("2spirals", "8gaussians", "checkerboard") if d in found]
+    return three or found
+
+
 def pretrained_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
     """Learn an energy by energy discrepancy, as in the first chapter."""
-    law = plane_law(density, n_bits)
+    p = plane_distribution(density, n_bits)
     states = enumerate_states(2 * n_bits).float()
     perturbation = Grid()
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return states[torch.multinomial(law, n, True, generator=generator)]
+        return states[torch.multinomial(p, n, True, generator=generator)]
 
     def loss(energy: nn.Module, x: Tensor, *, generator: torch.Generator) -> Tensor:
         return energy_discrepancy_loss(
@@ -124,9 +173,32 @@ def pretrained_energy(
         return energy, energy(states)
 
 
+class Method(NamedTuple):
+    """How a sampler is made and trained; an objective of "" leaves it untrained."""
+
+    network: str = "leTF"
+    objective: str = "batch"
+    rates: str = "reversible"
+    ratios: str = "exact"
+    max_log_ratio: float | None = None
+    sweeps: bool = True
+
+
+_PUBLISHED = Method(rates="one_way", max_log_ratio=5.0, sweeps=False)
+METHODS = {
+    "DNFS": Method(),
+    "paper": _PUBLISHED._replace(objective="stein"),
+    "Taylor": Method(ratios="taylor"),
+    "LEAPS, leTF": _PUBLISHED._replace(objective="learned"),
+    "LEAPS, leConv": _PUBLISHED._replace(objective="learned", network="leConv"),
+    "GFlowNet": Method("GFlowNet"),
+    "untrained": Method(objective=""),
+}
+
+
 def new_flow(
-    method: str,
     path: AnnealingPath,
+    method: Method,
     *,
     width: int = 32,
     n_layers: int = 2,
@@ -136,20 +208,16 @@ def new_flow(
     """Make an untrained flow."""
     generator = make_generator(seed)
     network: nn.Module
-    if method.endswith("leConv"):
+    if method.network == "leConv":
         side = math.isqrt(path.n_sites)
         network = HollowConvolution(side, width=2 * width, generator=generator)
     else:
         network = HollowTransformer(
-            path.n_sites,
-            width=width,
-            n_layers=n_layers,
-            generator=generator,
+            path.n_sites, width=width, n_layers=n_layers, generator=generator
         )
-    ours = method in ("DNFS", "Taylor", "untrained")
     return Flow(
         path,
         network.to(device),
-        rates="reversible" if ours else "one_way",
-        max_log_ratio=None if ours else 5.0,
+        rates=method.rates,
+        max_log_ratio=method.max_log_ratio,
     )

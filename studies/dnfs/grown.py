@@ -1,10 +1,9 @@
-"""A flow that grows with its lattice at criticality: small tori first.
+"""A flow that is transferred from lattice to larger lattice at criticality.
 
-The network's kernel belongs to no site, so what was learned on a small torus is carried
-to a larger one (`OddLatticeNetwork.grown`) and learned on from there. A question of
-ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it. Judged as in `scaling`, but for the exact
-simulation, which takes a second a sample of the largest lattice.
+The kernel of the network belongs to no site, so what was learned on a small torus can
+be used on a larger one (`OddLatticeNetwork.grown`), and trained further there. The
+evaluation is that of `scaling` without the exact simulation, which takes a second per
+sample on the largest lattice.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import few_and_many, in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LatticeConfig,
@@ -24,12 +22,14 @@ from ebmtut.experiments.dnfs.lattices import (
     exact_answers,
     train_lattice_flow,
 )
-from ebmtut.experiments.dnfs.scaling import FINER, draw_scaling
 from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
+from studies.dnfs.evaluation import few_and_many, in_steps
+from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.scaling import FINER
 
 #: Rate and warm-up on a larger lattice, in units of those on the first: in a trial from
 #: 15 to 20 sites a side two hundred such steps left more than a thousand at full rate.
@@ -88,7 +88,7 @@ def grown_job(
 
 
 def _scores(flow: Flow, config: LatticeConfig, seed: int) -> dict[str, float]:
-    """Judge by many samples, and by a few with the chain's weights and finer steps."""
+    """Scores of many samples, and of a few by discrete-time weights in finer steps."""
     assert isinstance(flow.path.target, LatticeIsing)
     side, sigma = flow.path.target.side, flow.path.target.sigma
     exact = torus_log_partition(side, side, 2 * sigma)
@@ -102,7 +102,7 @@ def _scores(flow: Flow, config: LatticeConfig, seed: int) -> dict[str, float]:
 
 
 def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name the one cell, which is the whole way."""
+    """Name the one entry, which is the whole sequence."""
     return {(TRAINED,): {"config": replace(config, n_seeds=1)}}
 
 
@@ -142,6 +142,6 @@ GROWN = Experiment(
     job=grown_job,
     gather=gather,
     extras=exact_answers,
-    figure=draw_scaling,
+    figure=scores_of_runs("ESS"),
     check=no_claims,
 )

@@ -1,8 +1,6 @@
-"""Does a training fail whose learning rate does not rise from zero, and how often?
+"""Does training fail without a warm-up of the learning rate, and how often?
 
-The same trainings of a small lattice with and without a warm-up, seed by seed. A
-question of ours and no row of the facts: it is stored beside the benchmarks, and
-`benchmarks/flow_studies.py` runs it.
+The same trainings of a small lattice with and without a warm-up, seed by seed.
 """
 
 from __future__ import annotations
@@ -11,16 +9,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
-
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, DivergenceError, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
-from ebmtut.experiments.dnfs.lattice_judge import in_steps
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
@@ -31,11 +24,10 @@ from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, panel_size
-from ebmtut.results import Result
-from ebmtut.results.tables import Cell, Table
+from studies.dnfs.evaluation import in_steps
+from studies.dnfs.figures import scores_of_runs
 
-#: A training has failed if it diverges, if its ESS is below this share of the median
+#: A training has failed if it diverges, if its ESS is below this fraction of the median
 #: with warm-up, or if its log Z is further off, in nats. Fixed before the runs.
 SHARE, NATS = 0.5, 0.5
 WITH, WITHOUT = "with", "without"
@@ -57,7 +49,7 @@ class WarmUpConfig:
     n_seeds
         Trainings of each kind, with and without.
     n_samples
-        Samples by which one is judged.
+        Samples that evaluate one.
     sizes
         Networks, and steps of time.
     """
@@ -80,7 +72,7 @@ def warm_up_job(
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Train one flow and judge it."""
+    """Train and evaluate one flow."""
     side, sizes = config.side, config.sizes
     path = AnnealingPath(LatticeIsing(side, sigma))
     how = replace(sizes, learning_rate=learning_rate, n_warmup=n_warmup)
@@ -102,7 +94,7 @@ def warm_up_job(
 
 
 def cells(config: WarmUpConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name two cells for every training."""
+    """Name two entries for every training."""
     alone = replace(config, trainings=(), n_seeds=1)
     return {
         (f"{method}, rate {rate:g}", words): {
@@ -116,59 +108,6 @@ def cells(config: WarmUpConfig) -> Mapping[Names, Mapping[str, Any]]:
         for method, sigma, rate, n_steps in config.trainings
         for words, n_warmup in ((WITH, n_steps // config.share), (WITHOUT, 0))
     }
-
-
-def failures(row: Mapping[str, Mapping[str, list[float]]]) -> dict[str, list[bool]]:
-    """Tell which trainings of one kind failed, with a warm-up and without."""
-    least = SHARE * median(row[WITH]["ESS"])
-    return {
-        words: [
-            share < least or off > NATS
-            for share, off in zip(cell["ESS"], _off(cell), strict=True)
-        ]
-        for words, cell in row.items()
-    }
-
-
-def _off(cell: Mapping[str, Any]) -> list[float]:
-    """How far log Z is off, infinitely of what diverged; a stored infinity is None."""
-    return [math.inf if v is None else abs(v) for v in cell["log Z error"]]
-
-
-def failure_table(result: Result) -> Table:
-    """Count the failures of each kind of training, with a warm-up and without."""
-    heads = ("training", "warm-up", "failed", "median ESS", "smallest", "log Z off by")
-    columns: dict[str, list[Cell]] = {head: [] for head in heads}
-    for name, row in result.scalars["table"].items():
-        for words, failed in failures(row).items():
-            shares = row[words]["ESS"]
-            off = max(_off(row[words]))
-            values = (name, words, f"{sum(failed)} of {len(failed)}", median(shares))
-            for head, value in zip(heads, (*values, min(shares), off), strict=True):
-                columns[head].append(value)
-    side = result.config["side"]
-    return Table(
-        columns,
-        caption=f"{side} x {side} sites. Failed: diverged, ESS below {SHARE:g} of the "
-        f"median with warm-up, or log Z off by more than {NATS:g}; off by: at most.",
-        digits=3,
-    )
-
-
-def draw_runs(result: Result) -> Figure:
-    """Draw the ESS of every seed, with a warm-up and without."""
-    table = result.scalars["table"]
-    figure, axes = plt.subplots(
-        1, len(table), figsize=panel_size(1, len(table), aspect=0.9), squeeze=False
-    )
-    for (name, row), ax in zip(table.items(), axes[0], strict=True):
-        for pair in zip(row[WITH]["ESS"], row[WITHOUT]["ESS"], strict=True):
-            ax.plot((0, 1), pair, "o-", color=COLORS["DNFS"], lw=0.8, ms=3)
-        ax.set_xticks((0, 1), (WITH, WITHOUT))
-        ax.set(title=name, xlim=(-0.4, 1.4), ylim=(0, 1.02))
-        ax.title.set_fontsize(7)
-    axes[0][0].set_ylabel("ESS, continuous time")
-    return figure
 
 
 WARM_UP = Experiment(
@@ -190,6 +129,6 @@ WARM_UP = Experiment(
     cells=cells,
     job=warm_up_job,
     arrays={"losses": "{name}/{cell}"},
-    figure=draw_runs,
+    figure=scores_of_runs("ESS"),
     check=no_claims,
 )

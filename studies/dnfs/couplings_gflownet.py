@@ -1,9 +1,6 @@
-"""EB-GFN on the couplings of a magnet, beside the row dnfs/ising-learning.
+"""Couplings of an Ising model by EB-GFN, on the data of dnfs/ising-learning.
 
-Source: Zhang et al. (2022), the strongest rival in Table 4 of Ou, Zhang and Li (2025)
-where couplings are weak. The data of each lattice are those of the row, to the bit. No
-row of the facts: it is stored beside the benchmarks, and `benchmarks/flow_studies.py`
-runs it.
+Source: Zhang et al. (2022).
 """
 
 from __future__ import annotations
@@ -13,22 +10,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import Ising
-from ebmtut.experiments.dnfs.magnets import coupling_scores, magnet
+from ebmtut.experiments.dnfs.ising_learning import coupling_scores, magnet
 from ebmtut.experiments.ed.couplings import column_name
 from ebmtut.experiments.experiment import Experiment, Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import BitsGFlowNet
-from ebmtut.plotting import COLORS, figure_size
 from ebmtut.random import make_generator
-from ebmtut.results import Result
 from ebmtut.training import EBGFNConfig, train_eb_gfn
+from studies.dnfs.figures import scores_of_runs
 
 
 @checked
@@ -49,7 +43,7 @@ class GFlowNetCouplingsConfig:
     penalty
         Weight of the l1 norm of J. The row's 0.05 stands beside the whole difference
         of moments; where ``n_back`` of all sites are drawn anew, a pair has moved by
-        about twice that share of it.
+        about twice that fraction of it.
     training
         All that EB-GFN takes.
     """
@@ -122,7 +116,7 @@ def couplings_job(
 
 
 def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every lattice."""
+    """Name an entry for every lattice."""
     alone = replace(config, problems=(), n_seeds=1)
     return {
         ("EB-GFN", column_name(side, sigma)): {
@@ -132,21 +126,6 @@ def cells(config: GFlowNetCouplingsConfig) -> Mapping[Names, Mapping[str, Any]]:
         }
         for side, sigma in config.problems
     }
-
-
-def draw_scores(result: Result) -> Figure:
-    """Draw the scores over those of J = 0."""
-    ((method, table),) = result.scalars["table"].items()
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
-    for key, mark, color in (
-        ("nlr", "o", COLORS[method.partition("+")[0]]),
-        ("null", "_", COLORS["null"]),
-    ):
-        for k, cell in enumerate(table.values()):
-            ax.plot([k] * len(cell[key]), cell[key], mark, ls="none", color=color)
-    ax.set_xticks(range(len(table)), list(table))
-    ax.set(ylabel="−ln RMSE")
-    return figure
 
 
 COUPLINGS = Experiment(
@@ -159,6 +138,6 @@ COUPLINGS = Experiment(
     cells=cells,
     job=couplings_job,
     arrays={"coupling": "{name}/{cell}"},
-    figure=draw_scores,
+    figure=scores_of_runs("nlr"),
     check=no_claims,
 )

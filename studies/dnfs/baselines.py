@@ -1,0 +1,44 @@
+"""The baselines of dnfs/ising with four runs each, SMC with thirty-two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ebmtut.experiments.dnfs import ising
+from ebmtut.experiments.dnfs.lattices import NULLS, LatticeConfig, cells, lattice_job
+from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from studies.dnfs.figures import scores_of_runs
+
+#: Runs of SMC for each of another baseline: its samples are dependent, so that only
+#: the spread of runs shows what they are worth.
+MORE = 8
+
+
+def seeds_of(config: LatticeConfig, names: Names) -> int:
+    """As many seeds as configured, for SMC eight times as many."""
+    return config.n_seeds * (MORE if names[0].startswith("SMC") else 1)
+
+
+_FULL = ising.EXPERIMENT.presets["full"]
+assert isinstance(_FULL, LatticeConfig)
+MANY_NULLS = Experiment(
+    id="dnfs/ising-nulls",
+    title="Baselines of a lattice, run by run",
+    presets={
+        "quick": LatticeConfig(
+            problems=((4, 0.1, 0),),
+            methods=NULLS,
+            n_seeds=1,
+            n_samples=100,
+            n_chain_samples=5,
+            n_time_steps=8,
+        ),
+        # Of the weights that cost more there are enough in the row.
+        "full": replace(_FULL, methods=NULLS, n_chain_samples=10),
+    },
+    cells=cells,
+    job=lattice_job,
+    n_seeds=seeds_of,
+    figure=scores_of_runs("ESS"),
+    check=no_claims,
+)
