@@ -49,9 +49,6 @@ MOST_FIGURES = 5
 MOST_CODE_LINES = 80
 MOST_TABLE_LINES = 7
 MOST_TABLE_COLUMNS = 5
-#: Tables that the text needs whole: five couplings beside the methods' names, a
-#: baseline beside seven methods, and a map of methods whose lines wrap.
-LARGE_TABLES = {("ed/ising", 1), ("ed/index", 2)}
 WIDEST_TABLE = 700  # pixels
 WORDS_PER_MINUTE = 180
 # A stated reading time may differ from the counted one by this fraction, and always
@@ -323,10 +320,7 @@ def over_budget(page: Page) -> list[str]:
         ("lines of visible code", page.code_lines, MOST_CODE_LINES),
     )
     over = [f"{n} {what}, at most {most}" for what, n, most in counts if n > most]
-    name = f"{page.path.parent.name}/{page.path.stem}"
     for number, table in enumerate(page.tables, start=1):
-        if (name, number) in LARGE_TABLES:
-            continue
         sizes = (
             ("lines", table.lines, MOST_TABLE_LINES),
             ("columns", table.columns, MOST_TABLE_COLUMNS),

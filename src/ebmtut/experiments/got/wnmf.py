@@ -107,7 +107,7 @@ def exact_problems(
     Pixels with less than 1e-9 of the mass are left out, the rest normalised.
     """
     matrix = cost.dense().double().cpu().numpy()
-    problems = []
+    problems: list[tuple[np.ndarray, ...]] = []
     for i in which:
         a, b = (x[i].flatten().double().cpu().numpy() for x in (p, q))
         keep_a, keep_b = a > 1e-9, b > 1e-9
