@@ -72,7 +72,7 @@ class Pivot:
                 if found != keys and "{" not in head:
                     continue  # a name that this row has not
                 mean, error = mean_and_stderr(value if type(value) is list else [value])
-                error = None if error is None else factor * error
+                error = None if error is None else abs(factor) * error
                 row[head.format_map(found)] = (factor * mean, error)
         return row
 
