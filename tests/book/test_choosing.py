@@ -122,7 +122,7 @@ def gibbs_ot() -> bool:
         ("within 0.02 {term}`nats <nat>` of the entropy", energy_discrepancy),
         ("at couplings of 0.4 and 0.5 cannot be distinguished", strong_couplings),
         ("divergence of 0.30 nats in nine CPU seconds", recovery),
-        ("as a Boltzmann distribution it is 0.12 off", max_product),
+        ("its Boltzmann distribution is 0.12 away", max_product),
         ("effective sample size at least 0.99 on", flow),
         ("of 0.2 percent after 200 iterations", gibbs_ot),
     ],

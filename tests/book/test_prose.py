@@ -158,6 +158,6 @@ def test_excess_is_caught(tmp_path: Path, what: str) -> None:
 
 
 def test_first_page_may_be_longer(tmp_path: Path) -> None:
-    words = markdown("word " * 1900)
+    words = markdown("word " * 1800)
     assert over_budget(page_of(tmp_path, words))
     assert not over_budget(page_of(tmp_path, words, name="index.ipynb"))

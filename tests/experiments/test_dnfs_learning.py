@@ -187,7 +187,7 @@ def test_eb_gfn_stands_beside_the_flow() -> None:
     assert table["EB-GFN"]["KL"][0] >= 0 and table["EB-GFN"]["flow KL"][0] >= 0
     assert 0 <= table["EB-GFN"]["accepted"][0] <= 1
     laws = [cells[1] for cells in score_table(result).rows]
-    assert laws == ["energy", "flow", "EB-GFN, energy", "GFlowNet", "independent"]
+    assert laws == ["energy", "flow", "EB-GFN, energy", "GFlowNet", "independent bits"]
     assert row.null is not None
     claims = row.check(row.null(result))
     assert len(claims) == 3

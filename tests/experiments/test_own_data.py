@@ -54,7 +54,7 @@ def test_independent_bits_gain_nothing_over_themselves():
     table = likelihood_table({"ours": energy}, {"ours": z}, independent, rows)
     (ours, null, coins) = table.rows
     assert ours[1] == null[1] and ours[2].lstrip("−").startswith(("0", "1e", "2e"))
-    assert coins[1] == f"{3 * math.log(2):.4g}"
+    assert coins[1] == f"{3 * math.log(2):.3g}"
     assert table.kinds == ("", "null", "null")
 
 

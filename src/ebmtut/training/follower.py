@@ -113,7 +113,7 @@ class FlowFollower:
             Source of all randomness.
         share
             Factor of the learning rate: less towards the end, when the energy hardly
-        changes.
+            changes.
 
         Raises
         ------

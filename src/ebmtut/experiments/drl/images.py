@@ -411,6 +411,7 @@ _NETWORKS = {
 _B = math.sqrt(2e-4)
 
 
+@checked
 @dataclass(frozen=True)
 class PaperRecipe(ImageRecipe):
     """`ImageRecipe` with the paper's network, noise, chains and training.

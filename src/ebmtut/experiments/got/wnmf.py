@@ -220,7 +220,8 @@ def wnmf_job(
             generator=make_generator(seed, device),
         )
         scalars["bound"] = float(bounds.mean())
-        scalars["bound_error"] = 1 - float(bounds[list(which)].mean()) / scalars["cost"]
+        some = bounds[which.start : which.stop : which.step]
+        scalars["bound_error"] = 1 - float(some.mean()) / scalars["cost"]
     scaled = dictionary / dictionary.amax((1, 2), keepdim=True)
     arrays = {"components": (255 * scaled).round().byte().cpu().numpy()}
     return Outcome(scalars | extra.scalars, arrays | extra.arrays)
