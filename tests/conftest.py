@@ -4,7 +4,6 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 from jaxtyping import install_import_hook
@@ -32,16 +31,10 @@ def modules():
 if find_spec("beartype"):  # a Python that is there for its GPU may lack it
     from tests import signatures
 
-    # The hook decorates each function by this name.
-    jaxtyping.jaxtyped = signatures.some_calls(jaxtyping.jaxtyped)
     install_import_hook(
         list(modules()),
         f"{signatures.__name__}.{signatures.checked_when_done.__name__}",
     )
-
-    @pytest.fixture(autouse=True)
-    def _checked_anew():
-        signatures.begin_test()
 
 
 @pytest.fixture
