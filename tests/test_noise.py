@@ -57,7 +57,7 @@ def test_signal_and_noise_lie_on_a_circle():
         assert signal**2 + std**2 == pytest.approx(1.0, rel=1e-15)
 
 
-def test_one_jump_has_the_law_of_many_steps():
+def test_one_jump_has_the_distribution_of_many_steps():
     """Mean and variance within five standard errors, level by level."""
     noise = NoiseLevels((0.3, 0.5, 1.0), 0.1)
     n, generator = 100_000, make_generator(0)

@@ -96,7 +96,7 @@ def test_bernoulli_in_half_precision_keeps_small_probabilities():
 
 
 @pytest.mark.parametrize(("n", "prob"), [(6, 0.3), (1, 0.02), (5, 0.97)])
-def test_bernoulli_indices_have_the_law_of_independent_bits(n, prob):
+def test_bernoulli_indices_have_the_distribution_of_independent_bits(n, prob):
     generator, n_draws = make_generator(5), 4000
     counts = np.zeros(2**n)
     for _ in range(n_draws):
@@ -149,18 +149,18 @@ def test_categorical_extreme_logits():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    ("draw", "law"),
+    ("draw", "distribution"),
     [
         (exponential, scipy.stats.expon),
         (gumbel, scipy.stats.gumbel_r),
         (logistic, scipy.stats.logistic),
     ],
 )
-def test_continuous_laws(draw, law, dtype):
+def test_continuous_distributions(draw, distribution, dtype):
     x = draw((20_000,), generator=make_generator(5), dtype=dtype)
     assert x.dtype == dtype
     assert torch.isfinite(x).all()
-    assert scipy.stats.kstest(x.double().numpy(), law.cdf).pvalue > 1e-4
+    assert scipy.stats.kstest(x.double().numpy(), distribution.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("draw", [exponential, gumbel, logistic])

@@ -496,7 +496,7 @@ def test_a_loss_that_is_no_scalar_is_refused(value):
 # Theorem 1
 
 
-def test_training_recovers_the_law_of_the_data():
+def test_training_recovers_the_distribution_of_the_data():
     """Four spins, ED-Grid summed exactly, w = 0: the minimiser is the distribution.
 
     U = Phi theta with spins and pairs as features. At the minimum one data

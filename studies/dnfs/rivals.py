@@ -20,10 +20,10 @@ from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LatticeConfig,
     column_name,
-    energy_law,
+    distribution_distance,
+    energy_distribution,
     judged,
     kept,
-    law_distance,
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
@@ -107,8 +107,8 @@ def rival_job(
     arrays |= kept(path, x, log_weights)
     exact = torus_log_partition(config.side, config.side, 2 * sigma)
     scalars |= judged(path, exact, x, log_weights, spent)
-    law = energy_law(config.side, sigma)
-    scalars["distance"] = law_distance(arrays["energies"], law)
+    distribution = energy_distribution(config.side, sigma)
+    scalars["distance"] = distribution_distance(arrays["energies"], distribution)
     return Outcome(scalars, arrays)
 
 

@@ -17,9 +17,9 @@ from ebmtut.data import (
     density_scale,
     differential_entropy,
     exact_entropy,
+    log_densities,
     sample_density,
 )
-from ebmtut.data import density_laws as laws
 from ebmtut.random import make_generator
 from ebmtut.states import gray_decode, gray_encode
 
@@ -158,7 +158,9 @@ def test_entropy_is_the_mean_surprise_of_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [5, 6, 7])
-def test_entropy_of_the_discretised_law_approaches_the_exact_one(bits: int) -> None:
+def test_entropy_of_the_discretised_distribution_approaches_the_exact_one(
+    bits: int,
+) -> None:
     """At `bits` a coordinate, cell masses sum the density over finer cells.
 
     The gap between sum -P ln P and h + 2 ln(scale) is, to first order, half
@@ -185,15 +187,15 @@ def test_entropy_of_the_bits_counts_cells() -> None:
 
 @pytest.mark.parametrize("name", ["2spirals", "moons", "swissroll"])
 def test_quadrature_has_converged(name: str) -> None:
-    law = {
-        "2spirals": laws._two_spirals,
-        "moons": laws._moons,
-        "swissroll": laws._swissroll,
+    distribution = {
+        "2spirals": log_densities._two_spirals,
+        "moons": log_densities._moons,
+        "swissroll": log_densities._swissroll,
     }[name]
     near = sample_density(name, 500, generator=make_generator(0))
     points = near + 0.3 * torch.randn(500, 2, generator=make_generator(1)).double()
     torch.testing.assert_close(
-        law(points), law(points, n_nodes=1024), rtol=0, atol=1e-7
+        distribution(points), distribution(points, n_nodes=1024), rtol=0, atol=1e-7
     )
 
 
@@ -203,7 +205,7 @@ def test_circles_agree_with_quadrature_on_the_circle() -> None:
     centres = torch.cat([3.0 * ring, 1.5 * ring])
     points = 2.0 * torch.randn(200, 2, generator=make_generator(3)).double()
     weights = torch.full((800,), -math.log(800.0), dtype=torch.float64)
-    mixture = laws._gaussian_mixture(points, centres, weights, 0.24)
+    mixture = log_densities._gaussian_mixture(points, centres, weights, 0.24)
     torch.testing.assert_close(density_log_prob("circles", points), mixture)
 
 

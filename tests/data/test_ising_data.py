@@ -14,7 +14,7 @@ from ebmtut.states import bits_to_spins, enumerate_states, states_to_index
 
 
 @pytest.mark.parametrize("sigma", [0.2, -0.2])
-def test_law_of_a_small_lattice(sigma: float) -> None:
+def test_distribution_of_a_small_lattice(sigma: float) -> None:
     """Frequencies of energy levels on 3 x 3 against enumeration, chi-square."""
     energy = LatticeIsing(3, sigma)
     states = enumerate_states(9)

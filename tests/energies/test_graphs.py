@@ -62,13 +62,13 @@ def test_scores_energies_and_ratios(problem, seed, beta):
 
 
 @every_problem
-def test_padding_leaves_the_law_of_the_vertices(problem):
+def test_padding_leaves_the_distribution_of_the_vertices(problem):
     adjacency = torch.zeros(1, 5, 5, dtype=torch.float64)
     adjacency[:, :3, :3] = PATH.adjacency
     padded = GraphBatch(adjacency, torch.tensor([3]))
-    law = exact_probabilities(problem(padded), 5).exp().view(8, 4).sum(1)
+    distribution = exact_probabilities(problem(padded), 5).exp().view(8, 4).sum(1)
     want = exact_probabilities(problem(PATH), 3).exp()
-    torch.testing.assert_close(law, want, rtol=0, atol=1e-14)
+    torch.testing.assert_close(distribution, want, rtol=0, atol=1e-14)
 
 
 def test_the_printed_ratios_are_not_the_ratios():

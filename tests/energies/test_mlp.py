@@ -32,7 +32,7 @@ def test_one_layer_is_linear():
     assert torch.allclose(energy(x), x @ energy.net[0].weight[0] + energy.net[0].bias)
 
 
-def test_base_is_a_bernoulli_law():
+def test_base_is_a_bernoulli_distribution():
     probs = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
     plain = MLPEnergy(3, hidden=4).double()
     based = MLPEnergy(3, hidden=4, base_probs=probs).double()

@@ -43,7 +43,7 @@ def test_the_free_energy_sums_the_hidden_units_out(rbm, joint):
     torch.testing.assert_close(rbm(visible), want, rtol=0, atol=1e-12)
 
 
-def test_the_logits_are_those_of_the_joint_law(rbm, joint):
+def test_the_logits_are_those_of_the_joint_distribution(rbm, joint):
     v, h = joint
     for i in range(N_HIDDEN):
         on, off = h.clone(), h.clone()

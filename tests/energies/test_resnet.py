@@ -31,7 +31,7 @@ def test_a_moved_image_has_the_same_energy_without_base() -> None:
     assert not torch.isclose(one, energy(x.flatten(1))[1], rtol=1e-6)
 
 
-def test_base_is_a_bernoulli_law() -> None:
+def test_base_is_a_bernoulli_distribution() -> None:
     probs = torch.linspace(0.1, 0.9, 16)
     plain = ResNetEnergy(4, 3, 2, 1).double()
     based = ResNetEnergy(4, 3, 2, 1, base_probs=probs).double()

@@ -39,7 +39,7 @@ def random_tensor(*shape, seed=0):
     return torch.randn(*shape, dtype=torch.float64, generator=make_generator(seed))
 
 
-def random_law(n=16, seed=0):
+def random_distribution(n=16, seed=0):
     return torch.log_softmax(random_tensor(n, seed=seed), dim=0)
 
 
@@ -65,7 +65,11 @@ def push(log_p, log_q):
 
 
 def test_definition_by_loops():
-    log_p, log_q, u = random_law(), CHANNELS["bernoulli"], random_tensor(16, seed=5)
+    log_p, log_q, u = (
+        random_distribution(),
+        CHANNELS["bernoulli"],
+        random_tensor(16, seed=5),
+    )
     p, q = log_p.exp(), log_q.exp()
     want = 0.0
     for x in range(16):
@@ -111,8 +115,8 @@ def test_unreachable_outputs_cost_nothing():
     log_q = CHANNELS["grid"]
     wider = torch.cat([log_q, torch.full((16, 3), -math.inf).double()], dim=1)
     u = random_tensor(16, seed=1).requires_grad_()
-    narrow_ed = exact_energy_discrepancy(u, random_law(), log_q)
-    ed = exact_energy_discrepancy(u, random_law(), wider)
+    narrow_ed = exact_energy_discrepancy(u, random_distribution(), log_q)
+    ed = exact_energy_discrepancy(u, random_distribution(), wider)
     assert torch.equal(ed, narrow_ed)
     assert torch.isfinite(torch.autograd.grad(ed, u)[0]).all()
     assert contrastive_potential(u, wider)[-1] == math.inf
@@ -134,7 +138,7 @@ def test_energies_may_be_functions_and_data_sparse():
 @given(seed=st.integers(0, 1000), constant=st.floats(-100, 100))
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_a_constant_changes_nothing(log_q, seed, constant):
-    u, log_p = random_tensor(16, seed=seed), random_law(seed=seed + 1)
+    u, log_p = random_tensor(16, seed=seed), random_distribution(seed=seed + 1)
     one = exact_energy_discrepancy(u, log_p, log_q)
     other = exact_energy_discrepancy(u + constant, log_p, log_q)
     assert float(one) == pytest.approx(float(other), abs=1e-11)
@@ -166,7 +170,7 @@ def minimise(log_p, log_q):
 
 
 def test_minimiser_is_the_data_energy():
-    log_p = random_law()
+    log_p = random_distribution()
     gap = minimise(log_p, CHANNELS["bernoulli"]) + log_p
     # ED is quadratic at its minimum: a value resolved to 1e-16 leaves errors
     # of 1e-8 over the root of the smallest curvature, here about 0.01.
@@ -175,7 +179,7 @@ def test_minimiser_is_the_data_energy():
 
 @every_channel
 def test_gradient_vanishes_at_the_data_energy(log_q):
-    log_p = random_law(seed=3)
+    log_p = random_distribution(seed=3)
     u = (-log_p + 1.7).requires_grad_()
     loss = exact_energy_discrepancy(u, log_p, log_q)
     (gradient,) = torch.autograd.grad(loss, u)
@@ -188,7 +192,11 @@ def test_gradient_vanishes_at_the_data_energy(log_q):
 
 @every_channel
 def test_second_variation_is_the_mean_posterior_variance(log_q):
-    u, log_p, h = random_tensor(16, seed=7), random_law(), random_tensor(16, seed=8)
+    u, log_p, h = (
+        random_tensor(16, seed=7),
+        random_distribution(),
+        random_tensor(16, seed=8),
+    )
     hessian = torch.autograd.functional.hessian(
         lambda v: exact_energy_discrepancy(v, log_p, log_q), u
     )
@@ -204,7 +212,7 @@ def test_second_variation_is_the_mean_posterior_variance(log_q):
 def test_free_constants_are_the_channel_classes(log_q):
     # Where the posterior of x given y is positive but Var(h|y) = 0, the loss
     # is flat along h: Theorem 1's minimiser is unique on each class only.
-    log_p = random_law()
+    log_p = random_distribution()
     hessian = torch.autograd.functional.hessian(
         lambda v: exact_energy_discrepancy(v, log_p, log_q), -log_p
     )
@@ -234,7 +242,7 @@ def test_classes_of_the_three_perturbations():
 
 
 def test_grid_leaves_the_parities_unweighed():
-    log_p = random_law()
+    log_p = random_distribution()
     gap = minimise(log_p, CHANNELS["grid"]) + log_p
     odd = enumerate_states(4).sum(1) % 2 == 1
     for parity in (odd, ~odd):
@@ -242,7 +250,7 @@ def test_grid_leaves_the_parities_unweighed():
 
 
 def test_pooling_learns_within_blocks_and_not_between():
-    log_p, log_q = random_law(), CHANNELS["pooling"]
+    log_p, log_q = random_distribution(), CHANNELS["pooling"]
     u = minimise(log_p, log_q)
     y = log_q.argmax(1)
     for value in y.unique():
@@ -263,7 +271,7 @@ def test_pooling_learns_within_blocks_and_not_between():
 
 @every_channel
 def test_contraction_of_the_divergence(log_q):
-    log_p, u = random_law(), 2 * random_tensor(16, seed=1)
+    log_p, u = random_distribution(), 2 * random_tensor(16, seed=1)
     log_model = torch.log_softmax(-u, dim=0)
     push_p, push_model = push(log_p, log_q), push(log_model, log_q)
     contraction = kl(log_p, log_model) - kl(push_p, push_model)
@@ -297,7 +305,7 @@ def metropolis_matrix(energy, n_sites):
 def test_detailed_balance_gives_contrastive_divergence():
     energy = random_ising(3)
     x = enumerate_states(3)
-    log_p = random_law(8, seed=6)
+    log_p = random_distribution(8, seed=6)
     p, q = log_p.exp(), metropolis_matrix(energy, 3)
     model = exact_probabilities(energy, 3).detach().exp()
     flow = model[:, None] * q
@@ -321,7 +329,7 @@ def test_detailed_balance_gives_contrastive_divergence():
 
 
 def test_gradcheck():
-    log_p = random_law(8)
+    log_p = random_distribution(8)
     u = random_tensor(8, seed=1).requires_grad_()
     for log_q in (bernoulli_channel(3, 0.2), grid_channel(3)):
         assert torch.autograd.gradcheck(
@@ -332,7 +340,7 @@ def test_gradcheck():
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_the_gpu():
-    log_p, log_q = random_law(), CHANNELS["grid"]
+    log_p, log_q = random_distribution(), CHANNELS["grid"]
     energy = random_ising(4)
     on_cpu = exact_energy_discrepancy(energy, log_p, log_q)
     on_gpu = exact_energy_discrepancy(energy.cuda(), log_p.cuda(), log_q.cuda())
@@ -340,11 +348,13 @@ def test_on_the_gpu():
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_single_precision_laws_go_with_the_channels(channel):
+def test_single_precision_distributions_go_with_the_channels(channel):
     """The channels are float64; 16 and 256 terms of size one lose some 1e-6."""
-    law, energy = random_law(16), random_tensor(16)
-    exact = exact_energy_discrepancy(energy, law, CHANNELS[channel])
-    single = exact_energy_discrepancy(energy.float(), law.float(), CHANNELS[channel])
+    distribution, energy = random_distribution(16), random_tensor(16)
+    exact = exact_energy_discrepancy(energy, distribution, CHANNELS[channel])
+    single = exact_energy_discrepancy(
+        energy.float(), distribution.float(), CHANNELS[channel]
+    )
     assert single.dtype == torch.float32
     assert float(single) == pytest.approx(float(exact), abs=256 * 2**-23)
 
@@ -359,13 +369,13 @@ def test_single_precision_laws_go_with_the_channels(channel):
         (lambda: pooling_channel(4, 0), "window must be an integer >= 1, got 0"),
         (
             lambda: exact_energy_discrepancy(
-                torch.zeros(8), random_law(8), CHANNELS["grid"]
+                torch.zeros(8), random_distribution(8), CHANNELS["grid"]
             ),
             r"log_q must have shape \(8, any\), got \(16, 16\)",
         ),
         (
             lambda: exact_energy_discrepancy(
-                torch.zeros(8).double(), random_law(), CHANNELS["grid"]
+                torch.zeros(8).double(), random_distribution(), CHANNELS["grid"]
             ),
             r"energy must have shape \(16,\), got \(8,\)",
         ),
@@ -377,13 +387,15 @@ def test_single_precision_laws_go_with_the_channels(channel):
         ),
         (
             lambda: exact_energy_discrepancy(
-                torch.full((16,), torch.nan), random_law(), CHANNELS["grid"]
+                torch.full((16,), torch.nan), random_distribution(), CHANNELS["grid"]
             ),
             "energy must be finite, got 16 NaN or infinite of 16",
         ),
         (
             lambda: exact_energy_discrepancy(
-                lambda x: x.sum(1), random_law(9), random_law(9).expand(9, 9)
+                lambda x: x.sum(1),
+                random_distribution(9),
+                random_distribution(9).expand(9, 9),
             ),
             r"log_p_data must list 2\*\*n_sites states, got 9",
         ),

@@ -5,7 +5,11 @@ import torch
 
 from ebmtut.checks import InputError
 from ebmtut.energies import LatticeIsing
-from ebmtut.exact import torus_correlations, torus_energy_law, torus_log_partition
+from ebmtut.exact import (
+    torus_correlations,
+    torus_energy_distribution,
+    torus_log_partition,
+)
 from ebmtut.states import bits_to_spins, enumerate_states
 
 CRITICAL = 0.44068679350977147
@@ -15,20 +19,20 @@ CRITICAL = 0.44068679350977147
 def test_energies_of_a_small_torus_are_those_of_all_states(k):
     energy = LatticeIsing(4, k / 2)(enumerate_states(4 * 4).double())
     p = (-energy).softmax(0)
-    levels, law = torus_energy_law(4, 4, k)
+    levels, distribution = torus_energy_distribution(4, 4, k)
     place = ((energy - levels[0]) / (4 * k)).round().long()
     assert (energy - levels[place]).abs().max() < 1e-9
-    want = torch.zeros_like(law).index_add(0, place, p)
-    assert (law - want).abs().max() < 1e-12
+    want = torch.zeros_like(distribution).index_add(0, place, p)
+    assert (distribution - want).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(10, 10), (4, 10), (12, 6), (32, 32)])
 @pytest.mark.parametrize("k", [0.2, CRITICAL])
 def test_mean_and_variance_are_derivatives_of_log_z(rows, cols, k):
-    levels, law = torus_energy_law(rows, cols, k)
-    assert float(law.sum()) == pytest.approx(1, abs=1e-10)
-    mean = float(law @ levels)
-    variance = float(law @ (levels - mean) ** 2)
+    levels, distribution = torus_energy_distribution(rows, cols, k)
+    assert float(distribution.sum()) == pytest.approx(1, abs=1e-10)
+    mean = float(distribution @ levels)
+    variance = float(distribution @ (levels - mean) ** 2)
     h = 1e-4
     below, at, above = (
         torus_log_partition(rows, cols, k * (1 + h * j)) for j in (-1, 0, 1)
@@ -49,13 +53,15 @@ def test_correlations_of_a_small_torus_are_those_of_all_states(k):
 
 
 def test_neighbours_have_the_mean_energy():
-    levels, law = torus_energy_law(10, 10, CRITICAL)
+    levels, distribution = torus_energy_distribution(10, 10, CRITICAL)
     near = float(torus_correlations(10, 10, CRITICAL)[1])
-    assert -2 * 100 * CRITICAL * near == pytest.approx(float(law @ levels), rel=1e-9)
+    assert -2 * 100 * CRITICAL * near == pytest.approx(
+        float(distribution @ levels), rel=1e-9
+    )
 
 
 def test_odd_sides_and_wide_lattices_are_refused():
     with pytest.raises(InputError, match="rows and cols must be even, got 5 and 4"):
-        torus_energy_law(5, 4, 0.2)
+        torus_energy_distribution(5, 4, 0.2)
     with pytest.raises(InputError, match=r"cols must be an integer in \[3, 11\]"):
         torus_correlations(4, 12, 0.2)

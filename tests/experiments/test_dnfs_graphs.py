@@ -193,7 +193,7 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
         assert by_flow == len(calls) + 1
 
 
-def test_the_exact_law_by_hand():
+def test_the_exact_distribution_by_hand():
     """Two vertices and an edge: scores 0, 1, 1, and 1 - lambda, repaired to 1."""
     pair = GraphBatch.from_edges([(2, [(0, 1)])])
     beta = 2.0

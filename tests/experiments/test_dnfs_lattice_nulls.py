@@ -21,8 +21,8 @@ from ebmtut.experiments.dnfs.lattice_tables import (
 )
 from ebmtut.experiments.dnfs.lattices import (
     NULLS,
-    EnergyLaw,
-    energy_law,
+    EnergyDistribution,
+    energy_distribution,
     rate_bound,
     share_by_spread,
 )
@@ -84,17 +84,23 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
 
 
 def test_exact_draws_are_worth_what_they_are_and_copies_less():
-    law = energy_law(4, 0.1)
-    chances = torch.from_numpy(law.chances)
-    levels = torch.from_numpy(law.levels)
+    distribution = energy_distribution(4, 0.1)
+    chances = torch.from_numpy(distribution.chances)
+    levels = torch.from_numpy(distribution.levels)
     drawn = torch.multinomial(chances, 400 * 100, True, generator=make_generator(0))
     means = levels[drawn].unflatten(0, (400, 100)).mean(1)
     # A mean of 400 squares: relative error sqrt(2 / 400), five of them.
     noise = 5 * math.sqrt(2 / 400)
-    assert share_by_spread(means.tolist(), law, 100) == pytest.approx(1, rel=noise)
+    assert share_by_spread(means.tolist(), distribution, 100) == pytest.approx(
+        1, rel=noise
+    )
     # Each draw four times over.
-    assert share_by_spread(means.tolist(), law, 400) == pytest.approx(0.25, rel=noise)
-    two = EnergyLaw(law.levels[:2], law.chances[:2] * 0 + 0.5)
+    assert share_by_spread(means.tolist(), distribution, 400) == pytest.approx(
+        0.25, rel=noise
+    )
+    two = EnergyDistribution(
+        distribution.levels[:2], distribution.chances[:2] * 0 + 0.5
+    )
     mean = float(two.levels.mean())
     away = [mean + 1, mean - 1]
     variance = float(two.levels.var())
@@ -143,7 +149,7 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
     lines = {line[0]: line for line in seconds.rows}
     assert list(lines)[-2:] == ["SMC", "SMC x4"] and seconds.kinds[-1] == "null"
     cell = table["SMC"][column]
-    share = share_by_spread(cell["weighted energy"], energy_law(10, 0.1), 2000)
+    share = share_by_spread(cell["weighted energy"], energy_distribution(10, 0.1), 2000)
     assert float(lines["SMC"][1]) == pytest.approx(share, rel=0.01)
     # Seconds are those of the row.
     pace = 1000 * share / fmean(row.scalars["table"]["SMC"][column]["sample cpu ms"])
@@ -164,8 +170,8 @@ def test_a_chain_of_proposals_has_the_exact_energy():
         nulls=("untrained",),
         seed=2,
     )
-    law = exact_probabilities(path.target, 16).exp()
-    exact = float(law @ path.target(enumerate_states(16).float()).double())
+    distribution = exact_probabilities(path.target, 16).exp()
+    exact = float(distribution @ path.target(enumerate_states(16).float()).double())
     assert table.kinds == ("null", "")
     found, same = table.rows
     assert found[5] == same[5] == f"{exact:.3g}".replace("-", "−")

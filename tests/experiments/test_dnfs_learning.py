@@ -52,9 +52,9 @@ def test_learned_couplings_have_the_moments_of_the_data() -> None:
     assert torch.equal(found, found.T)
     assert not found.diag().any()
     states = enumerate_states(9).float()
-    law = (-Ising(found)(states).detach()).softmax(0)
+    distribution = (-Ising(found)(states).detach()).softmax(0)
     spins, data = 2 * states - 1, 2 * x - 1
-    moments = (spins.T * law) @ spins - data.T @ data / len(data)
+    moments = (spins.T * distribution) @ spins - data.T @ data / len(data)
     assert float(moments.abs().max()) < 5 * 0.009
 
 
@@ -186,8 +186,14 @@ def test_eb_gfn_stands_beside_the_flow() -> None:
     assert table["EB-GFN"]["null KL"] == table["DNFS"]["null KL"]
     assert table["EB-GFN"]["KL"][0] >= 0 and table["EB-GFN"]["flow KL"][0] >= 0
     assert 0 <= table["EB-GFN"]["accepted"][0] <= 1
-    laws = [cells[1] for cells in score_table(result).rows]
-    assert laws == ["energy", "flow", "EB-GFN, energy", "GFlowNet", "independent bits"]
+    distributions = [cells[1] for cells in score_table(result).rows]
+    assert distributions == [
+        "energy",
+        "flow",
+        "EB-GFN, energy",
+        "GFlowNet",
+        "independent bits",
+    ]
     assert row.null is not None
     claims = row.check(row.null(result))
     assert len(claims) == 3

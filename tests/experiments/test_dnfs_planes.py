@@ -53,11 +53,11 @@ def test_cells_that_touch_differ_in_one_bit():
 
 
 @pytest.mark.parametrize("density", DENSITIES)
-def test_the_law_of_the_data_keeps_its_place(density):
+def test_the_distribution_of_the_data_keeps_its_place(density):
     """Its mean and spread are those of draws, within half a cell and their noise."""
-    law = planes.plane_distribution(density, 5)
-    assert float(law.sum()) == pytest.approx(1, abs=1e-12)
-    picture = planes.plane_picture(law)
+    distribution = planes.plane_distribution(density, 5)
+    assert float(distribution.sum()) == pytest.approx(1, abs=1e-12)
+    picture = planes.plane_picture(distribution)
     extent, n = density_extent(density), 20_000
     at = extent * ((torch.arange(32).double() + 0.5) / 16 - 1)
     x = sample_density(density, n, generator=make_generator(0)).double()
@@ -75,7 +75,7 @@ def test_the_law_of_the_data_keeps_its_place(density):
         )
 
 
-def test_scores_of_laws():
+def test_scores_of_distributions():
     data = planes.plane_distribution("moons", 2)
     same = planes.scores(data, data)
     assert max(map(abs, same.values())) < 1e-12
@@ -106,7 +106,7 @@ def test_every_row_judges_itself_beside_its_null(row, samplers):
     assert set(experiment.presets["quick"].methods) <= set(table)
 
 
-def test_a_table_of_samplers_ends_in_the_exact_law(samplers):
+def test_a_table_of_samplers_ends_in_the_exact_distribution(samplers):
     last = {"TV": "0", "ESS": "1", "log Z error": "0"}
     for metric, value in last.items():
         table = pretrained_ebm.sampler_table(samplers, metric)

@@ -18,7 +18,7 @@ from ebmtut.experiments.dnfs.wide_planes import (
     exact_draws,
     wide_joint,
 )
-from ebmtut.flows import Flow, HollowTransformer, flow_laws
+from ebmtut.flows import Flow, HollowTransformer, flow_distributions
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.states import enumerate_states, gray_encode, states_to_index
@@ -34,7 +34,7 @@ def test_the_coarse_picture_is_the_histogram_of_the_points():
     assert np.allclose(2000 * seen.numpy(), counts)
 
 
-def test_exact_draws_have_the_law_of_independent_bits():
+def test_exact_draws_have_the_distribution_of_independent_bits():
     n, logits = 5000, torch.zeros(32)
     logits[[0, 1, 2, 16, 17]] = torch.tensor([0.5, -1.0, 0.7, 1.0, -0.3])
 
@@ -56,7 +56,7 @@ def test_sites_that_are_not_seen_change_nothing():
     assert torch.equal(padded(x), seen(x[:, :3]))
 
 
-def test_the_reversed_flow_has_the_law_of_the_master_equation():
+def test_the_reversed_flow_has_the_distribution_of_the_master_equation():
     n, n_steps = 5000, 64
     path = AnnealingPath(Ising(0.4 * torch.ones(3, 3).triu(1)))
     network = HollowTransformer(3, width=8, n_layers=1, generator=make_generator(0))
@@ -67,7 +67,7 @@ def test_the_reversed_flow_has_the_law_of_the_master_equation():
     x = x_all[torch.multinomial(start, n, True, generator=generator)]
     states = _reversed_states(flow, x, n_steps, generator=generator)
     assert torch.equal(states[-1], x)
-    exact = flow_laws(flow, n_steps, start=start, reverse=True)[-1]
+    exact = flow_distributions(flow, n_steps, start=start, reverse=True)[-1]
     seen = torch.bincount(states_to_index(states[0]), minlength=8).double() / n
     # Five standard errors, and the error of a step of time.
     bound = 5 * (exact * (1 - exact) / n).sqrt() + 1 / n_steps

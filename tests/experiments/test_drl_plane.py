@@ -68,8 +68,10 @@ def test_the_null_is_the_gaussian_with_the_datas_moments():
 def test_levels_that_are_exact_diverge_by_nothing_and_their_gaussian_by_the_nulls():
     row = get_experiment("drl/checkerboard")
     noise = plane_noise("recovery, many starts", row.config("paper").plane)
-    laws = [noised_log_density("checkerboard", noise, k) for k in range(noise.n_levels)]
-    arrays = {"density/recovery": torch.stack(laws).numpy()}
+    distributions = [
+        noised_log_density("checkerboard", noise, k) for k in range(noise.n_levels)
+    ]
+    arrays = {"density/recovery": torch.stack(distributions).numpy()}
     table = level_table(dataclasses.replace(row.stored(), arrays=arrays))
     _, _, exact, null = zip(*table.rows, strict=True)
     assert set(exact) == {"0.000"}

@@ -35,8 +35,8 @@ from ebmtut.states import enumerate_states
 
 def toy(n: int = 400) -> BinaryImages:
     """Two distributions of independent bits on four pixels, half of the images each."""
-    law = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
-    x = bernoulli(law.repeat(n // 2, 1), generator=make_generator(3))
+    distribution = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
+    x = bernoulli(distribution.repeat(n // 2, 1), generator=make_generator(3))
     return BinaryImages(2, x[n // 4 :], x[: n // 4], "toy")
 
 
@@ -53,7 +53,7 @@ def test_sets_are_bits_and_divided_without_overlap() -> None:
         binary_images("digits 9x9")
 
 
-def test_independent_bits_are_judged_by_their_law() -> None:
+def test_independent_bits_are_judged_by_their_distribution() -> None:
     data = toy()
     x = data.held_out
     p = data.means
@@ -61,7 +61,7 @@ def test_independent_bits_are_judged_by_their_law() -> None:
     assert data.independent_nll() == pytest.approx(float(want), rel=1e-5)
 
 
-def test_a_mixture_finds_the_two_laws() -> None:
+def test_a_mixture_finds_the_two_distributions() -> None:
     """EM of two components comes to the distribution of the images.
 
     The NLL of the truth on 100 held-out images differs from that of a fit to 300 by
@@ -69,8 +69,12 @@ def test_a_mixture_finds_the_two_laws() -> None:
     that size; one component is worth less by nearly ln 2.
     """
     data = toy()
-    law = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
-    log_prob = torch.where(data.held_out[:, None] == 1, law, 1 - law).log().sum(2)
+    distribution = torch.tensor([[0.9, 0.9, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9]])
+    log_prob = (
+        torch.where(data.held_out[:, None] == 1, distribution, 1 - distribution)
+        .log()
+        .sum(2)
+    )
     truth = -float((log_prob.logsumexp(1) - math.log(2)).mean())
     two = mixture_nll(data, 2, 100, generator=make_generator(0))
     one = mixture_nll(data, 1, 2, generator=make_generator(0))
@@ -100,10 +104,12 @@ def test_the_walk_finds_log_z() -> None:
     assert abs(want - start) > 0.3  # the network has changed something
     assert abs(found.value - want) < 5 * found.stderr < 0.1
     states = enumerate_states(9).float()
-    law = (-energy(states)).softmax(0)
+    distribution = (-energy(states)).softmax(0)
     mean = weights.softmax(0).float() @ x
     # Weighted means of bits, of as many effective chains as there are at least.
-    assert float((mean - law @ states).abs().max()) < 5 * 0.5 / (2000 / 2) ** 0.5
+    assert (
+        float((mean - distribution @ states).abs().max()) < 5 * 0.5 / (2000 / 2) ** 0.5
+    )
 
 
 def test_completions_are_drawn_beside_what_is_given() -> None:

@@ -88,7 +88,7 @@ def true_energy(density):
 # --------------------------------------------------------------- evaluation
 
 
-def test_the_data_s_own_law_has_no_gap():
+def test_the_data_s_own_distribution_has_no_gap():
     numbers = evaluate_density(
         true_energy("8gaussians"),
         "8gaussians",
@@ -594,9 +594,9 @@ def test_couplings_of_a_triangle_and_a_tail(method, monkeypatch):
         truth[i, j] = truth[j, i] = value
     states = enumerate_states(4, dtype=torch.float32)
     spins = bits_to_spins(states)
-    law = torch.einsum("ni,ij,nj->n", spins, truth, spins).softmax(0)
+    distribution = torch.einsum("ni,ij,nj->n", spins, truth, spins).softmax(0)
     n_data = 20_000
-    rows = law.multinomial(n_data, True, generator=make_generator(1))
+    rows = distribution.multinomial(n_data, True, generator=make_generator(1))
     config = IsingConfig()
     config = replace(config, train=replace(config.train, n_steps=400))
     (learned,) = fit_couplings(states[rows], method, (0.0,), config, seed=0)

@@ -201,8 +201,13 @@ def test_single_updates_add_up_to_gibbs_sampling():
     for _ in range(40):
         state = go_on(state, model)
     found = torch.bincount(states_to_index(state.x), minlength=16).double()
-    law = exact_probabilities(model, 4).exp().double()
-    assert chisquare(found.numpy(), (20_000 * law / law.sum()).numpy()).pvalue > 1e-3
+    distribution = exact_probabilities(model, 4).exp().double()
+    assert (
+        chisquare(
+            found.numpy(), (20_000 * distribution / distribution.sum()).numpy()
+        ).pvalue
+        > 1e-3
+    )
     # The sites have their turn: one of the four is left out, each time another.
     for left_out in (3, 2, 1, 0):
         before, state = state, go_on(state, model)

@@ -33,7 +33,7 @@ def test_exact_values_of_lattices(side, coupling):
     assert float(exact_log_partition(model, side**2)) == pytest.approx(log_z)
 
 
-def test_dense_models_have_the_printed_law():
+def test_dense_models_have_the_printed_distribution():
     generator = make_generator(0)
     once = torch.stack(
         [dense_model(3, generator=generator)[0].weight for _ in range(300)]

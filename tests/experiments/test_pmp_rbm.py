@@ -82,17 +82,17 @@ def test_every_method_learns_the_means(pairs, method, hidden):
     assert model.weight.abs().max() > 0.3
 
 
-def test_chains_learn_the_law(pairs):
+def test_chains_learn_the_distribution(pairs):
     """Gibbs-trained weights are a model: its exact law has the copies."""
     model = learn(pairs, "PCD-20", n_hidden=6, n_steps=400)
     with torch.no_grad():
         states = enumerate_states(6).to(pairs)
-        law = torch.softmax(-model(states), 0)
+        distribution = torch.softmax(-model(states), 0)
     copies = (states[:, :3] == states[:, 3:]).float().mean(1)
     # All data are copies; a model of the means alone has as many as chance makes.
     p = pairs.mean(0)[:3]
     by_chance = float((p**2 + (1 - p) ** 2).mean())
-    assert float(law @ copies) > (1 + by_chance) / 2
+    assert float(distribution @ copies) > (1 + by_chance) / 2
 
 
 def test_the_same_seed_learns_the_same(pairs):

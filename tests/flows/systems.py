@@ -94,7 +94,7 @@ def rate_matrix(flow, t):
     return matrix
 
 
-def laws(path, times):
+def distributions(path, times):
     """Exact p_t and log Z_t of every time."""
     x = enumerate_states(path.n_sites, path.n_states)
     log_p = torch.stack([path.log_density(x, float(t)) for t in times])

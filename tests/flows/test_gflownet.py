@@ -13,7 +13,7 @@ from ebmtut.flows.gflownet import (
     back_and_forth,
     backward_trajectories,
     forward_trajectories,
-    terminal_law,
+    terminal_distribution,
     trajectory_balance_loss,
 )
 from ebmtut.random import make_generator
@@ -55,11 +55,11 @@ def train(net, n_steps, *, backward, seed=0):
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_balance_gives_the_law(backward):
+def test_balance_gives_the_distribution(backward):
     """|log q - log p| of an end is at most the largest imbalance of a way to it."""
     net = network()
     target = exact_probabilities(energy, 3)
-    untrained = float((terminal_law(net).exp() - target.exp()).abs().sum() / 2)
+    untrained = float((terminal_distribution(net).exp() - target.exp()).abs().sum() / 2)
     train(net, 300, backward=backward)
     x = enumerate_states(3).repeat(200, 1)
     with torch.no_grad():
@@ -67,22 +67,24 @@ def test_balance_gives_the_law(backward):
         balance = net.log_z + ways.log_forward - ways.log_backward + energy(x)
     # 200 draws of six ways each see them all but for one in 1e14.
     worst = float(balance.abs().max())
-    law = terminal_law(net)
+    distribution = terminal_distribution(net)
     off = abs(float(net.log_z.detach() - exact_log_partition(energy, 3)))
     assert off <= worst + 1e-9
-    assert (law - target).abs().max() <= worst + off + 1e-9
-    distance = float((law.exp() - target.exp()).abs().sum() / 2)
+    assert (distribution - target).abs().max() <= worst + off + 1e-9
+    distance = float((distribution.exp() - target.exp()).abs().sum() / 2)
     assert distance < untrained / 10
 
 
-def test_the_terminal_law_is_that_of_the_draws():
+def test_the_terminal_distribution_is_that_of_the_draws():
     net, n = network(seed=3), 20_000
-    law = terminal_law(net).exp()
-    assert abs(float(law.sum()) - 1) < 1e-12
+    distribution = terminal_distribution(net).exp()
+    assert abs(float(distribution.sum()) - 1) < 1e-12
     with torch.no_grad():
         ways = forward_trajectories(net, n, generator=make_generator(0))
     seen = torch.bincount(states_to_index(ways.x), minlength=8) / n
-    assert ((seen - law).abs() < 5 * (law * (1 - law) / n).sqrt()).all()
+    assert (
+        (seen - distribution).abs() < 5 * (distribution * (1 - distribution) / n).sqrt()
+    ).all()
 
 
 def test_both_policies_are_normalised():
@@ -214,7 +216,7 @@ def test_input_is_refused():
     with pytest.raises(InputError, match="n_layers must be an integer >= 2, got 1"):
         BitsGFlowNet(3, 4, 1, generator=g)
     with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 12\]"):
-        terminal_law(BitsGFlowNet(13, 4, generator=g))
+        terminal_distribution(BitsGFlowNet(13, 4, generator=g))
 
 
 @pytest.mark.parametrize(
@@ -234,11 +236,11 @@ def test_ends_that_are_no_bits_of_the_policy_are_refused(x, message):
         back_and_forth(net, energy, x, 1, generator=make_generator(0))
 
 
-def test_the_last_law_does_not_underflow():
+def test_the_last_distribution_does_not_underflow():
     """Rare ends have log-probabilities far below that of the least number."""
     net = network()
     with torch.no_grad():
         net.net[-1].bias[3:6] = -500.0
-        law = terminal_law(net)
-    assert bool(law.isfinite().all()) and float(law.min()) < -1400
-    assert float(law.logsumexp(0)) == pytest.approx(0, abs=1e-12)
+        distribution = terminal_distribution(net)
+    assert bool(distribution.isfinite().all()) and float(distribution.min()) < -1400
+    assert float(distribution.logsumexp(0)) == pytest.approx(0, abs=1e-12)

@@ -59,10 +59,10 @@ def answers():
 
 
 def target():
-    law = torch.zeros(len(X), dtype=torch.float64)
+    distribution = torch.zeros(len(X), dtype=torch.float64)
     ends = answers()
-    law[states_to_index(ends)] = (BETA * ends.sum(1)).exp()
-    return law / law.sum()
+    distribution[states_to_index(ends)] = (BETA * ends.sum(1)).exp()
+    return distribution / distribution.sum()
 
 
 def flow(x):
@@ -108,7 +108,7 @@ def test_the_solution_has_no_loss_and_draws_exactly():
     torch.testing.assert_close(answer_probabilities(Solved(), CHAIN), target())
 
 
-def test_balance_gives_the_law():
+def test_balance_gives_the_distribution():
     """|log q - log p| is at most the spread of the imbalance over all ways."""
     policy = SetPolicy(width=16, generator=make_generator(0)).double()
     untrained = float((answer_probabilities(policy, CHAIN) - target()).abs().sum() / 2)
@@ -127,20 +127,23 @@ def test_balance_gives_the_law():
         ways = set_ways(policy, CHAIN, 4000, generator=generator, explore=1)
     off = ways.log_forward - ways.log_backward - BETA * ways.x.sum(1)
     spread = float(off.max() - off.min())
-    law, wanted = answer_probabilities(policy, CHAIN), target()
+    distribution, wanted = answer_probabilities(policy, CHAIN), target()
     kept = wanted > 0
-    assert (law[kept] / wanted[kept]).log().abs().max() <= spread + 1e-9
-    assert (law - wanted).abs().sum() / 2 < untrained / 10
+    assert (distribution[kept] / wanted[kept]).log().abs().max() <= spread + 1e-9
+    assert (distribution - wanted).abs().sum() / 2 < untrained / 10
 
 
-def test_the_law_is_that_of_the_draws():
+def test_the_distribution_is_that_of_the_draws():
     policy, n = SetPolicy(width=8, generator=make_generator(3)).double(), 20_000
-    law = answer_probabilities(policy, CHAIN)
-    assert abs(float(law.sum()) - 1) < 1e-12
+    distribution = answer_probabilities(policy, CHAIN)
+    assert abs(float(distribution.sum()) - 1) < 1e-12
     with torch.no_grad():
         ways = set_ways(policy, CHAIN, n, generator=make_generator(0))
     seen = torch.bincount(states_to_index(ways.x), minlength=len(X)) / n
-    assert ((seen - law).abs() <= 5 * (law * (1 - law) / n).sqrt()).all()
+    assert (
+        (seen - distribution).abs()
+        <= 5 * (distribution * (1 - distribution) / n).sqrt()
+    ).all()
 
 
 def test_importance_weights_of_ways_count_the_answers():

@@ -16,7 +16,7 @@ from ebmtut.states import enumerate_states
 from tests.flows.systems import (
     SolvedNetwork,
     TableNetwork,
-    laws,
+    distributions,
     random_energy,
     random_odd_tables,
     rate_matrix,
@@ -60,7 +60,7 @@ def test_stein_identity(rates, n_states):
     """What flows out less what flows in has mean zero under p_t."""
     flow = random_flow(rates, n_states=n_states)
     x = enumerate_states(3, n_states)
-    p, _ = laws(flow.path, [0.4])
+    p, _ = distributions(flow.path, [0.4])
     terms = flow.terms(x, 0.4)
     stein = (terms.outward - terms.inward).flatten(1).sum(1)
     assert float(stein.abs().max()) > 0.1
@@ -84,7 +84,7 @@ def test_residual_of_a_solved_chain_is_zero(rates, t):
     path = AnnealingPath(random_energy(3))
     flow = Flow(path, SolvedNetwork(path, rates), rates=rates)
     x = enumerate_states(3)
-    p, _ = laws(path, [t])
+    p, _ = distributions(path, [t])
     slope = float((p[0] * path.time_derivative(x)).sum())
     residual = kolmogorov_residual(flow, x, t, slope)
     torch.testing.assert_close(residual, torch.zeros_like(residual), atol=1e-9, rtol=0)

@@ -28,7 +28,7 @@ from ebmtut.states import enumerate_states, states_to_index
 from tests.flows.systems import (
     SolvedNetwork,
     TableEnergy,
-    laws,
+    distributions,
     random_energy,
     rate_matrix,
 )
@@ -40,7 +40,7 @@ methods = pytest.mark.parametrize("method", ["euler", "tau_leaping"])
 sizes = pytest.mark.parametrize("n_states", [2, 3])
 
 
-def check_law(x, p, n_states=2):
+def check_distribution(x, p, n_states=2):
     """Compare the states' frequencies with a distribution, by Pearson's test."""
     counts = torch.bincount(states_to_index(x, n_states), minlength=len(p))
     assert chisquare(counts.numpy(), (p / p.sum() * len(x)).numpy()).pvalue > P_VALUE
@@ -68,14 +68,14 @@ def test_probabilities_of_a_step_sum_to_one(method, n_states, part, dt):
 
 @methods
 @sizes
-def test_steps_have_the_law_of_their_matrices(method, n_states):
+def test_steps_have_the_distribution_of_their_matrices(method, n_states):
     flow = random_flow("reversible", n_states=n_states)
     n_steps = 4
     p = torch.full((n_states**3,), n_states**-3.0).double()
     for k in range(n_steps):
         p = step_matrix(method, flow, k / n_steps, 1 / n_steps, "outward") @ p
     x = simulate(flow, N, n_steps, method=method, generator=make_generator(0)).x
-    check_law(x, p, n_states)
+    check_distribution(x, p, n_states)
 
 
 @methods
@@ -83,7 +83,7 @@ def test_small_steps_tend_to_the_matrix_exponential(method):
     """The distribution's error falls at least by 1.8 when steps are halved."""
     flow = random_flow("one_way")
     start = torch.full((8,), 1 / 8).double()
-    want = end_law(flow)
+    want = end_distribution(flow)
     errors = []
     for n_steps in (64, 128):
         p = start
@@ -93,7 +93,7 @@ def test_small_steps_tend_to_the_matrix_exponential(method):
     assert errors[0] / errors[1] > 1.8
 
 
-def end_law(flow, fine=400):
+def end_distribution(flow, fine=400):
     """Distribution of the continuous-time chain at t = 1, by matrix exponentials."""
     n = flow.path.n_states**flow.path.n_sites
     p = torch.full((n,), 1 / n).double()
@@ -103,11 +103,11 @@ def end_law(flow, fine=400):
 
 
 @sizes
-def test_exact_simulation_has_the_law_of_the_matrix_exponential(n_states):
+def test_exact_simulation_has_the_distribution_of_the_matrix_exponential(n_states):
     flow = random_flow("one_way", n_states=n_states, scale=0.5)
     found = simulate_exact(flow, N, bound=60.0, generator=make_generator(3))
     assert found.n_exceeded == 0
-    check_law(found.x, end_law(flow), n_states)
+    check_distribution(found.x, end_distribution(flow), n_states)
     assert found.n_candidates == pytest.approx(60, abs=5 * math.sqrt(60 / N))
 
 
@@ -122,7 +122,7 @@ def mean_error(log_weights, want):
 def test_mean_weight_is_the_ratio_of_partition_functions(rates, n_states):
     """Of twelve Euler steps, and of the exact simulation."""
     flow = random_flow(rates, n_states=n_states, seed=4, scale=0.5)
-    _, log_z = laws(flow.path, [0.0, 1.0])
+    _, log_z = distributions(flow.path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])
     generator = make_generator(5)
     found = simulate(
@@ -169,7 +169,7 @@ def test_kernels_keep_the_mean_of_the_weights():
     path = AnnealingPath(LatticeIsing(3, 0.2))
     torch.manual_seed(1)
     flow = Flow(path, OddLatticeNetwork(3, width=4))
-    _, log_z = laws(path, [0.0, 1.0])
+    _, log_z = distributions(path, [0.0, 1.0])
     for kernel in (
         gibbs_kernel(path, lattice_coloring(3)),
         dmala_kernel(path, 0.2, n_steps=2),
@@ -189,13 +189,13 @@ def test_kernels_keep_the_mean_of_the_weights():
 
 
 @pytest.mark.parametrize("kind", ["gibbs", "dmala"])
-def test_kernels_leave_the_law_of_their_time(kind):
+def test_kernels_leave_the_distribution_of_their_time(kind):
     path = AnnealingPath(LatticeIsing(3, 0.25))
     if kind == "gibbs":
         kernel = gibbs_kernel(path, lattice_coloring(3))
     else:
         kernel = dmala_kernel(path, 0.3, n_steps=3)
-    p, _ = laws(path, [0.6])
+    p, _ = distributions(path, [0.6])
     generator = make_generator(9)
     start = torch.multinomial(p[0], N, replacement=True, generator=generator)
     x = enumerate_states(9, dtype=torch.float32)[start]
@@ -209,7 +209,9 @@ def test_kernels_leave_the_law_of_their_time(kind):
     assert abs(float((after.mean() - mean) / (after.std() / math.sqrt(N)))) < 5
 
 
-def test_a_sweep_of_three_states_leaves_the_law_as_a_matrix_identity(monkeypatch):
+def test_a_sweep_of_three_states_leaves_the_distribution_as_a_matrix_identity(
+    monkeypatch,
+):
     """A chain of three sites, whose ends have one colour.
 
     Every draw is led to one end z, the only way there from x: P(z | x) is the product
@@ -235,18 +237,18 @@ def test_a_sweep_of_three_states_leaves_the_law_as_a_matrix_identity(monkeypatch
         assert torch.equal(kernel(x, 0.6, generator=make_generator(0)), z)
     matrix = log_p.exp().reshape(27, 27)  # from the row to the column
     torch.testing.assert_close(matrix.sum(1), torch.ones(27).double())
-    p = laws(path, [0.6])[0][0]
+    p = distributions(path, [0.6])[0][0]
     torch.testing.assert_close(p @ matrix, p, rtol=1e-13, atol=1e-15)
     # The samples have these probabilities.
     start = all_x[5].expand(N, 3)
-    check_law(kernel(start, 0.6, generator=make_generator(1)), matrix[5], 3)
+    check_distribution(kernel(start, 0.6, generator=make_generator(1)), matrix[5], 3)
 
 
 def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
     """Trapezoid: error of second order. Left: -(E_1 - E_0 of -E) / (2 K)."""
     path = AnnealingPath(random_energy(3, scale=0.7))
     flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
-    p, log_z = laws(path, [0.0, 1.0])
+    p, log_z = distributions(path, [0.0, 1.0])
     want = float(log_z[1] - log_z[0])
     slopes = (p * path.time_derivative(enumerate_states(3))).sum(1)
     found = {
@@ -265,7 +267,7 @@ def test_a_perfect_flow_has_equal_weights_and_the_left_sum_its_bias():
 def test_a_perfect_flow_simulated_exactly_has_equal_weights_too():
     path = AnnealingPath(random_energy(3, scale=0.7))
     flow = Flow(path, SolvedNetwork(path, "reversible"), rates="reversible")
-    _, log_z = laws(path, [0.0, 1.0])
+    _, log_z = distributions(path, [0.0, 1.0])
     options = {"bound": 80.0, "generator": make_generator(0), "path_weights": True}
     found = simulate_exact(flow, 20, **options)
     # xi is the slope of log Z_t, whose trapezoid over a wait h is off by
@@ -276,10 +278,10 @@ def test_a_perfect_flow_simulated_exactly_has_equal_weights_too():
     assert float(found.log_weights.std()) > 0.01
 
 
-def test_reverse_bound_is_below_the_law_of_the_flow():
+def test_reverse_bound_is_below_the_distribution_of_the_flow():
     """Its mean is below log q; the mean of its exponential is q itself."""
     flow = random_flow("reversible", seed=4)
-    q = end_law(flow)
+    q = end_distribution(flow)
     n = 2000
     x = enumerate_states(3).repeat_interleave(n, 0)
     draws = reverse_elbo(flow, x, bound=40.0, generator=make_generator(1))
@@ -294,7 +296,7 @@ def test_reverse_bound_is_below_the_law_of_the_flow():
         reverse_elbo(flow, x[:50], bound=0.5, generator=make_generator(1))
 
 
-def path_laws():
+def path_distributions():
     """Log-probability of all 64 paths of two steps, forward and backward."""
     flow = random_flow("reversible", n_sites=2, seed=7)
     x = enumerate_states(2)
@@ -310,7 +312,7 @@ def path_laws():
 
 
 def test_metropolis_hastings_leaves_the_target_as_a_matrix_identity():
-    forward, backward, target = path_laws()
+    forward, backward, target = path_distributions()
     q, pi = forward.flatten(), backward.flatten()
     q, pi = q[q > 0], pi[q > 0]
     w = pi / q
@@ -338,7 +340,7 @@ def test_metropolis_hastings_corrects_the_samples():
     index = independence_metropolis(
         found.chain_log_weights, generator=make_generator(1)
     )
-    target, _ = laws(flow.path, [1.0])
+    target, _ = distributions(flow.path, [1.0])
     kept = states_to_index(found.x[index])[100::20]
     counts = torch.bincount(kept, minlength=4)
     expected = target[0] * len(kept)

@@ -10,7 +10,7 @@ from ebmtut.kernels.philox import philox
 from ebmtut.random import make_generator
 from ebmtut.samplers import boltzmann_gibbs, ising_gibbs
 from ebmtut.states import enumerate_states
-from tests.samplers.conftest import law_p, swept_law
+from tests.samplers.conftest import distribution_p, swept_distribution
 
 CPU = torch.device("cpu")
 
@@ -78,32 +78,32 @@ def test_every_site_is_redrawn_once_a_sweep_and_sees_its_neighbors(side, n_chain
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_packed_lattices_have_the_exact_law(n_sweeps):
+def test_packed_lattices_have_the_exact_distribution(n_sweeps):
     """All 512 states of a lattice of three colours, after one sweep and after two."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1.0, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(lattice_coloring(3), stable=True)
-    law = swept_law(energy, start, order.repeat(n_sweeps))
+    distribution = swept_distribution(energy, start, order.repeat(n_sweeps))
     plan = lattice.plan_for(3, n_chains, CPU)
     words = lattice.pack(start.repeat(n_chains, 1), 3, plan)
     digits = lattice.digits_of(energy.sigma, energy.bias, CPU)
     words = lattice.plain_word_sweeps(words, plan, digits, 5, n_sweeps)
     x = lattice.unpack(words, 3, n_chains, plan).double()
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_graphs_have_the_exact_law(n_sweeps):
+def test_graphs_have_the_exact_distribution(n_sweeps):
     graph, n_chains = uneven_graph(), 50_000
     start = (torch.arange(9) % 3 == 0).double()
     order = torch.argsort(graph.coloring(), stable=True)
-    law = swept_law(graph.double(), start, order.repeat(n_sweeps))
+    distribution = swept_distribution(graph.double(), start, order.repeat(n_sweeps))
     plan = classes.classes_of(graph, CPU)
     states = start[plan.order].to(torch.int8)[:, None].repeat(1, n_chains)
     states = classes.plain_class_sweeps(states, plan, 7, n_sweeps)
     x = torch.empty(n_chains, 9, dtype=torch.float64)
     x[:, plan.order] = states.T.double()
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 def test_words_that_settle_together_are_independent(monkeypatch):
@@ -119,9 +119,9 @@ def test_words_that_settle_together_are_independent(monkeypatch):
     lanes = words.view(60, 4, 32, 1) >> torch.arange(32) & 1
     chance = torch.sigmoid(4 * 0.15 * (2 * torch.arange(4.0).double() - 4) + 0.4)
     states = enumerate_states(4).double()
-    law = (states * chance + (1 - states) * (1 - chance)).prod(1)
+    distribution = (states * chance + (1 - states) * (1 - chance)).prod(1)
     x = lanes.permute(0, 2, 3, 1).reshape(-1, 4).double()
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 # Of each word's own, and how many words share what comes after.

@@ -48,8 +48,8 @@ def test_value_and_gradient_are_differences_of_means():
 def test_gradient_is_that_of_the_likelihood():
     """A model law of multiples of 1/64, enumerated: E_data - E_model exactly."""
     counts = torch.tensor([1, 9, 4, 14, 6, 2, 25, 3])
-    law = counts.double() / counts.sum()
-    u = (-law.log()).requires_grad_()
+    distribution = counts.double() / counts.sum()
+    u = (-distribution.log()).requires_grad_()
     data = enumerate_states(3)[[0, 5, 5, 6, 7]]
     model = enumerate_states(3).repeat_interleave(counts, 0)
     by_loss = torch.autograd.grad(contrastive_divergence_loss(table(u), data, model), u)

@@ -54,7 +54,7 @@ every_case = pytest.mark.parametrize(
 )
 
 
-def assert_law(counts, probs):
+def assert_distribution(counts, probs):
     """Pearson's test of counts against exact probabilities, p > 1e-4."""
     counts, probs = counts.flatten().double(), probs.flatten()
     assert float(probs.sum()) == pytest.approx(1)
@@ -81,7 +81,9 @@ def bits(batch, n_sites, dtype=torch.float64, seed=0):
 
 
 @every_case
-def test_pairs_of_negatives_have_the_law_of_the_channel(perturbation, log_q, n_sites):
+def test_pairs_of_negatives_have_the_distribution_of_the_channel(
+    perturbation, log_q, n_sites
+):
     """P(x'_1, x'_2 | x) = sum_y q(y|x) r(x'_1|y) r(x'_2|y).
 
     The joint law sees that the negatives of a data point share its y.
@@ -104,7 +106,7 @@ def test_pairs_of_negatives_have_the_law_of_the_channel(perturbation, log_q, n_s
         counts = torch.cat([torch.where(rare, 0, counts), tail[None]])
         if 0 < probs[-1] * n < 5:
             pytest.fail("choose a larger n")
-        assert_law(counts, probs)
+        assert_distribution(counts, probs)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -151,7 +153,7 @@ def test_grid_exact_lists_all_neighbours_of_one_neighbour():
     assert (y == y[:, :1]).all()
     moved = (y[:, 0] != x).long()
     assert (moved.sum(1) == 1).all()
-    assert_law(moved.sum(0), torch.full((d,), 1 / d).double())
+    assert_distribution(moved.sum(0), torch.full((d,), 1 / d).double())
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_pool_in_two_dimensions_is_uniform_over_both_blocks():
     index = states_to_index(left) * 16 + states_to_index(right)
     counts = torch.bincount(index, minlength=256)
     two = enumerate_states(4).sum(1) == 2
-    assert_law(counts, (two[:, None] & two).double().flatten() / 36)
+    assert_distribution(counts, (two[:, None] & two).double().flatten() / 36)
 
 
 def test_pool_blocks_are_rectangles():

@@ -293,9 +293,9 @@ def test_shape_images():
 def test_shapes_are_as_dense_as_asked():
     """Given more than two per image, the distribution is a truncated binomial."""
     data = shape_images(4000, generator=make_generator(1))
-    law = torch.distributions.Binomial(400, torch.tensor(0.01)).log_prob
+    distribution = torch.distributions.Binomial(400, torch.tensor(0.01)).log_prob
     counts = torch.arange(3.0, 60.0)
-    weight = law(counts).exp()
+    weight = distribution(counts).exp()
     mean = float((weight * counts).sum() / weight.sum())
     drawn = data.locations.sum(dim=(1, 2, 3))
     assert abs(float(drawn.mean()) - mean) < 5 * float(drawn.std()) / 4000**0.5

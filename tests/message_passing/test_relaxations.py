@@ -188,13 +188,13 @@ def test_the_program_of_an_rbm_is_that_of_its_graph():
     assert torch.allclose(ours.bound, standard.bound, atol=1e-6)
 
 
-def test_samples_without_couplings_have_the_right_law():
+def test_samples_without_couplings_have_the_right_distribution():
     bias = torch.tensor([-1.0, 0.0, 2.0]).double()
     model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
     result = perturb_and_map_lp(model, 400, generator=make_generator(0))
-    law = bias.sigmoid()
-    error = (law * (1 - law) / 400).sqrt()
-    assert ((result.x.mean(0) - law).abs() < 5 * error).all()
+    distribution = bias.sigmoid()
+    error = (distribution * (1 - distribution) / 400).sqrt()
+    assert ((result.x.mean(0) - distribution).abs() < 5 * error).all()
 
 
 # ------------------------------------------------------- coordinate descent
@@ -213,9 +213,9 @@ def test_descent_without_couplings_is_exact():
     bias = torch.tensor([-1.0, 0.0, 2.0]).double()
     model = BoltzmannMachine(torch.zeros(3, 3).double(), bias)
     x = perturb_and_coordinate_descent(model, 5000, 1, generator=make_generator(0))
-    law = bias.sigmoid()
-    error = (law * (1 - law) / 5000).sqrt()
-    assert ((x.mean(0) - law).abs() < 5 * error).all()
+    distribution = bias.sigmoid()
+    error = (distribution * (1 - distribution) / 5000).sqrt()
+    assert ((x.mean(0) - distribution).abs() < 5 * error).all()
 
 
 def test_descent_stays_at_its_start_without_steps():

@@ -69,7 +69,9 @@ def test_finer_cells_fit_better(table: torch.Tensor) -> None:
     assert ess[2] > 0.9
 
 
-def test_fit_is_the_energys_law_at_full_resolution(table: torch.Tensor) -> None:
+def test_fit_is_the_energys_distribution_at_full_resolution(
+    table: torch.Tensor,
+) -> None:
     proposal = HistogramProposal.fit(
         energy_of(table),
         generator=make_generator(0),
@@ -93,7 +95,7 @@ def test_proposal_is_normalised_and_sampled_as_stated(coarse_bits: int) -> None:
     assert_follows(z, q)
 
 
-def test_rejection_draws_the_models_law(table: torch.Tensor) -> None:
+def test_rejection_draws_the_models_distribution(table: torch.Tensor) -> None:
     found = grid_log_partition(
         energy_of(table),
         generator=make_generator(1),

@@ -84,7 +84,7 @@ def test_u_is_unbiased_and_v_biased_by_the_diagonal() -> None:
     assert float(u.min()) < 0
 
 
-def test_finds_a_difference_of_two_product_laws() -> None:
+def test_finds_a_difference_of_two_product_distributions() -> None:
     """Against the closed form for independent bits."""
 
     def mean_kernel(p: float, q: float) -> float:

@@ -49,28 +49,30 @@ def chi_square_p(counts, expected):
     return float(chi2.sf(statistic, max(len(counts) - 1, 1)))
 
 
-def law_p(x, probabilities):
+def distribution_p(x, probabilities):
     """p-value of independent states against their law over enumerate_states."""
     counts = torch.bincount(states_to_index(x), minlength=len(probabilities))
     return chi_square_p(counts, len(x) * probabilities)
 
 
-def swept_law(energy, start, order):
+def swept_distribution(energy, start, order):
     """Exact law after redrawing the sites once in this order."""
     n_sites = len(start)
     states = enumerate_states(n_sites)
     flip = torch.sigmoid(neighbor_log_ratios(energy, states))
-    law = (states == start).all(1).double()
+    distribution = (states == start).all(1).double()
     index = torch.arange(2**n_sites)
     for site in order:
         other = index ^ (1 << (n_sites - 1 - int(site)))
-        law = law * (1 - flip[:, site]) + (law * flip[:, site])[other]
-    return law
+        distribution = (
+            distribution * (1 - flip[:, site]) + (distribution * flip[:, site])[other]
+        )
+    return distribution
 
 
-@pytest.fixture(name="swept_law")
-def _swept_law():
-    return swept_law
+@pytest.fixture(name="swept_distribution")
+def _swept_distribution():
+    return swept_distribution
 
 
 @pytest.fixture(name="cubic_energy")
@@ -83,6 +85,6 @@ def _path_ising():
     return path_ising
 
 
-@pytest.fixture(name="law_p")
-def _law_p():
-    return law_p
+@pytest.fixture(name="distribution_p")
+def _distribution_p():
+    return distribution_p

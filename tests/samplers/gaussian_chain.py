@@ -14,13 +14,13 @@ CHAIN = ConditionalChain(40, 0.7)
 SHORT = ConditionalChain(3, 0.4, adjusted=False)
 
 
-def law(t):
+def distribution(t):
     signal, std = NOISE.signals[t], NOISE.noises[t]
     return signal * MEAN, signal**2 * VARIANCE + std**2
 
 
 def energy(x, level):
-    means, variances = (torch.stack(part) for part in zip(*map(law, range(3))))  # noqa: B905
+    means, variances = (torch.stack(part) for part in zip(*map(distribution, range(3))))  # noqa: B905
     return ((x - means[level]) ** 2 / (2 * variances[level])).sum(1)
 
 

@@ -38,7 +38,7 @@ def test_mean_weight_and_weighted_energy_are_exact(resample_below):
         assert abs(float((got.mean() - exact) / (got.std() / math.sqrt(16)))) < 5
 
 
-def test_one_step_is_importance_sampling_from_the_uniform_law():
+def test_one_step_is_importance_sampling_from_the_uniform_distribution():
     start = torch.randint(2, (50, 9)).float()
     found = annealed_importance_sampling(
         PATH, KERNEL, 50, 1, generator=make_generator(0), start=start

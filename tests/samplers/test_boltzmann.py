@@ -27,7 +27,7 @@ def machine(n=4, seed=0):
 @pytest.mark.parametrize(
     ("sampler", "n_steps"), [*zip(SAMPLERS, (20, 60), strict=True)]
 )
-def test_many_short_chains_have_the_exact_law(sampler, n_steps):
+def test_many_short_chains_have_the_exact_distribution(sampler, n_steps):
     model, n = machine(), 40_000
     x = sampler(model, torch.zeros(n, 4), n_steps, generator=make_generator(1))
     counts = torch.bincount(states_to_index(x), minlength=16).double()
@@ -36,7 +36,7 @@ def test_many_short_chains_have_the_exact_law(sampler, n_steps):
     assert chi2.sf(float(statistic), 15) > 1e-4
 
 
-def test_gwg_keeps_the_exact_law():
+def test_gwg_keeps_the_exact_distribution():
     """One step from exact draws: the kernel leaves the law as it is."""
     model, n = machine(5, seed=3), 200_000
     p = exact_probabilities(machine(5, seed=3).double(), 5).detach().exp()
@@ -51,7 +51,7 @@ def test_gwg_keeps_the_exact_law():
         assert chi2.sf(float(statistic), 31) > 1e-4
 
 
-def test_gwg_in_double_precision_keeps_the_exact_law_too():
+def test_gwg_in_double_precision_keeps_the_exact_distribution_too():
     model, n = machine(4, seed=3).double(), 40_000
     zeros = torch.zeros(n, 4).double()
     x = boltzmann_gwg(model, zeros, 60, generator=make_generator(1), dtype=zeros.dtype)
@@ -141,15 +141,15 @@ GRAPH_SWEEPS = {"sites": graph_gibbs._by_sites, "chains": graph_gibbs._by_chains
 
 @pytest.mark.parametrize("n_sweeps", [1, 2])
 @pytest.mark.parametrize("run", GRAPH_SWEEPS.values(), ids=GRAPH_SWEEPS)
-def test_graphs_are_swept_by_color(run, n_sweeps, law_p, swept_law):
+def test_graphs_are_swept_by_color(run, n_sweeps, distribution_p, swept_distribution):
     """Both kernels, whichever the number of chains would choose."""
     model, n_chains = uneven_graph(), 20_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(model.coloring(), stable=True)
-    law = swept_law(model.double(), start, order.repeat(n_sweeps))
+    distribution = swept_distribution(model.double(), start, order.repeat(n_sweeps))
     bits = start.float().repeat(n_chains, 1).numpy()
     x = run(uneven_graph(), bits, n_sweeps, 3)
-    assert law_p(torch.from_numpy(x).double(), law.detach()) > 1e-4
+    assert distribution_p(torch.from_numpy(x).double(), distribution.detach()) > 1e-4
 
 
 def plain_chain_sweeps(model, bits, n_sweeps, seed):

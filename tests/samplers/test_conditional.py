@@ -16,7 +16,7 @@ from ebmtut.samplers.conditional import (
     draw_conditional,
 )
 from ebmtut.samplers.langevin import langevin_move, normals, vector_state
-from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, energy, law
+from tests.samplers.gaussian_chain import MEAN, NOISE, VARIANCE, distribution, energy
 
 
 def test_averaged_noise_takes_the_bias_of_long_steps_away():
@@ -25,7 +25,7 @@ def test_averaged_noise_takes_the_bias_of_long_steps_away():
     level = torch.full((n,), t)
     above = NOISE.signals[t + 1] * MEAN.expand(n, 2)
     shrinkage, sigma = NOISE.shrinkages[t], NOISE.sigmas[t]
-    precision = 1 / law(t)[1] + shrinkage**2 / sigma**2
+    precision = 1 / distribution(t)[1] + shrinkage**2 / sigma**2
     delta = 0.8 * float(precision.max()) ** -0.5 * math.sqrt(2)
     ratios = {}
     for averaged in (False, True):
@@ -83,7 +83,7 @@ def test_the_quick_chain_is_the_plain_one(averaged, masked, head):
         assert torch.equal(found[..., 0], known[..., 0])
 
 
-def test_one_of_many_starts_is_kept_by_the_weights_of_the_law():
+def test_one_of_many_starts_is_kept_by_the_weights_of_the_distribution():
     """Two modes that no step of the chain joins: the starts divide the mass.
 
     The share of the far mode is that of importance resampling with M starts, whose
@@ -126,7 +126,7 @@ def test_kept_starts_have_exactly_their_probabilities():
         assert share == pytest.approx(float(p), abs=5 * math.sqrt(p * (1 - p) / n))
 
 
-def test_the_normal_approximation_has_the_law_of_equation_12():
+def test_the_normal_approximation_has_the_distribution_of_equation_12():
     """From a fixed state above: mean x/a - (sigma/a)^2 grad E(x/a), width sigma/a."""
     n, noise = 20_000, NoiseLevels((0.3,))
     above = torch.tensor([0.4, 0.7], dtype=torch.float64).expand(n, 2)

@@ -30,9 +30,9 @@ def posterior():
     return score.softmax(0)
 
 
-def test_stationary_law():
+def test_stationary_distribution():
     """Many images would share W: chains are run one after the other instead."""
-    law = posterior()
+    distribution = posterior()
     generator = make_generator(0)
     s = torch.zeros(1, 1, 1, 3, dtype=torch.float64)
     w = torch.zeros(1, 1, 2, dtype=torch.float64)
@@ -45,7 +45,7 @@ def test_stationary_law():
         )
         state = torch.cat([s.flatten(), w.flatten()])[None]
         counts[states_to_index(state)] += 1
-    test = stats.chisquare(counts.numpy(), n_draws * law.numpy())
+    test = stats.chisquare(counts.numpy(), n_draws * distribution.numpy())
     assert test.pvalue > 1e-4
 
 

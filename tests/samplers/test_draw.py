@@ -36,7 +36,7 @@ ENERGIES = {
 
 @pytest.mark.parametrize("method", ["gibbs", "gwg"])
 @pytest.mark.parametrize("name", ENERGIES)
-def test_the_law_is_the_energys(name, method):
+def test_the_distribution_is_the_energys(name, method):
     energy, n = ENERGIES[name], 20_000
     sites = {"n_sites": 4} if name == "function" else {}
     x = draw_samples(

@@ -37,15 +37,17 @@ def bits(graphs, n_copies, seed):
 
 
 @pytest.mark.parametrize("problem", [MaxIndependentSet, MaxCut])
-def test_sweeps_draw_from_the_exact_law(problem):
+def test_sweeps_draw_from_the_exact_distribution(problem):
     energy = problem(SQUARE, inverse_temperature=0.7)
     n = 20_000
     x = bits(SQUARE, n, 0)
     x = run_chain(vertex_gibbs(energy), x, 15, generator=make_generator(1)).x_final
-    law = exact_probabilities(energy, 4, dtype=torch.float32).exp().double()
+    distribution = exact_probabilities(energy, 4, dtype=torch.float32).exp().double()
     seen = torch.bincount(states_to_index(x), minlength=16) / n
     # Fifteen sweeps of four sites forget their start: what is left is sampling error.
-    assert ((seen - law).abs() < 5 * (law * (1 - law) / n).sqrt()).all()
+    assert (
+        (seen - distribution).abs() < 5 * (distribution * (1 - distribution) / n).sqrt()
+    ).all()
 
 
 @settings(max_examples=20, deadline=None)

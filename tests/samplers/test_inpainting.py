@@ -8,7 +8,7 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
 from ebmtut.samplers import inpaint
-from tests.samplers.gaussian_chain import CHAIN, NOISE, energy, law, white
+from tests.samplers.gaussian_chain import CHAIN, NOISE, distribution, energy, white
 
 
 def test_inpainting_keeps_what_is_known_and_draws_the_rest():
@@ -18,7 +18,7 @@ def test_inpainting_keeps_what_is_known_and_draws_the_rest():
     free = torch.tensor([0.0, 1.0], dtype=torch.float64).expand(n, 2)
     x = inpaint(energy, NOISE, data, free, CHAIN, generator=make_generator(7))
     assert torch.equal(x[:, 0], data[:, 0])
-    mean, variance = law(0)
+    mean, variance = distribution(0)
     error = 5 / math.sqrt(n)
     assert abs(float((x[:, 1].mean() - mean[1]) / variance[1].sqrt())) < error
     assert abs(float(x[:, 1].var() / variance[1] - 1)) < error * math.sqrt(2)

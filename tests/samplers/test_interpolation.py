@@ -9,7 +9,14 @@ from ebmtut.checks import InputError
 from ebmtut.noise import NoiseLevels
 from ebmtut.random import make_generator, normal
 from ebmtut.samplers import ConditionalChain, interpolate, progressive_samples
-from tests.samplers.gaussian_chain import CHAIN, NOISE, SHORT, energy, law, white
+from tests.samplers.gaussian_chain import (
+    CHAIN,
+    NOISE,
+    SHORT,
+    distribution,
+    energy,
+    white,
+)
 
 
 @pytest.mark.parametrize("chain", [SHORT, CHAIN, ConditionalChain(4, start="noisy")])
@@ -33,13 +40,13 @@ def test_the_ends_of_an_interpolation_are_the_samples(chain):
     assert not torch.equal(path[1], path[0])
 
 
-def test_between_two_runs_lie_draws_of_the_same_law():
+def test_between_two_runs_lie_draws_of_the_same_distribution():
     """The noise on an arc is white noise; so the middle has the law of samples."""
     n = 20_000
     like = torch.empty(n, 2, dtype=torch.float64)
     generators = (make_generator(5), make_generator(6))
     middle = interpolate(energy, NOISE, like, CHAIN, 3, generators=generators)[1]
-    mean, variance = law(0)
+    mean, variance = distribution(0)
     error = 5 / math.sqrt(n)
     assert ((middle.mean(0) - mean) / variance.sqrt()).abs().max() < error
     assert (middle.var(0) / variance - 1).abs().max() < error * math.sqrt(2)

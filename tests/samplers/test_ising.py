@@ -42,42 +42,42 @@ def dense_model():
 
 @every_run
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_odd_lattice_sweeps_by_color(run, n_sweeps, law_p, swept_law):
+def test_odd_lattice_sweeps_by_color(run, n_sweeps, distribution_p, swept_distribution):
     """The order of the three colours shows after one sweep."""
     energy = LatticeIsing(3, 0.15, 0.2)
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(lattice_coloring(3), stable=True)
-    law = swept_law(energy, start, order.repeat(n_sweeps))
+    distribution = swept_distribution(energy, start, order.repeat(n_sweeps))
     n_chains = 100_000
     x = run(energy, start.repeat(n_chains, 1), n_sweeps, generator=make_generator(0))
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 @every_run
-def test_even_lattice_sweeps_by_color(run, law_p, swept_law):
+def test_even_lattice_sweeps_by_color(run, distribution_p, swept_distribution):
     """The law of the first 8 of 16 sites after one sweep."""
     energy = LatticeIsing(4, -0.12, 0.1)
     start = (torch.arange(16) % 3 == 0).double()
     order = torch.argsort(lattice_coloring(4), stable=True)
-    law = swept_law(energy, start, order).reshape(256, 256).sum(1)
+    distribution = swept_distribution(energy, start, order).reshape(256, 256).sum(1)
     x = run(energy, start.repeat(50_000, 1), 1, generator=make_generator(1))
-    assert law_p(x[:, :8], law) > 1e-4
+    assert distribution_p(x[:, :8], distribution) > 1e-4
 
 
 @every_run
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n_sweeps", [1, 2])
-def test_dense_sweeps_by_site(run, n_sweeps, dtype, law_p, swept_law):
+def test_dense_sweeps_by_site(run, n_sweeps, dtype, distribution_p, swept_distribution):
     energy = dense_model()
     start = torch.tensor([1, 0, 0, 1, 1], dtype=dtype)
-    law = swept_law(energy, start, list(range(5)) * n_sweeps)
+    distribution = swept_distribution(energy, start, list(range(5)) * n_sweeps)
     x = run(energy, start.repeat(100_000, 1), n_sweeps, generator=make_generator(3))
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 @every_run
 @pytest.mark.parametrize("energy", [LatticeIsing(3, 0.12, 0.1), dense_model()])
-def test_stationary_law(run, energy, law_p, swept_law):
+def test_stationary_distribution(run, energy, distribution_p, swept_distribution):
     """All 512 or 32 states in proportion, from independent chains."""
     n_sites = energy.n_sites
     start = torch.ones(n_sites, dtype=torch.float64)
@@ -88,9 +88,11 @@ def test_stationary_law(run, energy, law_p, swept_law):
         if n_sites == 9
         else torch.arange(n_sites)
     )
-    assert (swept_law(energy, start, order.repeat(n_sweeps)) - p).abs().sum() < 1e-3
+    assert (
+        swept_distribution(energy, start, order.repeat(n_sweeps)) - p
+    ).abs().sum() < 1e-3
     x = run(energy, start.repeat(50_000, 1), n_sweeps, generator=make_generator(4))
-    assert law_p(x, p) > 1e-4
+    assert distribution_p(x, p) > 1e-4
 
 
 @pytest.mark.parametrize("side", [5, 6])
@@ -349,12 +351,14 @@ def test_spins_that_wait_for_the_same_place_are_independent():
 
 
 @pytest.mark.parametrize("n_sweeps", [1, 3])
-def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
+def test_chains_packed_by_rows_have_the_exact_distribution(
+    n_sweeps, distribution_p, swept_distribution
+):
     """As few chains are packed; here many, to see the law of all 512 states."""
     energy, n_chains = LatticeIsing(3, 0.15, 0.2), 50_000
     start = torch.tensor([1, 0, 0, 1, 1, 0, 0, 1, 0], dtype=torch.float64)
     order = torch.argsort(lattice_coloring(3), stable=True)
-    law = swept_law(energy, start, order.repeat(n_sweeps))
+    distribution = swept_distribution(energy, start, order.repeat(n_sweeps))
     logit = 4 * energy.sigma * torch.tensor([-4, -2, 0, 2, 4]) + 2 * energy.bias
     plan = multispin.row_plan(3)
     bits = start.byte().repeat(n_chains, 1).numpy()
@@ -363,7 +367,7 @@ def test_chains_packed_by_rows_have_the_exact_law(n_sweeps, law_p, swept_law):
     streams = lane_streams(3, n_chains)
     lattice_sweeps(words, *plan.arrays, thresholds, streams, n_sweeps, 3)
     x = torch.from_numpy(multispin.unpack_rows(words[:, plan.place], 3)).double()
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
 def test_one_chain_has_the_exact_energy():

@@ -153,7 +153,7 @@ def test_detailed_balance_of_color_classes(n_sites, path_ising):
 
 
 @pytest.mark.parametrize("n_sites", [3, 4])
-def test_one_step_follows_its_matrix(n_sites, cubic_energy, law_p):
+def test_one_step_follows_its_matrix(n_sites, cubic_energy, distribution_p):
     energy = cubic_energy(n_sites)
     generator = make_generator(3)
     for build in (*KERNELS.values(), dula_kernel):
@@ -164,7 +164,7 @@ def test_one_step_follows_its_matrix(n_sites, cubic_energy, law_p):
                 state = kernel.aim(state, which)
                 new, info = kernel.sampler.step(state, generator=generator)
                 # About 500 rows are tested in all.
-                assert law_p(new.x, row) > 1e-6
+                assert distribution_p(new.x, row) > 1e-6
                 assert torch.equal(info.n_changed, (new.x != start).double().sum(1))
 
 
@@ -178,7 +178,7 @@ def color_factors(energy, n_sites):
 
 
 @pytest.mark.parametrize("n_sites", [3, 4])
-def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, law_p):
+def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, distribution_p):
     energy = path_ising(n_sites)
     even, odd = color_factors(energy, n_sites)
     sampler = color_gibbs(energy, torch.arange(n_sites) % 2)
@@ -186,31 +186,33 @@ def test_one_color_sweep_follows_its_matrix(n_sites, path_ising, law_p):
         new, _ = sampler.step(
             sampler.init(start.repeat(10_000, 1)), generator=make_generator(4)
         )
-        assert law_p(new.x, row) > 1e-5
+        assert distribution_p(new.x, row) > 1e-5
 
 
 @pytest.mark.parametrize("name", [*KERNELS, "dula"])
-def test_independent_chains_reach_the_stationary_law(name, cubic_energy, law_p):
+def test_independent_chains_reach_the_stationary_distribution(
+    name, cubic_energy, distribution_p
+):
     """10 000 chains, so many steps that the matrix itself has forgotten."""
     energy = cubic_energy(4)
     kernel = {**KERNELS, "dula": dula_kernel}[name](energy, 4)
     matrix = torch.linalg.multi_dot([*kernel.factors, torch.eye(16).double()])
     n_steps = 100 if len(kernel.factors) == 1 else 25 * len(kernel.factors)
     n_products = n_steps // len(kernel.factors)
-    law = torch.linalg.matrix_power(matrix, n_products)[0]
+    distribution = torch.linalg.matrix_power(matrix, n_products)[0]
     if name != "dula":
         p = exact_probabilities(energy, 4).exp()
-        assert (law - p).abs().sum() < 1e-3
+        assert (distribution - p).abs().sum() < 1e-3
     x = run_chain(
         kernel.sampler,
         torch.zeros(10_000, 4, dtype=torch.float64),
         n_steps,
         generator=make_generator(5),
     ).x_final
-    assert law_p(x, law) > 1e-4
+    assert distribution_p(x, distribution) > 1e-4
 
 
-def stationary_law(matrix):
+def stationary_distribution(matrix):
     """Solve p P = p and sum p = 1."""
     n = len(matrix)
     balance = torch.cat([matrix.T - torch.eye(n).double(), torch.ones(1, n).double()])
@@ -240,7 +242,8 @@ def test_dula_bias_vanishes_with_the_step_size(path_ising):
     energy = path_ising(4)
     p = exact_probabilities(energy, 4).exp()
     bias = {
-        alpha: (stationary_law(dula_matrix(energy, 4, alpha)) - p).abs().sum() / 2
+        alpha: (stationary_distribution(dula_matrix(energy, 4, alpha)) - p).abs().sum()
+        / 2
         for alpha in (0.5, 0.1, 0.05, 0.04)
     }
     assert bias[0.5] > 0.01
@@ -255,7 +258,7 @@ def test_dula_with_taylor_ratios_stays_biased_on_cubic_energies(cubic_energy):
     p = exact_probabilities(energy, 3).exp()
 
     def bias(ratios):
-        law = stationary_law(dula_matrix(energy, 3, 0.04, ratios))
-        return (law - p).abs().sum() / 2
+        distribution = stationary_distribution(dula_matrix(energy, 3, 0.04, ratios))
+        return (distribution - p).abs().sum() / 2
 
     assert bias("exact") < 1e-4 < 0.01 < bias("taylor")

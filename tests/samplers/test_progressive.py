@@ -16,13 +16,13 @@ from tests.samplers.gaussian_chain import (
     MEAN,
     NOISE,
     VARIANCE,
+    distribution,
     energy,
-    law,
     white,
 )
 
 
-def test_every_level_has_its_law():
+def test_every_level_has_its_distribution():
     n = 20_000
     samples = progressive_samples(
         energy, NOISE, white(n), CHAIN, generator=make_generator(1)
@@ -30,7 +30,7 @@ def test_every_level_has_its_law():
     assert samples.shape == (4, n, 2)
     error = 5 / math.sqrt(n)
     for t in range(3):
-        mean, variance = law(t)
+        mean, variance = distribution(t)
         assert ((samples[t].mean(0) - mean) / variance.sqrt()).abs().max() < error
         assert (samples[t].var(0) / variance - 1).abs().max() < error * math.sqrt(2)
 
@@ -81,7 +81,7 @@ def test_the_denoised_state_is_the_mean_of_the_data_given_it():
     assert torch.allclose(denoised(energy, NOISE, x), x)
 
 
-def test_a_last_law_that_sees_nothing_needs_a_step():
+def test_a_last_distribution_that_sees_nothing_needs_a_step():
     with pytest.raises(InputError, match=r"^n_steps must be >= 1"):
         progressive_samples(
             energy, NOISE, white(3), ConditionalChain(0), generator=make_generator(0)

@@ -35,15 +35,15 @@ def test_the_gradient_is_that_of_the_likelihood(n_back):
     energy, n = Table(), 40_000
     with torch.no_grad():
         energy.table.copy_(torch.linspace(-1, 1, 8))
-    law = (-energy.table).softmax(0).detach()
+    distribution = (-energy.table).softmax(0).detach()
     g = make_generator(0)
     policy = BitsGFlowNet(3, 8, generator=make_generator(1))
-    start = X[torch.multinomial(law, n, True, generator=g)]
+    start = X[torch.multinomial(distribution, n, True, generator=g)]
     y, _ = back_and_forth(policy, energy, start, n_back, generator=g)
     x = sample(n, generator=g)
     (energy(x).mean() - energy(y).mean()).backward()
-    noise = ((DATA * (1 - DATA) + law * (1 - law)) / n).sqrt()
-    assert ((energy.table.grad - (DATA - law)).abs() < 5 * noise).all()
+    noise = ((DATA * (1 - DATA) + distribution * (1 - distribution)) / n).sqrt()
+    assert ((energy.table.grad - (DATA - distribution)).abs() < 5 * noise).all()
 
 
 def test_energy_and_gflownet_learn_the_data():
@@ -58,8 +58,8 @@ def test_energy_and_gflownet_learn_the_data():
         energy_learning_rate=0.1,
     )
     found = train_eb_gfn(energy, policy, sample, config, generator=make_generator(1))
-    law = (-found.energy.table.detach()).softmax(0)
-    gap = float((DATA * (DATA / law).log()).sum())
+    distribution = (-found.energy.table.detach()).softmax(0)
+    gap = float((DATA * (DATA / distribution).log()).sum())
     mean = DATA @ X
     bits = (X * mean + (1 - X) * (1 - mean)).prod(1)
     assert gap < 0.02 < float((DATA * (DATA / bits).log()).sum()) / 5

@@ -55,7 +55,7 @@ def worst_share(network, problem, n=400):
     return min(sizes), max(errors)
 
 
-def test_it_learns_the_law_of_graphs_it_never_saw():
+def test_it_learns_the_distribution_of_graphs_it_never_saw():
     new = random_graphs("erdos-renyi", 4, 5, 8, generator=make_generator(7))
     problem = PROBLEM.of(new)
     before, _ = worst_share(weights(), problem)

@@ -201,8 +201,8 @@ def test_conditionals_are_exponential(problem):
         (p, 0.2, end.U - end.state.g),
     ):
         for k in range(len(mass)):
-            law = stats.expon(scale=temperature / float(mass[k]))
-            assert stats.kstest(room[:, k].numpy(), law.cdf).pvalue > 1e-4
+            distribution = stats.expon(scale=temperature / float(mass[k]))
+            assert stats.kstest(room[:, k].numpy(), distribution.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -212,12 +212,12 @@ def test_gap_to_the_coordinates_is_a_sum_of_gammas(problem, dtype):
     batch = copies(20_000, p, q)
     end = gibbs_ot(*batch, cost, [0.3] * 6, generator=make_generator(1))
     gap = chain_value(*batch, end.U, end.L) - chain_value(*batch, *end.state)
-    law = stats.gamma(7, scale=0.3)
-    assert stats.kstest(gap.numpy(), law.cdf).pvalue > 1e-4
+    distribution = stats.gamma(7, scale=0.3)
+    assert stats.kstest(gap.numpy(), distribution.cdf).pvalue > 1e-4
 
 
 @every_run
-def test_equilibrium_is_the_boltzmann_law(run):
+def test_equilibrium_is_the_boltzmann_distribution(run):
     """2x2: the density of d = g_2 - g_1 is known, as h given g is exponential."""
     p, q = torch.tensor([[0.3, 0.7], [0.6, 0.4]], dtype=torch.float64)
     cost = torch.tensor([[0.1, 0.9], [0.6, 0.2]], dtype=torch.float64)

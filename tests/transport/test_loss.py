@@ -91,7 +91,7 @@ def test_upstream_gradients_and_batches(problem):
 
 
 @pytest.mark.parametrize("gibbs", [False, True])
-def test_one_law_is_held_against_every_row_of_the_other(problem, gibbs):
+def test_one_distribution_is_held_against_every_row_of_the_other(problem, gibbs):
     """On either side; its gradient is the sum over the rows."""
     p, _, cost = problem(4, 3, batch=(5,))
     _, q, _ = problem(4, 3)

@@ -14,32 +14,32 @@ from ebmtut.transport import (
     dual_value,
     exact_ot,
     gibbs_ot,
-    half_step_law,
+    half_step_distribution,
     largest_of_exponentials,
     paper_cooling,
     simulate_martingale,
     temperature_bound,
 )
 
-LAWS = {
+DISTRIBUTIONS = {
     "spread": ([0.3, -0.2, 0.8, 0.75, 0.1], [0.3, 0.1, 0.2, 0.15, 0.25], 0.2),
     "ties": ([0.5, 0.5, 0.5, 0.2], [0.25, 0.25, 0.3, 0.2], 0.1),
     "one": ([0.4], [1.0], 0.3),
     "left out": ([0.4, 2.0, -math.inf, 0.1], [0.5, 0.0, 0.3, 0.2], 0.3),
     "cold": ([0.3, -0.2, 0.8, 0.75, 0.1], [0.3, 0.1, 0.2, 0.15, 0.25], 1e-3),
 }
-every_law = pytest.mark.parametrize(
-    ("z", "weights", "temperature"), LAWS.values(), ids=LAWS
+every_distribution = pytest.mark.parametrize(
+    ("z", "weights", "temperature"), DISTRIBUTIONS.values(), ids=DISTRIBUTIONS
 )
 
 
-def distribution(x, z, weights, temperature):
+def joint_cdf(x, z, weights, temperature):
     """Product of the distribution functions of the exponentials."""
     pairs = [(a, w) for a, w in zip(z, weights, strict=True) if w and a > -math.inf]
     return math.exp(-sum(w * max(a - x, 0) for a, w in pairs) / temperature)
 
 
-@every_law
+@every_distribution
 def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
     phi, probability = largest_of_exponentials(
         *(torch.tensor(x, dtype=torch.float64) for x in (z, weights)), temperature
@@ -52,7 +52,7 @@ def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
         return quad(density, bottom, upper, points=points or None, epsabs=1e-13)[0]
 
     def cdf(x):
-        return distribution(x, z, weights, temperature)
+        return joint_cdf(x, z, weights, temperature)
 
     assert float(phi) == pytest.approx(integral(cdf, top) / temperature, rel=1e-8)
     for k, (a, w) in enumerate(zip(z, weights, strict=True)):
@@ -61,7 +61,7 @@ def test_mean_and_maximizer_by_quadrature(z, weights, temperature):
     assert float(probability.sum()) == pytest.approx(1, rel=1e-12)
 
 
-@every_law
+@every_distribution
 def test_mean_and_maximizer_by_simulation(z, weights, temperature):
     z, weights = (torch.tensor(x, dtype=torch.float64) for x in (z, weights))
     n = 200_000
@@ -77,7 +77,7 @@ def test_mean_and_maximizer_by_simulation(z, weights, temperature):
     assert bool(((frequency - probability).abs() <= 5 * noise + 1e-12).all())
 
 
-def test_half_step_laws_are_the_samplers(problem):
+def test_half_step_distributions_are_the_samplers(problem):
     """E[U | L] and E[L | U] of Lemma A.1, by the chain itself."""
     p, q, cost = problem(5, 4, forbidden=0.1)
     n = 40_000
@@ -86,15 +86,15 @@ def test_half_step_laws_are_the_samplers(problem):
     end = gibbs_ot(
         p.expand(n, -1), q.expand(n, -1), cost, [0.3, 0.2], generator=make_generator(0)
     )
-    law = half_step_law(cost, 0.3, L=L, q=q)
-    error = (end.U.mean(0) - law.mean).abs()
+    distribution = half_step_distribution(cost, 0.3, L=L, q=q)
+    error = (end.U.mean(0) - distribution.mean).abs()
     assert bool((error < 5 * end.U.std(0) / n**0.5).all())
     U = end.U[0]
     theta = torch.empty(n, 5, dtype=torch.float64)
     theta.exponential_(generator=make_generator(1))
     drawn = ((U - theta * 0.2 / p)[:, :, None] - cost).amax(1)
-    law = half_step_law(cost, 0.2, U=U, p=p)
-    error = (drawn.mean(0) - law.mean).abs()
+    distribution = half_step_distribution(cost, 0.2, U=U, p=p)
+    error = (drawn.mean(0) - distribution.mean).abs()
     assert bool((error < 5 * drawn.std(0) / n**0.5).all())
 
 
@@ -160,13 +160,13 @@ def test_bound_is_where_v_stands_still(problem):
     for following in ("L", "U"):
         bound = temperature_bound(p, q, cost, end.U, end.L, 0.1, following=following)
         side = {"U": end.U, "p": p} if following == "L" else {"L": end.L, "q": q}
-        law = half_step_law(cost, 0.1, **side)
+        distribution = half_step_distribution(cost, 0.1, **side)
         if following == "L":
             best = (end.U[:, None] - cost).amax(0)
-            expected = -(q * (end.L - best)).sum() / (law.phi * q).sum()
+            expected = -(q * (end.L - best)).sum() / (distribution.phi * q).sum()
         else:
             best = (cost + end.L).amin(1)
-            expected = -(p * (best - end.U)).sum() / (law.phi * p).sum()
+            expected = -(p * (best - end.U)).sum() / (distribution.phi * p).sum()
         assert float(bound) == pytest.approx(float(expected), rel=1e-10)
 
 
@@ -235,11 +235,11 @@ def test_the_martingale_needs_all_masses(problem):
 def test_bad_arguments(problem):
     p, q, cost = problem(3, 4)
     with pytest.raises(InputError, match="U and p, or L and q"):
-        half_step_law(cost, 0.1, U=p)
+        half_step_distribution(cost, 0.1, U=p)
     with pytest.raises(InputError, match="temperature must be a number > 0"):
-        half_step_law(cost, -0.1, U=p, p=p)
+        half_step_distribution(cost, -0.1, U=p, p=p)
     with pytest.raises(InputError, match="U must have no NaN, got 3"):
-        half_step_law(cost, 0.1, U=p * math.nan, p=p)
+        half_step_distribution(cost, 0.1, U=p * math.nan, p=p)
     with pytest.raises(InputError, match="following must be one of"):
         temperature_bound(p, q, cost, p, q, 0.1, following="g")
     with pytest.raises(InputError, match="fraction must be a number"):

@@ -10,16 +10,16 @@ from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.checks import InputError
 from ebmtut.random import make_generator
-from ebmtut.widgets import TWO_LAWS, transport_explorer
+from ebmtut.widgets import TWO_DISTRIBUTIONS, transport_explorer
 
 
-def test_page_starts_with_the_first_laws_and_carries_exponentials() -> None:
+def test_page_starts_with_the_first_distributions_and_carries_exponentials() -> None:
     widget = transport_explorer(
-        TWO_LAWS[::-1], n_iterations=50, generator=make_generator(3)
+        TWO_DISTRIBUTIONS[::-1], n_iterations=50, generator=make_generator(3)
     )
-    assert widget.p == list(TWO_LAWS[-1].p)
-    assert [laws["name"] for laws in widget.shapes] == [
-        laws.name for laws in TWO_LAWS[::-1]
+    assert widget.p == list(TWO_DISTRIBUTIONS[-1].p)
+    assert [distributions["name"] for distributions in widget.shapes] == [
+        distributions.name for distributions in TWO_DISTRIBUTIONS[::-1]
     ]
     noise = np.frombuffer(widget.noise, np.float32)
     assert noise.shape == (50 * 2 * 32,)
@@ -29,11 +29,11 @@ def test_page_starts_with_the_first_laws_and_carries_exponentials() -> None:
     assert abs(noise.var() - 1) < 5 * (8 / noise.size) ** 0.5
 
 
-def test_laws_that_are_offered_can_be_drawn() -> None:
-    for laws in TWO_LAWS:
-        assert len(laws.p) == len(laws.q) == 32
-        assert min(laws.p + laws.q) >= 0.02
-        assert max(laws.p + laws.q) <= 1
+def test_distributions_that_are_offered_can_be_drawn() -> None:
+    for distributions in TWO_DISTRIBUTIONS:
+        assert len(distributions.p) == len(distributions.q) == 32
+        assert min(distributions.p + distributions.q) >= 0.02
+        assert max(distributions.p + distributions.q) <= 1
 
 
 def test_state_fits_into_a_page() -> None:
@@ -49,10 +49,10 @@ def test_refuses_what_it_cannot_draw() -> None:
         transport_explorer(n_iterations=39, generator=make_generator(0))
     with pytest.raises(InputError, match="shapes"):
         transport_explorer([], generator=make_generator(0))
-    low = replace(TWO_LAWS[0], name="low", q=(0.0,) * 32)
+    low = replace(TWO_DISTRIBUTIONS[0], name="low", q=(0.0,) * 32)
     with pytest.raises(InputError, match="low"):
-        transport_explorer([TWO_LAWS[0], low], generator=make_generator(0))
-    short = replace(TWO_LAWS[0], name="short", q=(0.5,) * 31)
+        transport_explorer([TWO_DISTRIBUTIONS[0], low], generator=make_generator(0))
+    short = replace(TWO_DISTRIBUTIONS[0], name="short", q=(0.5,) * 31)
     with pytest.raises(InputError, match="short"):
         transport_explorer([short], generator=make_generator(0))
     with pytest.raises(traitlets.TraitError):

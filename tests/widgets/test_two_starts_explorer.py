@@ -89,9 +89,9 @@ def test_summaries_of_the_page(tmp_path: Path) -> None:
     page = json.loads(answer.stdout)
     assert page["ones"] == [1 / 8, 3 / 8, 1 / 8, 1 / 8, 2 / 8]
     assert page["apart"] == pytest.approx(0.5 * torch.tensor(4 / 3).log().item())
-    law = exact_probabilities(toy(0.5), 4).exp()
+    distribution = exact_probabilities(toy(0.5), 4).exp()
     ones = torch.tensor([bin(k).count("1") for k in range(16)])
-    want = torch.zeros(5, dtype=torch.float64).index_add(0, ones, law)
+    want = torch.zeros(5, dtype=torch.float64).index_add(0, ones, distribution)
     assert page["wanted"] == pytest.approx(want.tolist(), abs=1e-12)
 
 

@@ -97,10 +97,10 @@ def shape_images(
     features = shapes(dtype).to(generator.device)
     kept: list[Tensor] = []
     while sum(map(len, kept)) < n_images:
-        law = torch.full(
+        distribution = torch.full(
             (n_images, len(features), grid, grid), density, dtype=dtype, device="cpu"
         )
-        drawn = bernoulli(law.to(generator.device), generator=generator)
+        drawn = bernoulli(distribution.to(generator.device), generator=generator)
         kept.append(drawn[drawn.sum(dim=(1, 2, 3)) > 2])
     locations = torch.cat(kept)[:n_images]
     return ShapeImages(binary_convolution(locations, features), locations, features)

@@ -20,7 +20,7 @@ from ebmtut.exact.lattice import (
 )
 from ebmtut.exact.maximum_cut import maximum_cuts
 from ebmtut.exact.optimum import Optima, OptimumUnproved, maximum_independent_sets
-from ebmtut.exact.torus import torus_correlations, torus_energy_law
+from ebmtut.exact.torus import torus_correlations, torus_energy_distribution
 
 __all__ = [
     "Optima",
@@ -38,7 +38,7 @@ __all__ = [
     "maximum_independent_sets",
     "pooling_channel",
     "torus_correlations",
-    "torus_energy_law",
+    "torus_energy_distribution",
     "torus_log_partition",
     "transfer_log_partition",
 ]

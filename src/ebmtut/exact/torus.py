@@ -15,14 +15,14 @@ from ebmtut.checks import InputError, Range, checked
 from ebmtut.exact.lattice import torus_log_partition
 from ebmtut.states import bits_to_spins, enumerate_states
 
-__all__ = ["torus_correlations", "torus_energy_law"]
+__all__ = ["torus_correlations", "torus_energy_distribution"]
 
 _MAX_COLS = 11
 _MAX_SIDE = 64
 
 
 @checked
-def torus_energy_law(
+def torus_energy_distribution(
     rows: Annotated[int, Range(4, _MAX_SIDE)],
     cols: Annotated[int, Range(4, _MAX_SIDE)],
     edge_coupling: Annotated[float, Range(0, 1, include_low=False)],
@@ -60,9 +60,9 @@ def torus_energy_law(
     theta = np.pi * k / (2 * (n + 1))
     relative = _relative_partition(rows, cols, edge_coupling, theta)
     phases = np.exp(1j * np.outer(4 * k, theta)) * np.exp(-2j * n * theta)
-    law = (phases @ relative).real / (n + 1)
+    distribution = (phases @ relative).real / (n + 1)
     energies = -2 * edge_coupling * (n - 2 * k)
-    return torch.from_numpy(energies), torch.from_numpy(law.clip(min=0))
+    return torch.from_numpy(energies), torch.from_numpy(distribution.clip(min=0))
 
 
 def _relative_partition(

@@ -6,7 +6,7 @@ from ebmtut.flows.gflownet import (
     back_and_forth,
     backward_trajectories,
     forward_trajectories,
-    terminal_law,
+    terminal_distribution,
     trajectory_balance_loss,
 )
 from ebmtut.flows.graph_gflownet import (
@@ -19,7 +19,7 @@ from ebmtut.flows.graph_gflownet import (
 from ebmtut.flows.graph_transformer import HollowGraphTransformer, hop_distances
 from ebmtut.flows.graphs import GraphFlowNetwork, GraphWeights, NetworkOnGraphs
 from ebmtut.flows.lattice import OddLatticeNetwork
-from ebmtut.flows.master import chain_law, flow_laws
+from ebmtut.flows.master import chain_distribution, flow_distributions
 from ebmtut.flows.networks import (
     HollowAttention,
     HollowConvolution,
@@ -71,10 +71,10 @@ __all__ = [
     "back_and_forth",
     "backward_trajectories",
     "balance_variance",
-    "chain_law",
+    "chain_distribution",
     "dmala_kernel",
     "effective_sample_size",
-    "flow_laws",
+    "flow_distributions",
     "forward_trajectories",
     "free_vertices",
     "gibbs_kernel",
@@ -87,7 +87,7 @@ __all__ = [
     "set_ways",
     "simulate",
     "simulate_exact",
-    "terminal_law",
+    "terminal_distribution",
     "trajectory_balance_loss",
     "weighted_mean",
     "window_offsets",

@@ -37,7 +37,7 @@ __all__ = [
     "back_and_forth",
     "backward_trajectories",
     "forward_trajectories",
-    "terminal_law",
+    "terminal_distribution",
     "trajectory_balance_loss",
 ]
 
@@ -384,7 +384,7 @@ def trajectory_balance_loss(
     return balance.square().mean()
 
 
-def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
+def terminal_distribution(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
     """Exact log-probabilities of the last states, by summing over trajectories.
 
     Parameters
@@ -412,20 +412,22 @@ def terminal_law(policy: BitsGFlowNet) -> Float[Tensor, " n_states"]:
         forth, _ = policy(partial)
     place = 3 ** torch.arange(d - 1, -1, -1, device="cpu")
     jump = torch.cat([-2 * place, -place])
-    law = forth.new_full((3**d,), -torch.inf)
-    law[-1] = 0
+    distribution = forth.new_full((3**d,), -torch.inf)
+    distribution[-1] = 0
     n_blank = (partial == BLANK).sum(1)
     for blanks in range(d, 0, -1):
         here = (n_blank == blanks).nonzero()[:, 0]
-        flow = law[here, None] + forth[here]
+        flow = distribution[here, None] + forth[here]
         row, move = (flow > -torch.inf).nonzero(as_tuple=True)
         to = here[row] + jump[move]
         found = flow[row, move]
         # The sum of exponentials over the largest, which does not underflow.
-        top = torch.full_like(law, -torch.inf).scatter_reduce(0, to, found, "amax")
-        mass = torch.zeros_like(law).index_add(0, to, (found - top[to]).exp())
-        law = torch.where(mass > 0, top + mass.log(), law)
-    return law[n_blank == 0]
+        top = torch.full_like(distribution, -torch.inf).scatter_reduce(
+            0, to, found, "amax"
+        )
+        mass = torch.zeros_like(distribution).index_add(0, to, (found - top[to]).exp())
+        distribution = torch.where(mass > 0, top + mass.log(), distribution)
+    return distribution[n_blank == 0]
 
 
 def _masked(logits: Tensor, possible: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ebmtut.flows.rates import Flow
 from ebmtut.states import enumerate_states, states_to_index
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["chain_law", "flow_laws"]
+__all__ = ["chain_distribution", "flow_distributions"]
 
 _MOST_STATES = 2**16
 # A step of tau-leaping may lead from each to each.
@@ -20,7 +20,7 @@ _MOST_STATES_OF_A_MATRIX = 2**10
 
 @torch.no_grad()
 @checked
-def flow_laws(
+def flow_distributions(
     flow: Flow,
     n_steps: Count,
     *,
@@ -71,22 +71,24 @@ def flow_laws(
     flipped = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(
         torch.eye(n_sites, dtype=torch.float32, device="cpu")
     )
-    x, flipped, law = (v.to(device) for v in (x, flipped, start.double()))
-    laws = [law]
+    x, flipped, distribution = (v.to(device) for v in (x, flipped, start.double()))
+    distributions = [distribution]
     times = [k / n_steps for k in range(n_steps + 1)]
     rates = _rates(flow, x, times[-1] if reverse else times[0], reverse)
     for t in times[1:]:
-        slope = _change(law, rates, flipped)
+        slope = _change(distribution, rates, flipped)
         rates = _rates(flow, x, 1 - t if reverse else t, reverse)
-        guess = law + slope / n_steps
-        law = law + (slope + _change(guess, rates, flipped)) / (2 * n_steps)
-        laws.append(law)
-    return torch.stack(laws)
+        guess = distribution + slope / n_steps
+        distribution = distribution + (slope + _change(guess, rates, flipped)) / (
+            2 * n_steps
+        )
+        distributions.append(distribution)
+    return torch.stack(distributions)
 
 
 @torch.no_grad()
 @checked
-def chain_law(
+def chain_distribution(
     flow: Flow,
     n_steps: Count,
     *,
@@ -94,7 +96,8 @@ def chain_law(
 ) -> Float[Tensor, " n_all"]:
     """Final distribution of a simulation in discrete steps, from the uniform one.
 
-    Its difference from the last one of `flow_laws` is the error of the discrete steps.
+    Its difference from the last one of `flow_distributions` is the error of the
+    discrete steps.
 
     Parameters
     ----------
@@ -127,19 +130,21 @@ def chain_law(
         else torch.eye(n_sites, dtype=torch.float32, device="cpu")
     )
     ends = torch.arange(len(x), device="cpu")[:, None] ^ states_to_index(flips)
-    law = torch.full((len(x),), 1 / len(x), dtype=torch.float32, device="cpu").double()
+    distribution = torch.full(
+        (len(x),), 1 / len(x), dtype=torch.float32, device="cpu"
+    ).double()
     for k in range(n_steps):
         mean_jumps = flow.terms(x, k / n_steps).outward.double() / n_steps
         if method == "tau_leaping":
-            moved = law[:, None] * _flip_all(mean_jumps)
-            law = torch.zeros_like(law)
+            moved = distribution[:, None] * _flip_all(mean_jumps)
+            distribution = torch.zeros_like(distribution)
         else:
             # Where a probability would be above one, all of it moves.
             total = mean_jumps.sum(1).clamp(min=1)
-            moved = (law / total)[:, None] * mean_jumps
-            law = law - moved.sum(1)
-        law = law.index_add(0, ends.flatten(), moved.flatten())
-    return law
+            moved = (distribution / total)[:, None] * mean_jumps
+            distribution = distribution - moved.sum(1)
+        distribution = distribution.index_add(0, ends.flatten(), moved.flatten())
+    return distribution
 
 
 def _flip_all(
@@ -159,8 +164,8 @@ def _rates(flow: Flow, x: Tensor, t: float, reverse: bool) -> Tensor:
     return (inward if reverse else outward).double()
 
 
-def _change(law: Tensor, rates: Tensor, flipped: Tensor) -> Tensor:
+def _change(distribution: Tensor, rates: Tensor, flipped: Tensor) -> Tensor:
     """What flows into each state less what leaves it; rates are out of a state."""
-    flow = law[:, None] * rates
+    flow = distribution[:, None] * rates
     site = torch.arange(flipped.shape[1], device=flipped.device)
     return flow[flipped, site].sum(1) - flow.sum(1)

@@ -5,7 +5,7 @@ from ebmtut.transport.bregman_admm import (
 )
 from ebmtut.transport.conditionals import (
     HalfStep,
-    half_step_law,
+    half_step_distribution,
     largest_of_exponentials,
 )
 from ebmtut.transport.cooling import (
@@ -130,7 +130,7 @@ __all__ = [
     "grid_dual_value",
     "grid_duals",
     "grid_gibbs_pass",
-    "half_step_law",
+    "half_step_distribution",
     "has_mixed",
     "has_settled",
     "instances_innermost",

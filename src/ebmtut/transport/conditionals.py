@@ -20,7 +20,7 @@ from torch import Tensor
 from ebmtut.checks import InputError
 from ebmtut.transport._problem import check_potential, check_temperature
 
-__all__ = ["HalfStep", "half_step_law", "largest_of_exponentials"]
+__all__ = ["HalfStep", "half_step_distribution", "largest_of_exponentials"]
 
 
 def largest_of_exponentials(
@@ -84,7 +84,7 @@ class HalfStep(NamedTuple):
     probability: Float[Tensor, "*batch n_points n_others"]
 
 
-def half_step_law(
+def half_step_distribution(
     cost: Float[Tensor, "m1 m2"],
     temperature: float | Float[Tensor, ""],
     *,
@@ -115,7 +115,7 @@ def half_step_law(
     check_temperature(temperature)
     if U is not None and p is not None:
         check_potential("U", U, p, leading=True)
-        return law_of_L(cost, temperature, U, p)
+        return distribution_of_L(cost, temperature, U, p)
     if L is None or q is None:
         given = {"U": U, "p": p, "L": L, "q": q}
         found = [name for name, value in given.items() if value is not None]
@@ -123,10 +123,10 @@ def half_step_law(
             f"U and p, or L and q, must be given, got {' and '.join(found) or 'none'}"
         )
     check_potential("L", L, q, leading=True)
-    return law_of_U(cost, temperature, L, q)
+    return distribution_of_U(cost, temperature, L, q)
 
 
-def law_of_L(
+def distribution_of_L(
     cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, U: Tensor, p: Tensor
 ) -> HalfStep:
     """Distribution of the next L given U (Lemma A.1 i)."""
@@ -136,7 +136,7 @@ def law_of_L(
     return HalfStep(top - phi * temperature, phi, probability)
 
 
-def law_of_U(
+def distribution_of_U(
     cost: Float[Tensor, "m1 m2"], temperature: float | Tensor, L: Tensor, q: Tensor
 ) -> HalfStep:
     """Distribution of the next U given L (Lemma A.1 ii)."""

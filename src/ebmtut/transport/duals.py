@@ -16,7 +16,7 @@ from ebmtut.transport._problem import (
     check_temperature,
     weighted_sum,
 )
-from ebmtut.transport.conditionals import law_of_L, law_of_U
+from ebmtut.transport.conditionals import distribution_of_L, distribution_of_U
 
 __all__ = [
     "FeasibleDuals",
@@ -274,8 +274,8 @@ def transport_plan(
     check_potential("L", L, q)
     if temperature is not None:
         check_temperature(temperature)
-        to = law_of_U(cost, temperature, L, q).probability
-        come_from = law_of_L(cost, temperature, U, p).probability
+        to = distribution_of_U(cost, temperature, L, q).probability
+        come_from = distribution_of_L(cost, temperature, U, p).probability
         coupling = (p[:, None] * to + q * come_from.T) / 2
         return Plan(coupling, marginal_error(coupling, p, q))
     best_j = (cost + L.masked_fill(q == 0, torch.inf)).argmin(1)

@@ -22,7 +22,7 @@ from ebmtut.transport._problem import (
     check_temperature,
     weighted_sum,
 )
-from ebmtut.transport.conditionals import law_of_L, law_of_U
+from ebmtut.transport.conditionals import distribution_of_L, distribution_of_U
 from ebmtut.transport.cooling import constant_temperatures
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
@@ -73,14 +73,18 @@ def drift(
 ) -> Drift:
     """Eq. 21 and the constants of Theorem A.2; `following` is "L" or "U"."""
     if following == "L":
-        law = law_of_L(cost, temperature, U, p)
-        change = weighted_sum(q, L) - weighted_sum(q, law.mean)
+        distribution = distribution_of_L(cost, temperature, U, p)
+        change = weighted_sum(q, L) - weighted_sum(q, distribution.mean)
         z = cost.T - U[..., None, :]
-        return Drift(change, weighted_sum(q, law.phi), weighted_sum(q, regret(z, p)))
-    law = law_of_U(cost, temperature, L, q)
-    change = weighted_sum(p, law.mean) - weighted_sum(p, U)
+        return Drift(
+            change, weighted_sum(q, distribution.phi), weighted_sum(q, regret(z, p))
+        )
+    distribution = distribution_of_U(cost, temperature, L, q)
+    change = weighted_sum(p, distribution.mean) - weighted_sum(p, U)
     z = cost + L[..., None, :]
-    return Drift(change, weighted_sum(p, law.phi), weighted_sum(p, regret(z, q)))
+    return Drift(
+        change, weighted_sum(p, distribution.phi), weighted_sum(p, regret(z, q))
+    )
 
 
 def regret(

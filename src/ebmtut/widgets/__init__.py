@@ -36,9 +36,9 @@ from ebmtut.widgets.particle_explorer import ParticleExplorer, particle_explorer
 from ebmtut.widgets.price_explorer import PriceExplorer, price_explorer
 from ebmtut.widgets.recovery_explorer import RecoveryExplorer, recovery_explorer
 from ebmtut.widgets.transport_explorer import (
-    TWO_LAWS,
+    TWO_DISTRIBUTIONS,
     TransportExplorer,
-    TwoLaws,
+    TwoDistributions,
     transport_explorer,
 )
 from ebmtut.widgets.two_modes_explorer import TwoModesExplorer, two_modes_explorer
@@ -48,7 +48,7 @@ from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_exp
 __all__ = [
     "FIRST_SAMPLE",
     "SMALL_GRAPHS",
-    "TWO_LAWS",
+    "TWO_DISTRIBUTIONS",
     "CollapseExplorer",
     "DiscrepancyExplorer",
     "FeatureExplorer",
@@ -62,7 +62,7 @@ __all__ = [
     "SmallGraph",
     "TrainedFlow",
     "TransportExplorer",
-    "TwoLaws",
+    "TwoDistributions",
     "TwoModesExplorer",
     "TwoSpinsExplorer",
     "TwoStartsExplorer",

@@ -16,14 +16,19 @@ from ebmtut.checks import InputError, Range, check_range, checked, shown
 from ebmtut.random import check_generator
 from ebmtut.widgets._sources import script, style
 
-__all__ = ["TWO_LAWS", "TransportExplorer", "TwoLaws", "transport_explorer"]
+__all__ = [
+    "TWO_DISTRIBUTIONS",
+    "TransportExplorer",
+    "TwoDistributions",
+    "transport_explorer",
+]
 
 _N_BARS = 32
 _LOWEST = 0.02
 
 
 @dataclass(frozen=True)
-class TwoLaws:
+class TwoDistributions:
     """Heights of the bars of two laws; what counts is their shape.
 
     Attributes
@@ -50,18 +55,18 @@ def _bumps(*modes: tuple[float, float, float]) -> tuple[float, ...]:
 
 
 #: Laws that the page offers, the first at the start.
-TWO_LAWS: tuple[TwoLaws, ...] = (
-    TwoLaws(
+TWO_DISTRIBUTIONS: tuple[TwoDistributions, ...] = (
+    TwoDistributions(
         "two modes to two",
         _bumps((0.9, 0.2, 0.06), (0.5, 0.6, 0.09)),
         _bumps((0.5, 0.35, 0.07), (0.9, 0.8, 0.06)),
     ),
-    TwoLaws(
+    TwoDistributions(
         "one mode splits",
         _bumps((0.9, 0.5, 0.08)),
         _bumps((0.7, 0.2, 0.06), (0.7, 0.8, 0.06)),
     ),
-    TwoLaws("both uniform", (0.5,) * _N_BARS, (0.5,) * _N_BARS),
+    TwoDistributions("both uniform", (0.5,) * _N_BARS, (0.5,) * _N_BARS),
 )
 
 
@@ -85,7 +90,7 @@ class TransportExplorer(anywidget.AnyWidget):
     cooled
         Whether T falls to a thousandth in 100 iterations.
     shapes
-        What may be chosen, see `TwoLaws`.
+        What may be chosen, see `TwoDistributions`.
     noise
         Draws of the exponential law of mean 1, float32; for each iteration N
         for h and N for g.
@@ -106,7 +111,7 @@ class TransportExplorer(anywidget.AnyWidget):
 
 @checked
 def transport_explorer(
-    shapes: Sequence[TwoLaws] = TWO_LAWS,
+    shapes: Sequence[TwoDistributions] = TWO_DISTRIBUTIONS,
     *,
     n_iterations: Annotated[int, Range(low=40)] = 100,
     generator: torch.Generator,
@@ -133,12 +138,12 @@ def transport_explorer(
     check_range("number of shapes", len(shapes), low=1, integer=True)
     n = len(shapes[0].p)
     check_range("bars", n, low=2, high=64, integer=True)
-    for laws in shapes:
-        for side in (laws.p, laws.q):
+    for distributions in shapes:
+        for side in (distributions.p, distributions.q):
             if len(side) != n or not all(_LOWEST <= height <= 1 for height in side):
                 raise InputError(
                     f"shapes must have {n} bars in [{_LOWEST}, 1] each, "
-                    f"got {shown(side)} of {laws.name!r}"
+                    f"got {shown(side)} of {distributions.name!r}"
                 )
     check_generator(generator)
     draws = torch.rand(
@@ -151,6 +156,6 @@ def transport_explorer(
     return TransportExplorer(
         p=list(shapes[0].p),
         q=list(shapes[0].q),
-        shapes=[asdict(laws) for laws in shapes],
+        shapes=[asdict(distributions) for distributions in shapes],
         noise=(-torch.log1p(-draws)).numpy().astype(np.float32).tobytes(),
     )

@@ -17,7 +17,7 @@ from ebmtut.transport import (
     exact_ot,
     gibbs_ot_iteration,
 )
-from ebmtut.widgets import TWO_LAWS, TransportExplorer, transport_explorer
+from ebmtut.widgets import TWO_DISTRIBUTIONS, TransportExplorer, transport_explorer
 from tools.pages import PHONE, Visit, visitor
 
 pytestmark = pytest.mark.browser
@@ -154,7 +154,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     page = visit.page
     assert visit.wrong() == []
     note = page.locator(".ex-note")
-    p, q = TWO_LAWS[0].p, TWO_LAWS[0].q
+    p, q = TWO_DISTRIBUTIONS[0].p, TWO_DISTRIBUTIONS[0].q
     assert note.inner_text().startswith(expected_note(p, q, "squared", 40))
 
     slider(page, "iterations").press("End")
@@ -165,7 +165,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     # Alike laws cost nothing: no percentage of that is shown.
     assert "Infinity" not in note.inner_text()
     choice(page, "cost").select_option("1 / distance (Coulomb)")
-    p, q = TWO_LAWS[2].p, TWO_LAWS[2].q
+    p, q = TWO_DISTRIBUTIONS[2].p, TWO_DISTRIBUTIONS[2].q
     expected = expected_note(p, q, "coulomb", N_ITERATIONS)
     assert note.inner_text().startswith(expected)
 
@@ -176,15 +176,15 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert visit.wrong() == []
 
 
-def test_keyboard_shapes_a_law(visit: Visit) -> None:
+def test_keyboard_shapes_a_distribution(visit: Visit) -> None:
     page = visit.page
     choice(page, "side to shape").select_option("q, below")
     slider(page, "bar").press("Home")
     slider(page, "height").press("End")
     label = page.locator("canvas").first.get_attribute("aria-label")
     assert label == "Bar 1 of q is 1.00 high"
-    q = [1.0, *TWO_LAWS[0].q[1:]]
-    expected = expected_note(TWO_LAWS[0].p, q, "squared", 40)
+    q = [1.0, *TWO_DISTRIBUTIONS[0].q[1:]]
+    expected = expected_note(TWO_DISTRIBUTIONS[0].p, q, "squared", 40)
     assert page.locator(".ex-note").inner_text().startswith(expected)
     chosen = choice(page, "shapes").locator("option:checked")
     assert chosen.inner_text() == "your own"
@@ -199,7 +199,7 @@ def at(page: Page, x: float, y: float) -> tuple[float, float]:
     return box["x"] + x * box["width"], box["y"] + y * box["height"]
 
 
-def test_mouse_draws_a_law(visit: Visit) -> None:
+def test_mouse_draws_a_distribution(visit: Visit) -> None:
     page = visit.page
     before = page.locator(".ex-note").inner_text()
     page.mouse.move(*at(page, 4.5 / 32, 0.25))

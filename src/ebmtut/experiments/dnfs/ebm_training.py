@@ -41,11 +41,11 @@ from ebmtut.flows import (
     BitsGFlowNet,
     Flow,
     Kernel,
-    flow_laws,
+    flow_distributions,
     gibbs_kernel,
     reverse_elbo,
     simulate,
-    terminal_law,
+    terminal_distribution,
 )
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
@@ -259,8 +259,8 @@ def joint_job(
         there, config, seed, _FlowSampler, checkpoint, generator=generator
     )
     follower = sampler.follower
-    law = (-known.table.double()).softmax(0).cpu()
-    flowed = flow_laws(follower.flow, 128, device=device)[-1].cpu()
+    distribution = (-known.table.double()).softmax(0).cpu()
+    flowed = flow_distributions(follower.flow, 128, device=device)[-1].cpu()
     x_all = enumerate_states(2 * config.n_bits).float().to(device)
     held_out = torch.multinomial(there, 200, True, generator=generator)
     bound = _largest_rate(follower.flow, x_all)
@@ -275,9 +275,9 @@ def joint_job(
         "flow bound": scores(flowed, data)["KL"] + float(lost.mean()),
         "flow bound stderr": float(lost.std() / len(lost) ** 0.5),
     }
-    for name, found in (("", law), ("flow ", flowed), ("null ", null)):
+    for name, found in (("", distribution), ("flow ", flowed), ("null ", null)):
         scalars |= {name + k: v for k, v in scores(found, data).items()}
-    pictures = {"data": data, "energy": law, "flow": flowed}
+    pictures = {"data": data, "energy": distribution, "flow": flowed}
     return Outcome(
         {**scalars, "cpu s": seconds},
         {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
@@ -294,12 +294,17 @@ def gflownet_job(
     """Learn an energy with a GFlowNet that proposes its negative samples."""
     data = plane_distribution(density, config.n_bits)
     n_sites = 2 * config.n_bits
-    x_all, law_there = enumerate_states(n_sites).float().to(device), data.to(device)
+    x_all, distribution_there = (
+        enumerate_states(n_sites).float().to(device),
+        data.to(device),
+    )
     energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed)).to(device)
     policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed)).to(device)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return x_all[torch.multinomial(law_there, n, True, generator=generator)]
+        return x_all[
+            torch.multinomial(distribution_there, n, True, generator=generator)
+        ]
 
     found = train_eb_gfn(
         energy,
@@ -311,14 +316,18 @@ def gflownet_job(
         identity={"density": density, "n_bits": config.n_bits, "seed": seed},
     )
     with torch.no_grad():
-        law = (-found.energy(x_all).double()).softmax(0).cpu()
-    drawn = terminal_law(policy.cpu()).double().exp()
+        distribution = (-found.energy(x_all).double()).softmax(0).cpu()
+    drawn = terminal_distribution(policy.cpu()).double().exp()
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
     scalars = {"entropy": entropy(data), "accepted": float(late.mean())}
     null = independent_bits(data)
-    for name, judged_law in (("", law), ("flow ", drawn), ("null ", null)):
-        scalars |= {name + k: v for k, v in scores(judged_law, data).items()}
-    pictures = {"energy": law, "flow": drawn}
+    for name, judged_distribution in (
+        ("", distribution),
+        ("flow ", drawn),
+        ("null ", null),
+    ):
+        scalars |= {name + k: v for k, v in scores(judged_distribution, data).items()}
+    pictures = {"energy": distribution, "flow": drawn}
     return Outcome(
         {**scalars, "cpu s": found.cpu_seconds},
         {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},

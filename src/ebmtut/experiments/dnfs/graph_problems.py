@@ -400,13 +400,15 @@ def graph_job(
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:
     """Solve every test graph; score exact samples where all states can be listed."""
     solve = maximum_cuts if config.problem == "max-cut" else maximum_independent_sets
-    best, law = {}, {}
+    best, distribution = {}, {}
     for size in config.sizes:
         graphs = graphs_of(config, size, config.n_test, _TEST_SEED)
         best[size] = float(solve(graphs, time_limit=3600).value.mean())
         if graphs.n_sites <= _LISTED_VERTICES:
-            law[size] = float(np.mean(exact_scores(problem_on(config, graphs))))
-    return Outcome({"optimum": best, "exact law": law})
+            distribution[size] = float(
+                np.mean(exact_scores(problem_on(config, graphs)))
+            )
+    return Outcome({"optimum": best, "exact law": distribution})
 
 
 def exact_scores(problem: GraphEnergy) -> list[float]:

@@ -13,16 +13,16 @@ from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     LEARNED,
     NULLS,
-    EnergyLaw,
+    EnergyDistribution,
     LatticeConfig,
     cells,
+    distribution_distance,
     draw_energies,
     drawn_distances,
     energy_bins,
-    energy_law,
+    energy_distribution,
     exact_answers,
     lattice_job,
-    law_distance,
     seeds_of,
 )
 from ebmtut.experiments.experiment import Experiment
@@ -134,35 +134,40 @@ def check_ising(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def _noise(result: Result, column: str, law: EnergyLaw) -> tuple[float, float]:
+def _noise(
+    result: Result, column: str, distribution: EnergyDistribution
+) -> tuple[float, float]:
     """Distance of as many exact draws as a method has, of one fixed seed."""
     n = len(result.arrays[f"energies/ours/{column}"])
-    return drawn_distances(law, n, generator=make_generator(0))
+    return drawn_distances(distribution, n, generator=make_generator(0))
 
 
-def _laws(result: Result) -> dict[str, EnergyLaw]:
+def _distributions(result: Result) -> dict[str, EnergyDistribution]:
     columns = result.scalars["exact"]
     problems = result.config["problems"]
     return {
-        column: energy_law(side, sigma)
+        column: energy_distribution(side, sigma)
         for column, (side, sigma, _) in zip(columns, problems, strict=True)
     }
 
 
 def _in_noise(result: Result, method: str, column: str) -> float:
-    law = _laws(result)[column]
+    distribution = _distributions(result)[column]
     energies = result.arrays[f"energies/{method}/{column}"]
-    return law_distance(energies, law) / _noise(result, column, law)[0]
+    return (
+        distribution_distance(energies, distribution)
+        / _noise(result, column, distribution)[0]
+    )
 
 
-def law_table(result: Result) -> Table:
+def distribution_table(result: Result) -> Table:
     """Tabulate the distance of energies from their exact distribution by lattice."""
     rows = list(result.scalars["table"])
     columns: dict[str, list[Cell]] = {
         "method": [*(SHOWN.get(m, m) for m in rows), "long Gibbs", "exact samples"]
     }
-    for column, law in _laws(result).items():
-        noise = _noise(result, column, law)
+    for column, distribution in _distributions(result).items():
+        noise = _noise(result, column, distribution)
         for words in ("", ", weighted"):
             cells: list[Cell] = []
             for method in rows:
@@ -170,9 +175,13 @@ def law_table(result: Result) -> Table:
                 energies = result.arrays.get(f"energies/{of}")
                 weights = result.arrays.get(f"log_weights/{of}") if words else None
                 cells.append(
-                    None if energies is None else law_distance(energies, law, weights)
+                    None
+                    if energies is None
+                    else distribution_distance(energies, distribution, weights)
                 )
-            long = law_distance(result.arrays[f"long Gibbs/{column}"], law)
+            long = distribution_distance(
+                result.arrays[f"long Gibbs/{column}"], distribution
+            )
             ends: list[Cell] = [None, None] if words else [long, noise]
             columns[column.partition(", ")[2] + words] = [*cells, *ends]
     return Table(

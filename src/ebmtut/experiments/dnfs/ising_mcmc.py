@@ -19,11 +19,11 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
 from ebmtut.experiments.dnfs.lattices import (
     LEARNED,
-    EnergyLaw,
+    EnergyDistribution,
     LatticeConfig,
+    distribution_distance,
     drawn_distances,
-    energy_law,
-    law_distance,
+    energy_distribution,
     new_network,
     pair_products,
     train_lattice_flow,
@@ -79,7 +79,7 @@ def mcmc_job(
     device: str = "cpu",
 ) -> Outcome:
     """Draw samples by one method and compare them with the exact distribution."""
-    law = energy_law(config.side, config.sigma)
+    distribution = energy_distribution(config.side, config.sigma)
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
     scalars: dict[str, Any] = {}
@@ -118,17 +118,19 @@ def mcmc_job(
     return Outcome(
         {
             **scalars,
-            **_judged(x.cpu(), found, law),
-            "of long chains": _judged(long, energy(long).numpy(), law),
+            **_judged(x.cpu(), found, distribution),
+            "of long chains": _judged(long, energy(long).numpy(), distribution),
         },
         {"energies": found},
     )
 
 
-def _judged(x: Tensor, energies: np.ndarray, law: EnergyLaw) -> dict[str, Any]:
+def _judged(
+    x: Tensor, energies: np.ndarray, distribution: EnergyDistribution
+) -> dict[str, Any]:
     side = math.isqrt(x.shape[1])
     return {
-        "distance": law_distance(energies, law),
+        "distance": distribution_distance(energies, distribution),
         "mean energy": float(energies.mean()),
         "products": pair_products(x, side).mean(0).tolist(),
     }
@@ -143,13 +145,13 @@ def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
 def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
     side, sigma = config.side, config.sigma
-    law = energy_law(side, sigma)
+    distribution = energy_distribution(side, sigma)
     energy = LatticeIsing(side, sigma)
     generator = make_generator(seed + 3_000_000)
     exact = {
-        "mean energy": float(law.levels @ law.chances),
+        "mean energy": float(distribution.levels @ distribution.chances),
         "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),
-        "noise": drawn_distances(law, config.n_samples, generator=generator),
+        "noise": drawn_distances(distribution, config.n_samples, generator=generator),
     }
     long = energy(_long_chains(energy, config.n_samples, seed)).numpy()
     return Outcome({"exact": exact}, {"long": long})

@@ -18,7 +18,7 @@ from ebmtut.exact import torus_correlations, torus_log_partition
 from ebmtut.experiments.dnfs.lattices import (
     LEARNED,
     column_name,
-    energy_law,
+    energy_distribution,
     pair_products,
     share_by_spread,
 )
@@ -198,7 +198,7 @@ def seconds_table(result: Result, column: str) -> Table:
     for name in _DEPENDENT:
         means = rows[name]["weighted energy"]
         if len(means) > 1:
-            share = share_by_spread(means, energy_law(side, sigma), n)
+            share = share_by_spread(means, energy_distribution(side, sigma), n)
             found[name] = [share], rows[name]["sample cpu ms"]
     nulls = list(found)[2:]
     shares = {name: fmean(ess) for name, (ess, _) in found.items()}
@@ -308,8 +308,8 @@ def chain_table(
         proposed = float(energy.mean()), noise
         chain = mean_and_stderr(kept)
         assert isinstance(path.target, LatticeIsing)
-        law = energy_law(path.target.side, path.target.sigma)
-        exact = round(float(law.levels @ law.chances), 2)
+        distribution = energy_distribution(path.target.side, path.target.sigma)
+        exact = round(float(distribution.levels @ distribution.chances), 2)
         row = (name, len(held), moved, proposed, chain, exact)
         rows.append(row)
     columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))

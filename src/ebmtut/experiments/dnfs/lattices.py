@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
-from ebmtut.exact import torus_energy_law, torus_log_partition
+from ebmtut.exact import torus_energy_distribution, torus_log_partition
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
@@ -390,47 +390,56 @@ def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
     return [first + k * width for k in range(math.ceil((high - first) / width) + 1)]
 
 
-class EnergyLaw(NamedTuple):
+class EnergyDistribution(NamedTuple):
     """Levels of the energy, in nats, and the probability of each."""
 
     levels: Float64[np.ndarray, " n_levels"]
     chances: Float64[np.ndarray, " n_levels"]
 
 
-def energy_law(side: int, sigma: float) -> EnergyLaw:
+def energy_distribution(side: int, sigma: float) -> EnergyDistribution:
     """Return the exact distribution of the energy of a torus of even side."""
-    levels, chances = torus_energy_law(side, side, 2 * sigma)
-    return EnergyLaw(levels.numpy(), chances.numpy())
+    levels, chances = torus_energy_distribution(side, side, 2 * sigma)
+    return EnergyDistribution(levels.numpy(), chances.numpy())
 
 
-def law_distance(
+def distribution_distance(
     energies: Float[np.ndarray, " n_samples"],
-    law: EnergyLaw,
+    distribution: EnergyDistribution,
     log_weights: Float[np.ndarray, " n_samples"] | None = None,
 ) -> float:
     """First Wasserstein distance of energies from their exact distribution."""
     weights = None
     if log_weights is not None:
         weights = np.exp(log_weights.astype(float) - log_weights.max())
-    return float(wasserstein_distance(energies, law.levels, weights, law.chances))
+    return float(
+        wasserstein_distance(
+            energies, distribution.levels, weights, distribution.chances
+        )
+    )
 
 
-def share_by_spread(means: list[float], law: EnergyLaw, n: int) -> float:
+def share_by_spread(
+    means: list[float], distribution: EnergyDistribution, n: int
+) -> float:
     """Effective fraction of dependent samples, by the spread of mean energies."""
-    mean = float(law.levels @ law.chances)
-    variance = float((law.levels - mean) ** 2 @ law.chances)
+    mean = float(distribution.levels @ distribution.chances)
+    variance = float((distribution.levels - mean) ** 2 @ distribution.chances)
     error = float(np.mean((np.array(means, dtype=float) - mean) ** 2))
     return variance / n / error
 
 
 def drawn_distances(
-    law: EnergyLaw, n: int, *, generator: torch.Generator
+    distribution: EnergyDistribution, n: int, *, generator: torch.Generator
 ) -> tuple[float, float]:
     """Mean and standard deviation of the distance that exact samples have."""
-    chances = torch.from_numpy(law.chances)
+    chances = torch.from_numpy(distribution.chances)
     found = [
-        law_distance(
-            law.levels[torch.multinomial(chances, n, True, generator=generator)], law
+        distribution_distance(
+            distribution.levels[
+                torch.multinomial(chances, n, True, generator=generator)
+            ],
+            distribution,
         )
         for _ in range(_N_SETS)
     ]
@@ -447,8 +456,8 @@ def draw_energies(
     color: str,
 ) -> None:
     """Draw a histogram of energies over their exact distribution (grey)."""
-    law = energy_law(side, sigma)
-    chances, _ = np.histogram(law.levels, bins, weights=law.chances)
+    distribution = energy_distribution(side, sigma)
+    chances, _ = np.histogram(distribution.levels, bins, weights=distribution.chances)
     ax.stairs(chances / np.diff(bins), bins, fill=True, color="#D0D0D0")
     ax.hist(energies, bins, density=True, histtype="step", color=color, lw=1.8)
 

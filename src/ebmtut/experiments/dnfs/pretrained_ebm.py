@@ -52,12 +52,12 @@ from ebmtut.flows import (
     BitsGFlowNet,
     Flow,
     effective_sample_size,
-    flow_laws,
+    flow_distributions,
     forward_trajectories,
     gibbs_kernel,
     log_partition,
     simulate,
-    terminal_law,
+    terminal_distribution,
     trajectory_balance_loss,
 )
 from ebmtut.paths import AnnealingPath
@@ -142,20 +142,24 @@ def plane_job(
         "ESS": effective_sample_size(drawn.log_weights),
         "log Z error": estimate - log_z,
     }
-    laws = flow_laws(flow, N_TIMES, device=device).cpu()
-    laws = laws.unflatten(1, (len(table), -1)).sum(2)
+    distributions = flow_distributions(flow, N_TIMES, device=device).cpu()
+    distributions = distributions.unflatten(1, (len(table), -1)).sum(2)
     times = torch.linspace(0, 1, N_TIMES + 1, dtype=torch.float64)[:, None]
     wanted = (-times * table.double()).softmax(1)
-    kept = {"law": laws[-1], "path": laws[:: N_TIMES // 4]}
-    scalars["TV"] = float(distance(laws[-1], target))
+    kept = {"law": distributions[-1], "path": distributions[:: N_TIMES // 4]}
+    scalars["TV"] = float(distance(distributions[-1], target))
     if method in ("DNFS", "untrained"):
         # From the energy's distribution to uniform bits, by the reversed rates.
-        back = flow_laws(flow, N_TIMES, start=target, reverse=True, device=device)
+        back = flow_distributions(
+            flow, N_TIMES, start=target, reverse=True, device=device
+        )
         back = back.cpu().flip(0)
         kept |= {"back": back[:: N_TIMES // 4], "wanted": wanted[:: N_TIMES // 4]}
-        scalars["worst TV"] = float(distance(laws, wanted).max())
+        scalars["worst TV"] = float(distance(distributions, wanted).max())
         scalars["worst TV back"] = float(distance(back, wanted).max())
-    return Outcome(scalars, {name: _pictures(law) for name, law in kept.items()})
+    return Outcome(
+        scalars, {name: _pictures(distribution) for name, distribution in kept.items()}
+    )
 
 
 def _sites_of(method: str, config: PlaneConfig) -> int:
@@ -237,11 +241,11 @@ def _wide_job(
             with torch.no_grad():
                 return forward_trajectories(policy, n, generator=generator).x
 
-        counted, law = count_states(draw, target, config.n_samples)
+        counted, distribution = count_states(draw, target, config.n_samples)
         error = float(policy.log_z.detach()) - target.log_partition
         return Outcome(
             counted | {"log Z error": error, "train cpu s": seconds},
-            {"law": _pictures(law, coarse_picture)},
+            {"law": _pictures(distribution, coarse_picture)},
         )
     n_sites = _sites_of(method, config)
     padded = PaddedEnergy(target.energy, 2 * BITS, n_sites)
@@ -249,7 +253,7 @@ def _wide_job(
     if METHODS[method].ratios == "taylor":
         path = AnnealingPath(target.energy, ratios="taylor")
     flow, scalars = _learned_flow(method, path, config, seed, checkpoint, device)
-    judged, laws = judge_flow(
+    judged, distributions = judge_flow(
         flow,
         target,
         config.n_samples,
@@ -257,7 +261,10 @@ def _wide_job(
         both_ways=method in ("DNFS", "untrained"),
         generator=generator,
     )
-    pictures = {k: _pictures(law, coarse_picture) for k, law in laws.items()}
+    pictures = {
+        k: _pictures(distribution, coarse_picture)
+        for k, distribution in distributions.items()
+    }
     return Outcome(scalars | judged, pictures)
 
 
@@ -282,15 +289,15 @@ def _gflownet(
     """Train a GFlowNet and sum its exact distribution."""
     energy = TableEnergy(table.to(device), 2 * config.n_bits)
     policy, seconds = _learned_policy(energy, config, seed, checkpoint, device)
-    law = terminal_law(policy.cpu()).double().exp()
+    distribution = terminal_distribution(policy.cpu()).double().exp()
     return Outcome(
         {
-            "TV": float(distance(law, target)),
+            "TV": float(distance(distribution, target)),
             "log Z error": float(policy.log_z.detach())
             - float((-table.double()).logsumexp(0)),
             "train cpu s": seconds,
         },
-        {"law": _pictures(law)},
+        {"law": _pictures(distribution)},
     )
 
 
@@ -376,15 +383,17 @@ def exact_distributions(config: PlaneConfig, seed: int, device: str = "cpu") -> 
             )
             n = 5 * config.n_samples
             data = data_distribution(density, n, generator=make_generator(seed))
-            arrays[f"exact/{density}"] = _pictures(wide.law, coarse_picture)
-            away[density] = float(distance(wide.law, data))
+            arrays[f"exact/{density}"] = _pictures(wide.distribution, coarse_picture)
+            away[density] = float(distance(wide.distribution, data))
             continue
         _, table = pretrained_energy(
             density, config.n_bits, config.n_energy_steps, seed
         )
-        law = (-table.double()).softmax(0)
-        arrays[f"exact/{density}"] = _pictures(law)
-        away[density] = float(distance(law, plane_distribution(density, config.n_bits)))
+        distribution = (-table.double()).softmax(0)
+        arrays[f"exact/{density}"] = _pictures(distribution)
+        away[density] = float(
+            distance(distribution, plane_distribution(density, config.n_bits))
+        )
     return Outcome({"energy from data": away}, arrays)
 
 

@@ -27,11 +27,11 @@ def draw_trajectory(result: Result) -> Figure:
     density = next(iter(result.scalars["energy from data"]))
     figure, axes = plt.subplots(3, 5, figsize=panel_size(3, 5, title=0.1))
     for (key, label), line in zip(_ROWS.items(), axes, strict=True):
-        laws = result.arrays[f"{key}/DNFS/{density}"]
+        distributions = result.arrays[f"{key}/DNFS/{density}"]
         wanted = result.arrays[f"wanted/DNFS/{density}"]
         line[0].set_ylabel(label)
         for k, ax in enumerate(line):
-            ax.imshow(laws[k], origin="lower", vmin=0, vmax=wanted[k].max())
+            ax.imshow(distributions[k], origin="lower", vmin=0, vmax=wanted[k].max())
             ax.set(xticks=[], yticks=[])
             if key == "path":
                 ax.set_title(f"t = {k / 4:g}", fontsize=8)

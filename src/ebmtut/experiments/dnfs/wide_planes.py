@@ -82,7 +82,7 @@ class WideEnergy(NamedTuple):
 
     energy: Energy
     log_partition: float
-    law: Tensor
+    distribution: Tensor
 
 
 def coarse_distribution(x: Float[Tensor, "n n_sites"]) -> Float[Tensor, " n_cells"]:
@@ -92,7 +92,9 @@ def coarse_distribution(x: Float[Tensor, "n n_sites"]) -> Float[Tensor, " n_cell
     return torch.bincount(index, minlength=4**COARSE).double() / len(x)
 
 
-def coarse_picture(law: Float[Tensor, " n_cells"]) -> Float[Tensor, "side side"]:
+def coarse_picture(
+    distribution: Float[Tensor, " n_cells"],
+) -> Float[Tensor, "side side"]:
     """A distribution of the leading bits as a picture, rows from the bottom up."""
     side = 2**COARSE
     k = torch.arange(side // 2)
@@ -101,8 +103,8 @@ def coarse_picture(law: Float[Tensor, " n_cells"]) -> Float[Tensor, "side side"]
     # A sign, then the Gray code of the size: `ebmtut.states.gray_encode`.
     place = torch.cat([side // 2 + size, side // 2 - 1 - size])
     column, row = torch.cartesian_prod(place, place).T
-    picture = law.new_empty(side, side)
-    picture[row, column] = law
+    picture = distribution.new_empty(side, side)
+    picture[row, column] = distribution
     return picture
 
 
@@ -170,35 +172,37 @@ def judge_flow(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Score a flow by its samples, as `plane_job` does by sums."""
     path, spare = flow.path, flow.path.n_sites - 2 * BITS
-    weights, laws = [], torch.zeros(5, 4**COARSE, dtype=torch.float64)
+    weights, distributions = [], torch.zeros(5, 4**COARSE, dtype=torch.float64)
     for size in _blocks(n):
         drawn = simulate(flow, size, n_steps, keep_states=True, generator=generator)
         assert drawn.states is not None
         weights.append(drawn.log_weights)
-        laws += _at_five_times(drawn.states) * size / n
+        distributions += _at_five_times(drawn.states) * size / n
     log_weights = torch.cat(weights)
     estimate = log_partition(log_weights, path.log_partition_start).estimate
     coins = float(torch.tensor(2.0).log()) * spare
     again, _ = exact_draws(target.energy, n, generator=generator)
     scalars: dict[str, Any] = {
-        "TV": float(distance(laws[-1], target.law)),
-        "TV of exact draws": float(distance(coarse_distribution(again), target.law)),
+        "TV": float(distance(distributions[-1], target.distribution)),
+        "TV of exact draws": float(
+            distance(coarse_distribution(again), target.distribution)
+        ),
         "ESS": effective_sample_size(log_weights),
         "log Z error": estimate - target.log_partition - coins,
     }
-    kept = {"law": laws[-1], "path": laws}
+    kept = {"law": distributions[-1], "path": distributions}
     if both_ways:
         wanted = [
             coarse_distribution(exact_draws(path.at(k / 4), n, generator=generator)[0])
             for k in range(4)
         ]
-        kept["wanted"] = torch.stack([*wanted, target.law])
-        back = torch.zeros_like(laws)
+        kept["wanted"] = torch.stack([*wanted, target.distribution])
+        back = torch.zeros_like(distributions)
         for start in again.split(_BLOCK):
             states = _reversed_states(flow, start, n_steps, generator=generator)
             back += _at_five_times(states) * len(start) / n
         kept["back"] = back
-        for words, found in (("worst TV", laws), ("worst TV back", back)):
+        for words, found in (("worst TV", distributions), ("worst TV back", back)):
             scalars[words] = float(distance(found, kept["wanted"]).max())
     return scalars, kept
 
@@ -207,10 +211,10 @@ def count_states(
     draw: Callable[[int], Tensor], target: WideEnergy, n: int
 ) -> tuple[dict[str, float], Tensor]:
     """Score a sampler that has no weights, by its states alone."""
-    law = torch.zeros_like(target.law)
+    distribution = torch.zeros_like(target.distribution)
     for size in _blocks(n):
-        law += coarse_distribution(draw(size)) * size / n
-    return {"TV": float(distance(law, target.law))}, law
+        distribution += coarse_distribution(draw(size)) * size / n
+    return {"TV": float(distance(distribution, target.distribution))}, distribution
 
 
 def _blocks(n: int) -> list[int]:
@@ -375,12 +379,16 @@ def _judged(
         "flow bound stderr": stderr,
         "null KL": null["gap"],
     }
-    laws = {"data": seen}
+    distributions = {"data": seen}
     for name, drawn in samples.items():
-        law = laws[f"{name or 'energy '}".strip()] = coarse_distribution(drawn)
-        scalars[f"{name}TV"] = float(distance(law, seen))
+        distribution = distributions[f"{name or 'energy '}".strip()] = (
+            coarse_distribution(drawn)
+        )
+        scalars[f"{name}TV"] = float(distance(distribution, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
-    pictures = {k: coarse_picture(v).numpy().astype("f4") for k, v in laws.items()}
+    pictures = {
+        k: coarse_picture(v).numpy().astype("f4") for k, v in distributions.items()
+    }
     return Outcome(scalars, pictures)
 
 

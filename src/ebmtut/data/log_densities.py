@@ -27,11 +27,11 @@ def _legendre(n_nodes: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy((nodes + 1.0) / 2.0), torch.from_numpy(weights / 2.0)
 
 
-def _in_chunks(law: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+def _in_chunks(distribution: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """Bound the memory of a density that visits every node for every point."""
 
     def chunked(points: Tensor) -> Tensor:
-        return torch.cat([law(part) for part in points.split(_CHUNK)])
+        return torch.cat([distribution(part) for part in points.split(_CHUNK)])
 
     return chunked
 

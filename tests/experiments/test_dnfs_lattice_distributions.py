@@ -15,7 +15,7 @@ from ebmtut.exact import (
     torus_log_partition,
 )
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.dnfs.ising import law_table
+from ebmtut.experiments.dnfs.ising import distribution_table
 from ebmtut.experiments.dnfs.ising_mcmc import correlation_table, distance_table
 from ebmtut.experiments.dnfs.lattice_tables import (
     NULL_DRAWS,
@@ -24,9 +24,9 @@ from ebmtut.experiments.dnfs.lattice_tables import (
     weights_table,
 )
 from ebmtut.experiments.dnfs.lattices import (
+    distribution_distance,
     drawn_distances,
-    energy_law,
-    law_distance,
+    energy_distribution,
     pair_products,
 )
 from ebmtut.experiments.dnfs.trajectory import trajectory_table
@@ -55,24 +55,28 @@ def states_of_four():
 def test_all_states_by_their_weights_have_no_distance():
     x, log_p = states_of_four()
     energies = LatticeIsing(4, SIGMA)(x).numpy()
-    law = energy_law(4, SIGMA)
+    distribution = energy_distribution(4, SIGMA)
     # Single precision of some sixteen nats.
-    assert law_distance(energies, law, log_p.numpy()) < 1e-4
+    assert distribution_distance(energies, distribution, log_p.numpy()) < 1e-4
     # Without weights the states are those of sigma = 0, whose mean energy is 0.
-    shift = -float(law.levels @ law.chances)
-    assert law_distance(energies, law) >= shift - 1e-4
+    shift = -float(distribution.levels @ distribution.chances)
+    assert distribution_distance(energies, distribution) >= shift - 1e-4
 
 
 def test_a_shift_is_its_distance():
-    law = energy_law(6, SIGMA)
-    rows = np.repeat(law.levels, (1e5 * law.chances).round().astype(int))
-    assert law_distance(rows + 0.7, law) == pytest.approx(0.7, abs=0.01)
+    distribution = energy_distribution(6, SIGMA)
+    rows = np.repeat(
+        distribution.levels, (1e5 * distribution.chances).round().astype(int)
+    )
+    assert distribution_distance(rows + 0.7, distribution) == pytest.approx(
+        0.7, abs=0.01
+    )
 
 
 def test_the_distance_of_exact_draws_falls_with_their_root():
-    law = energy_law(10, 0.1)
-    few, spread = drawn_distances(law, 500, generator=make_generator(0))
-    many, _ = drawn_distances(law, 8000, generator=make_generator(1))
+    distribution = energy_distribution(10, 0.1)
+    few, spread = drawn_distances(distribution, 500, generator=make_generator(0))
+    many, _ = drawn_distances(distribution, 8000, generator=make_generator(1))
     # Five standard errors of the ratio of two means of 200 sets of one relative spread.
     noise = (2 / 200) ** 0.5 * spread / few
     assert few / many == pytest.approx(4, rel=5 * noise)
@@ -101,14 +105,14 @@ def test_errors_of_products_cover_the_truth():
     assert found[:, 0].var() == pytest.approx(1 / 72, rel=0.1)
 
 
-def test_an_odd_side_has_no_law_of_the_energy():
+def test_an_odd_side_has_no_distribution_of_the_energy():
     with pytest.raises(InputError, match="even"):
-        energy_law(5, SIGMA)
+        energy_distribution(5, SIGMA)
 
 
 def test_the_page_s_tables_are_of_the_stored_runs():
     row = get_experiment("dnfs/ising").stored()
-    table = law_table(row)
+    table = distribution_table(row)
     assert [row[0] for row in table.rows][-2:] == ["long Gibbs", "exact samples"]
     assert table.kinds[-1] == "exact" and table.kinds.count("null") == 6
     mcmc = get_experiment("dnfs/ising-mcmc").stored()

@@ -45,7 +45,7 @@ def test_value_and_gradient_by_enumeration(
 
 
 @each_loss
-def test_the_data_law_is_a_minimum(loss: Callable[..., torch.Tensor]) -> None:
+def test_the_data_distribution_is_a_minimum(loss: Callable[..., torch.Tensor]) -> None:
     """The gradient vanishes there, and nowhere near."""
     counts = torch.tensor([1, 9, 4, 14, 6, 2, 25, 3])
     u = -(counts.double() / counts.sum()).log()
