@@ -27,7 +27,7 @@ from ebmtut.ledger import (
     tally,
     text_table,
 )
-from ebmtut.ledger.listing import Row, ScaleState
+from ebmtut.ledger.listing import QUOTED, Row, ScaleState
 from ebmtut.ledger.reference import Reference
 from ebmtut.results.store import _digest
 
@@ -182,13 +182,52 @@ def test_printed_numbers_and_our_own_claims_are_counted_apart(tmp_path: Path) ->
     words = ("match", "better", "miss", "not comparable", "not told from null")
     assert [found[word] for word in words] == [1, 1, 2, 0, 0]
     # Of the five cells one has no printed number.
-    assert (found["printed"], found["not run"]) == (printed, printed - 4)
+    n_quoted = 14  # those of ALOE+
+    assert (found["printed"], found[QUOTED]) == (printed, n_quoted)
+    assert found["not run"] == printed - n_quoted - 4
     own = ("claims", "kept", "missed", "claims not told from null")
     assert [found[key] for key in own] == [1, 0, 0, 1]
     assert found["without a null"] == 1
-    assert printed == found["not run"] + sum(found[word] for word in words)
+    words += ("not run", QUOTED)
+    assert printed == sum(found[word] for word in words)
     empty = counts(rows(tmp_path / "none", paper="ed"))["ed"]
-    assert empty["printed"] == empty["not run"] == printed > 50
+    assert empty["printed"] == empty["not run"] + n_quoted == printed > 50
+
+
+def test_methods_without_code_are_quoted_only() -> None:
+    """And nothing else: a number that could be run is not called so."""
+    found = [line for line in lines(rows(paper="ed")) if line.word == QUOTED]
+    assert {line.name.split(": ")[1].split(",")[0] for line in found} == {"ALOE+"}
+    for fact in facts().values():
+        for table in fact.tables:
+            assert set(table.quoted) <= set(table.published)
+
+
+def test_a_short_study_is_not_comparable_and_says_why(tmp_path: Path) -> None:
+    """Its number stands where no run of the experiment has one, and only there."""
+    ledger = rows(tmp_path, paper="ed", studies=results.benchmarks_root())
+    short = [line for line in lines(ledger) if line.study]
+    assert len(short) == 10  # seven by Gibbs sampling, three by GWG
+    for line in short:
+        assert line.word == "not comparable" and line.published is not None
+        assert line.verdict is not None and "200 updates" in line.verdict.reason
+    gibbs = results.load_result(
+        "ed/ising-persistent-gibbs", "full", results.benchmarks_root()
+    )
+    (score,) = gibbs.scalars["table"]["Gibbs"]["10x10, 0.1"]["nlr"]
+    name = "negative log-RMSE: Gibbs, 10x10, 0.1"
+    (line,) = [line for line in short if line.name == name]
+    assert line.verdict is not None and line.verdict.ours == score
+    html = numbers_html(ledger, no_references)
+    assert 'ising-persistent-gibbs/full">study, reduced scale<' in html
+    assert ">quoted, no code here<" in html
+    assert "200 updates" in paper_html(ledger, no_references)
+    before = counts(rows(tmp_path, paper="ed"))["ed"]
+    assert counts(ledger)["ed"]["not run"] == before["not run"] - len(short)
+    store(tmp_path, RMSE[0], "full", [compare(*RMSE, "Gibbs", "10x10, 0.1", 4.8)])
+    again = lines(rows(tmp_path, paper="ed", studies=results.benchmarks_root()))
+    assert [line.word for line in again if line.name == name] == ["match"]
+    assert sum(bool(line.study) for line in again) == 9
 
 
 def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
@@ -201,7 +240,7 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     ledger = rows(tmp_path, paper="ed")
     own, other, claims, guards = tally(lines(ledger)).values()
     assert (own["better"], own["miss"], own["match"]) == (1, 2, 1)
-    assert other.total() - other["not run"] == 1
+    assert other.total() - other["not run"] - other[QUOTED] == 1
     assert (claims["match"], claims["not told from null"]) == (1, 1)
     assert guards == {"match": 1}
     printed = counts(ledger)["ed"]["printed"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from ebmtut.experiments.ed import judging
+from ebmtut.experiments.ed import evaluation
 from ebmtut.experiments.ed.recipes import Recipe, fit_density
 from ebmtut.results.atomic import replace_file
 from ebmtut.results.provenance import collect_provenance
@@ -30,15 +30,16 @@ def main() -> None:
     gaps = []
     for seed in range(9):
         fit = fit_density(DENSITY, RECIPE, seed=seed)
-        look = judging.QUICK_LOOK
-        found = judging.evaluate_density(fit.energy, DENSITY, look, seed=seed + 10**6)
+        found = evaluation.evaluate_density(
+            fit.energy, DENSITY, evaluation.QUICK_EVALUATION, seed=seed + 10**6
+        )
         gaps.append(found["gap"])
         print(seed, f"{gaps[-1]:.3f}", flush=True)
     result = {
         "density": DENSITY,
         "recipe": asdict(RECIPE),
         "gaps": gaps,
-        "baseline": judging.judge_independent_bits(DENSITY)["gap"],
+        "baseline": evaluation.evaluate_independent_bits(DENSITY)["gap"],
         "provenance": asdict(collect_provenance(seed=0, started=started)),
     }
     content = json.dumps(result, indent=1) + "\n"

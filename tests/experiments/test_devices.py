@@ -11,8 +11,8 @@ from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs import networks, wide_planes
 from ebmtut.experiments.dnfs.graph_problems import OTHERS
 from ebmtut.experiments.drl.images import ImageRecipe
+from ebmtut.experiments.ed.evaluation import Evaluation
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
-from ebmtut.experiments.ed.judging import Evaluation
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
 from ebmtut.experiments.experiment import told
 from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS

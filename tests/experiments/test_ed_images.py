@@ -53,7 +53,7 @@ def test_sets_are_bits_and_divided_without_overlap() -> None:
         binary_images("digits 9x9")
 
 
-def test_independent_bits_are_judged_by_their_distribution() -> None:
+def test_independent_bits_are_evaluated_by_their_distribution() -> None:
     data = toy()
     x = data.held_out
     p = data.means

@@ -23,7 +23,7 @@ from ebmtut.data import (
 from ebmtut.deadlines import OutOfTime
 from ebmtut.energies import lattice_adjacency
 from ebmtut.experiments import get_experiment, jobs
-from ebmtut.experiments.ed import couplings, densities, densities_table, judging
+from ebmtut.experiments.ed import couplings, densities, densities_table, evaluation
 from ebmtut.experiments.ed.couplings import (
     IsingConfig,
     edge_precision,
@@ -36,15 +36,15 @@ from ebmtut.experiments.ed.densities_table import (
     log_z_apart,
     mean_and_error,
 )
-from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
-from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
-from ebmtut.experiments.ed.judging import (
+from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     coverage,
     evaluate_density,
-    judge_independent_bits,
+    evaluate_independent_bits,
     landscape,
 )
+from ebmtut.experiments.ed.ising_heatmaps import draw_by_distance
+from ebmtut.experiments.ed.ising_rmse import BY_LATTICE, SCORES, no_coupling
 from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.ed.variants import (
     AblationConfig,
@@ -64,9 +64,11 @@ needs_cuda = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device"
 )
 TINY = Recipe(n_steps=3, batch_size=8, n_negatives=4, n_backward=2)
-QUICK_LOOK = Evaluation(200, n_uniform=0, n_proposal=2000, n_repeats=1, coarse_bits=6)
+QUICK_EVALUATION = Evaluation(
+    200, n_uniform=0, n_proposal=2000, n_repeats=1, coarse_bits=6
+)
 # For trainings of which only the course is tested: 16 x 16 squares in place of 64 x 64.
-GLANCE = replace(QUICK_LOOK, coarse_bits=4)
+GLANCE = replace(QUICK_EVALUATION, coarse_bits=4)
 MOONS = DensityConfig(densities=("moons",), recipe=TINY, evaluation=GLANCE, n_pixels=16)
 
 
@@ -92,7 +94,7 @@ def test_the_data_s_own_distribution_has_no_gap():
     numbers = evaluate_density(
         true_energy("8gaussians"),
         "8gaussians",
-        replace(QUICK_LOOK, n_proposal=20_000),
+        replace(QUICK_EVALUATION, n_proposal=20_000),
         seed=1,
     )
     assert abs(numbers["gap"]) < 5 * numbers["gap_se"] + 1e-4
@@ -104,7 +106,7 @@ def test_the_data_s_own_distribution_has_no_gap():
 def test_a_model_s_gap_is_its_divergence():
     """A uniform model: the gap is 32 ln 2 minus the entropy, exactly."""
     numbers = evaluate_density(
-        lambda x: torch.zeros(len(x)), "circles", QUICK_LOOK, seed=1
+        lambda x: torch.zeros(len(x)), "circles", QUICK_EVALUATION, seed=1
     )
     exact = 32 * math.log(2) - DensityData("circles").entropy
     assert abs(numbers["gap"] - exact) < 5 * numbers["gap_se"] + 1e-6
@@ -115,7 +117,7 @@ def test_uniform_draws_agree_with_the_proposal():
     numbers = evaluate_density(
         true_energy("moons"),
         "moons",
-        replace(QUICK_LOOK, n_uniform=50_000, n_proposal=10_000, n_repeats=0),
+        replace(QUICK_EVALUATION, n_uniform=50_000, n_proposal=10_000, n_repeats=0),
         seed=2,
     )
     error = math.hypot(numbers["log_z_se"], numbers["log_z_uniform_se"])
@@ -170,7 +172,7 @@ def test_a_landscape_is_computed_where_the_energy_lies():
     assert not landscape(energy, "moons", n_pixels=4).any()
     assert energy.seen == "meta"
     for anywhere in (true_energy("moons"), nn.Flatten(0)):  # no parameters: the CPU
-        assert judging._device_of(anywhere).type == "cpu"
+        assert evaluation._device_of(anywhere).type == "cpu"
 
 
 @pytest.mark.cuda
@@ -178,7 +180,7 @@ def test_a_landscape_is_computed_where_the_energy_lies():
 @pytest.mark.parametrize("method", ["ED-Bern", "ED-Grid", "ED-Pool", "PCD"])
 def test_a_job_on_the_gpu(method):
     recipe = replace(TINY, method=method)
-    outcome = density_job("moons", recipe, QUICK_LOOK, 0, 16, device="cuda")
+    outcome = density_job("moons", recipe, QUICK_EVALUATION, 0, 16, device="cuda")
     assert {"gap", "nll", "mmd", "inside"} < outcome.scalars.keys()
     assert all(np.isfinite(value) for value in outcome.scalars.values())
     assert np.isfinite(outcome.arrays["losses"]).all()
@@ -187,11 +189,11 @@ def test_a_job_on_the_gpu(method):
 
 @pytest.mark.cuda
 @needs_cuda
-def test_judging_on_the_gpu():
+def test_evaluating_on_the_gpu():
     numbers = evaluate_density(
         true_energy("8gaussians"),
         "8gaussians",
-        replace(QUICK_LOOK, n_proposal=20_000),
+        replace(QUICK_EVALUATION, n_proposal=20_000),
         seed=1,
         device="cuda",
     )
@@ -201,7 +203,7 @@ def test_judging_on_the_gpu():
 @pytest.mark.parametrize("density", ["circles", "swissroll"])
 def test_independent_bits_miss_the_entropy_by_their_gap(density):
     """The baseline's NLL and KL, on other points each, are one divergence apart."""
-    found = judge_independent_bits(density)
+    found = evaluate_independent_bits(density)
     error = math.hypot(found["nll_se"], found["gap_se"])
     over = found["nll"] - exact_entropy(density)
     assert over == pytest.approx(found["gap"], abs=5 * error)
@@ -306,7 +308,7 @@ def test_log_z_is_compared_over_all_seeds_that_have_it():
 
 def test_tables_of_the_densities_page(monkeypatch):
     bits = dict.fromkeys(("gap", "gap_se", "mmd", "mmd_se"), 0.5)
-    monkeypatch.setattr(densities_table, "judge_independent_bits", lambda _: bits)
+    monkeypatch.setattr(densities_table, "evaluate_independent_bits", lambda _: bits)
     stored = get_experiment("ed/densities-table").stored()
     gaps = density_table(stored, "gap")
     assert gaps.heads[1:] == (*METHODS, "independent bits")
@@ -415,22 +417,22 @@ TABLE = DensityConfig(
 )
 
 
-def quick_table_row(monkeypatch, judged=()):
-    """Return the row of the table, whose energies tell a few values, no judgement.
+def quick_table_row(monkeypatch, evaluated=()):
+    """Return the row of the table, whose energies tell a few values, no evaluation.
 
     Their names go into the list; at the second one there a Ctrl-C comes.
     """
 
-    def judge(result, seconds, density, evaluation, seed, n_pixels, device):
-        if judged != ():
-            judged.append(density)
-            if len(judged) == 2:
+    def evaluate(result, seconds, density, evaluation, seed, n_pixels, device):
+        if evaluated != ():
+            evaluated.append(density)
+            if len(evaluated) == 2:
                 raise KeyboardInterrupt
         x = DensityData(density).sample_bits(20, generator=make_generator(0))
         energy = result.energy(x).mean().item()
         return Outcome({"energy": energy, "loss": float(result.losses[0])})
 
-    monkeypatch.setattr(densities, "_judged", judge)
+    monkeypatch.setattr(densities, "_evaluated", evaluate)
     row = get_experiment("ed/densities-table")
     return replace(row, extras=lambda config, seed: Outcome())
 
@@ -467,15 +469,15 @@ def test_a_table_of_all_densities_is_one_batch(monkeypatch):
 
 
 def test_a_batch_that_was_cut_off_goes_on(monkeypatch, tmp_path):
-    """In the middle of its steps, and between the judgements of its energies.
+    """In the middle of its steps, and between the evaluations of its energies.
 
     Chains of PCD, which no batch can hold, run beside it.
     """
     methods = {"ED-Bern": 1, "PCD": 1}
     config = replace(TABLE, densities=("moons", "circles"), methods=methods)
     whole = quick_table_row(monkeypatch).run(config, in_one_batch=True)
-    judged = []
-    row = quick_table_row(monkeypatch, judged)
+    evaluated = []
+    row = quick_table_row(monkeypatch, evaluated)
 
     def go_on(**limit):
         return row.run(config, in_one_batch=True, checkpoints=tmp_path, **limit)
@@ -490,7 +492,7 @@ def test_a_batch_that_was_cut_off_goes_on(monkeypatch, tmp_path):
     )
     found = go_on()
     assert len(steps) == 2 * 3  # those of the chains: the batch had ended
-    assert judged == ["moons", "circles", "circles", "moons", "circles"]
+    assert evaluated == ["moons", "circles", "circles", "moons", "circles"]
     assert not [*(tmp_path / "parts").iterdir()]
     assert found.scalars["table"] == whole.scalars["table"]
 
@@ -507,13 +509,13 @@ def test_a_table_is_replayed_as_it_is_trained_step_by_step(monkeypatch, tmp_path
     config = replace(TABLE, densities=("moons", "circles"), recipe=recipe)
     row = quick_table_row(monkeypatch)
 
-    def judge(result, *rest):
+    def evaluate(result, *rest):
         sums = [
             p.detach().cpu().double().sum().item() for p in result.energy.parameters()
         ]
         return Outcome({"weights": sum(sums), "loss": float(result.losses[-1])})
 
-    monkeypatch.setattr(densities, "_judged", judge)
+    monkeypatch.setattr(densities, "_evaluated", evaluate)
     # It would follow the mocks that stand for the GPU's parts.
     monkeypatch.setattr(jobs, "code_digest", lambda *_: "")
     with pretended_graphs() as (device, graphs):

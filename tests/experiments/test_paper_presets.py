@@ -22,7 +22,7 @@ from ebmtut.experiments.drl.images import (
     flipped,
     train_images,
 )
-from ebmtut.experiments.ed.judging import Evaluation
+from ebmtut.experiments.ed.evaluation import Evaluation
 from ebmtut.experiments.registry import PAPERS_IN_FULL, available, get_experiment
 from ebmtut.random import make_generator
 from ebmtut.samplers import AdaptedStep

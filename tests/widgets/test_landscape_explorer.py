@@ -12,9 +12,9 @@ from ipywidgets.embed import dependency_state, embed_data
 
 from ebmtut.checks import InputError
 from ebmtut.experiments.ed.densities import density_job
-from ebmtut.experiments.ed.judging import Evaluation
+from ebmtut.experiments.ed.evaluation import Evaluation
 from ebmtut.experiments.ed.recipes import Recipe
-from ebmtut.experiments.ed.w_and_m import KNOBS, learner
+from ebmtut.experiments.ed.w_and_m import HYPERPARAMETERS, learner
 from ebmtut.plotting import DENSITY_CMAP
 from ebmtut.results import Result
 from ebmtut.widgets import (
@@ -32,7 +32,7 @@ def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
     assert np.array_equal(pixels, np.stack(packed.pictures))
     assert widget.notes == list(packed.notes)
     assert widget.shown == list(packed.shown)
-    assert widget.knobs == [
+    assert widget.choices == [
         {"name": "eps", "values": ["0.1", "0.5"]},
         {"name": "M", "values": ["1", "32"]},
         {"name": "w", "values": ["0", "1"]},
@@ -42,10 +42,16 @@ def test_pixels_are_the_pictures_one_after_the_other(result: Result) -> None:
 def test_sliders_start_at_the_papers_setting(result: Result) -> None:
     assert landscape_explorer(result, n_pixels=8).selected == [0, 1, 1]
     # Without M = 32 among the values, the nearest one is selected.
-    start = landscape_explorer(result, KNOBS, n_pixels=8).selected
-    setting = [values[k] for values, k in zip(KNOBS.values(), start, strict=False)]
-    assert list(KNOBS) == ["eps", "w", "M"]
-    assert (KNOBS["eps"][start[0]], KNOBS["M"][start[1]], KNOBS["w"][start[2]]) == (
+    start = landscape_explorer(result, HYPERPARAMETERS, n_pixels=8).selected
+    setting = [
+        values[k] for values, k in zip(HYPERPARAMETERS.values(), start, strict=False)
+    ]
+    assert list(HYPERPARAMETERS) == ["eps", "w", "M"]
+    assert (
+        HYPERPARAMETERS["eps"][start[0]],
+        HYPERPARAMETERS["M"][start[1]],
+        HYPERPARAMETERS["w"][start[2]],
+    ) == (
         0.1,
         16,
         1,
@@ -60,20 +66,20 @@ def test_colours_are_those_of_the_figures(result: Result) -> None:
     assert np.array_equal(colors.reshape(256, 3), expected)
 
 
-def test_all_knobs_of_the_chapter_fit_into_a_page(result: Result) -> None:
+def test_all_choices_of_the_chapter_fit_into_a_page(result: Result) -> None:
     """The page carries every landscape, in less than 500 kB of text."""
     rng = np.random.default_rng(0)
     variants, arrays = {}, {"truth": rng.normal(size=(96, 96))}
-    for eps in KNOBS["eps"]:
-        for m in KNOBS["M"]:
-            for w in KNOBS["w"]:
+    for eps in HYPERPARAMETERS["eps"]:
+        for m in HYPERPARAMETERS["M"]:
+            for w in HYPERPARAMETERS["w"]:
                 name = f"{eps}-{m}-{w}"
                 recipe = {"method": "ED-Bern", "eps": eps, "n_negatives": int(m)}
                 recipe["stabilizer"] = w
                 variants[name] = {"recipe": recipe, "gap": 0.1}
                 arrays[name] = rng.normal(size=(96, 96))
     full = Result("ed/w-and-m", "full", {}, {"variants": variants}, arrays)
-    widget = landscape_explorer(full, KNOBS)
+    widget = landscape_explorer(full, HYPERPARAMETERS)
     assert "not run" not in widget.notes
     assert len(widget.pixels) == 81 * 48 * 48
     # Of this widget alone: other tests leave theirs behind.

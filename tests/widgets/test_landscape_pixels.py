@@ -9,7 +9,7 @@ from ebmtut.checks import InputError
 from ebmtut.results import Result
 from ebmtut.widgets import encode_landscape, pack_landscapes
 
-KNOBS = {"eps": (0.1, 0.5), "M": (1, 32), "w": (0, 1)}
+HYPERPARAMETERS = {"eps": (0.1, 0.5), "M": (1, 32), "w": (0, 1)}
 
 
 def test_bytes_keep_the_density_to_half_a_level() -> None:
@@ -58,12 +58,12 @@ def test_no_landscape_is_refused(
         encode_landscape(log_density, n_pixels)
 
 
-@pytest.mark.parametrize("knobs", [KNOBS, None])
+@pytest.mark.parametrize("choices", [HYPERPARAMETERS, None])
 def test_every_setting_has_a_picture_or_says_why_not(
-    result: Result, knobs: dict[str, tuple[float, ...]] | None
+    result: Result, choices: dict[str, tuple[float, ...]] | None
 ) -> None:
-    packed = pack_landscapes(result, knobs, n_pixels=8)
-    assert packed.knobs == KNOBS
+    packed = pack_landscapes(result, choices, n_pixels=8)
+    assert packed.choices == HYPERPARAMETERS
     # eps outermost, w innermost; the order of the fixture's variants.
     assert packed.notes == (
         *("diverged", "0.25", "0.50", "0.75"),
@@ -78,8 +78,8 @@ def test_every_setting_has_a_picture_or_says_why_not(
 
 
 def test_values_that_the_result_lacks_are_not_run(result: Result) -> None:
-    packed = pack_landscapes(result, {**KNOBS, "eps": (0.9, 0.1)}, n_pixels=8)
-    assert packed.knobs["eps"] == (0.1, 0.9)
+    packed = pack_landscapes(result, {**HYPERPARAMETERS, "eps": (0.9, 0.1)}, n_pixels=8)
+    assert packed.choices["eps"] == (0.1, 0.9)
     assert packed.notes[4:] == ("not run",) * 4
     assert packed.shown[4:] == (-1,) * 4
 
@@ -94,15 +94,17 @@ def test_a_gap_without_bound_is_a_divergence(result: Result, gap: float | None) 
 
 def test_a_result_without_any_setting_is_refused(result: Result) -> None:
     with pytest.raises(InputError, match=r"'ed/w-and-m' \(full\) .*eps in \(0.3,\)"):
-        pack_landscapes(result, {**KNOBS, "eps": (0.3,)}, n_pixels=8)
+        pack_landscapes(result, {**HYPERPARAMETERS, "eps": (0.3,)}, n_pixels=8)
     with pytest.raises(InputError, match="landscapes of ED-Pool"):
         pack_landscapes(result, method="ED-Pool", n_pixels=8)
     with pytest.raises(InputError, match="hold the truth"):
         pack_landscapes(replace(result, scalars={}, arrays={}))
 
 
-def test_wrong_knobs_are_refused(result: Result) -> None:
-    with pytest.raises(InputError, match=r"knobs must be one of eps, M, w.*'epsilon'"):
+def test_wrong_choices_are_refused(result: Result) -> None:
+    with pytest.raises(
+        InputError, match=r"choices must be one of eps, M, w.*'epsilon'"
+    ):
         pack_landscapes(result, {"epsilon": (0.1,)})
-    with pytest.raises(InputError, match="knobs must give values of M, w"):
+    with pytest.raises(InputError, match="choices must give values of M, w"):
         pack_landscapes(result, {"eps": (0.1,), "w": ()})

@@ -48,6 +48,8 @@ class PublishedTable:
     published, spread
         A number for each column, by method; NaN where the paper prints none.
         The spread is the paper's own standard deviation, where it gives one.
+    quoted
+        Methods that the book has no code for: their numbers are only quoted.
     slack
         How far the paper's own protocol leaves a number open.
     slack_reason
@@ -62,6 +64,7 @@ class PublishedTable:
     published: Mapping[str, tuple[float, ...]]
     unit: str = ""
     spread: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    quoted: tuple[str, ...] = ()
     slack: float = 0.0
     slack_reason: str = ""
 
@@ -146,7 +149,9 @@ def _table(entry: dict[str, Any]) -> PublishedTable:
     for key in ("published", "spread"):
         rows = entry.pop(key, {})
         entry[key] = {method: tuple(values) for method, values in rows.items()}
-    return PublishedTable(**entry | {"columns": tuple(entry["columns"])})
+    for key in ("columns", "quoted"):
+        entry[key] = tuple(entry.get(key, ()))
+    return PublishedTable(**entry)
 
 
 def papers() -> Mapping[str, Paper]:

@@ -3,17 +3,19 @@
 A row is `stored` where a result lies in the results folder, `same run` at paper scale
 where the stored full run has the paper's own setting, `live` where a notebook computes
 it at quick scale, `can run` where no notebook is at hand, as outside a checkout, but
-the experiment is; else `not run`. Verdicts are computed here from the evidence in the
-stored result; a verdict that the result itself contains is not read. Nothing here
-imports torch.
+the experiment is; else `not run`. A method that was run only in a short study beside
+the experiments is not comparable, and says so. Verdicts are computed here from the
+evidence in the stored result; a verdict that the result itself contains is not read.
+Nothing here imports torch.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 from ebmtut.checks import InputError
 from ebmtut.experiments.facts import Fact, facts, lookup, papers
@@ -24,8 +26,20 @@ from ebmtut.experiments.registry import (
     available,
     page_of,
 )
-from ebmtut.experiments.verdicts import Verdict, Word, judge_again, to_json
-from ebmtut.results import Provenance, Result, ResultNotFound, load_result
+from ebmtut.experiments.verdicts import (
+    Verdict,
+    Word,
+    compare,
+    judge_again,
+    to_json,
+)
+from ebmtut.results import (
+    Provenance,
+    Result,
+    ResultNotFound,
+    benchmarks_root,
+    load_result,
+)
 
 __all__ = [
     "KINDS",
@@ -64,6 +78,30 @@ _OTHERS = frozenset(
     ]
 )
 
+QUOTED = "quoted only"
+
+
+class Study(NamedTuple):
+    """A stored run beside the experiments, too short to be compared with the paper.
+
+    ``metric`` is the key of its numbers in ``table``, the table of the paper.
+    """
+
+    id: str
+    table: str
+    metric: str
+    why: str
+
+
+# By the figure or table whose methods they run.
+_SHORT = "run at a reduced scale: 200 updates, one run per lattice"
+_STUDIES: Mapping[str, tuple[Study, ...]] = {
+    "ed/ising-rmse": tuple(
+        Study(f"ed/ising-persistent-{chain}", "negative log-RMSE", "nlr", _SHORT)
+        for chain in ("gibbs", "gwg")
+    )
+}
+
 MARKS: Mapping[Word, str] = {
     "match": "=",
     "better": "+",
@@ -101,10 +139,11 @@ class ScaleState:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure or table of a paper, and how far we are with it."""
+    """A figure or table of a paper, how far we are with it, and the studies beside."""
 
     fact: Fact
     scales: Mapping[Scale, ScaleState]
+    studies: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``ebmtut list --json`` prints of a row."""
@@ -128,16 +167,23 @@ class Row:
     def verdicts(self) -> list[Verdict]:
         """Return every number and claim once, from the largest stored run that has it.
 
-        A larger run may have fewer methods: what only a smaller one has still stands.
+        A larger run may have fewer methods: what only a smaller one has still stands,
+        and what only a study has.
         """
         latest: dict[Any, Verdict] = {}
-        for at in self.stored().values():
-            latest |= {(verdict.cell, verdict.name): verdict for verdict in at.verdicts}
+        found = [*self.studies.values()]
+        found += [at.verdicts for at in self.stored().values()]
+        for verdicts in found:
+            latest |= {(verdict.cell, verdict.name): verdict for verdict in verdicts}
         return list(latest.values())
 
 
 def rows(
-    root: Path | None = None, *, paper: str = "all", scales: Sequence[Scale] = SCALES
+    root: Path | None = None,
+    *,
+    paper: str = "all",
+    scales: Sequence[Scale] = SCALES,
+    studies: Path | None = None,
 ) -> list[Row]:
     """Return the rows of the ledger, in the papers' order.
 
@@ -149,6 +195,9 @@ def rows(
         Key of one paper, or "all".
     scales
         Scales whose stored results are read; those of another count as absent.
+    studies
+        The folder of studies; by default the project's own, or none beside a given
+        ``root``.
 
     Raises
     ------
@@ -157,8 +206,10 @@ def rows(
     """
     if paper != "all":
         lookup("paper", paper, {"all": None, **papers()})
+    if studies is None and root is None:
+        studies = benchmarks_root()
     return [
-        Row(fact, _states(fact, root, scales))
+        Row(fact, _states(fact, root, scales), dict(_studies(fact, studies)))
         for fact in facts().values()
         if paper in ("all", fact.paper)
     ]
@@ -175,6 +226,24 @@ def _states(
     ):
         found["paper"] = ScaleState("same run")
     return found
+
+
+def _studies(
+    fact: Fact, root: Path | None
+) -> Iterator[tuple[str, tuple[Verdict, ...]]]:
+    """Yield the numbers of the studies beside a figure or table."""
+    for id, table, metric, why in _STUDIES.get(fact.id, ()) if root else ():
+        with suppress(ResultNotFound):
+            stored = load_result(id, "full", root, with_arrays=False)
+            yield (
+                id,
+                tuple(
+                    compare(fact.id, table, method, column, mean, excuse=why)
+                    for method, cells in stored.scalars["table"].items()
+                    for column, cell in cells.items()
+                    for mean in [fmean(cell[metric])]
+                ),
+            )
 
 
 def _state(
@@ -224,9 +293,9 @@ def counts(ledger: Sequence[Row]) -> dict[str, dict[str, int]]:
     -------
     table
         By paper: ``rows``, ``stored``, ``live`` and ``neither``; ``printed``, the
-        numbers that the paper prints, and of these each word of a verdict and
-        ``not run``; ``claims``, the book's own that are compared with a baseline,
-        without sanity checks, and of these ``kept``, ``missed`` and
+        numbers that the paper prints, and of these each word of a verdict,
+        ``not run`` and ``quoted only``; ``claims``, the book's own that are compared
+        with a baseline, without sanity checks, and of these ``kept``, ``missed`` and
         ``claims not told from null``; counted separately, claims
         ``without a null``, which have no baseline and are not admitted yet.
     """
@@ -245,6 +314,7 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
     claims = [v for v in verdicts if not v.cell and not v.sanity]
     own = Counter(v.verdict for v in claims if v.null is not None)
     printed = sum(row.fact.n_printed for row in ledger)
+    quoted = sum(line.word == QUOTED for line in lines(ledger))
     return {
         "rows": len(ledger),
         "stored": sum("stored" in found for found in states),
@@ -252,7 +322,8 @@ def _count(ledger: Sequence[Row]) -> dict[str, int]:
         "neither": sum(found == {"not run"} for found in states),
         "printed": printed,
         **{word: published[word] for word in MARKS},
-        "not run": printed - published.total(),
+        "not run": printed - published.total() - quoted,
+        QUOTED: quoted,
         "claims": own.total(),
         "kept": own["match"],
         "missed": own["miss"],
@@ -281,6 +352,10 @@ class Line:
         Of that run.
     superseded
         Whether a larger stored run has the same number.
+    study
+        The stored study that has the number, where no run of the experiment has it.
+    quoted
+        Whether the book has no code for the method, and only quotes its number.
     """
 
     fact: Fact
@@ -291,11 +366,15 @@ class Line:
     verdict: Verdict | None = None
     scale: Scale | None = None
     superseded: bool = False
+    study: str = ""
+    quoted: bool = False
 
     @property
     def word(self) -> str:
-        """The verdict, or "not run"."""
-        return self.verdict.verdict if self.verdict else "not run"
+        """The verdict, "not run", or "quoted only"."""
+        if self.verdict is None:
+            return QUOTED if self.quoted else "not run"
+        return self.verdict.verdict
 
 
 def lines(ledger: Sequence[Row]) -> list[Line]:
@@ -318,6 +397,10 @@ def lines(ledger: Sequence[Row]) -> list[Line]:
         for scale, verdict in stored:
             known = largest[verdict.cell, verdict.name]
             found.append(_line(row.fact, verdict, scale, known != scale))
+        for study, verdicts in row.studies.items():
+            alone = [verdict for verdict in verdicts if verdict.cell not in seen]
+            seen |= {verdict.cell for verdict in alone}
+            found += [_line(row.fact, verdict, study=study) for verdict in alone]
         for table in row.fact.tables:
             for method in table.published:
                 for column in table.columns:
@@ -328,7 +411,9 @@ def lines(ledger: Sequence[Row]) -> list[Line]:
                     spread = table.deviation(method, column)
                     name = f"{table.name}: {method}, {column}"
                     kind = _kind(method)
-                    found.append(Line(row.fact, kind, name, number, spread))
+                    quoted = method in table.quoted
+                    line = Line(row.fact, kind, name, number, spread, quoted=quoted)
+                    found.append(line)
     return found
 
 
@@ -336,7 +421,13 @@ def _kind(method: str) -> Kind:
     return "other method" if method in _OTHERS else "own method"
 
 
-def _line(fact: Fact, verdict: Verdict, scale: Scale, superseded: bool) -> Line:
+def _line(
+    fact: Fact,
+    verdict: Verdict,
+    scale: Scale | None = None,
+    superseded: bool = False,
+    study: str = "",
+) -> Line:
     kind: Kind = "sanity check" if verdict.sanity else "claim"
     spread = None
     if verdict.cell is not None:
@@ -345,7 +436,8 @@ def _line(fact: Fact, verdict: Verdict, scale: Scale, superseded: bool) -> Line:
         with suppress(InputError):  # a table or column that the paper does not print
             spread = fact.table(table).deviation(method, column)
     number = verdict.published
-    return Line(fact, kind, verdict.name, number, spread, verdict, scale, superseded)
+    found = (fact, kind, verdict.name, number, spread, verdict, scale, superseded)
+    return Line(*found, study)
 
 
 def tally(found: Sequence[Line]) -> dict[Kind, Counter[str]]:

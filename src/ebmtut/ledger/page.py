@@ -16,7 +16,7 @@ from ebmtut.experiments.registry import (
     page_of,
 )
 from ebmtut.experiments.verdicts import RULES
-from ebmtut.ledger.listing import KINDS, MARKS, Line, Row, lines, tally
+from ebmtut.ledger.listing import KINDS, MARKS, QUOTED, Line, Row, lines, tally
 from ebmtut.ledger.reference import Reference
 from ebmtut.results import Provenance
 
@@ -24,9 +24,10 @@ __all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
 #: Where the stored results can be read, one folder for each experiment and scale.
 RESULTS = "https://github.com/ebmtut/ebmtut/tree/main/results"
+STUDIES = "https://github.com/ebmtut/ebmtut/tree/main/benchmarks/results"
 
 # Words that a reader sees, where they are not those of the code.
-_SHOWN = {"not told from null": "like the baseline"}
+_SHOWN = {"not told from null": "like the baseline", QUOTED: "quoted, no code here"}
 
 # The theme's variables make it follow dark mode. On a phone a line of the long table
 # becomes a card, so that nothing scrolls sideways.
@@ -123,7 +124,8 @@ def _tally(found: Sequence[Line], name: str) -> str:
         f"<tr><th>{shown.get(word, word)}</th>"
         + "".join(f"<td>{count[word] or '&middot;'}</td>" for count in counted.values())
         + "</tr>"
-        for word in (*MARKS, "not run")
+        for word in (*MARKS, "not run", QUOTED)
+        if word != QUOTED or any(count[word] for count in counted.values())
     )
     totals = "".join(f"<td>{count.total()}</td>" for count in counted.values())
     return (
@@ -207,6 +209,8 @@ def _number_line(line: Line, references: References) -> str:
     if scale is not None:
         smaller = ", smaller" if line.superseded else ""
         run = f'<a href="{RESULTS}/{id}/{scale}">{scale}{smaller}</a>'
+    if line.study:
+        run = f'<a href="{STUDIES}/{line.study}/full">study, reduced scale</a>'
     why = verdict.reason if verdict and word == "not comparable" else ""
     also = f' title="{escape(why, quote=True)}"' if why else ""
     return (
@@ -284,7 +288,8 @@ def _experiment(row: Row, references: References) -> str:
     parts = [f"<p><b>{_place(fact)}</b> ({escape(fact.shown_in)}), "]
     parts.append(f"<code>{fact.id}</code>. {_states(row)}.</p>")
     parts.append(f"<p>{escape(fact.what)}</p>")
-    verdicts = [verdict for at in stored.values() for verdict in at.verdicts]
+    found = [*(at.verdicts for at in stored.values()), *row.studies.values()]
+    verdicts = [verdict for verdicts in found for verdict in verdicts]
     notes = []
     for table in fact.tables:
         side = "the number itself" if table.better == "equal" else table.better

@@ -7,15 +7,15 @@ import { asBytes, follow, frame } from "./frame.js";
 const LEARN = "learn it here";
 
 function render({ model, el }) {
-  const knobs = model.get("knobs");
+  const choices = model.get("choices");
   const size = model.get("n_pixels");
   const pixels = asBytes(model.get("pixels"));
   const colors = asBytes(model.get("colors"));
   const { change, slider, button, panel, note } = frame(model, el, "landscape-explorer");
 
-  const sliders = knobs.map((knob, place) => slider(
-    knob.name,
-    { min: 0, max: knob.values.length - 1, disabled: knob.values.length < 2 },
+  const sliders = choices.map((choice, place) => slider(
+    choice.name,
+    { min: 0, max: choice.values.length - 1, disabled: choice.values.length < 2 },
     (value) => {
       const selected = [...model.get("selected")];
       selected[place] = value;
@@ -31,10 +31,10 @@ function render({ model, el }) {
   const truth = panel("true density");
   const line = note();
 
-  // Row-major order: the last knob runs fastest.
+  // Row-major order: the last choice runs fastest.
   function chosen() {
     const selected = model.get("selected");
-    return knobs.reduce((sum, knob, k) => sum * knob.values.length + selected[k], 0);
+    return choices.reduce((sum, choice, k) => sum * choice.values.length + selected[k], 0);
   }
 
   function draw(canvas, picture) {
@@ -77,8 +77,8 @@ function render({ model, el }) {
 
   function update() {
     const selected = model.get("selected");
-    const setting = knobs.map((knob, k) => `${knob.name} = ${knob.values[selected[k]]}`);
-    sliders.forEach(({ show }, k) => show(selected[k], knobs[k].values[selected[k]]));
+    const setting = choices.map((choice, k) => `${choice.name} = ${choice.values[selected[k]]}`);
+    sliders.forEach(({ show }, k) => show(selected[k], choices[k].values[selected[k]]));
     const picture = model.get("shown")[chosen()];
     const what = model.get("notes")[chosen()];
     const said = show(learned, picture >= 0 && stored(picture), what, setting);

@@ -44,9 +44,9 @@ class LandscapeExplorer(anywidget.AnyWidget):
     Attributes
     ----------
     selected
-        Positions of the sliders, in the order of ``knobs``. It follows the
+        Positions of the sliders, in the order of ``choices``. It follows the
         reader, and the reader's sliders follow it.
-    knobs
+    choices
         Name and values of each slider, as text.
     notes
         For each setting the KL to the data in nats, "diverged" or "not run".
@@ -69,7 +69,7 @@ class LandscapeExplorer(anywidget.AnyWidget):
     _css = style("landscape_explorer.css")
 
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
-    knobs = traitlets.List(traitlets.Dict()).tag(sync=True)
+    choices = traitlets.List(traitlets.Dict()).tag(sync=True)
     notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     shown = traitlets.List(traitlets.Int()).tag(sync=True)
     pixels = traitlets.Bytes().tag(sync=True)
@@ -124,7 +124,7 @@ class LandscapeExplorer(anywidget.AnyWidget):
 
 def landscape_explorer(
     result: Result,
-    knobs: Mapping[str, Sequence[float]] | None = None,
+    choices: Mapping[str, Sequence[float]] | None = None,
     *,
     method: str = "ED-Bern",
     n_pixels: int = 48,
@@ -134,7 +134,7 @@ def landscape_explorer(
 
     Parameters
     ----------
-    result, knobs, method, n_pixels
+    result, choices, method, n_pixels
         As for `pack_landscapes`. A setting that the result lacks is shown
         as "not run".
     learn
@@ -155,13 +155,13 @@ def landscape_explorer(
     InputError
         If the result has none of the settings.
     """
-    packed = pack_landscapes(result, knobs, method=method, n_pixels=n_pixels)
+    packed = pack_landscapes(result, choices, method=method, n_pixels=n_pixels)
     levels = mpl.colormaps[DENSITY_CMAP](np.arange(256), bytes=True)[:, :3]
     widget = LandscapeExplorer(
         selected=_start(packed),
-        knobs=[
+        choices=[
             {"name": name, "values": [f"{v:g}" for v in values]}
-            for name, values in packed.knobs.items()
+            for name, values in packed.choices.items()
         ],
         notes=list(packed.notes),
         shown=list(packed.shown),
@@ -176,13 +176,13 @@ def landscape_explorer(
 
 def _settings(packed: PackedLandscapes) -> list[dict[str, float]]:
     """Return every setting, by the recipe's names, in the order of the notes."""
-    fields = [FIELDS[name] for name in packed.knobs]
+    fields = [FIELDS[name] for name in packed.choices]
     return [
         {
             field: int(value) if field == "n_negatives" else value
             for field, value in zip(fields, setting, strict=True)
         }
-        for setting in product(*packed.knobs.values())
+        for setting in product(*packed.choices.values())
     ]
 
 
@@ -190,5 +190,5 @@ def _start(packed: PackedLandscapes) -> list[int]:
     """Return the positions nearest to the paper's setting."""
     return [
         min(range(len(values)), key=lambda k: abs(values[k] - _START[name]))
-        for name, values in packed.knobs.items()
+        for name, values in packed.choices.items()
     ]

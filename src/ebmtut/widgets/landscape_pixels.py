@@ -76,7 +76,7 @@ class PackedLandscapes:
 
     Attributes
     ----------
-    knobs
+    choices
         Hyperparameters, outermost first, and their values in rising order.
     pictures
         uint8 (n_pixels, n_pixels); the true density first.
@@ -86,7 +86,7 @@ class PackedLandscapes:
         For each setting the KL to the data in nats, "diverged" or "not run".
     """
 
-    knobs: dict[str, tuple[float, ...]]
+    choices: dict[str, tuple[float, ...]]
     pictures: tuple[np.ndarray, ...]
     shown: tuple[int, ...]
     notes: tuple[str, ...]
@@ -94,7 +94,7 @@ class PackedLandscapes:
 
 def pack_landscapes(
     result: Result,
-    knobs: Mapping[str, Sequence[float]] | None = None,
+    choices: Mapping[str, Sequence[float]] | None = None,
     *,
     method: str = "ED-Bern",
     n_pixels: int = 48,
@@ -107,7 +107,7 @@ def pack_landscapes(
         Of ``ebmtut run ed/w-and-m`` or a similar experiment. ``scalars["variants"]``
         contains each variant's recipe and gap (the KL to the data), the array of the
         same name its landscape, and the array ``truth`` the true landscape.
-    knobs
+    choices
         Values of eps, M and w; None for all that the result has.
     method
         Name of the method that learned the landscapes.
@@ -117,7 +117,7 @@ def pack_landscapes(
     Raises
     ------
     InputError
-        If a key of ``knobs`` is unknown, or the result has none of the settings.
+        If a key of ``choices`` is unknown, or the result has none of the settings.
     """
     variants: Mapping[str, Any] = result.scalars.get("variants", {})
     found = {
@@ -125,7 +125,7 @@ def pack_landscapes(
         for name, v in variants.items()
         if v["recipe"]["method"] == method
     }
-    values = _knob_values(knobs, list(found))
+    values = _values_of(choices, list(found))
     pictures, shown, notes = [], [], []
     if "truth" in result.arrays:
         pictures.append(encode_landscape(result.arrays["truth"], n_pixels))
@@ -148,17 +148,17 @@ def pack_landscapes(
     return PackedLandscapes(values, tuple(pictures), tuple(shown), tuple(notes))
 
 
-def _knob_values(
-    knobs: Mapping[str, Sequence[float]] | None, found: list[tuple[float, ...]]
+def _values_of(
+    choices: Mapping[str, Sequence[float]] | None, found: list[tuple[float, ...]]
 ) -> dict[str, tuple[float, ...]]:
     """Return every hyperparameter's values in rising order, in the order of FIELDS."""
-    if knobs is None:
+    if choices is None:
         columns = zip(FIELDS, zip(*found, strict=True), strict=False)
         return {name: tuple(sorted(set(column))) for name, column in columns}
-    for name in knobs:
-        check_choice("knobs", name, FIELDS)
-    if missing := [name for name in FIELDS if not knobs.get(name)]:
+    for name in choices:
+        check_choice("choices", name, FIELDS)
+    if missing := [name for name in FIELDS if not choices.get(name)]:
         raise InputError(
-            f"knobs must give values of {', '.join(missing)}, got {shown(knobs)}"
+            f"choices must give values of {', '.join(missing)}, got {shown(choices)}"
         )
-    return {name: tuple(sorted(float(v) for v in knobs[name])) for name in FIELDS}
+    return {name: tuple(sorted(float(v) for v in choices[name])) for name in FIELDS}

@@ -22,10 +22,10 @@ from ebmtut.data import DensityData
 from ebmtut.energies import Energy, EnergyFunction, MLPEnergy
 from ebmtut.experiments.dnfs.planes import METHODS, distance, new_flow
 from ebmtut.experiments.ed.densities import PAPER
-from ebmtut.experiments.ed.judging import (
+from ebmtut.experiments.ed.evaluation import (
     Evaluation,
     evaluate_density,
-    judge_independent_bits,
+    evaluate_independent_bits,
 )
 from ebmtut.experiments.ed.recipes import fit_density
 from ebmtut.experiments.jobs import Outcome
@@ -367,7 +367,7 @@ def _judged(
         "null ": BernoulliProposal.fit(x).sample(n, generator=generator).to(x),
     }
     seen = coarse_distribution(data.sample_bits(10 * n, generator=generator))
-    null = judge_independent_bits(density)
+    null = evaluate_independent_bits(density)
     bound, stderr = _flow_bound(flow, data, generator)
     scalars = {
         "entropy": data.entropy,

@@ -19,8 +19,14 @@ from torch import nn
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
 from ebmtut.data import DENSITIES, density_extent, exact_entropy, sample_density
-from ebmtut.experiments.ed import judging
-from ebmtut.experiments.ed.judging import QUICK_LOOK, Evaluation
+from ebmtut.experiments.ed.evaluation import (
+    QUICK_EVALUATION,
+    Evaluation,
+    coverage,
+    evaluate_density,
+    evaluate_independent_bits,
+    landscape,
+)
 from ebmtut.experiments.ed.recipes import METHODS, Recipe, fit_densities, fit_density
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
@@ -66,7 +72,7 @@ def density_job(
     except DivergenceError as error:
         return Outcome({"diverged_at": error.step})
     seconds = time.perf_counter() - start
-    return _judged(result, seconds, density, evaluation, seed, n_pixels, device)
+    return _evaluated(result, seconds, density, evaluation, seed, n_pixels, device)
 
 
 def density_jobs(
@@ -113,12 +119,12 @@ def density_jobs(
                 outcome = Outcome({"diverged_at": result.step})
             else:
                 keys = ("density", "evaluation", "seed", "n_pixels", "device")
-                outcome = _judged(result, seconds, *(job[key] for key in keys))
+                outcome = _evaluated(result, seconds, *(job[key] for key in keys))
             outcome.seconds = seconds + time.perf_counter() - start
             yield name, outcome
 
 
-def _judged(
+def _evaluated(
     result: TrainResult,
     seconds: float,
     density: str,
@@ -128,13 +134,13 @@ def _judged(
     device: str,
 ) -> Outcome:
     """Evaluate one energy for `density_job`."""
-    picture = judging.landscape(result.energy, density, n_pixels=n_pixels)
+    picture = landscape(result.energy, density, n_pixels=n_pixels)
     held_out = sample_density(density, 10_000, generator=make_generator(seed + 10**6))
     extent = density_extent(density)
-    inside, area = judging.coverage(picture, held_out.numpy(), extent)
+    inside, area = coverage(picture, held_out.numpy(), extent)
     scalars = {"seconds": seconds, "inside": inside, "area": area}
     if evaluation is not None:
-        scalars |= judging.evaluate_density(
+        scalars |= evaluate_density(
             result.energy, density, evaluation, seed=seed + 10**6, device=device
         )
     parts = np.array_split(result.losses, 50)
@@ -168,7 +174,7 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
     """Return the true landscapes, ``truth/density``, and entropies."""
     pictures = {
         # Half precision is enough for a picture; it ends at -65504.
-        f"truth/{name}": judging.landscape(None, name, n_pixels=config.n_pixels)
+        f"truth/{name}": landscape(None, name, n_pixels=config.n_pixels)
         .clip(-6e4)
         .astype(np.float16)
         for name in config.densities
@@ -227,7 +233,7 @@ def independent_bits(result: Result) -> Result:
     """Return what independent bits with the data's means would have got."""
 
     def as_bits(density: str, cell: dict[str, Any]) -> dict[str, Any]:
-        found = judging.judge_independent_bits(density)
+        found = evaluate_independent_bits(density)
         return cell | {key: [value] for key, value in found.items()}
 
     table = {
@@ -247,7 +253,7 @@ QUICK = DensityConfig(
     densities=("checkerboard",),
     methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),
     recipe=Recipe(n_steps=4_000, batch_size=64, n_negatives=8, ema_decay=0.99),
-    evaluation=QUICK_LOOK,
+    evaluation=QUICK_EVALUATION,
     n_pixels=96,
 )
 # Half the paper's batch and a fifth of its steps: 84 runs of four minutes of a core.

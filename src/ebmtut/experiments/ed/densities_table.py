@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import densities
 from ebmtut.experiments.ed.densities import FULL, PAPER, QUICK, seeds_of
-from ebmtut.experiments.ed.judging import judge_independent_bits
+from ebmtut.experiments.ed.evaluation import evaluate_independent_bits
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
@@ -33,9 +33,7 @@ def draw_table(result: Result) -> Figure:
     """Draw KL to the data and MMD, a dot per seed, and data against held-out data."""
     densities = list(result.scalars["entropy"])
     table = result.scalars["table"]
-    width, height = figure_size("full")
-    figure, (gap, discrepancy) = plt.subplots(2, 1, sharex=True)
-    figure.set_size_inches(width, 1.25 * height)
+    figure, (gap, discrepancy) = plt.subplots(2, 1, sharex=True, figsize=(6.5, 5))
     at = np.arange(len(densities))
     offsets = np.linspace(-0.27, 0.27, len(table))
     for offset, (method, row) in zip(offsets, table.items(), strict=True):
@@ -71,10 +69,9 @@ def check_table(result: Result) -> list[Verdict]:
                 mean, stderr = mean_and_error(cell, metric)
                 where = ("ed/densities-table", table, method, density)
                 of: Any = {"stderr": stderr, "n_seeds": n}
-                verdict = compare(*where, mean, excuse=excuse, **of)
-                verdicts.append(verdict)
+                verdicts.append(compare(*where, mean, excuse=excuse, **of))
                 if metric == "nll" and method == "ED-Bern" and bound is not None:
-                    apart = abs(mean - (verdict.published or math.nan))
+                    apart = abs(mean - (verdicts[-1].published or math.nan))
                     name = f"ED-Bern, {density}: NLL apart from the paper's"
                     verdicts.append(claim(name, apart, "at most", NEAR))
             if bound is not None:
@@ -107,7 +104,7 @@ def density_table(result: Result, metric: str, *, baseline: bool = True) -> Tabl
     for method, row in ours.items():
         columns[method] = column([row[d] for d in DENSITIES], metric)
     if baseline:
-        bits = [judge_independent_bits(d) for d in DENSITIES]
+        bits = [evaluate_independent_bits(d) for d in DENSITIES]
         lists = [{key: [value] for key, value in found.items()} for found in bits]
         columns["independent bits"] = column(lists, metric)
     if metric == "mmd":

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import variants
 from ebmtut.experiments.ed.densities import PAPER
-from ebmtut.experiments.ed.judging import QUICK_LOOK
+from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -62,7 +62,7 @@ EXPERIMENT = variants.ablation(
     id="ed/epsilon",
     title="ED-Bern over the noise level eps",
     presets={
-        "quick": AblationConfig(_LIVE, evaluation=QUICK_LOOK),
+        "quick": AblationConfig(_LIVE, evaluation=QUICK_EVALUATION),
         "full": AblationConfig(_epsilon(_FLIPS, _USUAL, _EXTREME)),
         "paper": AblationConfig(_epsilon(PAPER.recipe, _USUAL, _EXTREME)),
     },

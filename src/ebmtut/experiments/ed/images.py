@@ -212,11 +212,9 @@ class ImageModel:
         """Return how the persistent chains of the likelihood move."""
         if self.method == "PCD, DULA":
             return samplers.dula(energy, self.langevin_step)
-        return (
-            samplers.gibbs(energy)
-            if self.method == "PCD, Gibbs"
-            else samplers.gwg(energy)
-        )
+        if self.method == "PCD, Gibbs":
+            return samplers.gibbs(energy)
+        return samplers.gwg(energy)
 
 
 @checked

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from ebmtut.experiments.ed import ising_rmse
 from ebmtut.experiments.ed.couplings import IsingConfig
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import COLORS, figure_size, heatmap, panel_size
+from ebmtut.plotting import COLORS, heatmap, panel_size
 from ebmtut.results import Result
 
 
@@ -45,7 +45,7 @@ def draw_by_distance(result: Result, farthest: int = 6) -> Figure:
     site = np.arange(len(truth))
     steps = [np.abs(np.subtract.outer(v, v)) for v in (site // side, site % side)]
     distance = sum(np.minimum(step, side - step) for step in steps)
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    figure, ax = plt.subplots(figsize=(4.5, 2.6))
     for at in range(1, farthest + 1):
         ax.hlines(truth[distance == at].mean(), at - 0.4, at + 0.4, color="black")
     for k, method in enumerate(table):

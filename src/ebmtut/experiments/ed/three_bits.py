@@ -16,7 +16,7 @@ def draw_forces(
     forces: Mapping[str, Float[Tensor, " n_states"]], path: tuple[int, int]
 ) -> Figure:
     """Draw by how much losses raise each state, and a path from data point to noise."""
-    figure, axes = plt.subplots(1, len(forces), figsize=(5, 2.6))
+    figure, axes = plt.subplots(1, len(forces), figsize=(4.2, 2.4))
     for ax, (title, force) in zip(axes, forces.items(), strict=True):
         corners = state_cube(ax, title, sizes=900 * force, colors="C1")
         ax.plot(*corners[path[0]], "o", ms=21, mfc="none", mec="black", mew=1.5)
@@ -28,8 +28,10 @@ def draw_forces(
 
 def draw_classes(classes: Mapping[str, Int[Tensor, " n_states"]]) -> Figure:
     """Draw the eight states of each channel, those of one class in one colour."""
-    figure, axes = plt.subplots(1, len(classes), figsize=(5.6, 2.2))
-    for ax, (title, numbers) in zip(axes, classes.items(), strict=True):
+    figure, axes = plt.subplots(-(-len(classes) // 2), 2, figsize=(4.2, 4.2))
+    for ax in axes.flat[len(classes) :]:
+        ax.set_visible(False)
+    for ax, (title, numbers) in zip(axes.flat, classes.items(), strict=False):
         colors = [f"C{int(k)}" for k in numbers]
         state_cube(ax, title, sizes=90, colors=colors)
     return figure

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES, density_extent
 from ebmtut.experiments.ed.densities import density_job, density_jobs
-from ebmtut.experiments.ed.judging import Evaluation, landscape
+from ebmtut.experiments.ed.evaluation import Evaluation, landscape
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.experiment import Experiment, Runs
 from ebmtut.experiments.jobs import Outcome

@@ -17,15 +17,15 @@ from ebmtut.checks import OneOf, checked
 from ebmtut.data import DENSITIES
 from ebmtut.experiments.ed import variants
 from ebmtut.experiments.ed.densities import ED_METHODS, PAPER, density_job
-from ebmtut.experiments.ed.judging import QUICK_LOOK
+from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig, gap_of
 from ebmtut.experiments.verdicts import Verdict, claim
-from ebmtut.plotting import DIVERGED_GAP, figure_size
+from ebmtut.plotting import DIVERGED_GAP
 from ebmtut.results import Result
 
 # What the reader of the chapter's widget can choose.
-KNOBS: dict[str, tuple[float, ...]] = {
+HYPERPARAMETERS: dict[str, tuple[float, ...]] = {
     "eps": (0.001, 0.01, 0.1, 0.5, 0.9),
     "w": (0, 0.1, 1, 10),
     "M": (1, 4, 16, 64),
@@ -36,9 +36,8 @@ def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
     """Draw the KL to the data over M and w, a map for each method."""
     recipes = [r for r in variants.recipes_of(result) if r.eps == 0.1]
     shown = [method for method in methods if any(r.method == method for r in recipes)]
-    width, height = figure_size("wide")
-    size = (width, 0.8 * height * len(shown))
-    figure, axes = plt.subplots(len(shown), 1, figsize=size, squeeze=False)
+    n = len(shown)
+    figure, axes = plt.subplots(n, 1, figsize=(4.6, 2 * n), squeeze=False)
     for ax, method in zip(axes[:, 0], shown, strict=True):
         at = {(r.stabilizer, r.n_negatives): r for r in recipes if r.method == method}
         ws, ms = (sorted(set(values)) for values in zip(*at, strict=True))
@@ -49,7 +48,7 @@ def draw_w_and_m(result: Result, methods: Sequence[str] = ED_METHODS) -> Figure:
         ax.imshow(gaps.clip(0.05, 2), cmap="Blues", norm=norm, aspect="auto")
         for (i, j), gap in np.ndenumerate(gaps):
             text = f"{gap:.2f}" if gap < DIVERGED_GAP else "diverged"
-            ax.text(j, i, text, ha="center", va="center", fontsize=11,
+            ax.text(j, i, text, ha="center", va="center", fontsize=10,
                     color="white" if gap > 1 else "black")  # fmt: skip
         ax.set_xticks(range(len(ms)), [f"M = {m}" for m in ms])
         ax.set_yticks(range(len(ws)), [f"w = {w:g}" for w in ws])
@@ -137,7 +136,7 @@ _MANY = replace(SHORT, n_steps=2000)
 # The settings of the chapter's widget that the figures do not hold.
 _OTHER_EPS = tuple(
     replace(_MANY, eps=eps, stabilizer=w, n_negatives=int(m))
-    for eps, w, m in product(*KNOBS.values())
+    for eps, w, m in product(*HYPERPARAMETERS.values())
     if eps != _MANY.eps
 )
 _ALL_W, _ALL_M = (0, 0.1, 1, 10), (1, 4, 16, 32, 64, 128)
@@ -147,7 +146,7 @@ EXPERIMENT = variants.ablation(
     title="Stabiliser w against negatives M",
     presets={
         "quick": AblationConfig(
-            _w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8)), evaluation=QUICK_LOOK
+            _w_and_m(LIVE, ("ED-Bern",), (0, 1), (1, 8)), evaluation=QUICK_EVALUATION
         ),
         "full": AblationConfig(
             _w_and_m(_MANY, ED_METHODS, _ALL_W, _ALL_M) + _OTHER_EPS

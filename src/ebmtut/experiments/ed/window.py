@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ebmtut.experiments.ed import variants
 from ebmtut.experiments.ed.densities import PAPER
-from ebmtut.experiments.ed.judging import QUICK_LOOK
+from ebmtut.experiments.ed.evaluation import QUICK_EVALUATION
 from ebmtut.experiments.ed.recipes import Recipe
 from ebmtut.experiments.ed.variants import LIVE, SHORT, AblationConfig
 from ebmtut.experiments.verdicts import Verdict, claim
@@ -48,7 +48,7 @@ EXPERIMENT = variants.ablation(
     title="ED-Pool over the window size",
     presets={
         "quick": AblationConfig(
-            _windows(LIVE, (2, 32), (LIVE.n_negatives,)), evaluation=QUICK_LOOK
+            _windows(LIVE, (2, 32), (LIVE.n_negatives,)), evaluation=QUICK_EVALUATION
         ),
         "full": AblationConfig(_windows(_LONGER, (2, 4, 8, 16, 32), (32, 128))),
         "paper": AblationConfig(_windows(PAPER.recipe, (2, 4, 8, 16, 32), (32,))),

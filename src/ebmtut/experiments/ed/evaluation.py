@@ -78,7 +78,9 @@ class Evaluation:
 
 
 # Of the gap alone, in a second, with an error of a hundredth of a nat.
-QUICK_LOOK = Evaluation(n_uniform=0, n_proposal=20_000, n_repeats=0, coarse_bits=7)
+QUICK_EVALUATION = Evaluation(
+    n_uniform=0, n_proposal=20_000, n_repeats=0, coarse_bits=7
+)
 
 
 @torch.no_grad()
@@ -138,7 +140,7 @@ def _mean(values: list[float]) -> metrics.Estimate:
 
 
 @cache
-def judge_independent_bits(
+def evaluate_independent_bits(
     density: str, n_data: int = 2000, n_repeats: int = 5
 ) -> dict[str, float]:
     """Evaluate independent bits with the data's means: the untrained baseline."""
