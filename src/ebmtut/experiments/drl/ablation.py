@@ -1,7 +1,5 @@
 """drl/ablation (Table 2): levels, steps and objective; and what collapses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,15 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.drl.fid import image_job
-from ebmtut.experiments.drl.images import (
-    CIFAR10,
-    FULL,
-    LIVE,
-    QUICK,
-    ImageRecipe,
-    null_distances,
-)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
@@ -28,11 +19,11 @@ from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-_LONGER = replace(QUICK, n_steps=FULL.n_steps)
+_LONGER = replace(shared.QUICK, n_steps=shared.FULL.n_steps)
 #: The recipes of the pages; and trainings of ten times the steps at the usual rate.
-RECIPES: Mapping[str, ImageRecipe] = {
-    "1500 steps at 0.004": QUICK,
-    "6000 steps at 0.003, averaged noise": LIVE,
+RECIPES: Mapping[str, shared.ImageRecipe] = {
+    "1500 steps at 0.004": shared.QUICK,
+    "6000 steps at 0.003, averaged noise": shared.LIVE,
     "15,000 steps at 0.004": _LONGER,
     "15,000 steps at 0.004, every chain trusted": replace(_LONGER, trust=0.0),
 }
@@ -153,7 +144,7 @@ _EXCUSE = "digits of 8 x 8 pixels, another network and other features than CIFAR
 class AblationConfig:
     """Which settings and variants are learned, all from one recipe."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     settings: tuple[Annotated[str, OneOf(_ALL)], ...] = tuple(SETTINGS)
     variants: tuple[Annotated[str, OneOf(VARIANTS)], ...] = tuple(VARIANTS)
     variant_steps: Count = 1500
@@ -185,7 +176,9 @@ def extras(config: AblationConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, where recipes stand beside it."""
     if not config.recipes:
         return Outcome()
-    return Outcome({"known": null_distances(QUICK.data, config.n_samples, seed)})
+    return Outcome(
+        {"known": shared.null_distances(shared.QUICK.data, config.n_samples, seed)}
+    )
 
 
 def seeds_of(config: AblationConfig, names: Names) -> int:
@@ -311,9 +304,9 @@ EXPERIMENT = Experiment(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
-        "quick": AblationConfig(QUICK, settings=(), variants=(HOT,)),
+        "quick": AblationConfig(shared.QUICK, settings=(), variants=(HOT,)),
         "full": AblationConfig(
-            QUICK,
+            shared.QUICK,
             settings=(*SETTINGS, "T1000 K0", "T1000 K0 DSM"),
             variants=tuple(name for name in VARIANTS if name not in LEFT_OUT),
             n_seeds=3,
@@ -322,7 +315,10 @@ EXPERIMENT = Experiment(
         ),
         # Table 2, by 50,000 samples; the variants are of our recipe's collapse.
         "paper": AblationConfig(
-            CIFAR10, settings=tuple(PAPER_SETTINGS), variants=(), n_samples=50_000
+            shared.CIFAR10,
+            settings=tuple(PAPER_SETTINGS),
+            variants=(),
+            n_samples=50_000,
         ),
     },
     cells=cells,

@@ -70,9 +70,9 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
         left.plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
         left.spines[:].set_visible(True)
         left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
-        left.set_title(f"level {t}: samples")
+        left.set_title(f"level {t}: samples", fontsize=12)
         landscape(right, density[t], PLANE.extent, ticks=False)
-        right.set_title(f"level {t}: density")
+        right.set_title(f"level {t}: density", fontsize=12)
     return figure
 
 

@@ -1,7 +1,5 @@
 """What the image experiments share: the sets, the metrics and the training."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -98,7 +98,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
             ax.axis("off")
         else:
             _draw_density(ax, result, name, density)
-            ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}")
+            title = f"{METHODS[name].printed}: {ax.get_title()}"
+            ax.set_title(title, fontsize=12)
     return figure
 
 
