@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -37,26 +38,29 @@ def distances_of(row: Mapping[str, Any]) -> list[float]:
     return [math.nan if value is None else float(value) for value in found]
 
 
+def _ended(row: Mapping[str, Any]) -> tuple[list[float], Cell, Cell]:
+    """Distances of the runs that finished, how many these are, and their mean."""
+    kept = [found for found in distances_of(row) if np.isfinite(found)]
+    n = len(row["steps"])
+    finished = f"{len(kept)} of {n}" if n else None
+    return kept, finished, mean_and_stderr(kept) if kept else None
+
+
 def recipes_table(result: Result) -> Table:
     """How the recipes' trainings ended, and how far their digits are from the data."""
+    heads = ("training", "finished", "distance", "range", "CPU s")
     rows: list[tuple[Cell, ...]] = []
     for name, row in result.scalars["table"]["recipes"].items():
-        kept = [d for d in distances_of(row) if np.isfinite(d)]
+        kept, finished, mean = _ended(row)
         ends = f"{min(kept):.1f} to {max(kept):.1f}" if kept else None
-        mean = mean_and_stderr(kept) if kept else None
-        seconds = round(mean_and_stderr(row["seconds"])[0])
-        rows.append((name, f"{len(kept)} of {len(row['steps'])}", mean, ends, seconds))
+        rows.append((name, finished, mean, ends, round(fmean(row["seconds"]))))
     known = result.scalars["known"].items()
     rows += [(name, None, distance, None, None) for name, distance in known]
-    heads = ("training", "finished", "distance", "range", "CPU s")
     return Table(
-        {
-            head: [*cells]
-            for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        },
+        {head: [row[k] for row in rows] for k, head in enumerate(heads)},
         kinds=[""] * (len(rows) - 2) + ["exact", "null"],
-        caption="Distance from the data, of each training the mean of "
-        f"{result.config['n_draws']} sets of {result.config['n_samples']} images.",
+        caption="Distance from the data, of each training the mean of {n_draws} sets "
+        "of {n_samples} images.".format_map(result.config),
     )
 
 
@@ -177,7 +181,7 @@ def extras(config: AblationConfig, seed: int) -> Outcome:
     if not config.recipes:
         return Outcome()
     return Outcome(
-        {"known": shared.null_distances(shared.QUICK.data, config.n_samples, seed)}
+        {"known": shared.baseline_distances(shared.QUICK.data, config.n_samples, seed)}
     )
 
 
@@ -237,15 +241,10 @@ def remedies_table(
     }
     for head in heads:
         before = f"{head}: " if len(heads) > 1 else ""
-        finished: list[Cell] = []
-        distance: list[Cell] = []
-        for change in changes:
-            row = variants.get(f"{head}, {change}", {"steps": []})
-            kept = [found for found in distances_of(row) if np.isfinite(found)]
-            n = len(row["steps"])
-            finished.append(f"{len(kept)} of {n}" if n else None)
-            distance.append(mean_and_stderr(kept) if kept else None)
-        columns |= {f"{before}finished": finished, f"{before}distance": distance}
+        rows = [variants.get(f"{head}, {name}", {"steps": []}) for name in changes]
+        ended = [_ended(row) for row in rows]
+        columns[f"{before}finished"] = [finished for _, finished, _ in ended]
+        columns[f"{before}distance"] = [distance for *_, distance in ended]
     return Table(
         columns,
         caption="1,500 updates at four times the usual rate: runs that reached the end "

@@ -106,7 +106,7 @@ def check(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def null(result: Result) -> Result:
+def nothing_learned(result: Result) -> Result:
     """Return the result of a model that learned a mean and a covariance only."""
     row = result.scalars["table"]["recovery"]
     n_seeds = len(row["kl"])  # the fit is the same for every seed
@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
-    null=null,
+    null=nothing_learned,
     devices=("cpu", "cuda"),
 )
 

@@ -102,18 +102,18 @@ def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {cell: {"recipe": recipe, **alike} for cell, recipe in recipes.items()}
 
 
-def nulls(config: FidConfig, seed: int) -> Outcome:
+def baselines(config: FidConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
     arrays, recipes = {}, config.by_set()
     for name, recipe in recipes.items():
         data, of = shared.image_set(name), (recipe, config.n_samples)
-        made = shared.null_images(data, of[1], generator=make_generator(seed))
+        made = shared.baseline_images(data, of[1], generator=make_generator(seed))
         untrained = recipe.energy(tuple(data.images.shape[1:]), seed)
         drawn = shared.draw_images(untrained, *of, generator=make_generator(seed))
-        for null, images in (made | {UNTRAINED: drawn[0]}).items():
-            table.setdefault(null, {})[name] = shared.measure(images, name)
-            arrays[f"images/{null}/{name}"] = shared.as_pictures(images[:64])
+        for baseline, images in (made | {UNTRAINED: drawn[0]}).items():
+            table.setdefault(baseline, {})[name] = shared.measure(images, name)
+            arrays[f"images/{baseline}/{name}"] = shared.as_pictures(images[:64])
     accuracy = {name: shared.accuracy_of(name) for name in recipes}
     return Outcome({"nulls": table, "judge's accuracy": accuracy}, arrays)
 
@@ -121,7 +121,12 @@ def nulls(config: FidConfig, seed: int) -> Outcome:
 def draw_table(result: Result) -> Figure:
     """Show samples of every method and baseline of the first set."""
     name = result.config["data"][0]
-    names = [shared.NULLS[0], *result.scalars["table"], *shared.NULLS[1:], UNTRAINED]
+    names = [
+        shared.BASELINES[0],
+        *result.scalars["table"],
+        *shared.BASELINES[1:],
+        UNTRAINED,
+    ]
     return shared.image_rows(
         {row: result.arrays[f"images/{row}/{name}"] for row in names}
     )
@@ -134,16 +139,16 @@ def fid_table(
 ) -> Table:
     """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
     name = result.config["data"][0]
-    learned, nulls = result.scalars["table"], result.scalars["nulls"]
-    names = [n for n in (*learned, *nulls) if shown is None or n in shown]
+    learned, baselines = result.scalars["table"], result.scalars["nulls"]
+    names = [n for n in (*learned, *baselines) if shown is None or n in shown]
     columns: dict[str, list[Cell]] = {"images": [*names]}
     for metric in metrics:
         values = [learned[n][name][metric] for n in names if n in learned]
-        rest = [nulls[n][name].get(metric) for n in names if n in nulls]
+        rest = [baselines[n][name].get(metric) for n in names if n in baselines]
         seconds = metric == "seconds"
         means = [round(fmean(v)) if seconds else mean_and_stderr(v) for v in values]
         columns["CPU s" if seconds else metric] = [*means, *rest]
-    kinds = {n: "exact" if n == shared.NULLS[0] else "null" for n in nulls}
+    kinds = {n: "exact" if n == shared.BASELINES[0] else "null" for n in baselines}
     return Table(
         columns,
         caption="{n_samples} images of each. Trainings: {n_seeds}.".format_map(
@@ -156,11 +161,11 @@ def fid_table(
 def check_fid(result: Result) -> list[Verdict]:
     """Hold the digits between the baselines; the paper's numbers do not compare."""
     verdicts = []
-    table, null = result.scalars["table"], result.scalars["nulls"]
+    table, baseline = result.scalars["table"], result.scalars["nulls"]
     for name in sets_of(result):
         row = table["recovery likelihood"][name]
         bounds: tuple[tuple[str, Any, float], ...] = (
-            ("distance", "at most", null["Gaussian fit"][name]["distance"] / 4),
+            ("distance", "at most", baseline["Gaussian fit"][name]["distance"] / 4),
             ("confidence", "at least", 0.9),
             ("rarest class", "at least", 0.04),
             ("commonest class", "at most", 0.2),
@@ -216,7 +221,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     job=image_job,
     arrays={"images": "images/{cell}"},
-    extras=nulls,
+    extras=baselines,
     figure=draw_table,
     check=check_fid,
     null=gaussian_fit,

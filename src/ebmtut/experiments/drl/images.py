@@ -157,14 +157,14 @@ def image_set(name: str) -> ImageSet:
 
 #: Options of `train_image_judge` where its defaults classify fewer than 98 percent: the
 #: larger sets need more steps, and images that are moved.
-_JUDGES: Mapping[str, dict[str, int]] = {
+_CLASSIFIER_OPTIONS: Mapping[str, dict[str, int]] = {
     "MNIST 14x14": {"n_steps": 3000, "largest_shift": 1},
     "MNIST 28x28": {"n_steps": 1000, "largest_shift": 1},
 }
 
 
 @cache
-def judge_of(name: str) -> ImageJudge:
+def classifier_of(name: str) -> ImageJudge:
     """Train the classifier of a set: the same one for all experiments, seed 0."""
     data = image_set(name)
     images, labels = data.images, data.labels
@@ -172,22 +172,22 @@ def judge_of(name: str) -> ImageJudge:
         images = torch.cat([images[:_TURNED].rot90(k, (2, 3)) for k in range(4)])
         labels = torch.arange(4).repeat_interleave(len(images) // 4)
     return train_image_judge(
-        images, labels, generator=make_generator(0), **_JUDGES.get(name, {})
+        images, labels, generator=make_generator(0), **_CLASSIFIER_OPTIONS.get(name, {})
     )
 
 
 def accuracy_of(name: str) -> float:
     """Fraction of the held-out images whose class the classifier finds."""
     data = image_set(name)
-    chosen = judge_of(name).probabilities(data.held_out).argmax(1)
+    chosen = classifier_of(name).probabilities(data.held_out).argmax(1)
     return float((chosen == data.held_out_labels).double().mean())
 
 
-#: What `null_images` makes.
-NULLS = ("held-out data", "Gaussian fit", "independent pixels")
+#: What `baseline_images` makes.
+BASELINES = ("held-out data", "Gaussian fit", "independent pixels")
 
 
-def null_images(
+def baseline_images(
     data: ImageSet, n: int, *, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Images that no model has learned: held-out data and two fits by moments."""
@@ -197,22 +197,25 @@ def null_images(
     rows = torch.randint(len(flat), (n, flat.shape[1]), generator=generator)
     shape = (n, *data.images.shape[1:])
     fits = gaussian.clamp(-1, 1).reshape(shape), flat.gather(0, rows).reshape(shape)
-    return dict(zip(NULLS, (data.held_out[:n], *fits), strict=True))
+    return dict(zip(BASELINES, (data.held_out[:n], *fits), strict=True))
 
 
-def null_distances(name: str, n: int, seed: int) -> dict[str, Any]:
+def baseline_distances(name: str, n: int, seed: int) -> dict[str, Any]:
     """Distances of held-out images and of a Gaussian fit."""
-    made = null_images(image_set(name), n, generator=make_generator(seed))
-    return {null: measure(made[null], name)["distance"] for null in NULLS[:2]}
+    made = baseline_images(image_set(name), n, generator=make_generator(seed))
+    return {
+        baseline: measure(made[baseline], name)["distance"]
+        for baseline in BASELINES[:2]
+    }
 
 
 def measure(images: Tensor, name: str) -> dict[str, float]:
     """Evaluate images of a set: all numbers of the tables."""
-    data, judge = image_set(name), judge_of(name)
+    data, classifier = image_set(name), classifier_of(name)
     if not bool(torch.isfinite(images).all()):
         return {"distance": math.nan}
-    features, reference = judge.features(images), judge.features(data.images)
-    probabilities = judge.probabilities(images)
+    features, reference = classifier.features(images), classifier.features(data.images)
+    probabilities = classifier.probabilities(images)
     counts = torch.bincount(
         probabilities.argmax(1), minlength=probabilities.shape[1]
     ) / len(images)

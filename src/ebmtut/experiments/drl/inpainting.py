@@ -44,7 +44,7 @@ def inpainting_job(
     """Complete held-out images twice, and by the mean and the nearest image."""
     recipe = config.recipe
     energy = shared.trained_once(recipe, seed, checkpoint, device).energy
-    data, judge = shared.image_set(recipe.data), shared.judge_of(recipe.data)
+    data, classifier = shared.image_set(recipe.data), shared.classifier_of(recipe.data)
     images = data.held_out[: config.n_images]
     free = torch.zeros_like(images)
     free[:, :, images.shape[2] // 2 :] = 1
@@ -61,7 +61,7 @@ def inpainting_job(
     filled["truth"] = images
     table, labels = {}, data.held_out_labels[: config.n_images]
     for name, completed in filled.items():
-        kept = judge.probabilities(completed).argmax(1) == labels
+        kept = classifier.probabilities(completed).argmax(1) == labels
         wrong = ((completed - images) * free).square().sum() / free.sum()
         table[name] = {
             "class kept": float(kept.double().mean()),

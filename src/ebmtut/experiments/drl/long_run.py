@@ -179,11 +179,13 @@ def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {(name,): {"recipe": recipe} | alike for name, recipe in config.recipes}
 
 
-def nulls(config: LongRunConfig, seed: int) -> Outcome:
+def baselines(config: LongRunConfig, seed: int) -> Outcome:
     """Evaluate held-out data and a Gaussian fit; let one run collapse."""
-    judged = shared.null_distances(config.recipes[0][1].data, config.n_samples, seed)
-    seen, judged["alarm"] = watched_collapse(config.collapse, seed)
-    return Outcome(judged, {"collapse": seen})
+    scores = shared.baseline_distances(
+        config.recipes[0][1].data, config.n_samples, seed
+    )
+    seen, scores["alarm"] = watched_collapse(config.collapse, seed)
+    return Outcome(scores, {"collapse": seen})
 
 
 def draw_collapse(result: Result) -> Figure:
@@ -286,7 +288,7 @@ EXPERIMENT = Experiment(
     job=long_run_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,
-    extras=nulls,
+    extras=baselines,
     figure=draw_long_run,
     check=check_long_run,
     null=nothing_learned,
@@ -299,7 +301,9 @@ def walks_table(result: Result) -> Table:
     """Tabulate each training's distances, beside held-out data and a Gaussian fit."""
     rows = result.scalars["table"]
     known = ("held-out data", "Gaussian fit")
-    columns: dict[str, list[Cell]] = {"training": [*rows, *known]}
+    names = {"recipe": "short training", "ten times as long": "long training"}
+    trained = [names.get(row, row) for row in rows]
+    columns: dict[str, list[Cell]] = {"training": [*trained, *known]}
     for head, metric in (
         ("its samples", "distance"),
         ("longest chains", "distance of the longest"),

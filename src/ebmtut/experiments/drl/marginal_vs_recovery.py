@@ -221,7 +221,7 @@ def check(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def null(result: Result) -> Result:
+def nothing_learned(result: Result) -> Result:
     """Return the result of methods that learned a mean and a covariance only."""
     fits = result.scalars["Gaussian fit"]
     table = {
@@ -256,7 +256,7 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
-    null=null,
+    null=nothing_learned,
     devices=("cpu", "cuda"),
     parallel=False,  # seconds of the CPU are compared
 )

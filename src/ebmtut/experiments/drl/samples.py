@@ -82,15 +82,15 @@ def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifiers themselves."""
-    rows: dict[str, dict[str, Any]] = {null: {} for null in shared.NULLS}
+    rows: dict[str, dict[str, Any]] = {baseline: {} for baseline in shared.BASELINES}
     names = dict.fromkeys(recipe.data for recipe in config.recipes)
     for name in names:
         generator = make_generator(seed)
-        made = shared.null_images(
+        made = shared.baseline_images(
             shared.image_set(name), config.n_samples, generator=generator
         )
-        for null, images in made.items():
-            rows[null][name] = shared.measure(images, name)
+        for baseline, images in made.items():
+            rows[baseline][name] = shared.measure(images, name)
     rows["judge's accuracy"] = {name: shared.accuracy_of(name) for name in names}
     return Outcome(
         rows | {"sources": {name: shared.image_set(name).source for name in names}}
@@ -126,16 +126,18 @@ def samples_table(result: Result, name: str) -> Table:
     table = result.scalars["table"]
     objectives = {"recovery likelihood": name, "score matching": name + SCORED}
     learned = {o: table[named] for o, named in objectives.items() if named in table}
-    nulls = {n: result.scalars[n][name] for n in shared.NULLS if n in result.scalars}
-    columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
+    baselines = {
+        n: result.scalars[n][name] for n in shared.BASELINES if n in result.scalars
+    }
+    columns: dict[str, list[Cell]] = {"images": [*learned, *baselines]}
     for metric in (
         "distance", "confidence", "rarest class", "commonest class", "nearest"
     ):  # fmt: skip
         found = [mean_and_stderr(r.get(metric, [np.nan])) for r in learned.values()]
         head = metric.removesuffix(" class")
-        columns[head] = [*found, *(row[metric] for row in nulls.values())]
+        columns[head] = [*found, *(row[metric] for row in baselines.values())]
     seconds = [mean_and_stderr(row["seconds"])[0] for row in learned.values()]
-    columns["CPU s"] = [*map(round, seconds), *[None] * len(nulls)]
+    columns["CPU s"] = [*map(round, seconds), *[None] * len(baselines)]
     n_seeds = max(len(row["steps"]) for row in learned.values())
     source = result.scalars.get("sources", {}).get(name)
     return Table(
@@ -144,7 +146,7 @@ def samples_table(result: Result, name: str) -> Table:
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
         + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
         kinds=[""] * len(learned)
-        + ["exact" if n == shared.NULLS[0] else "null" for n in nulls],
+        + ["exact" if n == shared.BASELINES[0] else "null" for n in baselines],
     )
 
 
