@@ -1,4 +1,4 @@
-"""The image rows: one recipe, a judge, and results that figures and claims can read."""
+"""The image experiments: a recipe, a classifier, and results that claims can read."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Rows of the plane: judged against exact answers, and a run of a few steps."""
+"""Experiments of the plane: compared with exact answers, and a run of a few steps."""
 
 import dataclasses
 import math

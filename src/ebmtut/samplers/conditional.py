@@ -55,10 +55,10 @@ class ConditionalChain:
         :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes :math:`x_{t+1} / a`, as
         the paper does.
     n_starts
-        M, Gaussian starts of which one is kept, with a probability proportional to
-        its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
-        between modes, many starts divide its mass among them; in high dimensions
-        one weight outdoes all others, and nothing is gained.
+        M, Gaussian initial points of which one is kept, with a probability proportional
+        to its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
+        between modes, the choice divides the chains among the modes; in high dimension
+        one weight exceeds all others, and nothing is gained.
     averaged
         Whether each step takes the mean of two normals in a row, each of which serves
         two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian then

@@ -88,7 +88,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "T6 K6": {},
     "T6 K12": {"n_chain_steps": 12},
 }
-#: The paper's own columns, for its recipe. Those without a chain cost ours as much.
+#: The paper's own columns, for its recipe. Without a chain they cost the book no more.
 PAPER_SETTINGS: Mapping[str, dict[str, Any]] = {
     "T1 K180": {"n_levels": 1, "n_chain_steps": 180},
     "T1000 K0": {"n_levels": 1000, "n_chain_steps": 0},

@@ -128,7 +128,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": InterpolationConfig(shared.LIVE),
         "full": InterpolationConfig(shared.FULL, n_seeds=3),
-        # Churches of 64 x 64 pixels for Figure 12's of 128; a row of nine, as ours.
+        # Churches of 64 x 64 pixels for Figure 12's of 128; nine images in a row.
         "paper": InterpolationConfig(shared.CHURCHES),
     },
     cells=cells,

@@ -122,7 +122,7 @@ EXPERIMENT = Experiment(
         "quick": StepsConfig(shared.ImageRecipe(n_steps=600), (1, 6), n_looks=3),
         "full": StepsConfig(n_seeds=3),
         # 2500 samples every 15,000 steps, as Figure 9. Its K are those of Table 2; that
-        # all are evaluated by chains of 30 steps is ours.
+        # all are evaluated by chains of 30 steps is our choice.
         "paper": StepsConfig(
             shared.CIFAR10,
             n_chain_steps=(10, 30, 50),

@@ -133,7 +133,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": LikelihoodConfig(shared.LIVE, n_samples=1000),
         "full": LikelihoodConfig(shared.FULL, n_samples=10_000, n_seeds=3),
-        # T1k. The largest number of samples in Figure 7 is not printed: ours, as many
+        # T1k. The largest number of samples in Figure 7 is not printed: as many
         # as 16 GB hold at all thousand levels.
         "paper": LikelihoodConfig(shared.T1K, n_samples=1000),
     },

@@ -247,7 +247,7 @@ EXPERIMENT = Experiment(
             plane=PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
-        # The paper's two methods; the density, which it does not name, is ours.
+        # The paper's two methods; the density, which it does not name, is our choice.
         "paper": MarginalConfig(methods=("recovery", "short-run"), plane=PAPER),
     },
     cells=cells,

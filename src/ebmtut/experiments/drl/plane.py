@@ -44,7 +44,7 @@ class PlaneMethod(NamedTuple):
         return self.objective == "marginal" and not self.many
 
 
-#: Chains with one start need small steps of noise; many starts allow larger ones.
+#: Chains with one initial point need small steps of noise; resampling allows wide ones.
 METHODS: Mapping[str, PlaneMethod] = {
     "recovery": PlaneMethod("six levels", "recovery", 6, 0.25, False),
     "short-run": PlaneMethod("one level, 9 steps", "marginal", 1, 4.0, False, False),
