@@ -1,4 +1,4 @@
-"""The image rows: one recipe, a judge, and results that figures and claims can read."""
+"""The image experiments: a recipe, a classifier, and results that claims can read."""
 
 import copy
 import math
@@ -12,7 +12,7 @@ import torch
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.experiments import get_experiment
-from ebmtut.experiments.drl import fid, images
+from ebmtut.experiments.drl import images
 from ebmtut.experiments.drl.ablation import (
     LIVED,
     RECIPES,
@@ -26,11 +26,11 @@ from ebmtut.experiments.drl.fid import fid_table, image_job
 from ebmtut.experiments.drl.images import (
     QUICK,
     ImageRecipe,
+    baseline_images,
+    classifier_of,
     draw_images,
     image_set,
-    judge_of,
     measure,
-    null_images,
     train_images,
     trained_once,
 )
@@ -198,7 +198,7 @@ def test_an_energy_that_cannot_be_drawn_from_has_no_distance(monkeypatch) -> Non
     def lost(*args, **of):
         raise DivergenceError("chains diverged", step=-1)
 
-    monkeypatch.setattr(fid, "draw_images", lost)
+    monkeypatch.setattr(images, "draw_images", lost)
     assert image_job(TINY, 16, 0).scalars.keys() == {"seconds", "steps"}
 
 
@@ -317,10 +317,10 @@ def test_the_division_is_fixed_and_nothing_is_in_both_parts() -> None:
 
 
 def test_the_judge_orders_the_null_rows() -> None:
-    data, judge = image_set("digits 8x8"), judge_of("digits 8x8")
-    told = judge.probabilities(data.held_out).argmax(1)
+    data, classifier = image_set("digits 8x8"), classifier_of("digits 8x8")
+    told = classifier.probabilities(data.held_out).argmax(1)
     assert float((told == data.held_out_labels).double().mean()) >= 0.98
-    rows = null_images(data, 500, generator=make_generator(0))
+    rows = baseline_images(data, 500, generator=make_generator(0))
     found = {name: measure(images, "digits 8x8") for name, images in rows.items()}
     held, gauss, independent = (row["distance"] for row in found.values())
     assert 4 * held < gauss < independent
@@ -334,7 +334,7 @@ def test_the_gaussian_fit_has_the_data_s_moments() -> None:
     data = image_set("digits 8x8")
     n = 40_000
     wide = data._replace(images=0.05 * data.images)  # nothing is clipped
-    made = null_images(wide, n, generator=make_generator(0))["Gaussian fit"]
+    made = baseline_images(wide, n, generator=make_generator(0))["Gaussian fit"]
     flat, truth = made.flatten(1), wide.images.flatten(1)
     spread = truth.std(0)
     error = (flat.mean(0) - truth.mean(0)).abs()

@@ -1,4 +1,4 @@
-"""Rows of the plane: judged against exact answers, and a run of a few steps."""
+"""Experiments of the plane: compared with exact answers, and a run of a few steps."""
 
 import dataclasses
 import math
@@ -49,8 +49,8 @@ def test_the_grid_holds_every_density():
 
 
 def test_the_truth_judges_itself_perfect():
-    judged = exact_row("checkerboard", 0, 500)
-    assert judged == pytest.approx(
+    scores = exact_row("checkerboard", 0, 500)
+    assert scores == pytest.approx(
         {"kl": 0, "tv": 0, "on support": 1, "samples on support": 1}, abs=1e-12
     )
 
@@ -116,8 +116,8 @@ def test_a_run_of_three_steps_is_judged(method):
     start = PLANE.kl(exact_log_density("checkerboard"), standard)
     assert outcome.scalars["kl"] == pytest.approx(start, abs=0.1)
     alone = plane_job(method, "checkerboard", PlaneConfig(**TINY), 0, partition=False)
-    judged = {k for k in outcome.scalars if not k.startswith("log Z")}
-    assert set(alone.scalars) == judged
+    scores = {k for k in outcome.scalars if not k.startswith("log Z")}
+    assert set(alone.scalars) == scores
     assert alone.scalars["kl"] == outcome.scalars["kl"]
 
 

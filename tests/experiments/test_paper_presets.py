@@ -224,9 +224,11 @@ def few_photographs(monkeypatch):
         )
         sets[name] = partial(lambda known: known, known)
     monkeypatch.setattr(image_sets, "PHOTOGRAPHS", sets)
-    monkeypatch.setattr(image_sets, "_JUDGES", {k: {"n_steps": 1} for k in sets})
+    monkeypatch.setattr(
+        image_sets, "_CLASSIFIER_OPTIONS", {k: {"n_steps": 1} for k in sets}
+    )
     yield
-    for known in (image_sets.image_set, image_sets.judge_of):
+    for known in (image_sets.image_set, image_sets.classifier_of):
         known.cache_clear()
 
 

@@ -7,31 +7,22 @@ has no parameter (Gao et al., "Learning energy-based models by diffusion recover
 likelihood", ICLR 2021, Section 3).
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ebmtut.checks import InputError, NonNegative, check_range, check_type, checked
+from ebmtut.checks import NonNegative, check_range, check_type, checked
 from ebmtut.energies import LevelEnergy, energies_of
 from ebmtut.losses.energy_difference import check_difference, saturated_gap
 from ebmtut.noise import NoiseLevels, constants
 from ebmtut.random import check_generator
-from ebmtut.samplers.conditional import (
-    ConditionalChain,
-    draw_conditional,
-    follow_acceptance,
-)
+from ebmtut.samplers.conditional import AdaptedChain, ConditionalChain
 from ebmtut.samplers.langevin import normals
 from ebmtut.tensor_checks import check_shape, check_vectors, check_within
 
-__all__ = [
-    "Chains",
-    "RecoveryLikelihood",
-    "recovery_likelihood_loss",
-]
+__all__ = ["Chains", "RecoveryLikelihood", "recovery_likelihood_loss"]
 
 
 def recovery_likelihood_loss(
@@ -88,23 +79,21 @@ def recovery_likelihood_loss(
     check_range("len(x)", len(x), low=1, integer=True)
     check_shape("x_model", x_model, tuple(x.shape))
     check_shape("level", level, (len(x),))
-    both = torch.cat([x, x_model])
-    values = energies_of(lambda z: energy(z, torch.cat([level, level])), both)
+    levels = torch.cat([level, level])
+    values = energies_of(lambda z: energy(z, levels), torch.cat([x, x_model]))
     data, model = values.chunk(2)
     gap = data - model
-    chains = gap.detach()
-    if trusted_gap is not None:
-        gap = saturated_gap(gap, trusted_gap)
+    clipped = gap if trusted_gap is None else saturated_gap(gap, trusted_gap)
     check_difference(
-        chains,
+        gap.detach(),
         values.detach(),
         level,
         largest=largest_gap,
         trusted=trusted_gap,
         usual=usual_gap,
-        clipped=gap.detach(),
+        clipped=clipped.detach(),
     )
-    loss = (gap if weight is None else weight * gap).mean()
+    loss = (clipped if weight is None else weight * clipped).mean()
     if regulariser:
         loss = loss + regulariser * (values**2).mean()
     return loss
@@ -147,9 +136,9 @@ class RecoveryLikelihood:
         Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or a
         tuple with the weight of every level.
     target_acceptance
-        None keeps the step sizes. Else, with an acceptance test, those of every
-        level follow their acceptance rate: where an energy grows steep the chains
-        stop moving, no sample holds the energy back, and training collapses.
+        None keeps the step sizes. Otherwise the step size of each level follows its
+        acceptance rate. (With a fixed size the chains stop moving where an energy
+        grows steep, no sample holds the energy back, and training collapses.)
     patient
         Whether to go on where the loss stays clipped: no check of `usual_gap`.
     data_range
@@ -191,29 +180,19 @@ class RecoveryLikelihood:
         for name, gap in (("largest_gap", largest_gap), ("trusted_gap", trusted_gap)):
             if gap is not None:
                 check_range(name, gap, low=0, include_low=False)
+        if weighted is True:
+            weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
         if isinstance(weighted, tuple):
             n_levels = noise.n_levels
             check_range("len(weighted)", len(weighted), low=n_levels, high=n_levels)
-        if target_acceptance is not None:
-            inside = {"include_low": False, "include_high": False}
-            check_range("target_acceptance", target_acceptance, low=0, high=1, **inside)
-            if not chain.adjusted:
-                raise InputError("target_acceptance needs adjusted=True, got False")
-        self.step_sizes = torch.tensor(
-            chain.step_sizes(noise), dtype=torch.float64, device="cpu"
-        )
+        self.noise, self.chain, self.weights = noise, chain, weighted or None
+        self.sampler = AdaptedChain(noise, chain, target_acceptance)
+        self.step_sizes = self.sampler.step_sizes
         self.usual_gap = torch.zeros((), dtype=torch.float64, device="cpu")
-        self.target_acceptance = target_acceptance
-        self.last: Chains | None = None
-        if chain.n_steps == 0 and noise.sigmas[-1] == 1:
-            raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
-        self.noise, self.chain = noise, chain
         self.regulariser, self.largest_gap = regulariser, largest_gap
         self.trusted_gap, self.patient = trusted_gap, patient
-        self.data_range = data_range
-        if weighted is True:
-            weighted = tuple(noise.sigmas[0] / sigma for sigma in noise.sigmas)
-        self.weights = weighted or None
+        self.target_acceptance, self.data_range = target_acceptance, data_range
+        self.last: Chains | None = None
 
     def __call__(
         self,
@@ -236,23 +215,12 @@ class RecoveryLikelihood:
         if self.data_range is not None:
             check_within("x", x, *self.data_range)
         check_generator(generator, x.device)
-        size = (len(x),)
-        level = torch.randint(
-            self.noise.n_levels, size, generator=generator, device=x.device
-        )
+        size, n_levels = (len(x),), self.noise.n_levels
+        level = torch.randint(n_levels, size, generator=generator, device=x.device)
         here = self.noise.perturb(x, level, generator=generator)
         above = self.noise.step(here, level, generator=generator)
-        draw = normals(generator)
-        chain = self.chain
-        if self.target_acceptance is not None:
-            chain = replace(chain, step_size=tuple(self.step_sizes.tolist()))
-        sample, acceptance = draw_conditional(
-            energy, self.noise, above, level, chain, draw
-        )
+        sample = self.sampler(energy, above, level, normals(generator))
         self.last = Chains(here, sample, level)
-        if self.target_acceptance is not None:
-            error = acceptance.cpu().double() - self.target_acceptance
-            follow_acceptance(self.step_sizes, error, level.cpu(), self.noise)
         weight = None
         if self.weights is not None:
             weight = constants(self.weights, x.dtype, x.device)[level]

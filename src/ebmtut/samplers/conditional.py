@@ -4,7 +4,7 @@ Training on recovery likelihood runs one a datum, sampling one a level (Gao et a
 2021, Algorithms 1 and 2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -17,6 +17,7 @@ from ebmtut.checks import (
     InputError,
     Natural,
     Positive,
+    check_range,
     checked,
 )
 from ebmtut.energies import LevelEnergy
@@ -54,10 +55,10 @@ class ConditionalChain:
         :math:`N(a\, x_{t+1}, \sigma^2)`; "noisy" takes :math:`x_{t+1} / a`, as
         the paper does.
     n_starts
-        M, Gaussian starts of which one is kept, with a probability proportional to
-        its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
-        between modes, many starts divide its mass among them; in high dimensions
-        one weight outdoes all others, and nothing is gained.
+        M, Gaussian initial points of which one is kept, with a probability proportional
+        to its weight :math:`e^{-E(x, t) + |x|^2 / 2}`. Where a chain cannot cross
+        between modes, the choice divides the chains among the modes; in high dimension
+        one weight exceeds all others, and nothing is gained.
     averaged
         Whether each step takes the mean of two normals in a row, each of which serves
         two steps (Leimkuhler and Matthews, 2013): in the long run a Gaussian then
@@ -204,6 +205,43 @@ def _unadjusted(
         on_the_way.append(x.sum())
     _check_alive(given.energy(x), given.level, on_the_way)
     return x
+
+
+class AdaptedChain:
+    """A conditional chain whose step sizes follow its acceptance rate, where asked.
+
+    Attributes
+    ----------
+    step_sizes
+        Those of all levels, on the processor; changed in place.
+    """
+
+    def __init__(
+        self, noise: NoiseLevels, chain: ConditionalChain, target: float | None
+    ) -> None:
+        if target is not None:
+            inside = {"include_low": False, "include_high": False}
+            check_range("target_acceptance", target, low=0, high=1, **inside)
+            if not chain.adjusted:
+                raise InputError("target_acceptance needs adjusted=True, got False")
+        if chain.n_steps == 0 and noise.sigmas[-1] == 1:
+            raise InputError("n_steps must be >= 1 where the last sigma is 1, got 0")
+        self.noise, self.chain, self.target = noise, chain, target
+        sizes = chain.step_sizes(noise)
+        self.step_sizes = torch.tensor(sizes, dtype=torch.float64, device="cpu")
+
+    def __call__(
+        self, energy: LevelEnergy, above: Tensor, level: Tensor, draw: Draw
+    ) -> Tensor:
+        """Sample x_t given x_{t+1}, and adapt the step sizes."""
+        if self.target is None:
+            of = (above, level, self.chain, draw)
+            return draw_conditional(energy, self.noise, *of)[0]
+        chain = replace(self.chain, step_size=tuple(self.step_sizes.tolist()))
+        x, acceptance = draw_conditional(energy, self.noise, above, level, chain, draw)
+        error = acceptance.cpu().double() - self.target
+        follow_acceptance(self.step_sizes, error, level.cpu(), self.noise)
+        return x
 
 
 def follow_acceptance(

@@ -1,10 +1,9 @@
 """drl/ablation (Table 2): levels, steps and objective; and what collapses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
@@ -12,15 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, OneOf, Range, checked
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.drl.fid import image_job
-from ebmtut.experiments.drl.images import (
-    CIFAR10,
-    FULL,
-    LIVE,
-    QUICK,
-    ImageRecipe,
-    null_distances,
-)
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
@@ -28,11 +20,11 @@ from ebmtut.plotting import OKABE_ITO, TEXT_WIDTH, plain_log
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-_LONGER = replace(QUICK, n_steps=FULL.n_steps)
+_LONGER = replace(shared.QUICK, n_steps=shared.FULL.n_steps)
 #: The recipes of the pages; and trainings of ten times the steps at the usual rate.
-RECIPES: Mapping[str, ImageRecipe] = {
-    "1500 steps at 0.004": QUICK,
-    "6000 steps at 0.003, averaged noise": LIVE,
+RECIPES: Mapping[str, shared.ImageRecipe] = {
+    "1500 steps at 0.004": shared.QUICK,
+    "6000 steps at 0.003, averaged noise": shared.LIVE,
     "15,000 steps at 0.004": _LONGER,
     "15,000 steps at 0.004, every chain trusted": replace(_LONGER, trust=0.0),
 }
@@ -46,26 +38,29 @@ def distances_of(row: Mapping[str, Any]) -> list[float]:
     return [math.nan if value is None else float(value) for value in found]
 
 
+def _ended(row: Mapping[str, Any]) -> tuple[list[float], Cell, Cell]:
+    """Distances of the runs that finished, how many these are, and their mean."""
+    kept = [found for found in distances_of(row) if np.isfinite(found)]
+    n = len(row["steps"])
+    finished = f"{len(kept)} of {n}" if n else None
+    return kept, finished, mean_and_stderr(kept) if kept else None
+
+
 def recipes_table(result: Result) -> Table:
     """How the recipes' trainings ended, and how far their digits are from the data."""
+    heads = ("training", "finished", "distance", "range", "CPU s")
     rows: list[tuple[Cell, ...]] = []
     for name, row in result.scalars["table"]["recipes"].items():
-        kept = [d for d in distances_of(row) if np.isfinite(d)]
+        kept, finished, mean = _ended(row)
         ends = f"{min(kept):.1f} to {max(kept):.1f}" if kept else None
-        mean = mean_and_stderr(kept) if kept else None
-        seconds = round(mean_and_stderr(row["seconds"])[0])
-        rows.append((name, f"{len(kept)} of {len(row['steps'])}", mean, ends, seconds))
+        rows.append((name, finished, mean, ends, round(fmean(row["seconds"]))))
     known = result.scalars["known"].items()
     rows += [(name, None, distance, None, None) for name, distance in known]
-    heads = ("training", "finished", "distance", "range", "CPU s")
     return Table(
-        {
-            head: [*cells]
-            for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
-        },
+        {head: [row[k] for row in rows] for k, head in enumerate(heads)},
         kinds=[""] * (len(rows) - 2) + ["exact", "null"],
-        caption="Distance from the data, of each training the mean of "
-        f"{result.config['n_draws']} sets of {result.config['n_samples']} images.",
+        caption="Distance from the data, of each training the mean of {n_draws} sets "
+        "of {n_samples} images.".format_map(result.config),
     )
 
 
@@ -93,7 +88,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "T6 K6": {},
     "T6 K12": {"n_chain_steps": 12},
 }
-#: The paper's own columns, for its recipe. Those without a chain cost ours as much.
+#: The paper's own columns, for its recipe. Without a chain they cost the book no more.
 PAPER_SETTINGS: Mapping[str, dict[str, Any]] = {
     "T1 K180": {"n_levels": 1, "n_chain_steps": 180},
     "T1000 K0": {"n_levels": 1000, "n_chain_steps": 0},
@@ -153,7 +148,7 @@ _EXCUSE = "digits of 8 x 8 pixels, another network and other features than CIFAR
 class AblationConfig:
     """Which settings and variants are learned, all from one recipe."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     settings: tuple[Annotated[str, OneOf(_ALL)], ...] = tuple(SETTINGS)
     variants: tuple[Annotated[str, OneOf(VARIANTS)], ...] = tuple(VARIANTS)
     variant_steps: Count = 1500
@@ -185,7 +180,9 @@ def extras(config: AblationConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, where recipes stand beside it."""
     if not config.recipes:
         return Outcome()
-    return Outcome({"known": null_distances(QUICK.data, config.n_samples, seed)})
+    return Outcome(
+        {"known": shared.baseline_distances(shared.QUICK.data, config.n_samples, seed)}
+    )
 
 
 def seeds_of(config: AblationConfig, names: Names) -> int:
@@ -244,15 +241,10 @@ def remedies_table(
     }
     for head in heads:
         before = f"{head}: " if len(heads) > 1 else ""
-        finished: list[Cell] = []
-        distance: list[Cell] = []
-        for change in changes:
-            row = variants.get(f"{head}, {change}", {"steps": []})
-            kept = [found for found in distances_of(row) if np.isfinite(found)]
-            n = len(row["steps"])
-            finished.append(f"{len(kept)} of {n}" if n else None)
-            distance.append(mean_and_stderr(kept) if kept else None)
-        columns |= {f"{before}finished": finished, f"{before}distance": distance}
+        rows = [variants.get(f"{head}, {name}", {"steps": []}) for name in changes]
+        ended = [_ended(row) for row in rows]
+        columns[f"{before}finished"] = [finished for _, finished, _ in ended]
+        columns[f"{before}distance"] = [distance for *_, distance in ended]
     return Table(
         columns,
         caption="1,500 updates at four times the usual rate: runs that reached the end "
@@ -311,9 +303,9 @@ EXPERIMENT = Experiment(
     id="drl/ablation",
     title="Levels, steps, objective, and the collapse",
     presets={
-        "quick": AblationConfig(QUICK, settings=(), variants=(HOT,)),
+        "quick": AblationConfig(shared.QUICK, settings=(), variants=(HOT,)),
         "full": AblationConfig(
-            QUICK,
+            shared.QUICK,
             settings=(*SETTINGS, "T1000 K0", "T1000 K0 DSM"),
             variants=tuple(name for name in VARIANTS if name not in LEFT_OUT),
             n_seeds=3,
@@ -322,7 +314,10 @@ EXPERIMENT = Experiment(
         ),
         # Table 2, by 50,000 samples; the variants are of our recipe's collapse.
         "paper": AblationConfig(
-            CIFAR10, settings=tuple(PAPER_SETTINGS), variants=(), n_samples=50_000
+            shared.CIFAR10,
+            settings=tuple(PAPER_SETTINGS),
+            variants=(),
+            n_samples=50_000,
         ),
     },
     cells=cells,

@@ -1,7 +1,5 @@
 """drl/architectures (Tables 5 and 6): every image set's network, by its sizes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 

@@ -70,9 +70,9 @@ def draw(result: Result, levels: tuple[int, ...] | None = None) -> Figure:
         left.plot(*samples[t].T, "k.", ms=1.5, rasterized=True)
         left.spines[:].set_visible(True)
         left.set(xlim=window, ylim=window, aspect="equal", xticks=[], yticks=[])
-        left.set_title(f"level {t}: samples")
+        left.set_title(f"level {t}: samples", fontsize=12)
         landscape(right, density[t], PLANE.extent, ticks=False)
-        right.set_title(f"level {t}: density")
+        right.set_title(f"level {t}: density", fontsize=12)
     return figure
 
 
@@ -106,7 +106,7 @@ def check(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def null(result: Result) -> Result:
+def nothing_learned(result: Result) -> Result:
     """Return the result of a model that learned a mean and a covariance only."""
     row = result.scalars["table"]["recovery"]
     n_seeds = len(row["kl"])  # the fit is the same for every seed
@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
-    null=null,
+    null=nothing_learned,
     devices=("cpu", "cuda"),
 )
 

@@ -1,7 +1,5 @@
 """drl/fid (Tables 1 and 3): how far samples are from data, in a named network."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,27 +9,7 @@ from typing import Annotated, Any
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, DivergenceError, OneOf, Range, checked
-from ebmtut.experiments.drl.images import (
-    BEDROOMS,
-    BEDROOMS_128,
-    CELEBA,
-    CHURCHES,
-    CHURCHES_128,
-    CIFAR10,
-    FULL,
-    LIVE,
-    NULLS,
-    ImageRecipe,
-    accuracy_of,
-    as_pictures,
-    claim_mean,
-    draw_images,
-    image_rows,
-    image_set,
-    measure,
-    null_images,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, compare, mean_and_stderr
@@ -52,7 +30,7 @@ _EXCUSE = (
 class FidConfig:
     """Which sets are learned, how, and how many samples are evaluated."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     data: tuple[str, ...] = ("digits 8x8",)
     steps: tuple[tuple[Annotated[str, OneOf(METHODS)], Count], ...] = (
         ("recovery likelihood", 2000),
@@ -61,15 +39,15 @@ class FidConfig:
     n_samples: Annotated[int, Range(low=4)] = 500
     n_draws: Count = 1
     n_seeds: Count = 1
-    more: tuple[ImageRecipe, ...] = ()
+    more: tuple[shared.ImageRecipe, ...] = ()
 
-    def by_set(self) -> dict[str, ImageRecipe]:
+    def by_set(self) -> dict[str, shared.ImageRecipe]:
         """Give the recipe of each set, but for its objective and its steps."""
         known = {name: replace(self.recipe, data=name) for name in self.data}
         return known | {recipe.data: recipe for recipe in self.more}
 
 
-def _steps(recipe: ImageRecipe, factor: int) -> tuple[tuple[str, int], ...]:
+def _steps(recipe: shared.ImageRecipe, factor: int) -> tuple[tuple[str, int], ...]:
     """Give score matching the updates of equal CPU time."""
     # 3 to 1 in the stored runs; 2 to 1 since chains evaluate gradients alone.
     n = recipe.n_steps
@@ -83,7 +61,7 @@ def sets_of(result: Result) -> list[str]:
 
 
 def image_job(
-    recipe: ImageRecipe,
+    recipe: shared.ImageRecipe,
     n_samples: int,
     seed: int,
     checkpoint: Path | None = None,
@@ -91,24 +69,25 @@ def image_job(
     n_draws: int = 1,
 ) -> Outcome:
     """Learn, sample and evaluate; of several sets, return means and the spread."""
-    trained = trained_once(recipe, seed, checkpoint, device)
+    trained = shared.trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
-    generator = make_generator(seed + 2, device)
+    generator, found = make_generator(seed + 2, device), []
     try:
-        draws = [
-            draw_images(trained.energy, recipe, n_samples, generator=generator)[0]
-            for _ in range(n_draws)
-        ]
+        for _ in range(n_draws):
+            made = shared.draw_images(
+                trained.energy, recipe, n_samples, generator=generator
+            )
+            found.append((made[0][:64], shared.measure(made[0], recipe.data)))
     except DivergenceError:  # nothing to evaluate: as if the check had stopped it
         return Outcome(trained.cost)
-    judged = [measure(images, recipe.data) for images in draws]
+    pictures, rows = zip(*found, strict=True)
     # Of images that are not finite nothing but that is known.
-    shared = [name for name in judged[0] if all(name in one for one in judged)]
-    found = {name: fmean(one[name] for one in judged) for name in shared}
+    names = [name for name in rows[0] if all(name in row for row in rows)]
+    means = {name: fmean(row[name] for row in rows) for name in names}
     if n_draws > 1:
-        found["spread"] = stdev(one["distance"] for one in judged)
-    return Outcome(found | trained.cost, {"images": as_pictures(draws[0][:64])})
+        means["spread"] = stdev(row["distance"] for row in rows)
+    return Outcome(means | trained.cost, {"images": shared.as_pictures(pictures[0])})
 
 
 def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -123,29 +102,34 @@ def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {cell: {"recipe": recipe, **alike} for cell, recipe in recipes.items()}
 
 
-def nulls(config: FidConfig, seed: int) -> Outcome:
+def baselines(config: FidConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
-    arrays = {}
-    n, recipes = config.n_samples, config.by_set()
+    arrays, recipes = {}, config.by_set()
     for name, recipe in recipes.items():
-        data = image_set(name)
-        made = null_images(data, n, generator=make_generator(seed))
+        data, of = shared.image_set(name), (recipe, config.n_samples)
+        made = shared.baseline_images(data, of[1], generator=make_generator(seed))
         untrained = recipe.energy(tuple(data.images.shape[1:]), seed)
-        generator = make_generator(seed)
-        made[UNTRAINED] = draw_images(untrained, recipe, n, generator=generator)[0]
-        for null, images in made.items():
-            table.setdefault(null, {})[name] = measure(images, name)
-            arrays[f"images/{null}/{name}"] = as_pictures(images[:64])
-    accuracy = {name: accuracy_of(name) for name in recipes}
+        drawn = shared.draw_images(untrained, *of, generator=make_generator(seed))
+        for baseline, images in (made | {UNTRAINED: drawn[0]}).items():
+            table.setdefault(baseline, {})[name] = shared.measure(images, name)
+            arrays[f"images/{baseline}/{name}"] = shared.as_pictures(images[:64])
+    accuracy = {name: shared.accuracy_of(name) for name in recipes}
     return Outcome({"nulls": table, "judge's accuracy": accuracy}, arrays)
 
 
 def draw_table(result: Result) -> Figure:
     """Show samples of every method and baseline of the first set."""
     name = result.config["data"][0]
-    names = [NULLS[0], *result.scalars["table"], *NULLS[1:], UNTRAINED]
-    return image_rows({row: result.arrays[f"images/{row}/{name}"] for row in names})
+    names = [
+        shared.BASELINES[0],
+        *result.scalars["table"],
+        *shared.BASELINES[1:],
+        UNTRAINED,
+    ]
+    return shared.image_rows(
+        {row: result.arrays[f"images/{row}/{name}"] for row in names}
+    )
 
 
 def fid_table(
@@ -155,24 +139,21 @@ def fid_table(
 ) -> Table:
     """Tabulate methods and baselines on the first set; "seconds" are of the CPU."""
     name = result.config["data"][0]
-    learned, nulls = result.scalars["table"], result.scalars["nulls"]
-    names = [n for n in (*learned, *nulls) if shown is None or n in shown]
+    learned, baselines = result.scalars["table"], result.scalars["nulls"]
+    names = [n for n in (*learned, *baselines) if shown is None or n in shown]
     columns: dict[str, list[Cell]] = {"images": [*names]}
     for metric in metrics:
-        columns["CPU s" if metric == "seconds" else metric] = [
-            mean_and_stderr(learned[n][name][metric])
-            if n in learned
-            else nulls[n][name].get(metric)
-            for n in names
-        ]
-    if "CPU s" in columns:
-        seconds = [learned[n][name]["seconds"] for n in names if n in learned]
-        columns["CPU s"][: len(seconds)] = [round(fmean(s)) for s in seconds]
-    kinds = {n: "exact" if n == NULLS[0] else "null" for n in nulls}
+        values = [learned[n][name][metric] for n in names if n in learned]
+        rest = [baselines[n][name].get(metric) for n in names if n in baselines]
+        seconds = metric == "seconds"
+        means = [round(fmean(v)) if seconds else mean_and_stderr(v) for v in values]
+        columns["CPU s" if seconds else metric] = [*means, *rest]
+    kinds = {n: "exact" if n == shared.BASELINES[0] else "null" for n in baselines}
     return Table(
         columns,
-        caption=f"{result.config['n_samples']} images of each. Trainings: "
-        f"{result.config['n_seeds']}.",
+        caption="{n_samples} images of each. Trainings: {n_seeds}.".format_map(
+            result.config
+        ),
         kinds=[kinds.get(n, "") for n in names],
     )
 
@@ -180,29 +161,28 @@ def fid_table(
 def check_fid(result: Result) -> list[Verdict]:
     """Hold the digits between the baselines; the paper's numbers do not compare."""
     verdicts = []
-    table, null = result.scalars["table"], result.scalars["nulls"]
+    table, baseline = result.scalars["table"], result.scalars["nulls"]
     for name in sets_of(result):
         row = table["recovery likelihood"][name]
         bounds: tuple[tuple[str, Any, float], ...] = (
-            ("distance", "at most", null["Gaussian fit"][name]["distance"] / 4),
+            ("distance", "at most", baseline["Gaussian fit"][name]["distance"] / 4),
             ("confidence", "at least", 0.9),
             ("rarest class", "at least", 0.04),
             ("commonest class", "at most", 0.2),
         )
         for metric, rule, target in bounds:
-            # A Gaussian's samples are of all classes, too.
-            of: dict[str, Any] = {"sanity": metric.endswith("class")}
-            label = f"{name}: {metric}"
-            verdicts.append(claim_mean(label, row[metric], rule, target, **of))
+            sanity = metric.endswith("class")  # a Gaussian's are of all classes, too
+            of: dict[str, Any] = {"sanity": sanity}
+            claimed = (f"{name}: {metric}", row[metric], rule, target)
+            verdicts.append(shared.claim_mean(*claimed, **of))
     first = table["recovery likelihood"][result.config["data"][0]]
     for printed, column, metric in (
         ("CIFAR-10", "FID", "distance"),
         ("CIFAR-10 inception score", "IS", "class score"),
     ):
         mean, of = mean_and_stderr(first[metric])[0], {"n_seeds": len(first[metric])}
-        verdicts.append(
-            compare("drl/fid", printed, "T6, K30", column, mean, excuse=_EXCUSE, **of)
-        )
+        place = ("drl/fid", printed, "T6, K30", column)
+        verdicts.append(compare(*place, mean, excuse=_EXCUSE, **of))
     return verdicts
 
 
@@ -220,22 +200,28 @@ EXPERIMENT = Experiment(
     id="drl/fid",
     title="Distance of samples from data",
     presets={
-        "quick": FidConfig(LIVE, steps=_steps(LIVE, 2), n_draws=8),
-        "full": FidConfig(FULL, steps=_steps(FULL, 3), n_seeds=3),
+        "quick": FidConfig(shared.LIVE, steps=_steps(shared.LIVE, 2), n_draws=8),
+        "full": FidConfig(shared.FULL, steps=_steps(shared.FULL, 3), n_seeds=3),
         # 50,000 samples, as in the paper. Its number is of Inception's features, whose
         # weights the experiment does not have (`ebmtut.metrics.inception_features`).
         "paper": FidConfig(
-            CIFAR10,
+            shared.CIFAR10,
             data=("CIFAR-10",),
-            steps=(("recovery likelihood", CIFAR10.n_steps),),
+            steps=(("recovery likelihood", shared.CIFAR10.n_steps),),
             n_samples=50_000,
-            more=(CELEBA, CHURCHES, BEDROOMS, CHURCHES_128, BEDROOMS_128),
+            more=(
+                shared.CELEBA,
+                shared.CHURCHES,
+                shared.BEDROOMS,
+                shared.CHURCHES_128,
+                shared.BEDROOMS_128,
+            ),
         ),
     },
     cells=cells,
     job=image_job,
     arrays={"images": "images/{cell}"},
-    extras=nulls,
+    extras=baselines,
     figure=draw_table,
     check=check_fid,
     null=gaussian_fit,

@@ -1,7 +1,5 @@
 """What the image experiments share: the sets, the metrics and the training."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -20,6 +18,8 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from ebmtut import data as loaders
+from ebmtut import energies, losses, metrics, samplers
 from ebmtut.checks import (
     Count,
     DivergenceError,
@@ -32,42 +32,12 @@ from ebmtut.checks import (
     check_counts,
     checked,
 )
-from ebmtut.data import (
-    DataUnavailable,
-    ImageData,
-    load_celeba,
-    load_cifar10,
-    load_digits,
-    load_faces,
-    load_lsun,
-)
-from ebmtut.energies import (
-    PAPER_NETWORKS,
-    ConvEnergy,
-    PerceptronEnergy,
-    WideResNetEnergy,
-)
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.losses import DenoisingScoreMatching, RecoveryLikelihood
-from ebmtut.metrics import (
-    ImageJudge,
-    class_score,
-    frechet_distance,
-    nearest_neighbors,
-    precision_recall,
-    train_image_judge,
-)
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
 from ebmtut.plotting import image_grid, panel_size
 from ebmtut.random import make_generator, normal
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
-from ebmtut.samplers import (
-    ConditionalChain,
-    denoised,
-    paper_step_sizes,
-    progressive_samples,
-)
 from ebmtut.tensor_checks import check_within
 from ebmtut.training import Loss, TrainConfig, train
 
@@ -86,7 +56,7 @@ def _digits8() -> tuple[Tensor, Tensor, int, str]:
     try:
         from sklearn.datasets import load_digits as load_small_digits
     except ImportError as error:
-        raise DataUnavailable(
+        raise loaders.DataUnavailable(
             "digits 8x8 need scikit-learn, got none: pip install 'ebmtut[transport]'"
         ) from error
     data = load_small_digits()
@@ -97,7 +67,7 @@ def _digits8() -> tuple[Tensor, Tensor, int, str]:
 def _mnist(side: int) -> tuple[Tensor, Tensor, int, str]:
     # The 10,000 test images suffice here, and are what a machine without a
     # network may have; they are divided into 8,000 and 2,000.
-    data = load_digits("test", generator=make_generator(0))
+    data = loaders.load_digits("test", generator=make_generator(0))
     images = data.images
     if side == 14:
         images = nn.functional.avg_pool2d(images[:, None], 2)[:, 0]
@@ -105,7 +75,7 @@ def _mnist(side: int) -> tuple[Tensor, Tensor, int, str]:
 
 
 def _faces(side: int) -> tuple[Tensor, Tensor, int, str]:
-    data = load_faces(generator=make_generator(0))
+    data = loaders.load_faces(generator=make_generator(0))
     images = nn.functional.avg_pool2d(data.images[:, None], 64 // side)[:, 0]
     return images, data.labels, 80, data.source
 
@@ -119,22 +89,23 @@ DATA: Mapping[str, Callable[[], tuple[Tensor, Tensor, int, str]]] = {
 }
 
 
-def _divided(data: ImageData, held_out: ImageData) -> ImageSet:
+def _divided(data: loaders.ImageData, held_out: loaders.ImageData) -> ImageSet:
     parts = ((2 * part.images - 1, part.labels) for part in (data, held_out))
     return ImageSet(*next(parts), *next(parts), data.source)
 
 
 def _lsun(category: str, side: int, n: int | None = None) -> ImageSet:
-    held_out = load_lsun(category, "validation", side=side)
-    return _divided(load_lsun(category, side=side, n=n), held_out)
+    held_out = loaders.load_lsun(category, "validation", side=side)
+    return _divided(loaders.load_lsun(category, side=side, n=n), held_out)
 
 
+_PARTS = ("train", "test")
 #: As many bedrooms as there are churches, of three million: what fits into memory.
 _N_BEDROOMS = 126_227
 #: Photographs, which their authors have divided. The book ships none of them.
 PHOTOGRAPHS: Mapping[str, Callable[[], ImageSet]] = {
-    "CIFAR-10": lambda: _divided(load_cifar10("train"), load_cifar10("test")),
-    "CelebA 64x64": lambda: _divided(load_celeba("train"), load_celeba("test")),
+    "CIFAR-10": lambda: _divided(*map(loaders.load_cifar10, _PARTS)),
+    "CelebA 64x64": lambda: _divided(*map(loaders.load_celeba, _PARTS)),
     "LSUN churches 64x64": lambda: _lsun("church_outdoor", 64),
     "LSUN churches 128x128": lambda: _lsun("church_outdoor", 128),
     "LSUN bedrooms 64x64": lambda: _lsun("bedroom", 64, _N_BEDROOMS),
@@ -159,37 +130,37 @@ def image_set(name: str) -> ImageSet:
 
 #: Options of `train_image_judge` where its defaults classify fewer than 98 percent: the
 #: larger sets need more steps, and images that are moved.
-_JUDGES: Mapping[str, dict[str, int]] = {
+_CLASSIFIER_OPTIONS: Mapping[str, dict[str, int]] = {
     "MNIST 14x14": {"n_steps": 3000, "largest_shift": 1},
     "MNIST 28x28": {"n_steps": 1000, "largest_shift": 1},
 }
 
 
 @cache
-def judge_of(name: str) -> ImageJudge:
+def classifier_of(name: str) -> metrics.ImageJudge:
     """Train the classifier of a set: the same one for all experiments, seed 0."""
     data = image_set(name)
     images, labels = data.images, data.labels
     if name in PHOTOGRAPHS and int(labels.max()) == 0:
         images = torch.cat([images[:_TURNED].rot90(k, (2, 3)) for k in range(4)])
         labels = torch.arange(4).repeat_interleave(len(images) // 4)
-    return train_image_judge(
-        images, labels, generator=make_generator(0), **_JUDGES.get(name, {})
+    return metrics.train_image_judge(
+        images, labels, generator=make_generator(0), **_CLASSIFIER_OPTIONS.get(name, {})
     )
 
 
 def accuracy_of(name: str) -> float:
     """Fraction of the held-out images whose class the classifier finds."""
     data = image_set(name)
-    chosen = judge_of(name).probabilities(data.held_out).argmax(1)
+    chosen = classifier_of(name).probabilities(data.held_out).argmax(1)
     return float((chosen == data.held_out_labels).double().mean())
 
 
-#: What `null_images` makes.
-NULLS = ("held-out data", "Gaussian fit", "independent pixels")
+#: What `baseline_images` makes.
+BASELINES = ("held-out data", "Gaussian fit", "independent pixels")
 
 
-def null_images(
+def baseline_images(
     data: ImageSet, n: int, *, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Images that no model has learned: held-out data and two fits by moments."""
@@ -199,31 +170,34 @@ def null_images(
     rows = torch.randint(len(flat), (n, flat.shape[1]), generator=generator)
     shape = (n, *data.images.shape[1:])
     fits = gaussian.clamp(-1, 1).reshape(shape), flat.gather(0, rows).reshape(shape)
-    return dict(zip(NULLS, (data.held_out[:n], *fits), strict=True))
+    return dict(zip(BASELINES, (data.held_out[:n], *fits), strict=True))
 
 
-def null_distances(name: str, n: int, seed: int) -> dict[str, Any]:
+def baseline_distances(name: str, n: int, seed: int) -> dict[str, Any]:
     """Distances of held-out images and of a Gaussian fit."""
-    made = null_images(image_set(name), n, generator=make_generator(seed))
-    return {null: measure(made[null], name)["distance"] for null in NULLS[:2]}
+    made = baseline_images(image_set(name), n, generator=make_generator(seed))
+    return {
+        baseline: measure(made[baseline], name)["distance"]
+        for baseline in BASELINES[:2]
+    }
 
 
 def measure(images: Tensor, name: str) -> dict[str, float]:
     """Evaluate images of a set: all numbers of the tables."""
-    data, judge = image_set(name), judge_of(name)
+    data, classifier = image_set(name), classifier_of(name)
     if not bool(torch.isfinite(images).all()):
         return {"distance": math.nan}
-    features, reference = judge.features(images), judge.features(data.images)
-    probabilities = judge.probabilities(images)
+    features, reference = classifier.features(images), classifier.features(data.images)
+    probabilities = classifier.probabilities(images)
     counts = torch.bincount(
         probabilities.argmax(1), minlength=probabilities.shape[1]
     ) / len(images)
-    held_out = nearest_neighbors(data.held_out, data.images).distance.median()
-    nearest = nearest_neighbors(images, data.images).distance.median()
-    inside = precision_recall(reference, features)
+    held_out = metrics.nearest_neighbors(data.held_out, data.images).distance.median()
+    nearest = metrics.nearest_neighbors(images, data.images).distance.median()
+    inside = metrics.precision_recall(reference, features)
     return {
-        "distance": frechet_distance(reference, features),
-        "class score": class_score(probabilities),
+        "distance": metrics.frechet_distance(reference, features),
+        "class score": metrics.class_score(probabilities),
         "confidence": float(probabilities.amax(1).mean()),
         "rarest class": float(counts.min()),
         "commonest class": float(counts.max()),
@@ -307,10 +281,10 @@ class ImageRecipe:
         return geometric_noise(self.n_levels, self.first_ratio, self.last_ratio)
 
     @property
-    def chain(self) -> ConditionalChain:
+    def chain(self) -> samplers.ConditionalChain:
         """How the conditional distributions are sampled, in training and after it."""
         noises = self.noise.noises[: self.n_levels]
-        return ConditionalChain(
+        return samplers.ConditionalChain(
             self.n_chain_steps,
             tuple(self.step_size * noise for noise in noises),
             adjusted=self.adjusted,
@@ -346,18 +320,18 @@ class ImageRecipe:
         }
         if self.network == "perceptron":
             of["spectral_norm"] = self.spectral_norm
-            return PerceptronEnergy(shape, *sizes, **of)
-        return ConvEnergy(shape[0], *sizes, **of)
+            return energies.PerceptronEnergy(shape, *sizes, **of)
+        return energies.ConvEnergy(shape[0], *sizes, **of)
 
     def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
         """Return a batch of data as the training sees it."""
         return x
 
-    def loss(self, n_pixels: int) -> DenoisingScoreMatching | RecoveryLikelihood:
+    def loss(self, n_pixels: int) -> Loss:
         """Return what is minimised."""
         if self.objective == "score":
-            return DenoisingScoreMatching(self.noise)
-        return RecoveryLikelihood(
+            return losses.DenoisingScoreMatching(self.noise)
+        return losses.RecoveryLikelihood(
             self.noise,
             self.chain,
             regulariser=self.regulariser,
@@ -446,17 +420,17 @@ class PaperRecipe(ImageRecipe):
         return ddpm_noise(self.n_levels)
 
     @property
-    def chain(self) -> ConditionalChain:
+    def chain(self) -> samplers.ConditionalChain:
         """Langevin dynamics without a test, from the noisy state."""
-        sizes = paper_step_sizes(self.noise, _B)
-        return ConditionalChain(
+        sizes = samplers.paper_step_sizes(self.noise, _B)
+        return samplers.ConditionalChain(
             self.n_chain_steps, sizes, adjusted=False, start="noisy"
         )
 
     @property
     def optimizer(self) -> TrainConfig:
         """Adam at a constant rate, in bfloat16 where that is fast."""
-        beta1 = PAPER_NETWORKS[_NETWORKS[self.data]].beta1
+        beta1 = energies.PAPER_NETWORKS[_NETWORKS[self.data]].beta1
         return replace(
             super().optimizer, decay="constant", precision="auto", beta1=beta1
         )
@@ -469,31 +443,32 @@ class PaperRecipe(ImageRecipe):
     @property
     def scales(self) -> tuple[float, ...]:
         """What the network is divided by: c_t^2 b^2 sigma^2, the step in y squared."""
-        sizes = paper_step_sizes(self.noise, _B)
+        sizes = samplers.paper_step_sizes(self.noise, _B)
         shrunk = (a or 1.0 for a in self.noise.shrinkages)
         return tuple((s * a) ** 2 for s, a in zip(sizes, shrunk, strict=True))
 
     def energy(self, shape: tuple[int, ...], seed: int) -> nn.Module:
         """Make the Wide-ResNet, with weights from a seed."""
-        known = PAPER_NETWORKS[_NETWORKS[self.data]]
+        known = energies.PAPER_NETWORKS[_NETWORKS[self.data]]
         config = replace(known, channels=self.hidden, n_levels=self.n_levels)
-        return WideResNetEnergy(config, self.scales, generator=make_generator(seed))
+        generator = make_generator(seed)
+        return energies.WideResNetEnergy(config, self.scales, generator=generator)
 
     def augmented(self, x: Tensor, *, generator: torch.Generator) -> Tensor:
         """Flip each image of a batch with probability one half."""
         return flipped(x, generator=generator)
 
-    def loss(self, n_pixels: int) -> DenoisingScoreMatching | RecoveryLikelihood:
+    def loss(self, n_pixels: int) -> Loss:
         """Return what is minimised."""
         if self.objective == "score":
-            return DenoisingScoreMatching(self.noise)
+            return losses.DenoisingScoreMatching(self.noise)
         # The code's loss has the network's own values, before they are divided. The
         # energies are larger by orders of magnitude: no bound on their difference.
         sigmas = self.noise.sigmas
         weights = tuple(
             c * sigmas[0] / s for c, s in zip(self.scales, sigmas, strict=True)
         )
-        return RecoveryLikelihood(
+        return losses.RecoveryLikelihood(
             self.noise,
             self.chain,
             largest_gap=None,
@@ -585,7 +560,7 @@ def train_images(
     seconds = torch.zeros((), dtype=torch.float64)
     buffers = {"seconds": seconds, **(found or {})}
     objective = recipe.loss(images[0].numel())
-    if isinstance(objective, RecoveryLikelihood):
+    if isinstance(objective, losses.RecoveryLikelihood):
         buffers["usual_gap"] = objective.usual_gap
     clock = time.process_time()
 
@@ -625,9 +600,9 @@ def draw_images(
     start = normal(torch.empty(n, *shape, device=device), generator=generator)
     of: dict[str, Any] = {"generator": generator}
     parts = [
-        progressive_samples(energy, recipe.noise, part, recipe.chain, **of)
+        samplers.progressive_samples(energy, recipe.noise, part, recipe.chain, **of)
         for part in start.split(recipe.n_at_once)
     ]
     levels = torch.cat(parts, 1)
-    clean = denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
+    clean = samplers.denoised(energy, recipe.noise, levels[0]).clamp(-1, 1)
     return torch.cat([clean[None], levels]).cpu()

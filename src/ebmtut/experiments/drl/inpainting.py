@@ -1,7 +1,5 @@
 """drl/inpainting (Figures 6, 14 and 15): the missing half of an image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,19 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.images import (
-    CHURCHES,
-    FULL,
-    LIVE,
-    ImageRecipe,
-    as_pictures,
-    claim_mean,
-    image_rows,
-    image_set,
-    judge_of,
-    measure,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
@@ -39,7 +25,7 @@ from ebmtut.samplers import denoised, inpaint
 class InpaintingConfig:
     """What is learned, and what it completes."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_images: Annotated[int, Range(low=16)] = 300
     n_seeds: Count = 1
 
@@ -57,8 +43,8 @@ def inpainting_job(
 ) -> Outcome:
     """Complete held-out images twice, and by the mean and the nearest image."""
     recipe = config.recipe
-    energy = trained_once(recipe, seed, checkpoint, device).energy
-    data, judge = image_set(recipe.data), judge_of(recipe.data)
+    energy = shared.trained_once(recipe, seed, checkpoint, device).energy
+    data, classifier = shared.image_set(recipe.data), shared.classifier_of(recipe.data)
     images = data.held_out[: config.n_images]
     free = torch.zeros_like(images)
     free[:, :, images.shape[2] // 2 :] = 1
@@ -75,16 +61,18 @@ def inpainting_job(
     filled["truth"] = images
     table, labels = {}, data.held_out_labels[: config.n_images]
     for name, completed in filled.items():
-        kept = judge.probabilities(completed).argmax(1) == labels
+        kept = classifier.probabilities(completed).argmax(1) == labels
         wrong = ((completed - images) * free).square().sum() / free.sum()
         table[name] = {
             "class kept": float(kept.double().mean()),
             "squared error": float(wrong),
-            "distance": measure(completed, recipe.data)["distance"],
+            "distance": shared.measure(completed, recipe.data)["distance"],
             "changed": float(((completed - images) * (1 - free)).abs().max()),
         }
-    arrays = {name: as_pictures(completed[:16]) for name, completed in filled.items()}
-    arrays["masked"] = as_pictures(torch.where(free > 0, 0.0, images)[:16])
+    arrays = {
+        name: shared.as_pictures(completed[:16]) for name, completed in filled.items()
+    }
+    arrays["masked"] = shared.as_pictures(torch.where(free > 0, 0.0, images)[:16])
     # The baselines have no seed, and the same numbers for all.
     return Outcome({"rows": table}, arrays)
 
@@ -99,7 +87,9 @@ def draw_inpainting(result: Result) -> Figure:
         "mean": "mean image",
         "truth": "truth",
     }
-    return image_rows({shown: result.arrays[name] for name, shown in names.items()})
+    return shared.image_rows(
+        {shown: result.arrays[name] for name, shown in names.items()}
+    )
 
 
 def painting_table(result: Result) -> Table:
@@ -125,7 +115,7 @@ def check_inpainting(result: Result) -> list[Verdict]:
     rows = result.scalars["rows"]
     pairs = zip(rows["inpainted 1"]["distance"], rows["mean"]["distance"], strict=True)
     ratios = [found / mean for found, mean in pairs]
-    return [claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
+    return [shared.claim_mean("distance over that of the mean", ratios, "at most", 0.5)]
 
 
 def mean_image(result: Result) -> Result:
@@ -139,12 +129,12 @@ EXPERIMENT = Experiment(
     id="drl/inpainting",
     title="Half an image completed",
     presets={
-        "quick": InpaintingConfig(LIVE),
-        "full": InpaintingConfig(FULL, n_images=500, n_seeds=3),
+        "quick": InpaintingConfig(shared.LIVE),
+        "full": InpaintingConfig(shared.FULL, n_images=500, n_seeds=3),
         # Churches of 64 x 64 pixels for Figure 15's of 128, and half of each for its
         # masks. 300 are held out; a classifier without classes tells which way up they
         # are.
-        "paper": InpaintingConfig(CHURCHES),
+        "paper": InpaintingConfig(shared.CHURCHES),
     },
     cells=cells,
     job=inpainting_job,

@@ -1,7 +1,5 @@
 """drl/interpolation (Figures 5, 11, 12 and 13): images between two images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,18 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.images import (
-    CHURCHES,
-    FULL,
-    LIVE,
-    ImageRecipe,
-    as_pictures,
-    claim_mean,
-    image_rows,
-    image_set,
-    measure,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
@@ -39,7 +26,7 @@ from ebmtut.samplers import denoised, interpolate
 class InterpolationConfig:
     """What is learned, and how many arcs are drawn."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_arcs: Annotated[int, Range(low=4)] = 200
     n_points: Annotated[int, Range(low=3)] = 9
     n_seeds: Count = 1
@@ -58,8 +45,8 @@ def interpolation_job(
 ) -> Outcome:
     """Draw arcs of images, and blends of their ends, pixel by pixel, beside them."""
     recipe, noise = config.recipe, config.recipe.noise
-    energy = trained_once(recipe, seed, checkpoint, device).energy
-    like = torch.empty(config.n_arcs, *image_set(recipe.data).images.shape[1:])
+    energy = shared.trained_once(recipe, seed, checkpoint, device).energy
+    like = torch.empty(config.n_arcs, *shared.image_set(recipe.data).images.shape[1:])
     sources = make_generator(seed + 2), make_generator(seed + 3)
     of = (recipe.chain, config.n_points)
     arcs = interpolate(energy, noise, like, *of, generators=sources)
@@ -69,22 +56,21 @@ def interpolation_job(
     # Every number at every point of the arc.
     scalars: dict[str, Any] = {}
     for name, images in (("arc", arcs), ("blend", blends)):
-        found = [measure(x, recipe.data) for x in images]
+        found = [shared.measure(x, recipe.data) for x in images]
         scalars[name] = {metric: [row[metric] for row in found] for metric in found[0]}
-    pictures = np.stack([as_pictures(x[:8]) for x in arcs], 1)
+    pictures = np.stack([shared.as_pictures(x[:8]) for x in arcs], 1)
     return Outcome(scalars, {"arcs": pictures})
 
 
-def draw_interpolation(result: Result, n_pairs: int = 3) -> Figure:
-    """Show the pairs whose ends differ most: the arc, and below it the blend."""
+def draw_interpolation(result: Result, pairs: tuple[int, ...] = (0, 1)) -> Figure:
+    """Show pairs of images: the arc between them, and below it the blend."""
     arcs = result.arrays["arcs"].astype(float)
-    apart = ((arcs[:, 0] - arcs[:, -1]) ** 2).sum((1, 2))
     part = np.linspace(0, 1, arcs.shape[1])[:, None, None]
     rows = {}
-    for k, arc in enumerate(arcs[np.argsort(-apart)[:n_pairs]], 1):
+    for k, arc in enumerate(arcs[list(pairs)], 1):
         rows[f"pair {k}: along an arc of the noise"] = arc
         rows[f"pair {k}: pixel by pixel"] = (1 - part) * arc[0] + part * arc[-1]
-    return image_rows(rows, n=arcs.shape[1])
+    return shared.image_rows(rows, n=arcs.shape[1])
 
 
 def check_interpolation(result: Result) -> list[Verdict]:
@@ -94,8 +80,8 @@ def check_interpolation(result: Result) -> list[Verdict]:
     ratios = [one / other for one, other in pairs]
     label = "middle: distance of arcs over that of blends"
     return [
-        claim_mean(label, ratios, "at most", 0.5),
-        claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
+        shared.claim_mean(label, ratios, "at most", 0.5),
+        shared.claim_mean("middle: confidence", arc["confidence"], "at least", 0.85),
     ]
 
 
@@ -140,10 +126,10 @@ EXPERIMENT = Experiment(
     id="drl/interpolation",
     title="Images between images",
     presets={
-        "quick": InterpolationConfig(LIVE),
-        "full": InterpolationConfig(FULL, n_seeds=3),
-        # Churches of 64 x 64 pixels for Figure 12's of 128; a row of nine, as ours.
-        "paper": InterpolationConfig(CHURCHES),
+        "quick": InterpolationConfig(shared.LIVE),
+        "full": InterpolationConfig(shared.FULL, n_seeds=3),
+        # Churches of 64 x 64 pixels for Figure 12's of 128; nine images in a row.
+        "paper": InterpolationConfig(shared.CHURCHES),
     },
     cells=cells,
     job=interpolation_job,

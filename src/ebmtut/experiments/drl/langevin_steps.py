@@ -1,7 +1,5 @@
 """drl/langevin-steps (Figure 9): quality over training for several K."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,13 +12,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.images import (
-    CIFAR10,
-    ImageRecipe,
-    draw_images,
-    measure,
-    train_images,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
@@ -35,7 +27,7 @@ from ebmtut.results import Result
 class StepsConfig:
     """Numbers of Langevin steps, and how often a run is evaluated."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_chain_steps: tuple[Count, ...] = (1, 3, 6, 12)
     n_sampling: Count = 6
     n_looks: Count = 4
@@ -44,7 +36,7 @@ class StepsConfig:
 
 
 def steps_job(
-    recipe: ImageRecipe,
+    recipe: shared.ImageRecipe,
     n_sampling: int,
     n_looks: int,
     n_samples: int,
@@ -60,11 +52,13 @@ def steps_job(
     def evaluate(step: int, averaged: nn.Module) -> None:
         for k in np.flatnonzero(at == step + 1).tolist():
             generator = make_generator(seed + 2, device)
-            made = draw_images(averaged, evaluated, n_samples, generator=generator)
-            distances[k] = measure(made[0], recipe.data)["distance"]
+            made = shared.draw_images(
+                averaged, evaluated, n_samples, generator=generator
+            )
+            distances[k] = shared.measure(made[0], recipe.data)["distance"]
 
     of: dict[str, Any] = {"device": device, "found": {"distances": distances}}
-    trained = train_images(recipe, seed, checkpoint, on_step=evaluate, **of)
+    trained = shared.train_images(recipe, seed, checkpoint, on_step=evaluate, **of)
     return Outcome(
         {"distance": float(distances[-1]), "steps": trained.stopped_at},
         {"looks": at, "distances": distances.numpy()},
@@ -125,12 +119,12 @@ EXPERIMENT = Experiment(
     id="drl/langevin-steps",
     title="Quality over the Langevin steps",
     presets={
-        "quick": StepsConfig(ImageRecipe(n_steps=600), (1, 6), n_looks=3),
+        "quick": StepsConfig(shared.ImageRecipe(n_steps=600), (1, 6), n_looks=3),
         "full": StepsConfig(n_seeds=3),
         # 2500 samples every 15,000 steps, as Figure 9. Its K are those of Table 2; that
-        # all are evaluated by chains of 30 steps is ours.
+        # all are evaluated by chains of 30 steps is our choice.
         "paper": StepsConfig(
-            CIFAR10,
+            shared.CIFAR10,
             n_chain_steps=(10, 30, 50),
             n_sampling=30,
             n_looks=66,

@@ -1,7 +1,5 @@
 """drl/likelihood (Table 4): bits per pixel of level 0, beside known densities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,15 +13,7 @@ from torch import Tensor
 
 from ebmtut.checks import Count, Range, checked
 from ebmtut.energies import at_level
-from ebmtut.experiments.drl.images import (
-    FULL,
-    LIVE,
-    T1K,
-    ImageRecipe,
-    draw_images,
-    image_set,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names, by_seed
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -42,7 +32,7 @@ ENOUGH = 0.01
 class LikelihoodConfig:
     """What is learned, and the samples behind log Z."""
 
-    recipe: ImageRecipe = field(default_factory=ImageRecipe)
+    recipe: shared.ImageRecipe = field(default_factory=shared.ImageRecipe)
     n_samples: Annotated[int, Range(low=16)] = 2000
     n_seeds: Count = 1
 
@@ -52,10 +42,10 @@ def cells(config: LikelihoodConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("bits",): {"config": replace(config, n_seeds=1)}}
 
 
-def known_densities(recipe: ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
+def known_densities(recipe: shared.ImageRecipe, noisy: Tensor) -> dict[str, Tensor]:
     """Nats of each noisy held-out image under exactly known densities."""
     signal, noise = recipe.noise.signals[0], recipe.noise.noises[0]
-    points = signal * image_set(recipe.data).images.flatten(1).double()
+    points = signal * shared.image_set(recipe.data).images.flatten(1).double()
     x, n = noisy.flatten(1).double(), points.shape[1]
     covariance = torch.cov(points.T) + noise**2 * torch.eye(n, dtype=torch.float64)
     gaussian = torch.distributions.MultivariateNormal(points.mean(0), covariance)
@@ -76,10 +66,12 @@ def likelihood_job(
 ) -> Outcome:
     """Estimate log Z from more and more samples, and evaluate held-out images."""
     recipe = config.recipe
-    energy = trained_once(recipe, seed, checkpoint, device).energy
+    energy = shared.trained_once(recipe, seed, checkpoint, device).energy
     generator = make_generator(seed + 2, device)
-    levels = draw_images(energy, recipe, config.n_samples, generator=generator)[1:]
-    held_out = image_set(recipe.data).held_out
+    levels = shared.draw_images(energy, recipe, config.n_samples, generator=generator)[
+        1:
+    ]
+    held_out = shared.image_set(recipe.data).held_out
     zeros = torch.zeros(len(held_out), dtype=torch.long)
     noisy = recipe.noise.perturb(held_out, zeros, generator=make_generator(seed + 3))
     with torch.no_grad():
@@ -99,7 +91,7 @@ def likelihood_job(
             "counts": counts,
             "log Z": [f.levels[0].value for f in found],
             "log Z stderr": [f.levels[0].stderr for f in found],
-        },
+        }
     )
 
 
@@ -139,11 +131,11 @@ EXPERIMENT = Experiment(
     id="drl/likelihood",
     title="Bits per pixel",
     presets={
-        "quick": LikelihoodConfig(LIVE, n_samples=1000),
-        "full": LikelihoodConfig(FULL, n_samples=10_000, n_seeds=3),
-        # T1k. The largest number of samples in Figure 7 is not printed: ours, as many
+        "quick": LikelihoodConfig(shared.LIVE, n_samples=1000),
+        "full": LikelihoodConfig(shared.FULL, n_samples=10_000, n_seeds=3),
+        # T1k. The largest number of samples in Figure 7 is not printed: as many
         # as 16 GB hold at all thousand levels.
-        "paper": LikelihoodConfig(T1K, n_samples=1000),
+        "paper": LikelihoodConfig(shared.T1K, n_samples=1000),
     },
     cells=cells,
     job=likelihood_job,

@@ -1,7 +1,5 @@
 """drl/long-run (Figures 7 and 8): longer training, and chains far longer yet."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,19 +15,7 @@ from torch import Tensor, nn
 
 from ebmtut.checks import Count, InputError, Range, checked
 from ebmtut.energies import EnergyFunction, at_level, conditional_energy
-from ebmtut.experiments.drl.images import (
-    FULL,
-    QUICK,
-    T1K,
-    ImageRecipe,
-    claim_mean,
-    draw_images,
-    image_set,
-    measure,
-    null_distances,
-    train_images,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
@@ -41,9 +27,12 @@ from ebmtut.results.tables import Cell, Table
 from ebmtut.samplers import adapt_step_size, denoised, hmc, run_chain
 
 #: Trainings by name; the second is ten times as long, at a quarter of the rate.
-RECIPES: Mapping[str, ImageRecipe] = {"recipe": QUICK, "ten times as long": FULL}
+RECIPES: Mapping[str, shared.ImageRecipe] = {
+    "recipe": shared.QUICK,
+    "ten times as long": shared.FULL,
+}
 #: Four times the rate, and no clipping.
-HOT = replace(QUICK, learning_rate=16e-3, trust=0.0)
+HOT = replace(shared.QUICK, learning_rate=16e-3, trust=0.0)
 
 
 @checked
@@ -51,16 +40,16 @@ HOT = replace(QUICK, learning_rate=16e-3, trust=0.0)
 class LongRunConfig:
     """Which trainings, and how long their chains."""
 
-    recipes: tuple[tuple[str, ImageRecipe], ...] = tuple(RECIPES.items())
+    recipes: tuple[tuple[str, shared.ImageRecipe], ...] = tuple(RECIPES.items())
     factors: tuple[Count, ...] = (1, 4, 16, 64)
     n_moves: tuple[Count, ...] = (10, 100, 400)  # increasing
     n_samples: Annotated[int, Range(low=64)] = 500
     n_seeds: Count = 1
-    collapse: ImageRecipe = HOT
+    collapse: shared.ImageRecipe = HOT
 
 
 def long_run_job(
-    recipe: ImageRecipe,
+    recipe: shared.ImageRecipe,
     factors: tuple[int, ...],
     n_moves: tuple[int, ...],
     n_samples: int,
@@ -69,19 +58,19 @@ def long_run_job(
     device: str = "cpu",
 ) -> Outcome:
     """Learn; sample with longer and longer chains; continue on level 0."""
-    trained = trained_once(recipe, seed, checkpoint, device)
+    trained = shared.trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     generator = make_generator(seed + 2)
     energy, distances = trained.energy, []
     for factor in factors:
         longer = replace(recipe, n_chain_steps=factor * recipe.n_chain_steps)
-        levels = draw_images(energy, longer, n_samples, generator=generator)
-        distances.append(measure(levels[0], recipe.data)["distance"])
+        levels = shared.draw_images(energy, longer, n_samples, generator=generator)
+        distances.append(shared.measure(levels[0], recipe.data)["distance"])
         if factor == factors[0]:
             first = levels
     noise = recipe.noise
-    data = image_set(recipe.data)
+    data = shared.image_set(recipe.data)
     zeros = torch.zeros(len(data.held_out), dtype=torch.long)
     noisy = noise.perturb(data.held_out, zeros, generator=generator)[:n_samples]
     from_samples = walk(energy, recipe, first[1], n_moves, generator)
@@ -105,7 +94,7 @@ def long_run_job(
 
 def walk(
     energy: nn.Module,
-    recipe: ImageRecipe,
+    recipe: shared.ImageRecipe,
     x: Tensor,
     n_moves: tuple[int, ...],
     generator: torch.Generator,
@@ -118,7 +107,7 @@ def walk(
         if n > made:
             x = run_chain(hmc(level, size), x, n - made, generator=generator).x_final
         clean = denoised(energy, recipe.noise, x).clamp(-1, 1)
-        distances.append(measure(clean, recipe.data)["distance"])
+        distances.append(shared.measure(clean, recipe.data)["distance"])
     return distances
 
 
@@ -133,7 +122,10 @@ def adapted(
 
 
 def adapted_steps(
-    energy: nn.Module, recipe: ImageRecipe, levels: Tensor, generator: torch.Generator
+    energy: nn.Module,
+    recipe: shared.ImageRecipe,
+    levels: Tensor,
+    generator: torch.Generator,
 ) -> np.ndarray:
     """Adapt the step size on every level: sizes, and acceptance rates."""
     found, noise = [], recipe.noise
@@ -171,13 +163,13 @@ class Watched:
         self.seen.append([float(number) for number in numbers])
 
 
-def watched_collapse(recipe: ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
+def watched_collapse(recipe: shared.ImageRecipe, seed: int) -> tuple[np.ndarray, str]:
     """Learn at a rate at which every training diverges, and note what chains do."""
-    loss = recipe.loss(image_set(recipe.data).images[0].numel())
+    loss = recipe.loss(shared.image_set(recipe.data).images[0].numel())
     if not isinstance(loss, RecoveryLikelihood):
         raise InputError(f"objective must be recovery, got {recipe.objective!r}")
     watched = Watched(loss, recipe.noise.noises)
-    message = train_images(recipe, seed, loss=watched).message
+    message = shared.train_images(recipe, seed, loss=watched).message
     return np.array(watched.seen, dtype=np.float64), message
 
 
@@ -187,16 +179,18 @@ def cells(config: LongRunConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {(name,): {"recipe": recipe} | alike for name, recipe in config.recipes}
 
 
-def nulls(config: LongRunConfig, seed: int) -> Outcome:
+def baselines(config: LongRunConfig, seed: int) -> Outcome:
     """Evaluate held-out data and a Gaussian fit; let one run collapse."""
-    judged = null_distances(config.recipes[0][1].data, config.n_samples, seed)
-    seen, judged["alarm"] = watched_collapse(config.collapse, seed)
-    return Outcome(judged, {"collapse": seen})
+    scores = shared.baseline_distances(
+        config.recipes[0][1].data, config.n_samples, seed
+    )
+    seen, scores["alarm"] = watched_collapse(config.collapse, seed)
+    return Outcome(scores, {"collapse": seen})
 
 
 def draw_collapse(result: Result) -> Figure:
     """Draw the energy differences of a training that collapses, update by update."""
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    figure, ax = plt.subplots(figsize=(5.5, 2.6))
     median, largest = result.arrays["collapse"][:, :2].T
     ax.plot(largest, color=OKABE_ITO["vermillion"], label="largest of the batch")
     ax.plot(median, color=OKABE_ITO["blue"], label="median of the batch")
@@ -255,7 +249,7 @@ def check_long_run(result: Result) -> list[Verdict]:
     for metric in ("distance of the longest", "after the walk"):
         ratios = (np.array(row.get(metric, lost)) / long).tolist()
         label = f"{name}: {metric}, over the distance of its samples"
-        verdicts.append(claim_mean(label, ratios, "at most", 1.5))
+        verdicts.append(shared.claim_mean(label, ratios, "at most", 1.5))
     return verdicts
 
 
@@ -278,14 +272,14 @@ EXPERIMENT = Experiment(
     title="Long-run chains",
     presets={
         "quick": LongRunConfig(
-            (("recipe", QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
+            (("recipe", shared.QUICK),), factors=(1, 4, 16), n_moves=(10, 100)
         ),
         "full": LongRunConfig(n_seeds=5),
         # T1k and chains of 1, 10 and 100 steps per level. One Langevin step in training
         # stands for the normal approximation, so that chains have a length; the paper's
         # longer chains are Hamiltonian Monte Carlo's, as the walk is here.
         "paper": LongRunConfig(
-            (("T1k", replace(T1K, n_chain_steps=1)),),
+            (("T1k", replace(shared.T1K, n_chain_steps=1)),),
             factors=(1, 10, 100),
             n_moves=(1, 10, 100),
         ),
@@ -294,7 +288,7 @@ EXPERIMENT = Experiment(
     job=long_run_job,
     arrays={"*": "{name}/{cell}"},
     stack=True,
-    extras=nulls,
+    extras=baselines,
     figure=draw_long_run,
     check=check_long_run,
     null=nothing_learned,
@@ -307,7 +301,9 @@ def walks_table(result: Result) -> Table:
     """Tabulate each training's distances, beside held-out data and a Gaussian fit."""
     rows = result.scalars["table"]
     known = ("held-out data", "Gaussian fit")
-    columns: dict[str, list[Cell]] = {"training": [*rows, *known]}
+    names = {"recipe": "short training", "ten times as long": "long training"}
+    trained = [names.get(row, row) for row in rows]
+    columns: dict[str, list[Cell]] = {"training": [*trained, *known]}
     for head, metric in (
         ("its samples", "distance"),
         ("longest chains", "distance of the longest"),
@@ -325,7 +321,9 @@ def walks_table(result: Result) -> Table:
 
 def acceptance_table(result: Result) -> Table:
     """Tabulate the acceptance rate of Hamiltonian Monte Carlo on each level."""
-    recipes = {name: ImageRecipe(**fields) for name, fields in result.config["recipes"]}
+    recipes = {
+        name: shared.ImageRecipe(**fields) for name, fields in result.config["recipes"]
+    }
     first = next(iter(recipes))
     noises = recipes[first].noise.noises[: recipes[first].n_levels]
     sizes = result.arrays[f"step sizes/{first}"].mean(0)

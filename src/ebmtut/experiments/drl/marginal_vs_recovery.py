@@ -98,7 +98,8 @@ def draw(result: Result, methods: tuple[str, ...] | None = None) -> Figure:
             ax.axis("off")
         else:
             _draw_density(ax, result, name, density)
-            ax.set_title(f"{METHODS[name].printed}: {ax.get_title()}")
+            title = f"{METHODS[name].printed}: {ax.get_title()}"
+            ax.set_title(title, fontsize=12)
     return figure
 
 
@@ -220,7 +221,7 @@ def check(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def null(result: Result) -> Result:
+def nothing_learned(result: Result) -> Result:
     """Return the result of methods that learned a mean and a covariance only."""
     fits = result.scalars["Gaussian fit"]
     table = {
@@ -246,7 +247,7 @@ EXPERIMENT = Experiment(
             plane=PlaneConfig(n_steps=600),
             n_seeds=3,
         ),
-        # The paper's two methods; the density, which it does not name, is ours.
+        # The paper's two methods; the density, which it does not name, is our choice.
         "paper": MarginalConfig(methods=("recovery", "short-run"), plane=PAPER),
     },
     cells=cells,
@@ -255,7 +256,7 @@ EXPERIMENT = Experiment(
     extras=references,
     figure=draw,
     check=check,
-    null=null,
+    null=nothing_learned,
     devices=("cpu", "cuda"),
     parallel=False,  # seconds of the CPU are compared
 )

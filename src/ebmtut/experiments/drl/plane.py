@@ -44,7 +44,7 @@ class PlaneMethod(NamedTuple):
         return self.objective == "marginal" and not self.many
 
 
-#: Chains with one start need small steps of noise; many starts allow larger ones.
+#: Chains with one initial point need small steps of noise; resampling allows wide ones.
 METHODS: Mapping[str, PlaneMethod] = {
     "recovery": PlaneMethod("six levels", "recovery", 6, 0.25, False),
     "short-run": PlaneMethod("one level, 9 steps", "marginal", 1, 4.0, False, False),
@@ -186,7 +186,7 @@ def plane_job(
     samples = progressive_samples(trained, noise, start, chain, generator=generator)
     on_cpu = copy.deepcopy(trained).cpu()  # as the grid is
     energies = [PLANE.energies(at_level(on_cpu, t)) for t in range(noise.n_levels)]
-    judged = judge_plane(density, -energies[0], samples[0].cpu())
+    scores = evaluate_plane(density, -energies[0], samples[0].cpu())
     arrays = {
         "density": torch.stack([PLANE.log_density(e) for e in energies]).half().numpy(),
         "samples": samples[:, :2000].half().cpu().numpy(),
@@ -194,12 +194,14 @@ def plane_job(
     }
     if partition:
         exact = PLANE.log_partition(energies[0])
-        judged |= judge_partition(trained, noise, samples, exact, generator=generator)
+        scores |= evaluate_partition(
+            trained, noise, samples, exact, generator=generator
+        )
         arrays["log Z bias"] = partition_bias(trained, samples, exact)
-    return Outcome(judged | {"seconds": float(clock.seconds)}, arrays)
+    return Outcome(scores | {"seconds": float(clock.seconds)}, arrays)
 
 
-def judge_partition(
+def evaluate_partition(
     energy: LevelEnergy,
     noise: NoiseLevels,
     samples: Tensor,
@@ -236,14 +238,14 @@ def partition_bias(
     return np.array(rows).reshape(-1, 3)
 
 
-def judge_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:
+def evaluate_plane(density: str, log_q: Tensor, samples: Tensor) -> dict[str, float]:
     """Distances of a density on the grid, and of samples, from a density."""
     log_p = exact_log_density(density)
-    judged = {"kl": PLANE.kl(log_p, log_q), "tv": PLANE.total_variation(log_p, log_q)}
+    scores = {"kl": PLANE.kl(log_p, log_q), "tv": PLANE.total_variation(log_p, log_q)}
     if density == "checkerboard":
-        judged["on support"] = PLANE.mass(log_q, log_p > -math.inf)
-        judged["samples on support"] = float(on_board(samples).double().mean())
-    return judged
+        scores["on support"] = PLANE.mass(log_q, log_p > -math.inf)
+        scores["samples on support"] = float(on_board(samples).double().mean())
+    return scores
 
 
 def exact_log_density(density: str) -> Tensor:
@@ -289,13 +291,13 @@ def gaussian_fit(density: str, seed: int, n: int) -> dict[str, float]:
     fit = torch.distributions.MultivariateNormal(data.mean(0), data.T.cov())
     log_q = fit.log_prob(PLANE.points).reshape(PLANE.n, PLANE.n)
     white = normal(torch.empty(n, 2, dtype=torch.float64), generator=generator)
-    return judge_plane(density, log_q, fit.loc + white @ fit.scale_tril.T)
+    return evaluate_plane(density, log_q, fit.loc + white @ fit.scale_tril.T)
 
 
 def exact_row(density: str, seed: int, n: int) -> dict[str, float]:
     """Evaluate the density itself, and held-out data."""
     data = sample_density(density, n, generator=make_generator(seed)) / SCALE
-    return judge_plane(density, exact_log_density(density), data)
+    return evaluate_plane(density, exact_log_density(density), data)
 
 
 #: Columns of the tables, and what they show.

@@ -1,7 +1,5 @@
 """drl/samples (Figures 1, 4, 10 and 16): images from white noise, by levels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,26 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.checks import Count, Range, checked
-from ebmtut.experiments.drl.images import (
-    CELEBA,
-    CHURCHES,
-    CHURCHES_128,
-    CIFAR10,
-    FULL,
-    LARGER,
-    LIVE,
-    NULLS,
-    ImageRecipe,
-    accuracy_of,
-    as_pictures,
-    claim_mean,
-    draw_images,
-    image_rows,
-    image_set,
-    measure,
-    null_images,
-    trained_once,
-)
+from ebmtut.experiments.drl import images as shared
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, mean_and_stderr
@@ -49,12 +28,14 @@ SCORED = ", score matching"
 class SamplesConfig:
     """Which sets are learned, each by its recipe."""
 
-    recipes: tuple[ImageRecipe, ...] = field(default_factory=lambda: (ImageRecipe(),))
+    recipes: tuple[shared.ImageRecipe, ...] = field(
+        default_factory=lambda: (shared.ImageRecipe(),)
+    )
     n_samples: Annotated[int, Range(low=64)] = 500
     n_seeds: tuple[Count, ...] = (1,)  # one number for all recipes, or one for each
 
 
-def name_of(recipe: ImageRecipe) -> str:
+def name_of(recipe: shared.ImageRecipe) -> str:
     """Return the set, and the objective where it is not recovery likelihood."""
     scored = recipe.objective == "score"
     return f"{recipe.data}{SCORED}" if scored else recipe.data
@@ -67,26 +48,26 @@ def seeds_of(config: SamplesConfig, names: Names) -> int:
 
 
 def samples_job(
-    recipe: ImageRecipe,
+    recipe: shared.ImageRecipe,
     n_samples: int,
     seed: int,
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
     """Learn, draw through all levels, and find each sample's nearest datum."""
-    trained = trained_once(recipe, seed, checkpoint, device)
+    trained = shared.trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
     generator = make_generator(seed + 2, device)
-    drawn = draw_images(trained.energy, recipe, n_samples, generator=generator)
-    data = image_set(recipe.data).images
+    drawn = shared.draw_images(trained.energy, recipe, n_samples, generator=generator)
+    data = shared.image_set(recipe.data).images
     nearest = data[nearest_neighbors(drawn[0, :16], data).place]
     return Outcome(
-        trained.cost | measure(drawn[0], recipe.data),
+        trained.cost | shared.measure(drawn[0], recipe.data),
         {
-            "levels": np.stack([as_pictures(level[:16]) for level in drawn]),
-            "samples": as_pictures(drawn[0, :64]),
-            "nearest": as_pictures(nearest),
+            "levels": np.stack([shared.as_pictures(level[:16]) for level in drawn]),
+            "samples": shared.as_pictures(drawn[0, :64]),
+            "nearest": shared.as_pictures(nearest),
         },
     )
 
@@ -101,15 +82,19 @@ def cells(config: SamplesConfig) -> Mapping[Names, Mapping[str, Any]]:
 
 def known_rows(config: SamplesConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifiers themselves."""
-    rows: dict[str, dict[str, Any]] = {null: {} for null in NULLS}
+    rows: dict[str, dict[str, Any]] = {baseline: {} for baseline in shared.BASELINES}
     names = dict.fromkeys(recipe.data for recipe in config.recipes)
     for name in names:
         generator = make_generator(seed)
-        made = null_images(image_set(name), config.n_samples, generator=generator)
-        for null, images in made.items():
-            rows[null][name] = measure(images, name)
-    rows["judge's accuracy"] = {name: accuracy_of(name) for name in names}
-    return Outcome(rows | {"sources": {name: image_set(name).source for name in names}})
+        made = shared.baseline_images(
+            shared.image_set(name), config.n_samples, generator=generator
+        )
+        for baseline, images in made.items():
+            rows[baseline][name] = shared.measure(images, name)
+    rows["judge's accuracy"] = {name: shared.accuracy_of(name) for name in names}
+    return Outcome(
+        rows | {"sources": {name: shared.image_set(name).source for name in names}}
+    )
 
 
 def draw_samples(result: Result, name: str | None = None) -> Figure:
@@ -125,7 +110,7 @@ def draw_samples(result: Result, name: str | None = None) -> Figure:
         rows["nearest training images"] = result.arrays[f"nearest/{name}"]
     # Ink is dark, and so is what is dark in a photograph.
     cmap = "gray" if levels.shape[-1] == 32 else "gray_r"
-    return image_rows(rows, cmap=cmap)
+    return shared.image_rows(rows, cmap=cmap)
 
 
 # Where images come from, in words; other sources are words already.
@@ -141,16 +126,18 @@ def samples_table(result: Result, name: str) -> Table:
     table = result.scalars["table"]
     objectives = {"recovery likelihood": name, "score matching": name + SCORED}
     learned = {o: table[named] for o, named in objectives.items() if named in table}
-    nulls = {n: result.scalars[n][name] for n in NULLS if n in result.scalars}
-    columns: dict[str, list[Cell]] = {"images": [*learned, *nulls]}
+    baselines = {
+        n: result.scalars[n][name] for n in shared.BASELINES if n in result.scalars
+    }
+    columns: dict[str, list[Cell]] = {"images": [*learned, *baselines]}
     for metric in (
         "distance", "confidence", "rarest class", "commonest class", "nearest"
     ):  # fmt: skip
         found = [mean_and_stderr(r.get(metric, [np.nan])) for r in learned.values()]
         head = metric.removesuffix(" class")
-        columns[head] = [*found, *(row[metric] for row in nulls.values())]
+        columns[head] = [*found, *(row[metric] for row in baselines.values())]
     seconds = [mean_and_stderr(row["seconds"])[0] for row in learned.values()]
-    columns["CPU s"] = [*map(round, seconds), *[None] * len(nulls)]
+    columns["CPU s"] = [*map(round, seconds), *[None] * len(baselines)]
     n_seeds = max(len(row["steps"]) for row in learned.values())
     source = result.scalars.get("sources", {}).get(name)
     return Table(
@@ -159,7 +146,7 @@ def samples_table(result: Result, name: str) -> Table:
         f"{n_seeds} training{'s' if n_seeds > 1 else ''}, and CPU seconds of one."
         + (f" Data: {_SOURCES.get(source, source)}." if source else ""),
         kinds=[""] * len(learned)
-        + ["exact" if n == NULLS[0] else "null" for n in nulls],
+        + ["exact" if n == shared.BASELINES[0] else "null" for n in baselines],
     )
 
 
@@ -188,7 +175,9 @@ def check_samples(result: Result) -> list[Verdict]:
         for metric, rule, target, sanity in bounds:
             found = row.get(metric, [math.nan] * len(row["steps"]))
             label = f"{name}: {metric} {rule}"
-            verdicts.append(claim_mean(label, found, rule, target, sanity=sanity))
+            verdicts.append(
+                shared.claim_mean(label, found, rule, target, sanity=sanity)
+            )
     return verdicts
 
 
@@ -205,11 +194,12 @@ EXPERIMENT = Experiment(
     id="drl/samples",
     title="Images from white noise",
     presets={
-        "quick": SamplesConfig((LIVE,)),
-        "full": SamplesConfig((FULL, *LARGER), n_seeds=(3, 2, 1, 1, 2)),
+        "quick": SamplesConfig((shared.LIVE,)),
+        "full": SamplesConfig((shared.FULL, *shared.LARGER), n_seeds=(3, 2, 1, 1, 2)),
         # Of Figures 1, 4, 10 and 16 the sets that `PaperRecipe` knows.
         "paper": SamplesConfig(
-            (CIFAR10, CELEBA, CHURCHES, CHURCHES_128), n_samples=2500
+            (shared.CIFAR10, shared.CELEBA, shared.CHURCHES, shared.CHURCHES_128),
+            n_samples=2500,
         ),
     },
     cells=cells,
@@ -230,7 +220,7 @@ EXPERIMENT = Experiment(
 AGAIN_SEED = 1
 _AGAIN = tuple(
     recipe
-    for first in LARGER[-2:]
+    for first in shared.LARGER[-2:]
     for recipe in (first, replace(first, objective="score", n_steps=3 * first.n_steps))
 )
 AGAIN = replace(
