@@ -29,7 +29,12 @@ from ebmtut.experiments.pmp.chains import (
 )
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
 from ebmtut.losses import persistent_match_moments
-from ebmtut.metrics import mmd_of_fresh_sample
+from ebmtut.metrics import (
+    covariance_error,
+    covariance_error_of_fresh_sample,
+    mmd_of_fresh_sample,
+    pair_covariances,
+)
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -106,6 +111,7 @@ def zeros_job(
     k = config.n_sweeps
     gibbs = draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
     scalars["log_mmd2 of Gibbs on these weights"] = log_mmd2(gibbs, x)
+    scalars["pairs"] = covariance_error(samples[shown], pair_covariances(x))
     pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
     return Outcome(scalars, {"samples": pictures})
 
@@ -126,9 +132,12 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
     scores = {
         "null": log_mmd2(null, x),
         "data": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
+        "null pairs": covariance_error(null, pair_covariances(x)),
+        "data pairs": covariance_error_of_fresh_sample(x, n),
     }
-    shown = x[order[:20]].to(torch.uint8).numpy()
-    return Outcome({"source": source, "n_data": len(x), **scores}, {"data": shown})
+    shown = {"data": x[order[:20]], "independent pixels": null[:20]}
+    arrays = {name: bits.to(torch.uint8).numpy() for name, bits in shown.items()}
+    return Outcome({"source": source, "n_data": len(x), **scores}, arrays)
 
 
 QUICK = ZerosConfig(
