@@ -143,8 +143,9 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         "PMP",
         "Gibbs",
         "independent",
-        "held-out",
+        "perfect",
     ]
+    assert table.heads[1:] == ("error of covariances", "log MMD²", "log MMD², Gibbs")
     worked = zeros_work_table(result).rows[0]
     assert worked[:3] == ("PMP", "3", "0")
     assert number(worked[3]) == pytest.approx(2 * 3 * 2 * 36 * 35 / 1e9, rel=0.01)

@@ -293,7 +293,7 @@ def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
     k, table = result.config["n_sweeps"], result.scalars["table"]
     columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "fresh data (expected)"]
+        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
     }
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:

@@ -18,7 +18,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.pmp.log_partition import dense_model
 from ebmtut.experiments.pmp.wrong_model import four_spins
 from ebmtut.message_passing import exact_perturb_and_map, max_product
-from ebmtut.plotting import COLORS, TEXT_WIDTH, panel_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import logistic, make_generator
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
@@ -27,6 +27,8 @@ from ebmtut.widgets import SMALL_GRAPHS
 #: Messages or beliefs that differ by less are the same, up to rounding.
 NEAR = 1e-6
 N_SWEEPS = 200
+#: Inches, so that labels can be read on a telephone.
+WIDTH = 4.6
 #: Initialisations of the messages: colour, marker and label.
 INITS = {
     "zero": ("PMP", "s", "$N = 0$"),
@@ -103,7 +105,7 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
     model, counts = four_spins(theta), (1, 2, 4, 8, 16, 32, 100)
     noise = noise_for(model, n, seed)
     best = exact_perturb_and_map(model, 4, noise)
-    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.5))
     for init, (color, marker, label) in INITS.items():
         unaries = model.bias.detach() + noise
         runs = [max_product(model, unaries, t, init=init).x for t in counts]
@@ -112,11 +114,11 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
         left.plot(found, label=label, **style)
         right.plot([magnetisation(x) for x in runs], **style)
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
-    left.set(title="fraction of MAP states", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
+    left.set(title="MAP states (fraction)", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
     right.set(title="magnetisation", ylim=(-0.7, 0.1), yticks=(-0.6, -0.3, 0))
     for ax in (left, right):
         ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
-    left.legend(title="initialisation", loc="lower right")
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -141,10 +143,10 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     thetas = np.r_[0.2:0.32:0.03, 0.32:0.35:0.005, 0.36:0.61:0.04]
     half = noise_for(four_spins(0.5), n // 2, seed)
     noise, data = torch.cat([half, -half]), exact_by_ones(0.5)
-    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.6))
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.3))
     fine = np.linspace(0.2, 0.6, 61)
     boltzmann = [divergence(data, exact_by_ones(theta)) for theta in fine]
-    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann distribution")
+    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann")
     for init, (color, marker, label) in INITS.items():
         values = []
         for theta in thetas:
@@ -170,9 +172,8 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
     model, sweeps = small_graph("frustrated ring"), range(n_sweeps + 1)
     noise = torch.cat([_RING_NOISE, noise_for(model, n, seed)])
     best = exact_perturb_and_map(model, 4, noise)
-    figure, axes = plt.subplots(
-        2, 2, figsize=(TEXT_WIDTH, 4.0), sharex=True, height_ratios=(1.4, 1)
-    )
+    shape: dict[str, Any] = {"sharex": True, "height_ratios": (1.4, 1)}
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 3.8), **shape)
     for column, (damping, title) in zip(
         axes.T, ((0.0, "no damping"), (0.5, "damping ½")), strict=True
     ):
@@ -186,12 +187,12 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
         bits = torch.stack([x[0] for x in runs], 1)
         upper.imshow(bits, cmap="gray_r", vmin=-0.15, vmax=1.15, aspect="auto")
         found = right[:, 0].nonzero().flatten()
-        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=5)
+        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=3)
         upper.set(title=title, ylim=(4.6, -0.5), yticks=range(5))
         lower.plot(sweeps, right[:, 1:].double().mean(1), color=COLORS["PMP symmetric"])
         lower.set(ylim=(0, 1), xlabel="sweeps", xlim=(-0.5, n_sweeps + 0.5))
-    names = [f"bit {i + 1} (MAP: {int(best[0, i])})" for i in range(4)]
-    axes[0, 0].set_yticklabels([*names, "is the MAP state"])
+    names = [f"bit {i + 1}; MAP {int(best[0, i])}" for i in range(4)]
+    axes[0, 0].set_yticklabels([*names, "MAP state"])
     axes[0, 1].set_yticklabels([])
     axes[1, 0].set_ylabel("fraction of\nMAP states")
     return figure
@@ -202,7 +203,7 @@ def draw_factor_graph() -> Figure:
     unaries, weight = (1.5, -1.0, -1.5), 2.0
     p = {"left": unaries[0], "right": unaries[2]}
     n = {side: max(0, value + weight) - max(0, value) for side, value in p.items()}
-    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.0))
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.2))
     ax.set(xlim=(-0.1, 8.1), ylim=(-1.1, 2.3), aspect="equal")
     ax.axis("off")
     line: dict[str, Any] = {"color": "black", "lw": 1.4, "zorder": 1}

@@ -70,7 +70,7 @@ def draw_samples(result: Result) -> Figure:
         small = result.scalars["reduced"]["table"]
         rows["reduced data"] = arrays["reduced/data"]
         rows |= {f"{m}, reduced": arrays[f"reduced/samples/{m}"] for m in small}
-    size = (TEXT_WIDTH, 0.6 * len(rows))
+    size = (0.7 * TEXT_WIDTH, 0.5 * len(rows))
     figure, axes = plt.subplots(len(rows), 1, figsize=size, squeeze=False)
     for ax, (name, pictures) in zip(axes[:, 0], rows.items(), strict=True):
         side = round(pictures.shape[1] ** 0.5)
