@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,7 +20,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import Count, Number, Positive, Probability, check_range, checked
+from ebmtut.checks import (
+    Count,
+    Number,
+    Positive,
+    Probability,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
@@ -28,7 +36,6 @@ from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
 from ebmtut.experiments.pmp.chains import (
     Chains,
-    random_bits,
     start_samples,
     sweep_samples,
 )
@@ -44,13 +51,8 @@ from ebmtut.message_passing import (
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 from ebmtut.training import CpuClock
-
-# Up to this size the states are listed: data are exact draws, moments exact.
-_LISTED = 16
-_BURN_IN = 1000  # Gibbs sweeps before a state of a larger glass is data
 
 
 def spin_glass(
@@ -67,17 +69,12 @@ def spin_glass(
 def sample_truth(
     truth: BoltzmannMachine, n: int, *, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw data from a glass, and tell its second moments E[x_i x_j]."""
-    n_sites = truth.n_sites
-    if n_sites <= _LISTED:
-        states = enumerate_states(n_sites, dtype=torch.float64)
-        probs = exact_probabilities(truth, n_sites).exp()
-        drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
-        moments = states.T @ (probs[:, None] * states)
-        return states[drawn].float(), moments.float()
-    x = random_bits(2 * n, n_sites, generator=generator)
-    x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
-    return x[:n], bit_moments(x[n:])[1]
+    """Draw exact samples of a glass; also return its second moments E[x_i x_j]."""
+    states = enumerate_states(truth.n_sites, dtype=torch.float64)
+    probs = exact_probabilities(truth, truth.n_sites).exp()
+    drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
+    moments = states.T @ (probs[:, None] * states)
+    return states[drawn].float(), moments.float()
 
 
 def moment_error(second: Tensor, moments: Tensor) -> float:
@@ -99,7 +96,7 @@ def independent_moments(moments: Tensor) -> Tensor:
 class PersistentConfig:
     """Which glasses, how they are learned, how the result is evaluated."""
 
-    sizes: tuple[Count, ...] = (12,)
+    sizes: tuple[Annotated[int, Range(1, 16)], ...] = (12,)
     strength: Number = 1.0
     rhos: tuple[Probability, ...] = (0.0, 0.9, 0.99, 0.999, 1.0)
     sweeps: tuple[Count, ...] = (1, 5, 25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.experiment import Experiment
@@ -21,7 +22,11 @@ def draw_mmd(result: Result) -> Figure:
         "held-out data": ("exact", result.scalars["data"]),
         "independent pixels": ("null", result.scalars["null"]),
     }
-    curves = {method: zeros.curve(result, method) for method in result.scalars["table"]}
+    curves = {
+        method: {k: float(np.mean(seeds)) for k, seeds in found.items()}
+        for method in result.scalars["table"]
+        if (found := zeros.scores(result, method))
+    }
     draw_curves(ax, curves, levels, dashed=CHAINS)
     ax.set(xlabel="sweeps", ylabel="log MMD² (lower is better)")
     figure.legend(loc="outside upper center", ncols=3)
