@@ -34,11 +34,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.pmp.chains import (
-    Chains,
-    start_samples,
-    sweep_samples,
-)
+from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments

@@ -8,9 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
 from ebmtut.energies import BoltzmannMachine
@@ -200,43 +198,31 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
 
 def draw_factor_graph() -> Figure:
     """Draw a chain of three bits with the messages to the one in the middle."""
-    unaries, weight = (1.5, -1.0, -1.5), 2.0
-    p = {"left": unaries[0], "right": unaries[2]}
-    n = {side: max(0, value + weight) - max(0, value) for side, value in p.items()}
+    weight, orange = 2.0, COLORS["PMP symmetric"]
     figure, ax = plt.subplots(figsize=(WIDTH, 2.2))
     ax.set(xlim=(-0.1, 8.1), ylim=(-1.1, 2.3), aspect="equal")
     ax.axis("off")
-    line: dict[str, Any] = {"color": "black", "lw": 1.4, "zorder": 1}
-    square: dict[str, Any] = {"fc": "white", "ec": "black", "lw": 1.4, "zorder": 2}
-    for a, b in ((1, 4), (4, 7)):
-        middle = (a + b) / 2
-        ax.plot([a, b], [0, 0], **line)
-        ax.add_patch(Rectangle((middle - 0.22, -0.22), 0.44, 0.44, **square))
-        ax.text(middle, -0.62, f"$w =$ {_signed(weight)}", ha="center", va="center")
-    for k, (x, u) in enumerate(zip((1, 4, 7), unaries, strict=True)):
-        ax.plot([x, x], [0, 1.35], **line)
-        ax.add_patch(Rectangle((x - 0.22, 1.13), 0.44, 0.44, **square))
-        ax.text(x, 1.95, f"$u_{k + 1} =$ {_signed(u)}", ha="center", va="center")
-        ax.add_patch(
-            Circle((x, 0), 0.42, fc="#F6C9A8" if k == 1 else "#DDDDDD", ec="black")
-        )
-        ax.text(x, 0, f"$x_{k + 1}$", ha="center", va="center", size=13)
-    for start, end, text, color in (
-        (1.5, 2.3, f"$p =$ {_signed(p['left'])}", "black"),
-        (2.7, 3.5, f"$n =$ {_signed(n['left'])}", COLORS["PMP symmetric"]),
-        (6.55, 5.75, f"$p =$ {_signed(p['right'])}", "black"),
-        (5.25, 4.45, f"$n =$ {_signed(n['right'])}", COLORS["PMP symmetric"]),
-    ):
-        _arrow(ax, start, end, text, color)
+    ax.plot([1, 7], [0, 0], color="black", lw=1.4)
+    square: dict[str, Any] = {"ms": 17, "mfc": "white", "mec": "black", "mew": 1.4}
+    middle: dict[str, Any] = {"ha": "center", "va": "center"}
+    for x in (2.5, 5.5):
+        ax.plot(x, 0, "s", **square)
+        ax.text(x, -0.7, f"$w =$ {weight:g}", **middle)
+    for k, u in enumerate((1.5, -1.0, -1.5)):
+        x, color = 3 * k + 1, "#F6C9A8" if k == 1 else "#DDDDDD"
+        ax.plot([x, x], [0, 1.35], color="black", lw=1.4)
+        ax.plot(x, 1.35, "s", **square)
+        ax.text(x, 1.95, f"$u_{k + 1} =$ {u:g}".replace("-", "−"), **middle)
+        ax.plot(x, 0, "o", **square | {"ms": 34, "mfc": color})
+        ax.text(x, 0, f"$x_{k + 1}$", size=13, **middle)
+        if k == 1:
+            continue
+        to_middle, n = 1 - k, max(0.0, u + weight) - max(0.0, u)
+        for at, name, value, ink in ((0.9, "p", u, "black"), (2.1, "n", n, orange)):
+            place = x + to_middle * at
+            ends = [(place + 0.4 * to_middle * side, 0.45) for side in (1, -1)]
+            arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": ink, "lw": 2}
+            ax.annotate("", *ends, arrowprops=arrow)
+            text = f"${name} =$ {value:g}".replace("-", "−")
+            ax.text(place, 0.8, text, color=ink, **middle)
     return figure
-
-
-def _arrow(ax: Axes, start: float, end: float, text: str, color: str) -> None:
-    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": color, "lw": 2}
-    ends = ((end, 0.42), (start, 0.42))
-    ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 2, "shrinkB": 2})
-    ax.text((start + end) / 2, 0.76, text, ha="center", va="center", color=color)
-
-
-def _signed(value: float) -> str:
-    return f"{value:g}".replace("-", "−")

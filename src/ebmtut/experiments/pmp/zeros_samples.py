@@ -146,8 +146,7 @@ EXPERIMENT = Experiment(
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
         # those of its scripts; that PMP learns for as long is our choice.
         "paper": _with(
-            zeros.ZerosConfig(n_seeds=5),
-            _reduced(200, 1e-2, zeros.FULL, n_seeds=5),
+            zeros.ZerosConfig(n_seeds=5), _reduced(200, 1e-2, zeros.FULL, n_seeds=5)
         ),
     },
     cells=cells,
