@@ -1,4 +1,4 @@
-"""Rows of perturb-and-max-product on fully observed models."""
+"""Experiments of perturb-and-max-product on fully observed models."""
 
 import math
 from dataclasses import replace
@@ -194,7 +194,7 @@ def test_the_error_of_a_perfect_model_is_zero():
 
 
 def test_single_updates_add_up_to_gibbs_sampling():
-    """Many of them, in turn, have the law by enumeration."""
+    """Many of them, in turn, have the distribution by enumeration."""
     generator = make_generator(0)
     model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
     go_on = partial(update_samples, method="Gibbs", n_updates=3, generator=generator)

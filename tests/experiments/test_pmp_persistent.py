@@ -1,4 +1,4 @@
-"""Row pmp/persistent: its judges on cases with known answers."""
+"""Experiment pmp/persistent: its metrics on cases with known answers."""
 
 import math
 from dataclasses import asdict
@@ -40,7 +40,7 @@ SMALL = PersistentConfig(
 
 
 def test_couplings_of_the_glass_have_the_documented_scale():
-    """Read off the law: 4 J_ij by inclusion and exclusion of two bits."""
+    """Read off the distribution: 4 J_ij by inclusion and exclusion of two bits."""
     n, strength = 60, 0.7
     glass = spin_glass(n, strength, generator=make_generator(0))
     # J_ij s_i s_j is 4 J_ij x_i x_j, and terms of one bit.

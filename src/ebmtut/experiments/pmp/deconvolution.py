@@ -1,4 +1,4 @@
-"""Row pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
+"""Experiment pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
 
 from __future__ import annotations
 

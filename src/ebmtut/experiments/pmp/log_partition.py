@@ -1,4 +1,4 @@
-"""Row pmp/log-partition (Figure 1, left and centre)."""
+"""Experiment pmp/log-partition (Figure 1, left and centre)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Row pmp/persistent (Appendix A): noise that is kept in part, and what it buys.
+"""Experiment pmp/persistent (Appendix A): noise that changes slowly, and its effect.
 
-The paper describes persistent PMP and runs nothing. Here random spin glasses are
-learned from their samples, with few sweeps a step and with many, the noise fresh
-at every step or kept in part, and what was learned is evaluated by its moments.
+The paper describes persistent PMP and reports no experiment. Here random spin glasses
+are learned from samples with new noise at every step, or with noise kept in part.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def persistent_job(
     checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn a glass in one way, and evaluate what was learned."""
-    # All ways of learning meet the same glass and the same data.
+    # All runs have the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
     x, moments = sample_truth(truth, config.n_data, generator=generator)

@@ -1,4 +1,4 @@
-"""Row pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
+"""Experiment pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_twos(result: Result) -> list[Verdict]:
     excuse = (
         f"{result.scalars['n_data']} twos of {result.scalars['source']} "
         f"and {result.config['n_steps']} updates (the paper has about "
-        "6000 and 1000), and how many samples it judges by is not said"
+        "6000 and 1000), and it does not say how many samples it evaluates"
     )
     for method, row in result.scalars["table"].items():
         values = row.get(f"own/log_mmd2@{k}", [float("nan")])

@@ -146,7 +146,7 @@ QUICK = ZerosConfig(
     sweeps=(10, 25, 50),
     n_judged=200,
 )
-# Gibbs-with-gradients looks at all 900 sites before each move.
+# Gibbs-with-gradients evaluates all 900 sites before each move.
 FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
 
 

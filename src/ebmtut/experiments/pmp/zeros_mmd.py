@@ -1,4 +1,4 @@
-"""Row pmp/zeros-mmd (Figure 4, bottom left): every sampler, by its sweeps."""
+"""Experiment pmp/zeros-mmd (Figure 4, bottom left): every sampler, by its sweeps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": zeros.QUICK,
         "full": zeros.FULL,
-        # 100 chains of Gibbs-with-gradients, too, which looks at all sites a move; the
+        # 100 chains of Gibbs-with-gradients, too, which evaluates all sites per move; the
         # five seeds are those of the code's scripts.
         "paper": zeros.ZerosConfig(n_seeds=5),
     },

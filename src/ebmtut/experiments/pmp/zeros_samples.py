@@ -1,4 +1,4 @@
-"""Row pmp/zeros-samples (Figure 4): pictures, those of linear programs included."""
+"""Experiment pmp/zeros-samples (Figure 4): pictures, those of linear programs included."""
 
 from __future__ import annotations
 
