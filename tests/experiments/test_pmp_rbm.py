@@ -43,7 +43,7 @@ def learn(x, method, **options):
 
 
 def test_clamped_perturb_and_map_is_an_exact_draw():
-    """Given v the hidden units are independent: logistic noise gives their distribution.
+    """Given v the hidden units are independent, and logistic noise is exact.
 
     Once the damped messages have settled: each sweep halves what is missing.
     """

@@ -52,8 +52,7 @@ EXPERIMENT = Experiment(
     presets={
         "quick": zeros.QUICK,
         "full": zeros.FULL,
-        # 100 chains of Gibbs-with-gradients, too, which evaluates all sites per move; the
-        # five seeds are those of the code's scripts.
+        # 100 chains of GWG, too; the five seeds are those of the code's scripts.
         "paper": zeros.ZerosConfig(n_seeds=5),
     },
     cells=zeros.zeros_cells,

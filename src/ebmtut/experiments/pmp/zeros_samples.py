@@ -1,4 +1,4 @@
-"""Experiment pmp/zeros-samples (Figure 4): pictures, those of linear programs included."""
+"""Experiment pmp/zeros-samples (Figure 4): pictures, also of linear programs."""
 
 from __future__ import annotations
 
