@@ -71,26 +71,16 @@ def convergence_table(seed: int, n: int = 4000, n_models: int = 30) -> Table:
     }
     generator = make_generator(seed)
     dense = [dense_model(10, generator=generator)[0] for _ in range(n_models)]
-    found = [
-        convergence(m, 0.5, noise_for(m, 100, seed + k)) for k, m in enumerate(dense)
-    ]
-    rows["10 spins, damping ½"] = torch.cat(found, 1)
-    converged, decided, right = zip(*rows.values(), strict=True)
-    both = [float((r & d).sum() / d.sum()) for r, d in zip(right, decided, strict=True)]
-
-    def means(flags: Sequence[Tensor]) -> list[float]:
-        return [float(flag.double().mean()) for flag in flags]
-
-    return Table(
-        {
-            "graph": list(rows),
-            "converged": means(converged),
-            "decided": means(decided),
-            "MAP state": means(right),
-            "MAP state if decided": both,
-        },
-        digits=2,
+    rows["10 spins, damping ½"] = torch.cat(
+        [convergence(m, 0.5, noise_for(m, 100, seed + k)) for k, m in enumerate(dense)],
+        1,
     )
+    columns: dict[str, Any] = {"graph": list(rows)}
+    for k, head in enumerate(("converged", "decided", "MAP state")):
+        columns[head] = [float(found[k].double().mean()) for found in rows.values()]
+    both = [right[decided].double().mean() for _, decided, right in rows.values()]
+    columns["MAP state if decided"] = [float(fraction) for fraction in both]
+    return Table(columns, digits=2)
 
 
 def magnetisation(x: Tensor) -> float:
