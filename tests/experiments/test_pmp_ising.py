@@ -1,4 +1,4 @@
-"""Rows of perturb-and-max-product on fully observed models."""
+"""Experiments of perturb-and-max-product on fully observed models."""
 
 import math
 from dataclasses import replace
@@ -143,8 +143,9 @@ def test_zeros_count_what_is_done_and_resume(tmp_path):
         "PMP",
         "Gibbs",
         "independent",
-        "held-out",
+        "perfect",
     ]
+    assert table.heads[1:] == ("error of covariances", "log MMD²", "log MMD², Gibbs")
     worked = zeros_work_table(result).rows[0]
     assert worked[:3] == ("PMP", "3", "0")
     assert number(worked[3]) == pytest.approx(2 * 3 * 2 * 36 * 35 / 1e9, rel=0.01)
@@ -193,7 +194,7 @@ def test_the_error_of_a_perfect_model_is_zero():
 
 
 def test_single_updates_add_up_to_gibbs_sampling():
-    """Many of them, in turn, have the law by enumeration."""
+    """Many of them, in turn, have the distribution by enumeration."""
     generator = make_generator(0)
     model = BoltzmannMachine(torch.randn(4, 4, generator=generator), torch.zeros(4))
     go_on = partial(update_samples, method="Gibbs", n_updates=3, generator=generator)

@@ -43,7 +43,7 @@ def learn(x, method, **options):
 
 
 def test_clamped_perturb_and_map_is_an_exact_draw():
-    """Given v the hidden units are independent: logistic noise gives their law.
+    """Given v the hidden units are independent, and logistic noise is exact.
 
     Once the damped messages have settled: each sweep halves what is missing.
     """
@@ -83,7 +83,7 @@ def test_every_method_learns_the_means(pairs, method, hidden):
 
 
 def test_chains_learn_the_distribution(pairs):
-    """Gibbs-trained weights are a model: its exact law has the copies."""
+    """Gibbs-trained weights are a model: its exact distribution has the copies."""
     model = learn(pairs, "PCD-20", n_hidden=6, n_steps=400)
     with torch.no_grad():
         states = enumerate_states(6).to(pairs)

@@ -11,7 +11,8 @@ from ebmtut.widgets import feature_explorer
 def test_pictures_are_packed_by_sampler_step_and_feature() -> None:
     one, two = torch.rand(2, 3, 4, 5, 5, generator=torch.manual_seed(0))
     wrong = {"PMP": [0.3, 0.2, 0.1], "Gibbs": [0.3, 0.3, 0.25]}
-    widget = feature_explorer([1, 5, 9], {"PMP": one, "Gibbs": two}, wrong)
+    widget = feature_explorer([1, 5, 9], {"PMP": one, "Gibbs": two}, wrong, step=2)
+    assert widget.step == 2
     assert (widget.n_features, widget.side) == (4, 5)
     assert widget.names == ["PMP", "Gibbs"]
     assert widget.wrong[1] == pytest.approx([30, 30, 25])
@@ -23,3 +24,5 @@ def test_refuses_other_numbers_of_pictures() -> None:
     features = {"PMP": torch.zeros(2, 1, 3, 3)}
     with pytest.raises(InputError, match="sweeps must be as many"):
         feature_explorer([1, 2, 3], features, {"PMP": [0.0, 0.0]})
+    with pytest.raises(InputError, match="step must be"):
+        feature_explorer([1, 2], features, {"PMP": [0.0, 0.0]}, step=2)

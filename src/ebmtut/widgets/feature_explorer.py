@@ -10,7 +10,7 @@ import traitlets
 from jaxtyping import Float
 from torch import Tensor
 
-from ebmtut.checks import InputError, checked
+from ebmtut.checks import InputError, Natural, check_range, checked
 from ebmtut.widgets._sources import script, style
 
 __all__ = ["FeatureExplorer", "feature_explorer"]
@@ -55,6 +55,7 @@ def feature_explorer(
     sweeps: Sequence[int],
     features: Mapping[str, Float[Tensor, "n_steps n_features side side"]],
     wrong: Mapping[str, Sequence[float]],
+    step: Natural = 0,
 ) -> FeatureExplorer:
     """Make the widget.
 
@@ -66,17 +67,21 @@ def feature_explorer(
         Probabilities that a pixel of a feature is one, by sampler.
     wrong
         Fraction of wrong pixels of the images, by sampler, for each number of sweeps.
+    step
+        Place in `sweeps` of the number that is shown at first.
 
     Raises
     ------
     InputError
-        If there are not as many pictures as numbers of sweeps.
+        If there are not as many pictures as numbers of sweeps, or no such place.
     """
     stacked = torch.stack([*features.values()])
     if {stacked.shape[1], *map(len, wrong.values())} != {len(sweeps)}:
         raise InputError(f"sweeps must be as many as pictures, got {len(sweeps)}")
+    check_range("step", step, high=len(sweeps) - 1, integer=True)
     grey = (255 * stacked.clamp(0, 1)).round().to(torch.uint8)
     return FeatureExplorer(
+        step=step,
         sweeps=list(sweeps),
         names=list(features),
         wrong=[[100 * value for value in wrong[name]] for name in features],

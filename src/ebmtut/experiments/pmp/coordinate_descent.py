@@ -1,4 +1,4 @@
-"""Row pmp/coordinate-descent (Figure 8): RBMs learned by coordinate descent."""
+"""Experiment pmp/coordinate-descent (Figure 8): RBMs learned by coordinate descent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
+"""Experiment pmp/deconvolution (Figure 4, top and bottom right, and Figure 5 right)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ebmtut.checks import BelowOne, Count, Natural, OneOf, Range, check_range, c
 from ebmtut.data.shapes import SHAPES, ShapeImages, shape_images
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.shared import took, with_table
+from ebmtut.experiments.pmp.shared import baseline, took
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.message_passing import EVIDENCE, binary_convolution, sample_deconvolution
 from ebmtut.plotting import TEXT_WIDTH, image_grid
@@ -253,11 +253,7 @@ def blank_images(result: Result) -> Result:
     """Return the answer "nothing is there": no shape, and all black pixels wrong."""
     config = DeconvolutionConfig(**(result.config | {"protocols": ()}))
     black = float(config.data().images.double().mean())
-    table = {}
-    for name, row in result.scalars["table"].items():
-        n = len(row["found"])
-        table[name] = row | {"found": [0.0] * n, "error": [black] * n}
-    return with_table(result, table)
+    return baseline(result, {"found": 0.0, "error": black}.get)
 
 
 def deconvolution_table(

@@ -1,10 +1,10 @@
-"""Row pmp/log-partition (Figure 1, left and centre)."""
+"""Experiment pmp/log-partition (Figure 1, left and centre)."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -158,32 +158,28 @@ def _maximise(
 ) -> tuple[dict[str, Tensor], Tensor, float]:
     """States that each method takes for the best, MPLP's bound, its sweeps."""
     unaries = model.bias.detach() + noise
-    found: dict[str, Tensor] = {}
+    found: dict[str, Any] = {}
 
-    def clock(name: str, since: float) -> float:
-        now = time.process_time()
-        seconds[name] = seconds.get(name, 0.0) + now - since
-        return now
+    def solve(name: str, solver: Callable[..., Any], *args: Any, **of: Any) -> None:
+        since = time.process_time()
+        found[name] = solver(model, *args, **of)
+        seconds[name] = seconds.get(name, 0.0) + time.process_time() - since
 
-    since = time.process_time()
     for name, init in (("PMP", "zero"), ("PMP symmetric", "symmetric")):
-        found[name] = max_product(
-            model, unaries, config.n_sweeps, damping=config.damping, init=init
-        ).x
-        since = clock(name, since)
-    dual = mplp(
-        model, unaries, tolerance=config.tolerance, max_sweeps=config.max_sweeps
-    )
-    found["MPLP"] = dual.x
-    since = clock("MPLP", since)
+        of: dict[str, Any] = {"damping": config.damping, "init": init}
+        solve(name, max_product, unaries, config.n_sweeps, **of)
+    of = {"tolerance": config.tolerance, "max_sweeps": config.max_sweeps}
+    solve("MPLP", mplp, unaries, **of)
     if ensemble.kind == "dense":
-        found["exact"] = exact_perturb_and_map(model, model.n_sites, noise)
-        clock("exact", since)
+        solve("exact", exact_perturb_and_map, model.n_sites, noise)
     elif ensemble.coupling > 0:
         # The relaxation of an attractive model is integral, hence exact.
-        found["exact"] = relax(model, unaries).x
-        clock("exact", since)
-    return found, dual.bound, float(dual.n_sweeps.double().mean())
+        solve("exact", relax, unaries)
+    dual = found["MPLP"]
+    states = {
+        name: getattr(solution, "x", solution) for name, solution in found.items()
+    }
+    return states, dual.bound, float(dual.n_sweeps.double().mean())
 
 
 def cells(config: LogPartitionConfig) -> Mapping[Names, Mapping[str, Any]]:
@@ -292,13 +288,10 @@ def _error_of_ratio(result: Result, ensemble: str, size: str) -> float | None:
 
 def no_method_differs(result: Result) -> Result:
     """Return MPLP in PMP's place."""
-    table = {
-        ensemble: methods | {"PMP": methods["MPLP"]}
-        for ensemble, methods in result.scalars["table"].items()
-    }
+    table = result.scalars["table"]
     arrays = {f"{name}/PMP": result.arrays[f"{name}/MPLP"] for name in table}
-    changed = with_table(result, table)
-    return replace(changed, arrays=result.arrays | arrays)
+    table = {name: row | {"PMP": row["MPLP"]} for name, row in table.items()}
+    return replace(with_table(result, table), arrays=result.arrays | arrays)
 
 
 def log_partition_table(result: Result, *ensembles: str) -> Table:

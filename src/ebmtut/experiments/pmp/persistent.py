@@ -1,8 +1,7 @@
-"""Row pmp/persistent (Appendix A): noise that is kept in part, and what it buys.
+"""Experiment pmp/persistent (Appendix A): noise that changes slowly, and its effect.
 
-The paper describes persistent PMP and runs nothing. Here random spin glasses are
-learned from their samples, with few sweeps a step and with many, the noise fresh
-at every step or kept in part, and what was learned is evaluated by its moments.
+The paper describes persistent PMP and reports no experiment. Here random spin glasses
+are learned from samples with new noise at every step, or with noise kept in part.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,18 +19,21 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ebmtut.checks import Count, Number, Positive, Probability, check_range, checked
+from ebmtut.checks import (
+    Count,
+    Number,
+    Positive,
+    Probability,
+    Range,
+    check_range,
+    checked,
+)
 from ebmtut.energies import BoltzmannMachine, Ising
 from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.pmp.chains import (
-    Chains,
-    random_bits,
-    start_samples,
-    sweep_samples,
-)
+from ebmtut.experiments.pmp.chains import Chains, start_samples, sweep_samples
 from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import bit_moments, persistent_match_moments
@@ -44,13 +46,8 @@ from ebmtut.message_passing import (
 from ebmtut.plotting import COLORS, DENSITY_CMAP, panel_size, plain_log
 from ebmtut.random import generator_on, make_generator
 from ebmtut.results import Result
-from ebmtut.samplers import boltzmann_gibbs
 from ebmtut.states import enumerate_states
 from ebmtut.training import CpuClock
-
-# Up to this size the states are listed: data are exact draws, moments exact.
-_LISTED = 16
-_BURN_IN = 1000  # Gibbs sweeps before a state of a larger glass is data
 
 
 def spin_glass(
@@ -67,17 +64,12 @@ def spin_glass(
 def sample_truth(
     truth: BoltzmannMachine, n: int, *, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw data from a glass, and tell its second moments E[x_i x_j]."""
-    n_sites = truth.n_sites
-    if n_sites <= _LISTED:
-        states = enumerate_states(n_sites, dtype=torch.float64)
-        probs = exact_probabilities(truth, n_sites).exp()
-        drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
-        moments = states.T @ (probs[:, None] * states)
-        return states[drawn].float(), moments.float()
-    x = random_bits(2 * n, n_sites, generator=generator)
-    x = boltzmann_gibbs(truth, x, _BURN_IN, generator=generator)
-    return x[:n], bit_moments(x[n:])[1]
+    """Draw exact samples of a glass; also return its second moments E[x_i x_j]."""
+    states = enumerate_states(truth.n_sites, dtype=torch.float64)
+    probs = exact_probabilities(truth, truth.n_sites).exp()
+    drawn = torch.multinomial(probs, n, replacement=True, generator=generator)
+    moments = states.T @ (probs[:, None] * states)
+    return states[drawn].float(), moments.float()
 
 
 def moment_error(second: Tensor, moments: Tensor) -> float:
@@ -99,7 +91,7 @@ def independent_moments(moments: Tensor) -> Tensor:
 class PersistentConfig:
     """Which glasses, how they are learned, how the result is evaluated."""
 
-    sizes: tuple[Count, ...] = (12,)
+    sizes: tuple[Annotated[int, Range(1, 16)], ...] = (12,)
     strength: Number = 1.0
     rhos: tuple[Probability, ...] = (0.0, 0.9, 0.99, 0.999, 1.0)
     sweeps: tuple[Count, ...] = (1, 5, 25)
@@ -152,7 +144,7 @@ def persistent_job(
     checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn a glass in one way, and evaluate what was learned."""
-    # All ways of learning meet the same glass and the same data.
+    # All runs have the same glass and the same data.
     generator = make_generator(seed)
     truth = spin_glass(n_sites, config.strength, generator=generator)
     x, moments = sample_truth(truth, config.n_data, generator=generator)

@@ -1,4 +1,4 @@
-"""Row pmp/rbm (Figures 3 and 6): RBMs that learn all digits."""
+"""Experiment pmp/rbm (Figures 3 and 6): RBMs that learn all digits."""
 
 from __future__ import annotations
 

@@ -16,22 +16,15 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
+from ebmtut import metrics
 from ebmtut.checks import Count, Natural, OneOf, Positive, Range, checked
 from ebmtut.data import digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome, one_thread
-from ebmtut.experiments.pmp.shared import lead, timed_loop, with_table
+from ebmtut.experiments.pmp.shared import baseline, lead, parts, timed_loop
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import check_rbm_method, draw_rbm, learn_rbm, random_rbm
-from ebmtut.metrics import (
-    covariance_error,
-    covariance_error_of_fresh_sample,
-    hamming_distances,
-    hamming_kernel_mean,
-    mmd_of_fresh_sample,
-    pair_covariances,
-)
 from ebmtut.plotting import image_grid
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -97,24 +90,26 @@ class Reference(NamedTuple):
 def reference(x: Tensor) -> Reference:
     """Prepare data, bits of shape (n, n_visible), for `distances`."""
     rates = {"log_mmd2": 1 / x.shape[1], "sharp": 0.1}
-    within = {name: hamming_kernel_mean(x, x, rate) for name, rate in rates.items()}
-    return Reference(x, within, pair_covariances(x))
+    within = {
+        name: metrics.hamming_kernel_mean(x, x, rate) for name, rate in rates.items()
+    }
+    return Reference(x, within, metrics.pair_covariances(x))
 
 
 def distances(samples: Tensor, data: Reference) -> dict[str, float]:
     """How far samples are from data, by four measures."""
     rates = {"log_mmd2": 1 / samples.shape[1], "sharp": 0.1}
     squared = {
-        name: hamming_kernel_mean(samples, samples, rate)
+        name: metrics.hamming_kernel_mean(samples, samples, rate)
         + data.within[name]
-        - 2 * hamming_kernel_mean(samples, data.x, rate)
+        - 2 * metrics.hamming_kernel_mean(samples, data.x, rate)
         for name, rate in rates.items()
     }
-    nearest = hamming_distances(samples, data.x).min(1).values.mean()
+    nearest = metrics.hamming_distances(samples, data.x).min(1).values.mean()
     # At a zero, samples that are the data, rounding may fall below.
     logs = {name: math.log(max(value, 1e-12)) for name, value in squared.items()}
     return logs | {
-        "pairs": covariance_error(samples, data.pairs),
+        "pairs": metrics.covariance_error(samples, data.pairs),
         "nearest": float(nearest) / samples.shape[1],
     }
 
@@ -123,9 +118,9 @@ def distances_of_data(x: Tensor, n: int) -> dict[str, float]:
     """Return what a perfect sampler's n draws can expect of `distances` from x."""
     others = reference(x[n:])
     return {
-        "log_mmd2": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
-        "sharp": math.log(mmd_of_fresh_sample(x, n, bandwidth=0.1)),
-        "pairs": covariance_error_of_fresh_sample(x, n),
+        "log_mmd2": math.log(metrics.mmd_of_fresh_sample(x, n, "average_hamming")),
+        "sharp": math.log(metrics.mmd_of_fresh_sample(x, n, bandwidth=0.1)),
+        "pairs": metrics.covariance_error_of_fresh_sample(x, n),
         "nearest": distances(x[:n], others)["nearest"],
     }
 
@@ -209,9 +204,8 @@ def n_seeds(config: RBMConfig, names: Names) -> int:
 
 
 def gather(config: RBMConfig, runs: Runs) -> Outcome:
-    """Make the table, and ``reduced``, that of the smaller problem."""
-    whole = {names: found for names, found in runs.items() if names[0] != "reduced"}
-    small = {names: found for names, found in runs.items() if names[0] == "reduced"}
+    """Make the table, and ``reduced``, the table of the smaller problem."""
+    whole, small = parts(runs)
     arrays = {
         f"{method}/{key}": pictures
         for (method,), found in whole.items()
@@ -274,8 +268,7 @@ def score(
     result: Result, method: str, measure: str, k: int, sampler: str = "own"
 ) -> float:
     """Mean over seeds of a measure after k sweeps; NaN if learning diverged."""
-    row = result.scalars["table"][method]
-    return float(np.mean(row.get(f"{sampler}/{measure}@{k}", [np.nan])))
+    return float(np.mean(scores(result, method, measure, sampler)[k]))
 
 
 def scores(
@@ -293,7 +286,7 @@ def rbm_table(result: Result) -> Table:
     """Tabulate scores at the sweeps of learning."""
     k, table = result.config["n_sweeps"], result.scalars["table"]
     columns: dict[str, list[Any]] = {
-        "learned with": [*table, "independent pixels", "fresh data (expected)"]
+        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
     }
     for measure, head in _MEASURES.items():
         if measure in result.scalars["null"]:
@@ -340,16 +333,7 @@ def sees_pairs(
 def independent_pixels(result: Result) -> Result:
     """Return the scores of independent pixels for every method: nothing learned."""
     null = result.scalars["null"]
-
-    def learned_nothing(name: str, seeds: list[float]) -> list[float]:
-        measure = name.split("/")[-1].split("@")[0]
-        return [null[measure]] * len(seeds) if measure in null else list(seeds)
-
-    table = {
-        method: {name: learned_nothing(name, seeds) for name, seeds in row.items()}
-        for method, row in result.scalars["table"].items()
-    }
-    return with_table(result, table)
+    return baseline(result, lambda name: null.get(name.split("/")[-1].split("@")[0]))
 
 
 def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None:

@@ -1,4 +1,4 @@
-"""Row pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
+"""Experiment pmp/rbm-twos (Figure 7 and its table): RBMs that learn the digit 2."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
 #: As the table of the paper spells the methods.
+_OTHERS = ("linear programs", "independent pixels", "perfect sampler (expected)")
 _PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
 
 
@@ -27,10 +28,10 @@ def draw_twos(result: Result) -> Figure:
     rows = {"data": ("data", result.scalars["data"]["pairs"])}
     rows |= {m: (f"{m}/own@{k}", digits.score(result, m, "pairs", k)) for m in methods}
     rows["independent\npixels"] = ("null", result.scalars["null"]["pairs"])
-    size = (TEXT_WIDTH, 0.6 * len(rows))
+    size = (0.7 * TEXT_WIDTH, 0.6 * len(rows))
     figure, axes = plt.subplots(len(rows), 1, figsize=size)
     for ax, (name, (key, value)) in zip(axes, rows.items(), strict=True):
-        digits.sheet(ax, result.arrays.get(key), 12, 12)
+        digits.sheet(ax, result.arrays.get(key), 8, 8)
         digits.name_row(ax, f"{name}\n{value:.2f}", rotation=0)
     return figure
 
@@ -44,7 +45,7 @@ def check_twos(result: Result) -> list[Verdict]:
     excuse = (
         f"{result.scalars['n_data']} twos of {result.scalars['source']} "
         f"and {result.config['n_steps']} updates (the paper has about "
-        "6000 and 1000), and how many samples it judges by is not said"
+        "6000 and 1000), and it does not say how many samples it evaluates"
     )
     for method, row in result.scalars["table"].items():
         values = row.get(f"own/log_mmd2@{k}", [float("nan")])
@@ -56,7 +57,7 @@ def check_twos(result: Result) -> list[Verdict]:
 
 
 def _ends(result: Result, measure: str) -> list[Cell]:
-    """Return the scores of all methods, independent pixels and held-out data."""
+    """Return the scores of all methods, independent pixels and a perfect sampler."""
     k = result.config["n_sweeps"]
     table = result.scalars["table"]
     found = [mean_and_stderr(digits.scores(result, m, measure)[k]) for m in table]
@@ -69,7 +70,7 @@ def pairs_table(result: Result) -> Table:
     seconds = [round(float(np.mean(row["seconds"]))) for row in table.values()]
     return Table(
         {
-            "method": [*table, "independent pixels", "500 held-out twos, expected"],
+            "method": [*table, "independent pixels", "perfect sampler, expected"],
             "error of covariances": _ends(result, "pairs"),
             "CPU time of learning [s]": [*seconds, None, None],
         },
@@ -93,7 +94,7 @@ def twos_table(result: Result) -> Table:
     found = _ends(result, "log_mmd2")
     return Table(
         {
-            "method": [*methods, "linear programs", "independent pixels", "fresh data"],
+            "method": [*methods, *_OTHERS],
             "log MMD²": [*found[: len(methods)], None, *found[len(methods) :]],
             "the paper": [*of_paper, None, None],
         },
@@ -107,7 +108,7 @@ def programs_table(result: Result) -> Table:
     """Tabulate the reduced problem, on which linear programs can learn, too."""
     k = result.config["n_sweeps"]
     rows, ends = result.scalars["reduced"], result.scalars["reduced_ends"]
-    names = ["independent pixels", "fresh data (expected)"]
+    names = ["independent pixels", "perfect sampler (expected)"]
     columns: dict[str, list[Cell]] = {"method": [*rows, *names]}
     for measure, head in (("log_mmd2", "log MMD²"), ("pairs", "pairs")):
         found = [row[f"own/{measure}@{k}"][0] for row in rows.values()]

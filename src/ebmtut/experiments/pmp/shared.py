@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from ebmtut.experiments.experiment import Runs
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.losses.loops import LoopMaker
 from ebmtut.metrics import mmd
@@ -54,6 +55,24 @@ def log_mmd2(samples: Tensor, x: Tensor) -> float:
 def took(seconds: float) -> str:
     """Write a time with its unit: what two runs of a page need not share."""
     return f"{seconds:.1f} s"
+
+
+def baseline(result: Result, of: Callable[[str], float | None]) -> Result:
+    """Give every method the scores of a baseline: those that ``of`` has a value for."""
+    table = {
+        method: {
+            name: seeds if (value := of(name)) is None else [value] * len(seeds)
+            for name, seeds in row.items()
+        }
+        for method, row in result.scalars["table"].items()
+    }
+    return with_table(result, table)
+
+
+def parts(runs: Runs) -> tuple[Runs, Runs]:
+    """Split runs into those of the whole problem and those of the reduced one."""
+    small = {names: found for names, found in runs.items() if names[0] == "reduced"}
+    return {names: runs[names] for names in runs if names not in small}, small
 
 
 def with_table(result: Result, table: Mapping[str, Any], **scalars: Any) -> Result:

@@ -8,9 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
 from torch import Tensor
 
 from ebmtut.energies import BoltzmannMachine
@@ -18,7 +16,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.pmp.log_partition import dense_model
 from ebmtut.experiments.pmp.wrong_model import four_spins
 from ebmtut.message_passing import exact_perturb_and_map, max_product
-from ebmtut.plotting import COLORS, TEXT_WIDTH, panel_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import logistic, make_generator
 from ebmtut.results.tables import Table
 from ebmtut.states import enumerate_states
@@ -27,6 +25,8 @@ from ebmtut.widgets import SMALL_GRAPHS
 #: Messages or beliefs that differ by less are the same, up to rounding.
 NEAR = 1e-6
 N_SWEEPS = 200
+#: Inches, so that labels can be read on a telephone.
+WIDTH = 4.6
 #: Initialisations of the messages: colour, marker and label.
 INITS = {
     "zero": ("PMP", "s", "$N = 0$"),
@@ -71,26 +71,16 @@ def convergence_table(seed: int, n: int = 4000, n_models: int = 30) -> Table:
     }
     generator = make_generator(seed)
     dense = [dense_model(10, generator=generator)[0] for _ in range(n_models)]
-    found = [
-        convergence(m, 0.5, noise_for(m, 100, seed + k)) for k, m in enumerate(dense)
-    ]
-    rows["10 spins, damping ½"] = torch.cat(found, 1)
-    converged, decided, right = zip(*rows.values(), strict=True)
-    both = [float((r & d).sum() / d.sum()) for r, d in zip(right, decided, strict=True)]
-
-    def means(flags: Sequence[Tensor]) -> list[float]:
-        return [float(flag.double().mean()) for flag in flags]
-
-    return Table(
-        {
-            "graph": list(rows),
-            "converged": means(converged),
-            "decided": means(decided),
-            "MAP state": means(right),
-            "MAP state if decided": both,
-        },
-        digits=2,
+    rows["10 spins, damping ½"] = torch.cat(
+        [convergence(m, 0.5, noise_for(m, 100, seed + k)) for k, m in enumerate(dense)],
+        1,
     )
+    columns: dict[str, Any] = {"graph": list(rows)}
+    for k, head in enumerate(("converged", "decided", "MAP state")):
+        columns[head] = [float(found[k].double().mean()) for found in rows.values()]
+    both = [right[decided].double().mean() for _, decided, right in rows.values()]
+    columns["MAP state if decided"] = [float(fraction) for fraction in both]
+    return Table(columns, digits=2)
 
 
 def magnetisation(x: Tensor) -> float:
@@ -103,7 +93,7 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
     model, counts = four_spins(theta), (1, 2, 4, 8, 16, 32, 100)
     noise = noise_for(model, n, seed)
     best = exact_perturb_and_map(model, 4, noise)
-    figure, (left, right) = plt.subplots(1, 2, figsize=panel_size(1, 2, aspect=0.8))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.5))
     for init, (color, marker, label) in INITS.items():
         unaries = model.bias.detach() + noise
         runs = [max_product(model, unaries, t, init=init).x for t in counts]
@@ -112,11 +102,11 @@ def draw_initialisations(theta: float, n: int, seed: int) -> Figure:
         left.plot(found, label=label, **style)
         right.plot([magnetisation(x) for x in runs], **style)
     right.axhline(0, color="black", lw=1, ls="--", zorder=0)
-    left.set(title="fraction of MAP states", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
+    left.set(title="MAP states (fraction)", ylim=(0.5, 1.02), yticks=(0.5, 0.75, 1))
     right.set(title="magnetisation", ylim=(-0.7, 0.1), yticks=(-0.6, -0.3, 0))
     for ax in (left, right):
         ax.set(xticks=range(len(counts)), xticklabels=counts, xlabel="sweeps")
-    left.legend(title="initialisation", loc="lower right")
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -141,10 +131,10 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     thetas = np.r_[0.2:0.32:0.03, 0.32:0.35:0.005, 0.36:0.61:0.04]
     half = noise_for(four_spins(0.5), n // 2, seed)
     noise, data = torch.cat([half, -half]), exact_by_ones(0.5)
-    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.6))
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.3))
     fine = np.linspace(0.2, 0.6, 61)
     boltzmann = [divergence(data, exact_by_ones(theta)) for theta in fine]
-    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann distribution")
+    ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann")
     for init, (color, marker, label) in INITS.items():
         values = []
         for theta in thetas:
@@ -170,9 +160,8 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
     model, sweeps = small_graph("frustrated ring"), range(n_sweeps + 1)
     noise = torch.cat([_RING_NOISE, noise_for(model, n, seed)])
     best = exact_perturb_and_map(model, 4, noise)
-    figure, axes = plt.subplots(
-        2, 2, figsize=(TEXT_WIDTH, 4.0), sharex=True, height_ratios=(1.4, 1)
-    )
+    shape: dict[str, Any] = {"sharex": True, "height_ratios": (1.4, 1)}
+    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 3.8), **shape)
     for column, (damping, title) in zip(
         axes.T, ((0.0, "no damping"), (0.5, "damping ½")), strict=True
     ):
@@ -186,12 +175,12 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
         bits = torch.stack([x[0] for x in runs], 1)
         upper.imshow(bits, cmap="gray_r", vmin=-0.15, vmax=1.15, aspect="auto")
         found = right[:, 0].nonzero().flatten()
-        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=5)
+        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=3)
         upper.set(title=title, ylim=(4.6, -0.5), yticks=range(5))
         lower.plot(sweeps, right[:, 1:].double().mean(1), color=COLORS["PMP symmetric"])
         lower.set(ylim=(0, 1), xlabel="sweeps", xlim=(-0.5, n_sweeps + 0.5))
-    names = [f"bit {i + 1} (MAP: {int(best[0, i])})" for i in range(4)]
-    axes[0, 0].set_yticklabels([*names, "is the MAP state"])
+    names = [f"bit {i + 1}; MAP {int(best[0, i])}" for i in range(4)]
+    axes[0, 0].set_yticklabels([*names, "MAP state"])
     axes[0, 1].set_yticklabels([])
     axes[1, 0].set_ylabel("fraction of\nMAP states")
     return figure
@@ -199,43 +188,31 @@ def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
 
 def draw_factor_graph() -> Figure:
     """Draw a chain of three bits with the messages to the one in the middle."""
-    unaries, weight = (1.5, -1.0, -1.5), 2.0
-    p = {"left": unaries[0], "right": unaries[2]}
-    n = {side: max(0, value + weight) - max(0, value) for side, value in p.items()}
-    figure, ax = plt.subplots(figsize=(TEXT_WIDTH, 3.0))
+    weight, orange = 2.0, COLORS["PMP symmetric"]
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.2))
     ax.set(xlim=(-0.1, 8.1), ylim=(-1.1, 2.3), aspect="equal")
     ax.axis("off")
-    line: dict[str, Any] = {"color": "black", "lw": 1.4, "zorder": 1}
-    square: dict[str, Any] = {"fc": "white", "ec": "black", "lw": 1.4, "zorder": 2}
-    for a, b in ((1, 4), (4, 7)):
-        middle = (a + b) / 2
-        ax.plot([a, b], [0, 0], **line)
-        ax.add_patch(Rectangle((middle - 0.22, -0.22), 0.44, 0.44, **square))
-        ax.text(middle, -0.62, f"$w =$ {_signed(weight)}", ha="center", va="center")
-    for k, (x, u) in enumerate(zip((1, 4, 7), unaries, strict=True)):
-        ax.plot([x, x], [0, 1.35], **line)
-        ax.add_patch(Rectangle((x - 0.22, 1.13), 0.44, 0.44, **square))
-        ax.text(x, 1.95, f"$u_{k + 1} =$ {_signed(u)}", ha="center", va="center")
-        ax.add_patch(
-            Circle((x, 0), 0.42, fc="#F6C9A8" if k == 1 else "#DDDDDD", ec="black")
-        )
-        ax.text(x, 0, f"$x_{k + 1}$", ha="center", va="center", size=13)
-    for start, end, text, color in (
-        (1.5, 2.3, f"$p =$ {_signed(p['left'])}", "black"),
-        (2.7, 3.5, f"$n =$ {_signed(n['left'])}", COLORS["PMP symmetric"]),
-        (6.55, 5.75, f"$p =$ {_signed(p['right'])}", "black"),
-        (5.25, 4.45, f"$n =$ {_signed(n['right'])}", COLORS["PMP symmetric"]),
-    ):
-        _arrow(ax, start, end, text, color)
+    ax.plot([1, 7], [0, 0], color="black", lw=1.4)
+    square: dict[str, Any] = {"ms": 17, "mfc": "white", "mec": "black", "mew": 1.4}
+    middle: dict[str, Any] = {"ha": "center", "va": "center"}
+    for x in (2.5, 5.5):
+        ax.plot(x, 0, "s", **square)
+        ax.text(x, -0.7, f"$w =$ {weight:g}", **middle)
+    for k, u in enumerate((1.5, -1.0, -1.5)):
+        x, color = 3 * k + 1, "#F6C9A8" if k == 1 else "#DDDDDD"
+        ax.plot([x, x], [0, 1.35], color="black", lw=1.4)
+        ax.plot(x, 1.35, "s", **square)
+        ax.text(x, 1.95, f"$u_{k + 1} =$ {u:g}".replace("-", "−"), **middle)
+        ax.plot(x, 0, "o", **square | {"ms": 34, "mfc": color})
+        ax.text(x, 0, f"$x_{k + 1}$", size=13, **middle)
+        if k == 1:
+            continue
+        to_middle, n = 1 - k, max(0.0, u + weight) - max(0.0, u)
+        for at, name, value, ink in ((0.9, "p", u, "black"), (2.1, "n", n, orange)):
+            place = x + to_middle * at
+            ends = [(place + 0.4 * to_middle * side, 0.45) for side in (1, -1)]
+            arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": ink, "lw": 2}
+            ax.annotate("", *ends, arrowprops=arrow)
+            text = f"${name} =$ {value:g}".replace("-", "−")
+            ax.text(place, 0.8, text, color=ink, **middle)
     return figure
-
-
-def _arrow(ax: Axes, start: float, end: float, text: str, color: str) -> None:
-    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": color, "lw": 2}
-    ends = ((end, 0.42), (start, 0.42))
-    ax.annotate("", *ends, arrowprops=arrow | {"shrinkA": 2, "shrinkB": 2})
-    ax.text((start + end) / 2, 0.76, text, ha="center", va="center", color=color)
-
-
-def _signed(value: float) -> str:
-    return f"{value:g}".replace("-", "−")

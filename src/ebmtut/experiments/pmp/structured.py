@@ -22,23 +22,7 @@ from ebmtut.energies import BoltzmannMachine, Ising, lattice_adjacency
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.pmp.chains import (
-    CHAINS,
-    METHODS,
-    draw,
-    equal_sweeps,
-    random_bits,
-    start_samples,
-    sweep_samples,
-    update_samples,
-)
-from ebmtut.experiments.pmp.shared import (
-    draw_curves,
-    log_mmd2,
-    log_ticks,
-    timed_loop,
-    with_table,
-)
+from ebmtut.experiments.pmp import chains, shared
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.losses import VARIABLES, persistent_match_moments
 from ebmtut.metrics import mmd_of_fresh_sample, rmse
@@ -100,7 +84,7 @@ def true_data(graph: str, config: StructuredConfig, seed: int) -> Tensor:
             config.side, config.coupling, n, n_sweeps=sweeps, generator=generator
         )
     truth = true_model(graph, config, seed)
-    start = random_bits(n, truth.n_sites, generator=generator)
+    start = chains.random_bits(n, truth.n_sites, generator=generator)
     return ising_gibbs(truth, start, sweeps, generator=generator)
 
 
@@ -126,37 +110,42 @@ def structured_job(
     n_sites = truth.n_sites
     sweeps, n_chains, n_steps = amount, config.n_chains, config.n_steps
     if mode == "persistent":
-        sweeps, n_chains = equal_sweeps(amount, n_sites), config.n_chains_persistent
+        sweeps, n_chains = (
+            chains.equal_sweeps(amount, n_sites),
+            config.n_chains_persistent,
+        )
         n_steps = config.n_steps_persistent or n_steps
     advance = (
-        partial(update_samples, n_updates=amount)
-        if method in CHAINS
-        else partial(sweep_samples, n_sweeps=sweeps)
+        partial(chains.update_samples, n_updates=amount)
+        if method in chains.CHAINS
+        else partial(chains.sweep_samples, n_sweeps=sweeps)
     )
     clock = CpuClock()
     which: dict[str, Any] = {"learned": [graph, mode, method, amount], "seed": seed}
     model, _ = persistent_match_moments(
         x,
         partial(advance, method=method, generator=generator),
-        start_samples(method, n_chains, n_sites, generator=generator),
+        chains.start_samples(method, n_chains, n_sites, generator=generator),
         n_steps=n_steps,
         learning_rate=config.learning_rate,
         penalty=config.penalty,
         variables=config.variables,
         label=f"{method} {graph}",
         on_step=clock.tick,
-        loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
+        loop=shared.timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     final = amount if mode == "reset" else 50
-    drawn = draw(method, model, config.n_judged, (final,), generator=generator)[final]
+    drawn = chains.draw(method, model, config.n_judged, (final,), generator=generator)[
+        final
+    ]
     coins = torch.rand(drawn.shape, generator=generator, device=device)
     null = (coins < x.mean(0)).to(x)
     return Outcome(
         {
-            "log_mmd2": log_mmd2(drawn, x),
+            "log_mmd2": shared.log_mmd2(drawn, x),
             "rmse": learned_error(model, truth),
             "seconds": float(clock.seconds),
-            "null_log_mmd2": log_mmd2(null, x),
+            "null_log_mmd2": shared.log_mmd2(null, x),
             "data_log_mmd2": math.log(
                 mmd_of_fresh_sample(x, config.n_judged, "average_hamming")
             ),
@@ -173,7 +162,9 @@ def cells(config: StructuredConfig) -> Mapping[Names, Mapping[str, Any]]:
         for k in config.sweeps
         if m != "GWG-reset" or k <= config.gwg_sweeps
     ]
-    others = [m for m in config.methods if METHODS[m].kind == "PMP"] + [*CHAINS]
+    others = [m for m in config.methods if chains.METHODS[m].kind == "PMP"] + [
+        *chains.CHAINS
+    ]
     plans += [("persistent", m, k) for m in others for k in config.updates]
     common = replace(config, graphs=(), methods=(), sweeps=(), updates=(), n_seeds=1)
     keys = ("graph", "mode", "method", "amount", "config")
@@ -210,8 +201,8 @@ def draw_structured(result: Result) -> Figure:
             levels = {"nothing learned": ("null", np.mean(first[f"null_{metric}"]))}
             if metric == "log_mmd2":
                 levels["held-out data"] = ("exact", np.mean(first["data_log_mmd2"]))
-            draw_curves(ax, curves, levels)
-            log_ticks(ax, [*next(iter(curves.values()))])
+            shared.draw_curves(ax, curves, levels)
+            shared.log_ticks(ax, [*next(iter(curves.values()))])
             ax.set(title=f"{graph}, {mode}", ylabel=label, xlabel=_AMOUNTS[mode])
     # A colour is a method, whether its chains are persistent or not.
     named: dict[str, tuple[Any, str]] = {}
@@ -229,7 +220,7 @@ def check_structured(result: Result) -> list[Verdict]:
     verdicts = []
     for graph, modes in result.scalars["table"].items():
         for mode, rows in modes.items():
-            for method in (m for m in rows if METHODS[m].kind != "PMP"):
+            for method in (m for m in rows if chains.METHODS[m].kind != "PMP"):
                 ahead = [
                     float(np.mean(cell["log_mmd2"]) - np.mean(ours["log_mmd2"]))
                     for amount, cell in rows[method].items()
@@ -253,7 +244,7 @@ def independent_bits(result: Result) -> Result:
         null = float(np.mean([cell["null_log_mmd2"] for cell in cells]))
         for cell in cells:
             cell["log_mmd2"] = [null] * len(cell["log_mmd2"])
-    return with_table(result, table)
+    return shared.with_table(result, table)
 
 
 def structured_table(graph: str, mode: str) -> Pivot:
@@ -262,7 +253,7 @@ def structured_table(graph: str, mode: str) -> Pivot:
         head="sampler",
         rows={"{method}": f"table/{graph}/{mode}/{{method}}"},
         columns={
-            "log MMD², {amount}": "{amount}/log_mmd2",
+            "log MMD², {amount}": "{amount}/shared.log_mmd2",
             "RMSE, {amount}": "{amount}/rmse",
         },
         caption=f"The {graph}: log MMD² and error of the couplings by the number of "

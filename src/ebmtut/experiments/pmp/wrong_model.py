@@ -18,7 +18,7 @@ from ebmtut.exact import exact_probabilities
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
-from ebmtut.experiments.pmp.shared import with_table
+from ebmtut.experiments.pmp.shared import baseline
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.message_passing import exact_perturb_and_map, perturb_and_max_product
 from ebmtut.plotting import COLORS, panel_size
@@ -200,11 +200,7 @@ def untrained(result: Result) -> Result:
         "KL to PMP samples": divergence,
         "magnetisation": 0.0,
     }
-    table = {
-        solver: {metric: [uniform[metric]] * len(row[metric]) for metric in row}
-        for solver, row in result.scalars["table"].items()
-    }
-    return with_table(result, table)
+    return baseline(result, uniform.get)
 
 
 def toy_table(result: Result) -> Table:

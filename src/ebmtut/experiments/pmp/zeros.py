@@ -14,22 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ebmtut import metrics
 from ebmtut.checks import Count, OneOf, Positive, Range, checked
 from ebmtut.data import contours, digits_at_hand
 from ebmtut.data.contours import SOURCES
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pivot import Pivot
-from ebmtut.experiments.pmp.chains import (
-    METHODS,
-    SAMPLERS,
-    draw,
-    start_samples,
-    sweep_samples,
-    work,
-)
-from ebmtut.experiments.pmp.shared import log_mmd2, timed_loop, with_table
+from ebmtut.experiments.pmp import chains
+from ebmtut.experiments.pmp.shared import baseline, log_mmd2, timed_loop
 from ebmtut.losses import persistent_match_moments
-from ebmtut.metrics import mmd_of_fresh_sample
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Table
@@ -41,17 +34,17 @@ from ebmtut.training import CpuClock
 class ZerosConfig:
     """Which pictures, how they are learned, and how the samples are evaluated."""
 
-    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = SAMPLERS
+    methods: tuple[Annotated[str, OneOf(chains.METHODS)], ...] = chains.SAMPLERS
     digit: Annotated[int, Range(0, 9)] = 0
     source: Annotated[str, OneOf(SOURCES)] = "auto"
     shrink: Count = 1
     n_steps: Count = 1000
     learning_rate: Positive = 1e-3
     n_chains: Count = 100
-    n_chains_of: Mapping[Annotated[str, OneOf(METHODS)], Count] = field(
+    n_chains_of: Mapping[Annotated[str, OneOf(chains.METHODS)], Count] = field(
         default_factory=dict
     )
-    in_double: tuple[Annotated[str, OneOf(METHODS)], ...] = ()
+    in_double: tuple[Annotated[str, OneOf(chains.METHODS)], ...] = ()
     n_sweeps: Count = 50
     sweeps: tuple[Count, ...] = (20, 25, 30, 40, 50, 60, 80, 100)
     n_judged: Annotated[int, Range(low=2)] = 500
@@ -80,11 +73,13 @@ def zeros_job(
     n_chains = config.n_chains_of.get(method, config.n_chains)
     clock = CpuClock()
     which: dict[str, Any] = {"method": method, "seed": seed}
-    advance = partial(sweep_samples, n_sweeps=config.n_sweeps, generator=generator)
+    advance = partial(
+        chains.sweep_samples, n_sweeps=config.n_sweeps, generator=generator
+    )
     model, _ = persistent_match_moments(
         x,
         partial(advance, method=method),
-        start_samples(method, n_chains, x.shape[1], generator=generator),
+        chains.start_samples(method, n_chains, x.shape[1], generator=generator),
         n_steps=config.n_steps,
         learning_rate=config.learning_rate,
         label=f"{method} zeros",
@@ -92,20 +87,25 @@ def zeros_job(
         loop=timed_loop(checkpoint, config, clock, generator=generator, **which),
     )
     n = x.shape[1]
-    done = work(
+    done = chains.work(
         method, n_chains * config.n_steps, config.n_sweeps, n, n_pairs=n * (n - 1) / 2
     )
     scalars = {"seconds": float(clock.seconds), "n_chains": n_chains, **done._asdict()}
     start = time.process_time()
-    samples = draw(method, model, config.n_judged, config.sweeps, generator=generator)
+    samples = chains.draw(
+        method, model, config.n_judged, config.sweeps, generator=generator
+    )
     scalars["sampling_seconds"] = time.process_time() - start
     for k, drawn in samples.items():
         scalars[f"log_mmd2@{k}"] = log_mmd2(drawn, x)
     # Pictures are sampled as the model was learned.
     shown = config.n_sweeps if config.n_sweeps in samples else min(samples)
     k = config.n_sweeps
-    gibbs = draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
+    gibbs = chains.draw("Gibbs", model, config.n_judged, (k,), generator=generator)[k]
     scalars["log_mmd2 of Gibbs on these weights"] = log_mmd2(gibbs, x)
+    scalars["pairs"] = metrics.covariance_error(
+        samples[shown], metrics.pair_covariances(x)
+    )
     pictures = samples[shown][:20].to(torch.uint8).cpu().numpy()
     return Outcome(scalars, {"samples": pictures})
 
@@ -125,10 +125,13 @@ def zeros_references(config: ZerosConfig, seed: int) -> Outcome:
     null = (torch.rand(n, x.shape[1], generator=generator) < x.mean(0)).to(x)
     scores = {
         "null": log_mmd2(null, x),
-        "data": math.log(mmd_of_fresh_sample(x, n, "average_hamming")),
+        "data": math.log(metrics.mmd_of_fresh_sample(x, n, "average_hamming")),
+        "null pairs": metrics.covariance_error(null, metrics.pair_covariances(x)),
+        "data pairs": metrics.covariance_error_of_fresh_sample(x, n),
     }
-    shown = x[order[:20]].to(torch.uint8).numpy()
-    return Outcome({"source": source, "n_data": len(x), **scores}, {"data": shown})
+    shown = {"data": x[order[:20]], "independent pixels": null[:20]}
+    arrays = {name: bits.to(torch.uint8).numpy() for name, bits in shown.items()}
+    return Outcome({"source": source, "n_data": len(x), **scores}, arrays)
 
 
 QUICK = ZerosConfig(
@@ -143,55 +146,41 @@ QUICK = ZerosConfig(
     sweeps=(10, 25, 50),
     n_judged=200,
 )
-# Gibbs-with-gradients looks at all 900 sites before each move.
+# Gibbs-with-gradients evaluates all 900 sites before each move.
 FULL = ZerosConfig(n_chains_of={"GWG": 20, "GWG-reset": 20})
 
 
-def curve(result: Result, method: str) -> dict[int, float]:
-    """Mean log MMD^2 of a method by number of sweeps."""
-    row = result.scalars["table"][method]
-    return {k: float(np.mean(row[f"log_mmd2@{k}"])) for k in result.config["sweeps"]}
-
-
 def scores(result: Result, method: str) -> dict[int, list[float]]:
-    """Log MMD^2 of a method by number of sweeps, one a seed."""
+    """Log MMD^2 of a method by number of sweeps, one per seed."""
     row = result.scalars["table"][method]
     return {k: row[f"log_mmd2@{k}"] for k in result.config["sweeps"]}
 
 
 def independent_pixels(result: Result) -> Result:
     """Return the score of independent pixels for every method: nothing learned."""
-    table = score_all(result.scalars["table"], result.scalars["null"])
-    return with_table(result, table)
+    null = result.scalars["null"]
+    return baseline(result, lambda name: null if "log_mmd2" in name else None)
 
 
-def score_all(
-    table: Mapping[str, Mapping[str, list[float]]], value: float
-) -> dict[str, dict[str, list[float]]]:
-    """Give every method the same log MMD^2 at every number of sweeps."""
-    return {
-        method: {
-            name: [value] * len(seeds) if name.startswith("log_mmd2") else list(seeds)
-            for name, seeds in row.items()
-        }
-        for method, row in table.items()
+def zeros_table(result: Result) -> Table:
+    """Tabulate scores at the sweeps of learning, and covariances where measured."""
+    k, table = result.config["n_sweeps"], result.scalars["table"]
+    measures = {
+        "error of covariances": ("pairs", "null pairs", "data pairs"),
+        "log MMD²": (f"log_mmd2@{k}", "null", "data"),
+        "log MMD², Gibbs": ("log_mmd2 of Gibbs on these weights", "", ""),
     }
-
-
-def zeros_table(result: Result, without: str = "") -> Table:
-    """Tabulate scores at the sweeps of learning, of all methods but one."""
-    k, table = result.config["n_sweeps"], dict(result.scalars["table"])
-    table.pop(without, None)
-    measures = (f"log_mmd2@{k}", "log_mmd2 of Gibbs on these weights")
-    own, gibbs = ([float(np.mean(row[m])) for row in table.values()] for m in measures)
+    columns: dict[str, list[Any]] = {
+        "learned with": [*table, "independent pixels", "perfect sampler (expected)"]
+    }
+    for head, (own, *ends) in measures.items():
+        if all(own in row for row in table.values()):
+            columns[head] = [float(np.mean(row[own])) for row in table.values()]
+            columns[head] += [result.scalars.get(end) for end in ends]
     return Table(
-        {
-            "learned with": [*table, "independent pixels", "held-out data (expected)"],
-            "own sampler": own + [result.scalars[name] for name in ("null", "data")],
-            "Gibbs": [*gibbs, None, None],
-        },
-        caption=f"log MMD² after {k} sweeps, of samples by the sampler of learning, "
-        "and by Gibbs sampling with the same weights. One seed.",
+        columns,
+        caption=f"Samples after {k} sweeps by the sampler of learning; last column: by "
+        "Gibbs sampling with the same weights. Lower is better. One seed.",
         kinds=[""] * len(table) + ["null", "exact"],
     )
 

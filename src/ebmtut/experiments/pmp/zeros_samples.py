@@ -1,4 +1,4 @@
-"""Row pmp/zeros-samples (Figure 4): pictures, those of linear programs included."""
+"""Experiment pmp/zeros-samples (Figure 4): pictures, also of linear programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ebmtut.experiments.experiment import Experiment, Names, Runs, nested
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.pmp import zeros
 from ebmtut.experiments.pmp.chains import METHODS
-from ebmtut.experiments.pmp.shared import lead, with_table
+from ebmtut.experiments.pmp.shared import lead, parts
 from ebmtut.experiments.verdicts import Verdict, claim
 from ebmtut.plotting import TEXT_WIDTH, image_grid
 from ebmtut.results import Result
@@ -39,9 +39,8 @@ def n_seeds(config: ZerosSamplesConfig, names: Names) -> int:
 
 
 def gather(config: ZerosSamplesConfig, runs: Runs) -> Outcome:
-    """Make two tables, the second that of ``reduced``."""
-    whole = {names: found for names, found in runs.items() if names[0] != "reduced"}
-    small = {names: found for names, found in runs.items() if names[0] == "reduced"}
+    """Make two tables, the second of the reduced model."""
+    whole, small = parts(runs)
     arrays = {
         "/".join((*names[:-1], "samples", names[-1])): found[0].arrays["samples"]
         for names, found in runs.items()
@@ -64,11 +63,13 @@ def draw_samples(result: Result) -> Figure:
     """Draw eight pictures of the data and of every method, a row each."""
     arrays, table = result.arrays, result.scalars["table"]
     rows = {"data": arrays["data"]} | {m: arrays[f"samples/{m}"] for m in table}
+    if "independent pixels" in arrays:
+        rows["independent\npixels"] = arrays["independent pixels"]
     if "reduced" in result.scalars:
         small = result.scalars["reduced"]["table"]
         rows["reduced data"] = arrays["reduced/data"]
         rows |= {f"{m}, reduced": arrays[f"reduced/samples/{m}"] for m in small}
-    size = (TEXT_WIDTH, 0.6 * len(rows))
+    size = (0.7 * TEXT_WIDTH, 0.5 * len(rows))
     figure, axes = plt.subplots(len(rows), 1, figsize=size, squeeze=False)
     for ax, (name, pictures) in zip(axes[:, 0], rows.items(), strict=True):
         side = round(pictures.shape[1] ** 0.5)
@@ -84,16 +85,14 @@ def check_samples(result: Result) -> list[Verdict]:
     null, k = result.scalars["null"], result.config["n_sweeps"]
     verdicts = []
     for method in (m for m in result.scalars["table"] if METHODS[m].kind == "PMP"):
-        of_null = {j: [null] * len(v) for j, v in zeros.scores(result, method).items()}
-        behind, stderr = lead(zeros.scores(result, method), of_null, k)
+        own = zeros.scores(result, method)
+        behind, stderr = lead(own, {j: [null] * len(own[j]) for j in own}, k)
         name = f"log MMD^2 of {method} minus that of independent pixels"
         verdicts.append(claim(name, behind, "at most", 0.0, stderr=stderr))
     if "reduced" in result.scalars:
         config, table = result.config["reduced"], result.scalars["reduced"]["table"]
-        pmp, lp = (
-            {j: table[m][f"log_mmd2@{j}"] for j in config["sweeps"]}
-            for m in ("PMP", "LP")
-        )
+        small = replace(result, config=config, scalars={"table": table})
+        pmp, lp = (zeros.scores(small, method) for method in ("PMP", "LP"))
         ahead, stderr = lead(lp, pmp, config["n_sweeps"])
         name = "log MMD^2 of LP minus that of PMP, reduced model"
         verdicts.append(claim(name, ahead, "at least", 0.0, stderr=stderr))
@@ -106,11 +105,25 @@ def nothing_learned(result: Result) -> Result:
     if "reduced" not in result.scalars:
         return whole
     # Only differences are evaluated there: any one score says "no method differs".
-    small = zeros.score_all(result.scalars["reduced"]["table"], result.scalars["null"])
-    return with_table(whole, whole.scalars["table"], reduced={"table": small})
+    scalars = result.scalars["reduced"] | {"null": result.scalars["null"]}
+    small = zeros.independent_pixels(replace(result, scalars=scalars))
+    reduced = {"table": small.scalars["table"]}
+    return replace(whole, scalars=whole.scalars | {"reduced": reduced})
 
 
 _REDUCED = ("PMP", "PMP symmetric", "LP")
+
+
+def _reduced(
+    n_steps: int, learning_rate: float, like: zeros.ZerosConfig, **of: Any
+) -> zeros.ZerosConfig:
+    common: dict[str, Any] = {
+        "methods": _REDUCED,
+        "n_chains_of": {},
+        "sweeps": (25, 50),
+    }
+    of = common | of | {"n_steps": n_steps, "learning_rate": learning_rate}
+    return replace(like, **of)
 
 
 def _with(whole: zeros.ZerosConfig, reduced: zeros.ZerosConfig) -> ZerosSamplesConfig:
@@ -123,42 +136,17 @@ EXPERIMENT = Experiment(
     presets={
         "quick": _with(
             zeros.QUICK,
-            replace(
-                zeros.QUICK,
-                methods=_REDUCED,
-                shrink=4,
-                n_steps=30,
-                learning_rate=2e-2,
-                n_chains=8,
-                n_chains_of={},
-                sweeps=(25, 50),
-                n_judged=40,
-            ),
+            _reduced(30, 2e-2, zeros.QUICK, shrink=4, n_chains=8, n_judged=40),
         ),
         "full": _with(
             zeros.FULL,
-            zeros.ZerosConfig(
-                methods=_REDUCED,
-                shrink=3,
-                n_steps=150,
-                learning_rate=1e-2,
-                n_chains=20,
-                sweeps=(25, 50),
-                n_judged=100,
-            ),
+            _reduced(150, 1e-2, zeros.FULL, shrink=3, n_chains=20, n_judged=100),
         ),
         # The second model is as large as the first: the paper's linear programs have
         # all 900 pixels. The seeds, and the 200 steps at 0.01 of the programs, are
         # those of its scripts; that PMP learns for as long is our choice.
         "paper": _with(
-            zeros.ZerosConfig(n_seeds=5),
-            zeros.ZerosConfig(
-                methods=_REDUCED,
-                n_steps=200,
-                learning_rate=1e-2,
-                sweeps=(25, 50),
-                n_seeds=5,
-            ),
+            zeros.ZerosConfig(n_seeds=5), _reduced(200, 1e-2, zeros.FULL, n_seeds=5)
         ),
     },
     cells=cells,
