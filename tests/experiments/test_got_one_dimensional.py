@@ -16,8 +16,8 @@ from ebmtut.experiments.got.coupling_1d import (
     as_bytes,
     distance,
     entropic_dual,
+    evaluate,
     first_stop,
-    judge,
     stopping_table,
 )
 from ebmtut.experiments.got.gibbs_bands import BandsConfig, look_at
@@ -109,10 +109,10 @@ def test_crowded_ends_are_told_from_even_couplings() -> None:
 def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
     problem = two_modes(16)
     exact = exact_ot(*problem[1:])
-    numbers = judge(exact.plan, problem, exact)
+    numbers = evaluate(exact.plan, problem, exact)
     assert all(abs(value) < 1e-9 for value in numbers.values())
     product = torch.outer(problem.p, problem.q)
-    assert judge(product, problem, exact)["excess"] > 0.1
+    assert evaluate(product, problem, exact)["excess"] > 0.1
 
 
 def test_pictures_are_square_roots() -> None:
