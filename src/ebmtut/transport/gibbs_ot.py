@@ -314,7 +314,7 @@ def gibbs_ot_reference(
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
-    """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws.
+    """Run :func:`gibbs_ot` in plain torch with the same random numbers.
 
     Takes, returns and raises the same.
     """

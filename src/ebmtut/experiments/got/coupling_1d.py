@@ -346,15 +346,15 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
 def check_coupling(result: Result) -> list[Verdict]:
     """The dual value is right at the end, and the distance falls on the way."""
     table = result.scalars["table"]
-    ours = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
+    gibbs = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
     verdicts = []
-    for method in ours:
+    for method in gibbs:
         last = table[method][max(table[method], key=int)]
         name = f"{method}: error of the worst dual value at the largest budget"
         n, worst = len(last["dual"]), max(last["dual"])
         verdicts.append(claim(name, worst, "at most", DUAL_ERROR, n_seeds=n))
     # Chains that are annealed too fast vary so much that a few seeds say nothing.
-    for method in ours[:1] if result.scale == "quick" else ours:
+    for method in gibbs[:1] if result.scale == "quick" else gibbs:
         l1 = [float(np.mean(cell["l1"])) for cell in table[method].values()]
         name = f"{method}: largest rise of the L1 distance from budget to budget"
         verdicts.append(claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n))
