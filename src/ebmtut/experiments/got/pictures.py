@@ -84,12 +84,17 @@ def oracle_study() -> Result:
 
 def draw_fives(study: Result) -> Figure:
     """Draw images above their models, which learned from different gradients."""
-    names = [*study.config["methods"]]
-    figure, axes = plt.subplots(1 + len(names), 1, figsize=(5.2, 3.4))
-    for ax, key in zip(axes, ["images", *(f"{n}/models" for n in names)], strict=True):
+    methods = study.config["methods"]
+    figure, axes = plt.subplots(1 + len(methods), 1, figsize=(5.2, 3.4))
+    for ax, name in zip(axes, ["images", *methods], strict=True):
+        key, title = name, name
+        if name in methods:
+            key, title = (
+                f"{name}/models",
+                f"{name}, {max(methods[name]['budgets'])} epochs",
+            )
         image_grid(ax, study.arrays[key], 8, vmin=0, vmax=255)
-        name = key.split("/")[0]
-        ax.set_title(name, color=COLORS.get(name, "k"), fontsize=10, pad=2)
+        ax.set_title(title, color=COLORS.get(name, "k"), fontsize=10, pad=2)
     return figure
 
 
