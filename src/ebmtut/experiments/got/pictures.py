@@ -84,17 +84,14 @@ def oracle_study() -> Result:
 
 def draw_fives(study: Result) -> Figure:
     """Draw images above their models, which learned from different gradients."""
-    methods = study.config["methods"]
-    figure, axes = plt.subplots(1 + len(methods), 1, figsize=(5.2, 3.4))
-    for ax, name in zip(axes, ["images", *methods], strict=True):
-        key, title = name, name
-        if name in methods:
-            key, title = (
-                f"{name}/models",
-                f"{name}, {max(methods[name]['budgets'])} epochs",
-            )
+    rows = {"images": "images"}
+    for name, method in study.config["methods"].items():
+        rows[f"{name}/models"] = f"{name}, {method['budgets'][-1]} epochs"
+    figure, axes = plt.subplots(len(rows), 1, figsize=(5.2, 3.4))
+    for ax, (key, title) in zip(axes, rows.items(), strict=True):
         image_grid(ax, study.arrays[key], 8, vmin=0, vmax=255)
-        ax.set_title(title, color=COLORS.get(name, "k"), fontsize=10, pad=2)
+        color = COLORS.get(key.split("/")[0], "k")
+        ax.set_title(title, color=color, fontsize=10, pad=2)
     return figure
 
 

@@ -269,8 +269,8 @@ def _learn_smoothed(
     )
     seconds = time.process_time() - before
     mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
-    outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
-    return learned.dictionary, mixtures, outcome
+    scalars = {"seconds": seconds, "n_rounds": config.n_rounds}
+    return learned.dictionary, mixtures, Outcome(scalars)
 
 
 def _learn_by_gibbs_ot(
