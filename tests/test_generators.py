@@ -151,7 +151,6 @@ from ebmtut.transport import (
     gibbs_ot_reference,
     grid_cost,
     grid_gibbs_pass,
-    run_until_mixed,
     simulate_martingale,
     wasserstein_nmf,
     wnmf_epoch,
@@ -389,9 +388,6 @@ CALLS = {
     "random_graphs": lambda g: random_graphs("erdos-renyi", 2, 3, 4, generator=g),
     "random_rbm": lambda g: random_rbm(2, 3, generator=g),
     "run_chain": lambda g: run_chain(gibbs(LATTICE), SPINS, 1, generator=g),
-    "run_until_mixed": lambda g: run_until_mixed(
-        torch.zeros_like(MASSES), MASSES, MASSES, GRID_COST, 0.1, generator=g
-    ),
     "sample_by_proposal": lambda g: sample_by_proposal(
         free, CELLS, 2, generator=g, batch=9, min_draws=9
     ),

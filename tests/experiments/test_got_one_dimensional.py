@@ -16,11 +16,11 @@ from ebmtut.experiments.got.coupling_1d import (
     as_bytes,
     distance,
     entropic_dual,
+    evaluate,
     first_stop,
-    judge,
     stopping_table,
 )
-from ebmtut.experiments.got.gibbs_bands import BandsConfig, look_at
+from ebmtut.experiments.got.gibbs_bands import BandsConfig, measure
 from ebmtut.experiments.got.lines import bumps, points, two_modes, uniform_coulomb
 from ebmtut.experiments.got.temperature_bound import (
     TemperatureBoundConfig,
@@ -109,10 +109,10 @@ def test_crowded_ends_are_told_from_even_couplings() -> None:
 def test_a_repaired_exact_plan_costs_nothing_extra() -> None:
     problem = two_modes(16)
     exact = exact_ot(*problem[1:])
-    numbers = judge(exact.plan, problem, exact)
+    numbers = evaluate(exact.plan, problem, exact)
     assert all(abs(value) < 1e-9 for value in numbers.values())
     product = torch.outer(problem.p, problem.q)
-    assert judge(product, problem, exact)["excess"] > 0.1
+    assert evaluate(product, problem, exact)["excess"] > 0.1
 
 
 def test_pictures_are_square_roots() -> None:
@@ -151,7 +151,7 @@ def test_bands_hold_95_percent_and_the_check_can_say_no() -> None:
 
 
 def test_a_snapshot_tells_what_it_sees() -> None:
-    """Half of the draws are a hundredth off their limits, half two."""
+    """Half of the samples are a hundredth off their limits, half two."""
     problem = two_modes(4)
     _, p, q, _ = problem
     gap = torch.tensor([0.01, 0.02], dtype=torch.float64).repeat(2)
@@ -159,7 +159,7 @@ def test_a_snapshot_tells_what_it_sees() -> None:
     state = GibbsOTState(limit - gap, limit + gap)
     exact = exact_ot(*problem[1:]).value
     cold = -0.015 * float(p.max()) / math.log(0.05)
-    seen = look_at(GibbsOTResult(state, limit, limit), problem, exact, cold)
+    seen = measure(GibbsOTResult(state, limit, limit), problem, exact, cold)
     assert seen["gap"] == pytest.approx(0.02)
     reach = 0.015 * p.max() / torch.cat([p, q])
     assert seen["inside"] == float((gap.repeat(2) <= reach).double().mean())
@@ -244,7 +244,7 @@ def test_bound_is_the_temperature_at_equilibrium() -> None:
         every=10,
         generator=make_generator(0),
     )[100:]
-    # Batches of 50 looks are next to independent.
+    # Batches of 50 evaluations are next to independent.
     batches = bounds.view(10, 50).mean(1)
     error = batches.std() / 10**0.5
     assert abs(batches.mean() - T) < 5 * error

@@ -13,7 +13,7 @@ from ebmtut.transport import (
     gibbs_ot_reference,
     paper_cooling,
 )
-from ebmtut.transport.gibbs_ot import exponential_draws
+from ebmtut.transport.gibbs_ot import standard_exponential
 
 N_ITERATIONS = 60
 
@@ -51,7 +51,9 @@ def chains(p, q, cost):
 
 
 def advance(chain, schedule, seed):
-    draws = exponential_draws(len(schedule), chain.n_draws, make_generator(seed))
+    draws = standard_exponential(
+        len(schedule), chain.n_draws, generator=make_generator(seed)
+    )
     chain.advance(schedule, draws)
 
 

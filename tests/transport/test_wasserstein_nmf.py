@@ -1,3 +1,4 @@
+import copy
 import math
 import sys
 from dataclasses import replace
@@ -9,16 +10,15 @@ from ebmtut.checks import DivergenceError, InputError
 from ebmtut.random import make_generator
 from ebmtut.transport import (
     WNMFConfig,
-    WNMFState,
     as_measures,
     grid_cost,
     grid_dual_value,
-    run_until_mixed,
     wasserstein_nmf,
     wnmf_epoch,
     wnmf_start,
     wnmf_temperature,
 )
+from ebmtut.transport.wnmf.wasserstein_nmf import until_mixed
 
 SMALL = WNMFConfig(n_components=3, n_epochs=6, temperature=1e-4)
 
@@ -63,6 +63,10 @@ def test_learning_lowers_the_transport_cost():
         assert part.min() > 0
 
 
+def tensors(state):
+    return [state.dictionary, *state.memberships, state.U, *(state.mean or ())]
+
+
 @pytest.mark.parametrize("n_average", [0, 5])
 def test_a_run_resumes_bit_for_bit(n_average):
     x = images()
@@ -74,7 +78,7 @@ def test_a_run_resumes_bit_for_bit(n_average):
         replace(config, n_epochs=2, n_average=max(0, n_average - 4)),
         generator=generator,
     )
-    kept, random = half.tensors(), generator.get_state()
+    random = generator.get_state()
 
     generator = make_generator(9)
     generator.set_state(random)
@@ -82,13 +86,14 @@ def test_a_run_resumes_bit_for_bit(n_average):
     again = wasserstein_nmf(
         x,
         config,
-        state=WNMFState.from_tensors(kept),
+        state=copy.deepcopy(half),
         on_epoch=lambda state: epochs.append(state.epoch),
         generator=generator,
     )
     assert epochs == [3, 4, 5, 6]
-    for name, tensor in whole.tensors().items():
-        assert torch.equal(tensor, again.tensors()[name]), name
+    assert half.epoch == 2 and whole.epoch == again.epoch == 6
+    for tensor, same in zip(tensors(whole), tensors(again), strict=True):
+        assert torch.equal(tensor, same)
     other = wasserstein_nmf(x, config, generator=make_generator(2))
     assert not torch.equal(whole.dictionary, other.dictionary)
 
@@ -168,26 +173,22 @@ def test_the_oracle_stops_when_the_value_stops_increasing():
     p = as_measures(images(8, seed=5))
     cost = grid_cost(6, dtype=torch.float64)
     generator = make_generator(0)
-    kwargs = {"max_passes": 1000, "generator": generator}
-    U, value, n_cold = run_until_mixed(
-        torch.zeros_like(p), p, data, cost, 1e-5, **kwargs
-    )
+    limits = (5, 1000, generator)
+    U, value, n_cold = until_mixed(torch.zeros_like(p), p, data, cost, 1e-5, *limits)
     assert 10 < n_cold < 1000 and n_cold % 5 == 0
-    U, again, n_warm = run_until_mixed(U, p, data, cost, 1e-5, **kwargs)
+    U, again, n_warm = until_mixed(U, p, data, cost, 1e-5, *limits)
     assert n_warm < n_cold
     assert abs(again - value) < 0.1 * value
     # The value is none of a feasible pair: it lies above the bound.
     assert float(grid_dual_value(U, p, data, cost).mean()) < again
-    _, _, n = run_until_mixed(
-        torch.zeros_like(p), p, data, cost, 1e-5, max_passes=7, generator=generator
-    )
-    assert n == 7
+    limits = (5, 7, generator)
+    assert until_mixed(torch.zeros_like(p), p, data, cost, 1e-5, *limits)[2] == 7
 
 
 def test_a_model_that_outruns_its_oracle_is_stopped(monkeypatch):
     module = sys.modules["ebmtut.transport.wnmf.wasserstein_nmf"]
     value = [1e-3]
-    monkeypatch.setattr(module, "_until_mixed", lambda U, *_: (U, value[0], 1))
+    monkeypatch.setattr(module, "until_mixed", lambda U, *_: (U, value[0], 1))
     data = as_measures(images())
     state = wnmf_start(data, SMALL, generator=make_generator(0))
     cost = grid_cost(6, dtype=torch.float64)
@@ -229,31 +230,17 @@ def test_a_state_of_something_else_is_refused(images_of, change, message):
         )
 
 
-@pytest.mark.parametrize("name", ["window", "max_passes"])
-def test_an_oracle_without_iterations_is_refused(name):
-    data = as_measures(images())
-    with pytest.raises(InputError, match=f"{name} must be an integer >= 1"):
-        run_until_mixed(
-            data,
-            data,
-            data,
-            grid_cost(6, dtype=torch.float64),
-            1e-3,
-            generator=make_generator(0),
-            **{name: 0},
-        )
-
-
 def test_masses_and_costs_that_do_not_fit_are_refused():
     data = as_measures(images())
+    state = wnmf_start(data, SMALL, generator=make_generator(0))
     cost = grid_cost(6, dtype=torch.float64)
     for wrong, message in (
-        (2 * data, "p must sum to 1, got 1 too much"),
-        (data - 1 / 36 + data.flip(0), "p must be non-negative"),
-        (data * torch.nan, "p must be finite"),
+        (2 * data, "data must sum to 1, got 1 too much"),
+        (data - 1 / 36 + data.flip(0), "data must be non-negative"),
+        (data * torch.nan, "data must be finite"),
     ):
         with pytest.raises(InputError, match=message):
-            run_until_mixed(data, wrong, data, cost, 1e-3, generator=make_generator(0))
+            wnmf_epoch(state, wrong, cost, SMALL, generator=make_generator(0))
     for wrong_cost in (grid_cost(5, dtype=torch.float64), grid_cost(6)):
         with pytest.raises(InputError, match="images must have"):
             wasserstein_nmf(
@@ -274,6 +261,7 @@ def test_masses_and_costs_that_do_not_fit_are_refused():
         {"temperature": -1.0},
         {"slowness": 0.0},
         {"max_passes": 0},
+        {"mixing_window": 0},
         {"accelerate": "no"},
         {"shrink_steps": 1},
     ],

@@ -24,7 +24,7 @@ def test_page_starts_with_the_first_distributions_and_carries_exponentials() -> 
     noise = np.frombuffer(widget.noise, np.float32)
     assert noise.shape == (50 * 2 * 32,)
     assert noise.min() >= 0
-    # Mean and variance of the exponential law of mean 1, to five standard errors.
+    # Mean and variance of the exponential distribution, to five standard errors.
     assert abs(noise.mean() - 1) < 5 / noise.size**0.5
     assert abs(noise.var() - 1) < 5 * (8 / noise.size) ** 0.5
 

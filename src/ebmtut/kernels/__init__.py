@@ -16,7 +16,7 @@ deconvolution       ``deconvolution_messages``                    deconvolve_ref
 its Gibbs sampler   ``deconvolution_gibbs``                       (in the tests)
 Gibbs-OT            ``gibbs_ot.CompiledChain``                    gibbs_ot_reference
 min-plus on grids   ``grid_min_plus.grid_least_sums``             min_plus_reference
-exponentials        ``exponentials.exponentials``                 exponential_draws
+exponentials        ``exponentials.exponentials``                 standard_exponential
 ==================  ============================================  =====================
 
 Layers with SiLU in bfloat16 stay in ``energies/_silu_tower.py``, below this package.

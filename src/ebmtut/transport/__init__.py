@@ -1,8 +1,6 @@
 """Optimal transport: Gibbs-OT, its evaluation, and competing methods."""
 
-from ebmtut.transport.bregman_admm import (
-    bregman_admm,
-)
+from ebmtut.transport.bregman_admm import bregman_admm
 from ebmtut.transport.conditionals import (
     HalfStep,
     half_step_distribution,
@@ -25,11 +23,7 @@ from ebmtut.transport.duals import (
     marginal_error,
     transport_plan,
 )
-from ebmtut.transport.exact import (
-    ExactOT,
-    exact_ot,
-    sinkhorn,
-)
+from ebmtut.transport.exact import ExactOT, exact_ot, sinkhorn
 from ebmtut.transport.gibbs_ot import (
     GibbsOTResult,
     GibbsOTState,
@@ -59,11 +53,7 @@ from ebmtut.transport.loss import (
     sinkhorn_oracle,
     wasserstein_loss,
 )
-from ebmtut.transport.mixing import (
-    has_mixed,
-    has_settled,
-    relative_gap,
-)
+from ebmtut.transport.mixing import has_mixed, has_settled, relative_gap
 from ebmtut.transport.temperature_bound import (
     BoundedRun,
     Martingale,
@@ -72,21 +62,21 @@ from ebmtut.transport.temperature_bound import (
     temperature_bound,
 )
 from ebmtut.transport.warm_chains import WarmChains
-from ebmtut.transport.wnmf import (
+from ebmtut.transport.wnmf.mirror_descent import (
     AcceleratedDescent,
-    SmoothedWNMF,
-    WNMFConfig,
-    WNMFState,
     accelerated_start,
     accelerated_step,
-    as_measures,
     mirror_step,
-    run_until_mixed,
+)
+from ebmtut.transport.wnmf.smoothed_wnmf import (
+    SmoothedWNMF,
     smoothed_conjugate,
     smoothed_wnmf,
+)
+from ebmtut.transport.wnmf.state import WNMFConfig, WNMFState, as_measures, wnmf_start
+from ebmtut.transport.wnmf.wasserstein_nmf import (
     wasserstein_nmf,
     wnmf_epoch,
-    wnmf_start,
     wnmf_temperature,
 )
 
@@ -141,7 +131,6 @@ __all__ = [
     "mirror_step",
     "paper_cooling",
     "relative_gap",
-    "run_until_mixed",
     "simulate_martingale",
     "sinkhorn",
     "sinkhorn_oracle",

@@ -27,17 +27,14 @@ def bregman_admm(
 
         X_ij ~ Z_ij exp(-(M_ij + Y_ij) / rho),  rows summing to p,
         Z_ij ~ X_ij exp(Y_ij / rho),            columns summing to q,
-        Y_ij <- Y_ij + rho (X_ij - Z_ij).
+        Y_ij <- Y_ij + rho (X_ij - Z_ij),
 
-    Logarithms of X and Z are kept, so that nothing underflows. Pairs of
-    infinite cost carry no mass.
+    with logarithms of X and Z, so that nothing underflows.
 
     Parameters
     ----------
-    p, q
-        Masses.
-    cost
-        M; +inf forbids a pair.
+    p, q, cost
+        Masses and M; +inf forbids a pair.
     n_steps
         Steps.
     tau
@@ -55,10 +52,9 @@ def bregman_admm(
 
     References
     ----------
-    Wang and Banerjee, Bregman alternating direction method of multipliers,
-    2014. The relative penalty is the default of the code of Ye, Wu, Wang and
-    Li, Fast discrete distribution clustering using Wasserstein barycenter
-    with sparse support, 2017 (github.com/bobye/WBC_Matlab).
+    Wang and Banerjee, Bregman alternating direction method of multipliers, 2014. The
+    relative penalty is the default of Ye, Wu, Wang and Li's code (2017),
+    github.com/bobye/WBC_Matlab.
     """
     check_problem(p, q, cost, batched=False)
     size = float(cost[torch.isfinite(cost)].abs().mean())

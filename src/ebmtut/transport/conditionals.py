@@ -1,12 +1,8 @@
 """Conditional distributions of one half step: each L_j given U, each U_i given L.
 
 Given U, L_j is the largest of shifted exponentials. Its distribution, its mean and
-the probability that an entry is the largest are known exactly (Lemma A.1).
-
-In Eqs. 19 and 20 as printed an inner sum has the index of the outer one, mu
-and lambda have an i or j where their definition has a k, and lambda pairs
-L_sigma(j) of iteration t + 1 with M_sigma(j + 1), where L_sigma(j + 1) of
-iteration t is meant. :func:`largest_of_exponentials` says what was meant.
+the probability that an entry is the largest are known exactly (Lemma A.1, whose
+Eqs. 19 and 20 have misprinted indices: see the reproduction notes).
 """
 
 from __future__ import annotations
@@ -30,9 +26,8 @@ def largest_of_exponentials(
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n_points"]]:
     """Distribution of max_k (z_k - theta_k T / w_k), theta standard exponential.
 
-    Its distribution function is the product of exp(-w_k (z_k - x)_+ / T),
-    which between two neighbouring z is one exponential: the mean is
-    max z - phi T with phi a sum over the sorted z (Lemma B.1, Eq. 19).
+    Its distribution function is the product of exp(-w_k (z_k - x)_+ / T), which between
+    two neighbouring z is one exponential (Lemma B.1, Eq. 19).
 
     Parameters
     ----------
@@ -66,7 +61,7 @@ def largest_of_exponentials(
 
 
 class HalfStep(NamedTuple):
-    """What is known about the next half step from the statistics.
+    """The next half step, given the statistics.
 
     Attributes
     ----------
@@ -75,8 +70,7 @@ class HalfStep(NamedTuple):
     phi
         phi of Eq. 19 or psi of Eq. 20.
     probability
-        That j's maximum is at i, ``[..., j, i]``, or that i's minimum is at j,
-        ``[..., i, j]``.
+        That j's maximum is at i, ``[..., j, i]``, or i's minimum at j, ``[..., i, j]``.
     """
 
     mean: Float[Tensor, "*batch n_points"]
@@ -97,10 +91,8 @@ def half_step_distribution(
 
     Parameters
     ----------
-    cost
-        M.
-    temperature
-        T of the half step.
+    cost, temperature
+        M, and T of the half step.
     U, p
         For L (Lemma A.1 i).
     L, q
@@ -109,8 +101,8 @@ def half_step_distribution(
     Raises
     ------
     InputError
-        If T is not positive, neither pair is given, or a statistic has a NaN
-        or does not fit the masses.
+        If T is not positive, neither pair is given, or a statistic has a NaN or does
+        not fit the masses.
     """
     check_temperature(temperature)
     if U is not None and p is not None:

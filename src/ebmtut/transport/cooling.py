@@ -42,15 +42,13 @@ def constant_temperatures(
 
     Parameters
     ----------
-    temperature
-        T > 0.
-    n_iterations
-        N.
+    temperature, n_iterations
+        T > 0, and N.
 
     Returns
     -------
     temperatures
-        T^(1), ..., T^(2N).
+        2N numbers.
     """
     return temperatures_of(lambda n: temperature, n_iterations)
 
@@ -77,8 +75,7 @@ def paper_cooling(
     Returns
     -------
     temperatures
-        2 l numbers, from about ``start / N`` down to
-        ``start / (N l^power)``.
+        2 l numbers, from about ``start / N`` down to ``start / (N l^power)``.
 
     Examples
     --------

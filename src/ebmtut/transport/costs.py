@@ -29,8 +29,7 @@ def cost_matrix(
     x, y
         Points, a row each; one-dimensional tensors are points on a line.
     kind
-        ``"squared_euclidean"``, ``"euclidean"`` or ``"coulomb"``, which is
-        1 / distance, +inf where two points coincide.
+        ``"coulomb"`` is 1 / distance, +inf where two points coincide.
 
     Returns
     -------

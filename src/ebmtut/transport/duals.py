@@ -51,14 +51,12 @@ def c_transform(
     Returns
     -------
     potential
-        The other side's potential. A pair made so satisfies
-        g_i - h_j <= M_ij.
+        The other side's. The pair satisfies g_i - h_j <= M_ij.
 
     Raises
     ------
     InputError
-        If not just one of `g` and `h` is given, or it has a NaN or does not
-        fit the cost.
+        If not just one of `g` and `h` is given, or it has a NaN or does not fit.
 
     Examples
     --------
@@ -102,10 +100,8 @@ def chain_value(
 
     Parameters
     ----------
-    p, q
-        Masses.
-    U, L
-        Statistics of the chain.
+    p, q, U, L
+        Masses and statistics of the chain.
     """
     return weighted_sum(p, U) - weighted_sum(q, L)
 
@@ -115,10 +111,8 @@ class FeasibleDuals(NamedTuple):
 
     Attributes
     ----------
-    g
-        Potentials of the one side, g_i - h_j <= M_ij for all i and j.
-    h
-        Those of the other.
+    g, h
+        Potentials, g_i - h_j <= M_ij for all i and j.
     value
         <p, g> - <q, h>, a lower bound of the transport cost.
     """
@@ -138,16 +132,13 @@ def feasible_duals(
 ) -> FeasibleDuals:
     """Make a feasible pair of potentials by c-transforms.
 
-    What is given is transformed, and the result back again: neither can make
-    the value worse than any feasible pair's that contains the given
-    potential.
+    The given potential is transformed, and the result back again. No feasible pair
+    that contains the given potential has a better value.
 
     Parameters
     ----------
-    p, q
-        Masses; what has none constrains nothing.
-    cost
-        M.
+    p, q, cost
+        The problem; what has no mass constrains nothing.
     g, h
         Just one, any potential: U or L of a chain, say.
 
@@ -239,25 +230,18 @@ def transport_plan(
     """Recover a coupling from the chain (Eq. 22).
 
     Half of p_i goes to J(i) = argmin_j (M_ij + L_j), half of q_j comes from
-    I(j) = argmax_i (U_i - M_ij): at most m1 + m2 entries. Mass that an optimal
-    plan splits ties between its partners, one of which gets it all here: the
-    entries are right in the limit, but the marginals are not, however cold
-    the chain, unless the optimal plan is a permutation.
+    I(j) = argmax_i (U_i - M_ij). Where an optimal plan splits mass, one partner gets
+    it all, so the marginals are wrong, however cold the chain.
 
-    With a temperature the masses are spread by the probabilities of the
-    constraints to be active in the next half step. At equilibrium that
-    coupling has the right marginals on average, at any temperature: both
-    halves are T times the chain's density on the facet g_i - h_j = M_ij.
-
-    The marginals' error is part of the answer; :func:`feasible_plan` repairs
-    it.
+    With a temperature the masses are spread by the probabilities that constraints are
+    active in the next half step. At equilibrium that coupling has the right marginals
+    on average, at any temperature: both halves are T times the chain's density on the
+    facet g_i - h_j = M_ij. :func:`feasible_plan` repairs the marginals.
 
     Parameters
     ----------
-    p, q
-        Masses.
-    cost
-        M.
+    p, q, cost
+        The problem.
     U, L
         Statistics of the chain.
     temperature
@@ -291,10 +275,9 @@ def feasible_plan(
 ) -> Float[Tensor, "m1 m2"]:
     """Round a coupling to the exact marginals.
 
-    Rows, then columns, are scaled down to their masses, and what is missing
-    is added as a product (Altschuler, Weed and Rigollet, 2017, Algorithm 2).
-    Its cost is an upper bound of the transport cost, infinite if mass had to
-    be put where the cost is.
+    Rows, then columns, are scaled down to their masses, and what is missing is added as
+    a product (Altschuler, Weed and Rigollet, 2017, Algorithm 2). The cost of the result
+    is an upper bound of the transport cost, infinite if a forbidden pair gets mass.
 
     Parameters
     ----------
@@ -324,14 +307,12 @@ def marginal_error(
 
     Parameters
     ----------
-    coupling
-        The coupling to evaluate.
-    p, q
-        The masses that its rows and columns should have.
+    coupling, p, q
+        A coupling, and the masses that its rows and columns should have.
 
     Returns
     -------
     error
-        At most 4 if p, q and the coupling are probability distributions.
+        At most 4 if all three are probability distributions.
     """
     return float((coupling.sum(1) - p).abs().sum() + (coupling.sum(0) - q).abs().sum())

@@ -25,14 +25,10 @@ class ExactOT(NamedTuple):
 
     Attributes
     ----------
-    value
-        W(p, q).
-    plan
-        Z.
-    g
-        Potentials of the one side, g_i - h_j <= M_ij for all i and j.
-    h
-        Those of the other.
+    value, plan
+        W(p, q) and Z.
+    g, h
+        Potentials, g_i - h_j <= M_ij for all i and j.
     """
 
     value: float
@@ -48,10 +44,8 @@ def exact_ot(
 
     Parameters
     ----------
-    p, q
-        Masses.
-    cost
-        M; +inf forbids a pair.
+    p, q, cost
+        Masses and M; +inf forbids a pair.
 
     Returns
     -------
@@ -155,17 +149,15 @@ def sinkhorn(
 
     Parameters
     ----------
-    p, q
-        Masses.
-    cost
-        M; +inf forbids a pair.
+    p, q, cost
+        Masses and M; +inf forbids a pair.
     regularization
         epsilon > 0.
     n_iterations
         Pairs of projections, all of them done.
     log_domain
-        Whether logarithms are kept, which neither under- nor overflows but
-        takes several times as long.
+        Whether to keep logarithms, which neither under- nor overflow but take several
+        times as long.
 
     Returns
     -------

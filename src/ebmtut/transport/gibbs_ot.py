@@ -69,14 +69,10 @@ def gibbs_ot_iteration(
 
     Returns
     -------
-    g
-        The new coordinates of one side.
-    h
-        The new coordinates of the other side.
-    upper
-        U, the upper limits of g.
-    lower
-        L, the lower limits of h.
+    g, h
+        The new coordinates.
+    upper, lower
+        U and L, the limits of g and h.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
@@ -88,9 +84,9 @@ def gibbs_ot_iteration(
 class PlainChain:
     """Algorithm 1 for a batch of problems with one cost, as it is written.
 
-    It takes the exponentials as an argument, ``n_draws`` an iteration: those of
-    h, problem by problem along the entries of q that have mass, then those of g
-    along the entries that have mass in any problem's p.
+    It takes the exponentials as an argument, ``n_draws`` per iteration: those of h
+    along the entries of q that have mass, problem by problem, then those of g along the
+    entries that have mass in any problem's p.
     :class:`~ebmtut.kernels.gibbs_ot.CompiledChain` is the same, compiled.
     """
 
@@ -180,9 +176,10 @@ def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
 def advance(
     chain: Chain, schedule: Float[Tensor, "n_iterations 2"], generator: torch.Generator
 ) -> None:
-    """Do the iterations of a schedule with fresh draws."""
-    for chunk in schedule.split(max(1, _DRAWS // chain.n_draws)):
-        chain.advance(chunk, exponential_draws(len(chunk), chain.n_draws, generator))
+    """Do the iterations of a schedule with new random numbers."""
+    n = chain.n_draws
+    for chunk in schedule.split(max(1, _DRAWS // n)):
+        chain.advance(chunk, standard_exponential(len(chunk), n, generator=generator))
 
 
 class GibbsOTState(NamedTuple):
@@ -190,10 +187,8 @@ class GibbsOTState(NamedTuple):
 
     Attributes
     ----------
-    g
-        U where p has no mass, since g has no distribution there.
-    h
-        L where q has no mass.
+    g, h
+        U and L where p and q have no mass, since g and h have no distribution there.
     """
 
     g: Float[Tensor, "*batch m1"]
@@ -201,14 +196,14 @@ class GibbsOTState(NamedTuple):
 
 
 class GibbsOTTrace(NamedTuple):
-    """What was noted along the way.
+    """What was recorded along the way.
 
     Attributes
     ----------
     iterations
         After which iterations, the first being 1.
     V
-        V(z^(2t)): no bound of one draw, an upper one on average at equilibrium.
+        V(z^(2t)), at equilibrium an upper bound on average.
     dual
         The feasible dual value, a lower bound.
     """
@@ -225,10 +220,8 @@ class GibbsOTResult(NamedTuple):
     ----------
     state
         Give it to the next call for a warm start.
-    U
-        The gradient of the loss in p.
-    L
-        Minus the gradient in q.
+    U, L
+        The gradient of the loss in p, and minus the one in q.
     trace
         Where asked for.
     """
@@ -252,13 +245,11 @@ def gibbs_ot(
 ) -> GibbsOTResult:
     """Run Algorithm 1, the Gibbs sampler with an annealing schedule.
 
-    On the CPU compiled code runs, in ``torch.get_num_threads()`` threads if there are
-    several problems. For a single problem with 2^14 pairs or more it only evaluates
-    pairs that can be an extreme. This changes no number, and saves most of the work if
-    neighbouring points have neighbouring indices. It saves nearly all work for a
-    problem with 2^12 pairs or more and a Monge cost, such as the squared distance on a
-    line. On a GPU with Triton a kernel computes the extremes. For other tensors
-    :func:`gibbs_ot_reference` evaluates all pairs of all problems at once.
+    On the CPU compiled code runs, in ``torch.get_num_threads()`` threads for several
+    problems. For a single large problem it only evaluates pairs that can be an extreme.
+    This changes no number and saves most of the work where neighbouring points have
+    neighbouring indices, nearly all for a Monge cost, such as the squared distance on a
+    line. On a GPU with Triton a kernel computes the extremes.
 
     Parameters
     ----------
@@ -276,9 +267,8 @@ def gibbs_ot(
     trace_every
         Record V and the feasible dual value after every so many iterations.
     complete
-        Whether U and L are also computed at points without mass, from the other
-        side's potential. For a batch this can cost more than an iteration;
-        otherwise they are +inf and -inf there.
+        Whether U and L are also computed at points without mass, which for a batch can
+        cost more than an iteration; otherwise they are +inf and -inf there.
     generator
         Source of the exponentials. Neither tracing nor splitting a run in two
         by `state` changes the random numbers.
@@ -289,10 +279,6 @@ def gibbs_ot(
         If masses are negative or don't sum to 1, the cost has another shape,
         a NaN or a row of infinities, a temperature is not positive, the state
         does not fit, or there is no generator.
-
-    See Also
-    --------
-    gibbs_ot_reference : the same in plain torch.
 
     References
     ----------
@@ -328,7 +314,7 @@ def gibbs_ot_reference(
     complete: bool = True,
     generator: torch.Generator,
 ) -> GibbsOTResult:
-    """Run :func:`gibbs_ot` in plain torch, on any device, with the same draws.
+    """Run :func:`gibbs_ot` in plain torch with the same random numbers.
 
     Takes, returns and raises the same.
     """
@@ -397,10 +383,10 @@ def standard_exponential(
 ) -> Float32[Tensor, "n_rows n_draws"]:
     """Sample exponentials of mean 1, never 0, the noise of Gibbs-OT.
 
-    They are float32, since noise needs no more digits, and made by inversion of uniform
-    numbers of 24 bits, two from each 64-bit random number. This takes a tenth of the
-    time of ``Tensor.exponential_``. Rows do not depend on how they are grouped; on a
-    GPU, where random numbers depend on the size of a call, every row is a call.
+    They are float32 and made by inversion of uniform numbers of 24 bits, two from each
+    64-bit random number, in a tenth of the time of ``Tensor.exponential_``. Rows do not
+    depend on how they are grouped; on a GPU, where random numbers depend on the size of
+    a call, every row is a call.
 
     Parameters
     ----------
@@ -410,13 +396,6 @@ def standard_exponential(
         Source of the bits; the result is on its device.
     """
     check_type("generator", generator, torch.Generator)
-    return exponential_draws(rows, n, generator)
-
-
-def exponential_draws(
-    rows: int, n: int, generator: torch.Generator
-) -> Float32[Tensor, "n_rows n_draws"]:
-    """Do what `standard_exponential` does."""
     draws = torch.empty(rows, -(-n // 2), dtype=torch.int64, device=generator.device)
     for call in draws if draws.is_cuda else draws[None]:
         call.random_(generator=generator)

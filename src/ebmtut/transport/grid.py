@@ -22,10 +22,8 @@ class GridDuals(NamedTuple):
 
     Attributes
     ----------
-    U
-        The gradient of the loss in p.
-    L
-        Minus the gradient in q.
+    U, L
+        The gradient of the loss in p, and minus the one in q.
     """
 
     U: Float[Tensor, "batch height width"]
@@ -36,7 +34,7 @@ class GridDuals(NamedTuple):
         p: Float[Tensor, "batch height width"],
         q: Float[Tensor, "batch height width"],
     ) -> Float[Tensor, " batch"]:
-        """V(z) = <p, U> - <q, L>, no bound of one draw: see Remark 4."""
+        """V(z) = <p, U> - <q, L>; a single sample of it bounds nothing (Remark 4)."""
         return (p * self.U).sum((1, 2)) - (q * self.L).sum((1, 2))
 
 
@@ -52,21 +50,17 @@ def grid_gibbs_pass(
 ) -> GridDuals:
     """One iteration of Algorithm 1 for a batch of problems on a grid.
 
-    The chain's state is U: g given U, then L, then h given L, then U
-    (Eqs. 12 and 13). Calling it again is a warm start, whatever p, q and the
-    temperature have become.
+    The chain's state is U: g given U, then L, then h given L, then U (Eqs. 12 and 13).
+    Calling it again is a warm start, whatever p, q and the temperature have become.
 
     Parameters
     ----------
     U
         That of the last iteration, zeros at the start.
     p, q
-        Masses; pixels without mass are left out. They are
-        not checked, since this is the learning's innermost line.
-    cost
-        The cost.
-    temperature
-        T > 0.
+        Masses, which are not checked; pixels without mass are left out.
+    cost, temperature
+        The cost, and T > 0.
     generator
         Source of randomness.
 
@@ -108,10 +102,8 @@ def grid_duals(
     ----------
     start
         Any potential on the side of p, such as U.
-    p, q
-        Masses; what carries none constrains nothing.
-    cost
-        The cost.
+    p, q, cost
+        The problems; what carries no mass constrains nothing.
 
     Returns
     -------

@@ -6,12 +6,9 @@ cost of their columns, M[(i, j), (k, l)] = R[i, k] + C[j, l], so that
     min over (k, l) of h[k, l] + M[(i, j), (k, l)]
         = min over k of (R[i, k] + min over l of (C[j, l] + h[k, l])),
 
-the step of Gibbs-OT and of the c-transform, in O(m^1.5) instead of O(m^2)
-operations and O(m) memory for an image of m pixels.
-
-A batch is fastest where the instances lie innermost in memory, as
-:func:`instances_innermost` lays them out; every function here returns such
-tensors, and their logical shape is (batch, height, width) all the same.
+the c-transform, in O(m^1.5) instead of O(m^2) operations and O(m) memory for an image
+of m pixels. A batch is fastest where the instances lie innermost in memory; every
+function here returns such tensors, of shape (batch, height, width) all the same.
 """
 
 from __future__ import annotations
@@ -40,10 +37,8 @@ class GridCost(NamedTuple):
 
     Attributes
     ----------
-    rows
-        Costs between rows of pixels.
-    columns
-        Costs between columns.
+    rows, columns
+        Costs between rows of pixels, and between columns.
     """
 
     rows: Float[Tensor, "height height"]
@@ -119,7 +114,7 @@ def min_plus_reference(
     Parameters
     ----------
     h, cost
-        As for :func:`min_plus`, on any device.
+        As for :func:`min_plus`.
     """
     inner = (h[:, :, None, :] + cost.columns).amin(-1)
     return (inner[:, None, :, :] + cost.rows[:, :, None]).amin(2)
@@ -132,10 +127,8 @@ def min_plus(
 
     Parameters
     ----------
-    h
-        In float32 or float64; +inf leaves a pixel out.
-    cost
-        The cost, of the same dtype and size.
+    h, cost
+        In float32 or float64, both alike; +inf leaves a pixel out.
     """
     check_images("h", h, cost)
     return least_sums(h, cost)

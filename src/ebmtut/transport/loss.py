@@ -65,13 +65,8 @@ def wasserstein_loss(
     >>> import torch
     >>> from ebmtut.transport import exact_oracle, wasserstein_loss
     >>> p = torch.tensor([[0.5, 0.5]], requires_grad=True)
-    >>> loss = wasserstein_loss(
-    ...     p,
-    ...     torch.tensor([[1.0, 0.0]]),
-    ...     torch.tensor([[0.0, 4.0], [1.0, 1.0]]),
-    ...     oracle=exact_oracle(),
-    ... )
-    >>> loss
+    >>> q, cost = torch.tensor([1.0, 0.0]), torch.tensor([[0.0, 4.0], [1.0, 1.0]])
+    >>> wasserstein_loss(p, q, cost, oracle=exact_oracle())
     tensor([0.5000], grad_fn=<_WassersteinLossBackward>)
     """
     if isinstance(p, Tensor) and isinstance(q, Tensor):
@@ -109,7 +104,7 @@ def gibbs_ot_oracle(
     *,
     generator: torch.Generator,
 ) -> Oracle:
-    """Make an oracle of Gibbs-OT that goes on where its last call ended.
+    """Make an oracle of Gibbs-OT that continues where its last call ended.
 
     Parameters
     ----------
@@ -148,7 +143,7 @@ def gibbs_ot_oracle(
 
 @checked
 def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
-    """Make an oracle of Sinkhorn's iteration that goes on where its last call ended.
+    """Make an oracle of Sinkhorn's iteration that continues where its last call ended.
 
     Parameters
     ----------
@@ -160,8 +155,7 @@ def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
     Returns
     -------
     oracle
-        Its value is the feasible dual value of its potential. It starts anew where
-        the number of problems or of points has changed.
+        As of :func:`gibbs_ot_oracle`.
 
     Raises
     ------
@@ -173,13 +167,8 @@ def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
     >>> import torch
     >>> from ebmtut.transport import sinkhorn_oracle, wasserstein_loss
     >>> p = torch.tensor([[0.5, 0.5]], requires_grad=True)
-    >>> loss = wasserstein_loss(
-    ...     p,
-    ...     torch.tensor([[1.0, 0.0]]),
-    ...     torch.tensor([[0.0, 4.0], [1.0, 1.0]]),
-    ...     oracle=sinkhorn_oracle(0.01, 10),
-    ... )
-    >>> loss
+    >>> q, cost = torch.tensor([1.0, 0.0]), torch.tensor([[0.0, 4.0], [1.0, 1.0]])
+    >>> wasserstein_loss(p, q, cost, oracle=sinkhorn_oracle(0.01, 10))
     tensor([0.5000], grad_fn=<_WassersteinLossBackward>)
     """
     g: Tensor | None = None

@@ -22,18 +22,15 @@ def has_mixed(
 ) -> bool:
     """Apply the paper's criterion, V^(t) - V^(t - tau) < 0.01 tau T V^(t).
 
-    The left side has the unit of a cost, the right side that of a cost squared, so
-    that the criterion depends on the unit. Since V falls more often than it rises, the
-    criterion mostly holds at its first evaluation.
+    It compares a cost with a cost squared, so it depends on the unit. Since V falls
+    more often than it rises, it mostly holds at its first evaluation.
 
     Parameters
     ----------
     V
         V(z^(2t)) after every iteration so far.
-    temperature
-        T.
-    tau
-        Iterations apart.
+    temperature, tau
+        T, and iterations apart.
 
     Returns
     -------
@@ -83,8 +80,7 @@ def has_settled(
     Raises
     ------
     InputError
-        If the values are no row, the window is not positive or the tolerance
-        is negative.
+        If `dual` is no row of values or an option is out of its range.
     """
     check_shape("dual", dual, (None,))
     if len(dual) <= window:
@@ -106,11 +102,7 @@ def relative_gap(
 
     Parameters
     ----------
-    p, q, cost
-        The problem.
-    U, L
-        Statistics of the chain.
-    temperature
+    p, q, cost, U, L, temperature
         As for :func:`~ebmtut.transport.transport_plan`.
 
     Returns

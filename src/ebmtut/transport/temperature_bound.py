@@ -1,8 +1,7 @@
 """The temperature bound of Appendix A, and the martingale behind it.
 
 The distribution of a half step determines the expected change of V (Eq. 21), the
-temperature at which V would not change in expectation (Eq. 24), the martingale of
-Theorem A.2 and the constants of its bounds.
+temperature at which V would not change in expectation (Eq. 24), and Theorem A.2.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ class Drift(NamedTuple):
     ----------
     change
         O(z, T) of Eq. 21.
-    c
-        C of Theorem A.2: V - E[V] is at least -C T.
-    d
-        D of Theorem A.2, the mean regret.
+    c, d
+        C of Theorem A.2, by which V - E[V] is at least -C T, and D, the mean regret.
     """
 
     change: Float[Tensor, "*batch"]
@@ -108,20 +105,17 @@ def temperature_bound(
 ) -> Float[Tensor, "*batch"]:
     """Temperature below which V is expected to fall next (Eq. 24).
 
-    The expected change is C (T - bound), so that at equilibrium the bound is
-    T itself on average. phi depends on T: Eq. 24 is the bound at this T, not
-    a solution for all.
+    The expected change is C (T - bound), so that at equilibrium the bound is T itself
+    on average. It depends on T: Eq. 24 is the bound at this T, not a solution for all.
 
     Parameters
     ----------
-    p, q, cost
-        The problem.
-    U, L
-        Statistics.
+    p, q, cost, U, L
+        The problem and the statistics.
     temperature
         T of the coming half step.
     following
-        Which is drawn next: ``"L"`` after an iteration (s = 2 t), ``"U"`` in
+        Which is sampled next: ``"L"`` after an iteration (s = 2 t), ``"U"`` in
         the middle of one (s = 2 t - 1).
 
     Returns
@@ -147,16 +141,12 @@ class Martingale(NamedTuple):
 
     Attributes
     ----------
-    V
-        V(z^n), n = 1, ..., 2 N.
-    r
-        r^n of Eq. 23: V less its expected changes.
+    V, r
+        V(z^n), n = 1, ..., 2 N, and r^n of Eq. 23: V less its expected changes.
     bound
         The temperature bound at z^n.
-    c
-        C^n of Theorem A.2.
-    d
-        D^n of Theorem A.2.
+    c, d
+        C^n and D^n of Theorem A.2.
     """
 
     V: Float[Tensor, "n_chains n_half_steps"]
@@ -178,11 +168,10 @@ def simulate_martingale(
 ) -> Martingale:
     """Run Algorithm 1 from g = U = 0 and keep r^n of Theorem A.2.
 
-    That r^n is a martingale and that it falls by at most C^n T^(n) holds.
-    Eq. 25 does not follow from these, nor Eq. 26 from a bound on the steps
-    upwards: Azuma's inequality needs steps bounded on both sides, since a
-    martingale that falls by a save for rare leaps is n a lower after n steps
-    with a probability near 1, where Eq. 25 allows exp(-n / 2).
+    That r^n is a martingale and falls by at most C^n T^(n) holds. Eqs. 25 and 26 do not
+    follow: Azuma's inequality needs steps bounded on both sides. A martingale that
+    falls by a except for rare leaps is n a lower after n steps with a probability near
+    1, where Eq. 25 allows exp(-n / 2).
 
     Parameters
     ----------
@@ -231,10 +220,8 @@ class BoundedRun(NamedTuple):
     ----------
     result
         Of the last iteration.
-    temperatures
-        T used, one per iteration.
-    bounds
-        The bound at the end of each block.
+    temperatures, bounds
+        T of each iteration, and the bound at the end of each block.
     """
 
     result: GibbsOTResult
@@ -257,18 +244,15 @@ def bounded_gibbs_ot(
 ) -> BoundedRun:
     """Run Algorithm 1 at temperatures that respect the bound of Eq. 24.
 
-    After every few iterations the temperature falls to a fraction of the
-    bound, if that is lower and positive (the heuristic of Appendix A, whose
-    fraction eta is in [0.1, 0.9]).
+    After every few iterations the temperature falls to a fraction of the bound, if that
+    is lower and positive (the heuristic of Appendix A, with eta in [0.1, 0.9]).
 
     Parameters
     ----------
     p, q, cost
         The problem.
-    n_iterations
-        N.
-    start
-        The first temperature.
+    n_iterations, start
+        N, and the first temperature.
     fraction
         eta, in (0, 1].
     every

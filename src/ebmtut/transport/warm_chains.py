@@ -24,16 +24,13 @@ __all__ = ["WarmChains"]
 class WarmChains:
     """Gradients of many transport costs while one side's masses move.
 
-    The data q and the cost stay; every call brings new masses p and goes on
-    from where the chains were, which is :func:`~ebmtut.transport.gibbs_ot`
-    with a warm start, without preparing the cost anew.
+    Every call brings new masses p and continues where the chains were:
+    :func:`~ebmtut.transport.gibbs_ot` with a warm start, without preparing the cost.
 
     Parameters
     ----------
-    q
-        Masses of the data; zeros take no part.
-    cost
-        M.
+    q, cost
+        Masses of the data, and M; zeros take no part.
     state
         Where to start, zeros by default.
 
@@ -65,7 +62,7 @@ class WarmChains:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "batch m1"]:
-        """Run the chains on and return U, the gradient in p.
+        """Continue the chains and return U, the gradient in p.
 
         Parameters
         ----------
@@ -84,8 +81,7 @@ class WarmChains:
         Raises
         ------
         InputError
-            If the masses are wrong or change their shape, or a temperature is
-            not positive.
+            If the masses or their shape are wrong, or a temperature is not positive.
         """
         chain = self._chain
         check_masses("p", p)
@@ -107,7 +103,7 @@ class WarmChains:
         Raises
         ------
         RuntimeError
-            Before the first call, when there is no last p.
+            Before the first call.
         """
         self._require_a_call()
         return self._chain.dual_value()
@@ -118,12 +114,12 @@ class WarmChains:
         Parameters
         ----------
         complete
-            Whether L is worked out where q has no mass too.
+            Whether L is also computed where q has no mass.
 
         Raises
         ------
         RuntimeError
-            Before the first call, when there is no last iteration.
+            Before the first call.
         """
         self._require_a_call()
         g, h, U, L = self._chain.statistics(complete)

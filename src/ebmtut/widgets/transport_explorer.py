@@ -1,4 +1,4 @@
-"""Two laws that the reader shapes, and what Gibbs-OT finds between them."""
+"""Two distributions that the reader shapes, and what Gibbs-OT finds between them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOWEST = 0.02
 
 @dataclass(frozen=True)
 class TwoDistributions:
-    """Heights of the bars of two laws; what counts is their shape.
+    """Heights of the bars of two distributions; what counts is their shape.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ def _bumps(*modes: tuple[float, float, float]) -> tuple[float, ...]:
     return tuple(round(min(1.0, max(_LOWEST, height)), 2) for height in heights)
 
 
-#: Laws that the page offers, the first at the start.
+#: Distributions that the page offers, the first at the start.
 TWO_DISTRIBUTIONS: tuple[TwoDistributions, ...] = (
     TwoDistributions(
         "two modes to two",
@@ -73,8 +73,8 @@ TWO_DISTRIBUTIONS: tuple[TwoDistributions, ...] = (
 class TransportExplorer(anywidget.AnyWidget):
     """Potentials, bands, coupling and values of Gibbs-OT beside the exact ones.
 
-    Everything is computed in the page, from the exponential draws that it
-    carries: no kernel and no network. Make it by `transport_explorer`.
+    Everything is computed in the page, from the exponential random numbers
+    that it carries: no kernel and no network. Make it by `transport_explorer`.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class TransportExplorer(anywidget.AnyWidget):
     shapes
         What may be chosen, see `TwoDistributions`.
     noise
-        Draws of the exponential law of mean 1, float32; for each iteration N
+        Exponential random numbers of mean 1, float32; for each iteration N
         for h and N for g.
     """
 
@@ -121,18 +121,18 @@ def transport_explorer(
     Parameters
     ----------
     shapes
-        Laws that the page offers, the first at the start; all of as many
+        Distributions that the page offers, the first at the start; all of as many
         bars, at most 64.
     n_iterations
         How many the slider reaches, at least 40.
     generator
-        On the CPU. The draws are common to all settings, so that only what
+        On the CPU. The random numbers are common to all settings, so that only what
         the reader changes makes a difference.
 
     Raises
     ------
     InputError
-        If there are no laws, their bars are not fit to be drawn, or there is no
+        If there are no distributions, their bars cannot be drawn, or there is no
         generator.
     """
     check_range("number of shapes", len(shapes), low=1, integer=True)

@@ -162,7 +162,7 @@ def test_keyboard_moves_the_chain(visit: Visit) -> None:
     assert note.inner_text().startswith(expected)
 
     choice(page, "shapes").select_option("both uniform")
-    # Alike laws cost nothing: no percentage of that is shown.
+    # Equal distributions cost nothing: no percentage of that is shown.
     assert "Infinity" not in note.inner_text()
     choice(page, "cost").select_option("1 / distance (Coulomb)")
     p, q = TWO_DISTRIBUTIONS[2].p, TWO_DISTRIBUTIONS[2].q

@@ -116,8 +116,8 @@ def describe(coupling: Tensor) -> dict[str, float]:
 
 def draw_coulomb(result: Result) -> Figure:
     """Draw the couplings of Sinkhorn's iteration above those of Gibbs-OT."""
-    methods = methods_of(result.config)
-    return line.draw_plans(result, (methods[0], methods[-1]), "near", "near {:.2f}")
+    entropic, *_, gibbs = methods_of(result.config)
+    return line.draw_plans(result, (entropic, gibbs), "near", "within 2 cells {:.2f}")
 
 
 def check_coulomb(result: Result) -> list[Verdict]:

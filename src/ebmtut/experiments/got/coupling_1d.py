@@ -101,7 +101,7 @@ def coupling_job(
         run = partial(anneal, problem, exact, power=parameter, seed=seed, device=device)
         run(1)  # untimed: the first call compiles
         coupling, found = run(budget)
-        numbers = judge(coupling, problem, exact) | found
+        numbers = evaluate(coupling, problem, exact) | found
     else:
         epsilon = parameter / n_points
         started = time.perf_counter()
@@ -110,7 +110,7 @@ def coupling_job(
         else:
             coupling = transport.bregman_admm(p, q, cost, budget, tau=parameter)
         seconds = time.perf_counter() - started
-        numbers = judge(coupling, problem, exact) | {"seconds": seconds}
+        numbers = evaluate(coupling, problem, exact) | {"seconds": seconds}
         if solver == "Sinkhorn":
             numbers["dual"] = 1 - entropic_dual(problem, epsilon, budget) / exact.value
     return Outcome(numbers, {"coupling": as_bytes(coupling)})
@@ -167,7 +167,7 @@ def anneal(
     }
 
 
-def judge(
+def evaluate(
     coupling: Tensor, problem: LineProblem, exact: transport.ExactOT
 ) -> dict[str, float]:
     """Return how far a coupling is from the exact one, and from being one."""
@@ -253,7 +253,7 @@ def draw_plans(
     table = result.scalars["table"]
     every = table[methods[0].key]
     budgets = [n for n in ("10", "200", "5000") if n in every] or [*every]
-    size = (1.4 * len(budgets) + 0.4, 1.45 * len(methods) + 0.3)
+    size = (1.4 * len(budgets) + 0.6, 1.45 * len(methods) + 0.5)
     figure, axes = plt.subplots(len(methods), len(budgets), figsize=size, squeeze=False)
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
@@ -263,6 +263,8 @@ def draw_plans(
             ax.set_xlabel(text.format(np.mean(cell[metric])))
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")
+    figure.supxlabel("position of mass in q", fontsize=10)
+    figure.supylabel("position of mass in p", fontsize=10)
     return figure
 
 
@@ -344,15 +346,15 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
 def check_coupling(result: Result) -> list[Verdict]:
     """The dual value is right at the end, and the distance falls on the way."""
     table = result.scalars["table"]
-    ours = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
+    gibbs = [m.key for m in methods_of(result.config) if m.solver == "Gibbs-OT"]
     verdicts = []
-    for method in ours:
+    for method in gibbs:
         last = table[method][max(table[method], key=int)]
         name = f"{method}: error of the worst dual value at the largest budget"
         n, worst = len(last["dual"]), max(last["dual"])
         verdicts.append(claim(name, worst, "at most", DUAL_ERROR, n_seeds=n))
     # Chains that are annealed too fast vary so much that a few seeds say nothing.
-    for method in ours[:1] if result.scale == "quick" else ours:
+    for method in gibbs[:1] if result.scale == "quick" else gibbs:
         l1 = [float(np.mean(cell["l1"])) for cell in table[method].values()]
         name = f"{method}: largest rise of the L1 distance from budget to budget"
         verdicts.append(claim(name, max(np.diff(l1)), "at most", 0, n_seeds=n))

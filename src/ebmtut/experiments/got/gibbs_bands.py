@@ -51,13 +51,13 @@ def chain_job(config: BandsConfig, seed: int, device: str = "cpu") -> Outcome:
             *problem[1:], part, state=state, generator=generator
         )
         state, done = result.state, n
-        seen.scalars[str(n)] = look_at(result, problem, exact, float(part[-1]))
+        seen.scalars[str(n)] = measure(result, problem, exact, float(part[-1]))
         parts = {"g": state.g, "h": state.h, "U": result.U, "L": result.L}
         seen.arrays |= {f"{n}/{name}": z.cpu().numpy() for name, z in parts.items()}
     return seen
 
 
-def look_at(
+def measure(
     result: transport.GibbsOTResult,
     problem: LineProblem,
     exact: float,
@@ -184,7 +184,7 @@ EXPERIMENT = Experiment(
         # are those of its other figures on a line.
         "paper": BandsConfig(),
     },
-    # A job is a chain; the table has a row for each look at it.
+    # A job is a chain; the table has a row for each snapshot of it.
     cells=lambda config: {"chain": {"config": replace(config, n_seeds=1)}},
     job=chain_job,
     devices=("cpu", "cuda"),

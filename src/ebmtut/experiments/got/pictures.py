@@ -84,12 +84,14 @@ def oracle_study() -> Result:
 
 def draw_fives(study: Result) -> Figure:
     """Draw images above their models, which learned from different gradients."""
-    names = [*study.config["methods"]]
-    figure, axes = plt.subplots(1 + len(names), 1, figsize=(5.2, 3.4))
-    for ax, key in zip(axes, ["images", *(f"{n}/models" for n in names)], strict=True):
+    rows = {"images": "images"}
+    for name, method in study.config["methods"].items():
+        rows[f"{name}/models"] = f"{name}, {method['budgets'][-1]} epochs"
+    figure, axes = plt.subplots(len(rows), 1, figsize=(5.2, 3.4))
+    for ax, (key, title) in zip(axes, rows.items(), strict=True):
         image_grid(ax, study.arrays[key], 8, vmin=0, vmax=255)
-        name = key.split("/")[0]
-        ax.set_title(name, color=COLORS.get(name, "k"), fontsize=10, pad=2)
+        color = COLORS.get(key.split("/")[0], "k")
+        ax.set_title(title, color=color, fontsize=10, pad=2)
     return figure
 
 

@@ -222,7 +222,7 @@ def check_timing(result: Result) -> list[Verdict]:
     return verdicts
 
 
-def no_warmth(result: Result) -> Result:
+def warm_as_cold(result: Result) -> Result:
     """Return warm starts that are worth a cold one, and epochs of a solver's time."""
     rows = result.scalars["rows"]
     cold = {(r["method"], r["budget"]): r for r in rows if r["start"] == "cold"}
@@ -257,7 +257,7 @@ EXPERIMENT = Experiment(
     },
     # Times are only fair side by side: one job, whose outcome is no table.
     job=timing_job,
-    null=no_warmth,
+    null=warm_as_cold,
     figure=draw_timing,
     check=check_timing,
     parallel=False,

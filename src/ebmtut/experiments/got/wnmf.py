@@ -173,14 +173,14 @@ def sharpness(dictionary: Tensor) -> dict[str, float]:
     }
 
 
-def looked_at(config: ImagesConfig, n: int) -> range:
+def evenly_chosen(config: ImagesConfig, n: int) -> range:
     """Choose n images evenly."""
     step = config.n_images // n
     return range(0, n * step, step)
 
 
-#: Problems that are solved exactly at a look.
-MOST_LOOKED = 20
+#: Problems that are solved exactly at an evaluation.
+MOST_SOLVED = 20
 #: Plain, entropically smoothed, and by Gibbs-OT.
 METHODS = ("NMF", "smoothed W-NMF", "Gibbs-OT")
 
@@ -204,7 +204,7 @@ def wnmf_job(
         dictionary, mixtures, extra = _learn_smoothed(data, config, seed)
     else:
         dictionary, mixtures, extra = _learn_by_gibbs_ot(data, cost, config, seed)
-    which = looked_at(config, config.n_exact)
+    which = evenly_chosen(config, config.n_exact)
     costs = exact_costs(mixtures, data, cost, which)
     scalars: dict[str, Any] = {
         "cost": float(costs.mean()),
@@ -269,8 +269,8 @@ def _learn_smoothed(
     )
     seconds = time.process_time() - before
     mixtures = torch.einsum("nk,khw->nhw", learned.memberships, learned.dictionary)
-    outcome = Outcome({"seconds": seconds, "n_rounds": config.n_rounds})
-    return learned.dictionary, mixtures, outcome
+    scalars = {"seconds": seconds, "n_rounds": config.n_rounds}
+    return learned.dictionary, mixtures, Outcome(scalars)
 
 
 def _learn_by_gibbs_ot(
@@ -280,31 +280,31 @@ def _learn_by_gibbs_ot(
     generator = make_generator(seed, data.device)
     state = wnmf_start(data, config.wnmf, generator=generator)
     seconds: list[float] = []
-    looks: list[list[float]] = []
+    evaluations: list[list[float]] = []
     every = max(1, config.wnmf.n_epochs // config.n_looks)
-    which = looked_at(config, min(MOST_LOOKED, config.n_exact))
+    which = evenly_chosen(config, min(MOST_SOLVED, config.n_exact))
     for epoch in range(config.wnmf.n_epochs):
         before = time.process_time()
         wnmf_epoch(state, data, cost, config.wnmf, generator=generator)
         seconds.append(time.process_time() - before)
         if state.epoch % every == 0 or state.epoch == config.wnmf.n_epochs:
             temperature = wnmf_temperature(data, config.wnmf, epoch)
-            measured = _look(state, data, cost, which)
-            looks.append(
+            measured = _evaluate(state, data, cost, which)
+            evaluations.append(
                 [state.epoch, temperature, state.value, *measured, state.n_passes]
             )
     scalars = {
         "seconds": sum(seconds),
         "epoch_seconds": float(np.median(seconds)),
-        "exact_seconds": float(np.median([look[5] for look in looks])) * len(data),
-        "dual_error": looks[-1][4],
-        "n_passes": float(np.mean([look[6] for look in looks])),
+        "exact_seconds": float(np.median([row[5] for row in evaluations])) * len(data),
+        "dual_error": evaluations[-1][4],
+        "n_passes": float(np.mean([row[6] for row in evaluations])),
     }
-    outcome = Outcome(scalars, {"looks": np.array(looks)})
+    outcome = Outcome(scalars, {"looks": np.array(evaluations)})
     return state.dictionary, state.reconstruction, outcome
 
 
-def _look(
+def _evaluate(
     state: WNMFState, data: Tensor, cost: GridCost, which: range
 ) -> tuple[float, float, float]:
     """Exact cost, error of the feasible duals, seconds a problem."""
@@ -318,7 +318,7 @@ def _look(
 
 
 def by_method(config: ImagesConfig, runs: Runs) -> Outcome:
-    """Gather numbers and components by method, and the looks at the learning."""
+    """Gather numbers and components by method, and the evaluations on the way."""
     first = {method: runs[(method,)][0] for method in METHODS}
     arrays = {name: run.arrays["components"] for name, run in first.items()}
     arrays["looks"] = first["Gibbs-OT"].arrays["looks"]
@@ -412,28 +412,28 @@ def _spread(components: np.ndarray, measure: str) -> float:
 def all_alike(result: Result) -> Result:
     """Return methods that do not differ, from duals of zero, at the solver's pace."""
     plain = result.scalars["methods"]["NMF"]
-    ours = result.scalars["methods"]["Gibbs-OT"]
-    slow = {"epoch_seconds": ours["exact_seconds"], "dual_error": 1.0}
-    methods = {"NMF": plain, "smoothed W-NMF": plain, "Gibbs-OT": ours | plain | slow}
+    gibbs = result.scalars["methods"]["Gibbs-OT"]
+    slow = {"epoch_seconds": gibbs["exact_seconds"], "dual_error": 1.0}
+    methods = {"NMF": plain, "smoothed W-NMF": plain, "Gibbs-OT": gibbs | plain | slow}
     return replace(result, scalars=result.scalars | {"methods": methods})
 
 
 def check_factors(result: Result) -> list[Verdict]:
     """Gibbs-OT against plain NMF in cost, against smoothed W-NMF in sharpness."""
     methods = result.scalars["methods"]
-    ours, smoothed = methods["Gibbs-OT"], methods["smoothed W-NMF"]
+    gibbs, smoothed = methods["Gibbs-OT"], methods["smoothed W-NMF"]
 
     def cost_over(baseline: str) -> Verdict:
         other = methods[baseline]
-        ratio = ours["cost"] / other["cost"]
-        # Of the images that were solved exactly, as if drawn anew for each method.
-        spreads = (row["stderr"] / row["cost"] for row in (ours, other))
+        ratio = gibbs["cost"] / other["cost"]
+        # Of the images that were solved exactly, as if sampled anew for each method.
+        spreads = (row["stderr"] / row["cost"] for row in (gibbs, other))
         name, error = f"transport cost: Gibbs-OT over {baseline}", math.hypot(*spreads)
         return claim(name, ratio, "at most", 1.0, stderr=ratio * error)
 
     def shape_over(measure: str, rule: Literal["at least", "at most"]) -> Verdict:
-        ratio = ours[measure] / smoothed[measure]
-        # Of the components, as if drawn anew for each method.
+        ratio = gibbs[measure] / smoothed[measure]
+        # Of the components, as if sampled anew for each method.
         spreads = [
             _spread(result.arrays[name], measure)
             for name in ("Gibbs-OT", "smoothed W-NMF")
@@ -450,16 +450,16 @@ def check_factors(result: Result) -> list[Verdict]:
     if result.id == "got/wnmf-digits" or result.scale != "quick":
         verdicts.insert(0, cost_over("NMF"))
     if result.scale != "quick":
-        column, seconds = _COLUMNS[result.id], ours["epoch_seconds"]
-        ratio = ours["exact_seconds"] / seconds
+        column, seconds = _COLUMNS[result.id], gibbs["epoch_seconds"]
+        ratio = gibbs["exact_seconds"] / seconds
         # The problems whose exact solution was timed.
-        n_timed = min(MOST_LOOKED, result.config["n_exact"])
+        n_timed = min(MOST_SOLVED, result.config["n_exact"])
         faster = "exact solutions' time over an epoch's, extrapolated from "
         faster += f"{n_timed} {column.split()[1]}"
         warm = "relative error of the warm duals, last epoch"
         verdicts += [
             claim(faster, ratio, "at least", 50.0),
-            claim(warm, ours["dual_error"], "at most", 0.15),
+            claim(warm, gibbs["dual_error"], "at most", 0.15),
             compare(result.id, "time an epoch", "Gibbs-OT", column, seconds),
         ]
     return verdicts

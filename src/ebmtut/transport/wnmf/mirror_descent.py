@@ -23,34 +23,25 @@ def mirror_step(
     gradient: Float[Tensor, "*batch n_entries"],
     step_size: float | Float[Tensor, "*#batch 1"],
 ) -> Float[Tensor, "*batch n_entries"]:
-    """Entropic mirror descent: x exp(-s gradient), normalised.
+    """Entropic mirror descent, x exp(-s gradient) normalised (Beck and Teboulle, 2003).
 
     Parameters
     ----------
-    x
-        Points of the simplex; an entry at zero stays there.
-    gradient
-        Gradients there.
+    x, gradient
+        Points of the simplex, of which an entry at zero stays there, and gradients.
     step_size
-        s, one number or one a row.
-
-    References
-    ----------
-    Beck and Teboulle, Mirror descent and nonlinear projected subgradient
-    methods for convex optimization, 2003.
+        s, one number or one per row.
     """
     return torch.softmax(x.log() - step_size * gradient, dim=-1)
 
 
 class AcceleratedDescent(NamedTuple):
-    """State of accelerated mirror descent, one row a problem.
+    """State of accelerated mirror descent, one row per problem.
 
     Attributes
     ----------
-    x
-        Where the next gradient is taken.
-    z
-        The averaged dual trajectory's point.
+    x, z
+        Where the next gradient is taken, and the averaged dual trajectory's point.
     count
         Steps since the last restart.
     """
@@ -87,19 +78,15 @@ def accelerated_step(
         y <- mirror step from x of size s,
         x <- lambda z + (1 - lambda) y,   lambda = r / (r + k).
 
-    A row restarts (k = 0, z = x) where the new point lies uphill of the
-    gradient, which is how momentum shows that it overshoots.
+    A row restarts (k = 0, z = x) where the new point lies uphill of the gradient, which
+    shows that the momentum overshoots.
 
     Parameters
     ----------
-    state
-        Where the descent is.
-    gradient
-        At ``state.x``.
-    step_size
-        s > 0.
-    averaging
-        r >= 3.
+    state, gradient
+        Where the descent is, and the gradient at ``state.x``.
+    step_size, averaging
+        s > 0, and r >= 3.
 
     References
     ----------

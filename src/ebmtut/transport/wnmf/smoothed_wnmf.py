@@ -28,10 +28,8 @@ class SmoothedWNMF(NamedTuple):
 
     Attributes
     ----------
-    dictionary
-        Components, each of mass 1.
-    memberships
-        beta, each row of mass 1.
+    dictionary, memberships
+        Components, each of mass 1, and beta, each row of mass 1.
     objectives
         The dual value of the memberships' problem, after each round; the
         dictionary's terms left out.
@@ -58,14 +56,10 @@ def smoothed_conjugate(
 
     Parameters
     ----------
-    g
-        Where.
-    data
-        Measures q.
-    cost
-        M.
-    smoothing
-        eps > 0.
+    g, data
+        Where, and measures q.
+    cost, smoothing
+        M, and eps > 0.
     """
     top = g.amax((1, 2), keepdim=True)
     rows, columns = (torch.exp(-c / smoothing) for c in cost)
@@ -109,21 +103,19 @@ def smoothed_wnmf(
     Parameters
     ----------
     data
-        Measures, in float64: the kernel's entries reach
-        exp(-2 / eps).
+        Measures, in float64: the kernel's entries reach exp(-2 / eps).
     dictionary
         Where to start, each of mass 1.
     cost
         Squared Euclidean by default.
     smoothing, entropy_memberships, entropy_dictionary
         eps, rho_1 and rho_2.
-    n_rounds
-        Times that each of the two is solved for.
-    n_steps
-        L-BFGS steps each time, starting where the last round stopped.
+    n_rounds, n_steps
+        Times that each of the two is solved for, and L-BFGS steps each time, starting
+        where the last round stopped.
     start
-        An earlier result to go on from, in place of the dictionary: rounds done
-        in pieces are those done at once.
+        An earlier result to continue, in place of the dictionary: rounds done in pieces
+        are those done at once.
     progress
         Whether to show a progress bar.
 

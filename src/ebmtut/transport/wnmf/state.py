@@ -1,9 +1,8 @@
-"""What Wasserstein NMF is told, where it starts and what it keeps."""
+"""Configuration, initialisation and state of Wasserstein NMF."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -24,8 +23,6 @@ from ebmtut.transport.grid_cost import instances_innermost
 from ebmtut.transport.wnmf.mirror_descent import AcceleratedDescent, accelerated_start
 
 __all__ = ["WNMFConfig", "WNMFState", "as_measures", "mixtures", "wnmf_start"]
-
-_MEAN = ("mean.dictionary", "mean.beta")
 
 
 @checked
@@ -95,7 +92,7 @@ class WNMFConfig:
 
 @dataclass
 class WNMFState:
-    """Where the learning is; `tensors` and `from_tensors` keep and restore it.
+    """Where the learning is; a copy of it is all that continues a run.
 
     Attributes
     ----------
@@ -146,33 +143,6 @@ class WNMFState:
                     f"got {tuple(tensor.shape)} and {tensor.dtype}"
                 )
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that a checkpoint has to hold."""
-        kept = {
-            "dictionary": self.dictionary,
-            **{f"beta.{k}": v for k, v in self.memberships._asdict().items()},
-            "U": self.U.contiguous(),
-            "epoch": torch.tensor(self.epoch, device="cpu"),
-        }
-        if self.mean is not None:
-            kept |= dict(zip(_MEAN, self.mean, strict=True))
-        return kept
-
-    @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> WNMFState:
-        """Undo `tensors`."""
-        memberships = AcceleratedDescent(
-            tensors["beta.x"], tensors["beta.z"], tensors["beta.count"]
-        )
-        dictionary, beta = (tensors.get(name) for name in _MEAN)
-        return cls(
-            tensors["dictionary"],
-            memberships,
-            instances_innermost(tensors["U"]),
-            int(tensors["epoch"]),
-            None if dictionary is None or beta is None else (dictionary, beta),
-        )
-
 
 def as_measures(
     images: Float[Tensor, "n_images height width"],
@@ -210,10 +180,8 @@ def wnmf_start(
 
     Parameters
     ----------
-    data
-        Measures, at least K.
-    config
-        K.
+    data, config
+        At least K measures, and K.
     generator
         Chooses the images.
 
@@ -236,15 +204,7 @@ def mixtures(
     dictionary: Float[Tensor, "n_components height width"],
     beta: Float[Tensor, "n_images n_components"],
 ) -> Float[Tensor, "n_images height width"]:
-    """Return beta Psi, instances innermost in memory.
-
-    Parameters
-    ----------
-    dictionary
-        Psi.
-    beta
-        Memberships.
-    """
+    """Return beta Psi, instances innermost in memory."""
     _, height, width = dictionary.shape
     pixels = dictionary.flatten(1).T @ beta.T
     return pixels.view(height, width, len(beta)).permute(2, 0, 1)

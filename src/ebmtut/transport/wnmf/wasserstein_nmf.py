@@ -1,9 +1,8 @@
 """Wasserstein NMF: images as mixtures of learned images, nearest in transport cost.
 
-An epoch is three short computations: the Gibbs-OT oracle, started where it
-stopped last time, gives every image's potentials U; these are the gradients
-by which mirror descent moves the dictionary and the memberships; then the
-temperature falls.
+In an epoch the Gibbs-OT oracle continues its chains and gives every image's potentials
+U. These are the gradients by which mirror descent moves the dictionary and the
+memberships. Then the temperature falls.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import trange
 
-from ebmtut.checks import Count, DivergenceError, Positive, check_type, checked
-from ebmtut.transport._problem import check_masses
-from ebmtut.transport.grid import check_sides, gibbs_pass
+from ebmtut.checks import DivergenceError, check_type
+from ebmtut.transport.grid import gibbs_pass
 from ebmtut.transport.grid_cost import GridCost, check_images, check_measures, grid_cost
 from ebmtut.transport.mixing import stops_rising
 from ebmtut.transport.wnmf.mirror_descent import (
@@ -35,7 +33,7 @@ from ebmtut.transport.wnmf.state import (
     wnmf_start,
 )
 
-__all__ = ["run_until_mixed", "wasserstein_nmf", "wnmf_epoch", "wnmf_temperature"]
+__all__ = ["wasserstein_nmf", "wnmf_epoch", "wnmf_temperature"]
 
 # Multiplicative steps never leave zero; this is small enough to carry no mass.
 _FLOOR = 1e-12
@@ -44,17 +42,15 @@ _FLOOR = 1e-12
 def wnmf_temperature(
     data: Float[Tensor, "n_images height width"], config: WNMFConfig, epoch: int
 ) -> float:
-    """T of an epoch: held, then times 1 - sqrt(1 / (m + mbar)) an epoch.
+    """T of an epoch: held, then times 1 - sqrt(1 / (m + mbar)) per epoch.
 
     Parameters
     ----------
     data
         Measures; m is their number of pixels and mbar the mean number of
         those that carry mass.
-    config
-        T of the first epochs, and how many they are.
-    epoch
-        From 0.
+    config, epoch
+        T of the first epochs and how many they are, and the epoch, from 0.
     """
     m = data[0].numel()
     mbar = float((data > 0).sum((1, 2)).double().mean())
@@ -63,64 +59,7 @@ def wnmf_temperature(
     return float(config.temperature * factor**n_cooled)
 
 
-@checked
-def run_until_mixed(
-    U: Float[Tensor, "batch height width"],
-    p: Float[Tensor, "batch height width"],
-    q: Float[Tensor, "batch height width"],
-    cost: GridCost,
-    temperature: Positive,
-    *,
-    window: Count = 5,
-    max_passes: Count = 10,
-    generator: torch.Generator,
-) -> tuple[Float[Tensor, "batch height width"], float, int]:
-    """Run Gibbs-OT at constant T until V(z) stops increasing (Section 5).
-
-    Every tau iterations, the increase of V is compared with 0.01 tau T V. Here V is
-    the mean over the images.
-
-    Parameters
-    ----------
-    U
-        Where to start, as for
-        :func:`~ebmtut.transport.grid_gibbs_pass`.
-    p, q
-        Masses.
-    cost
-        The cost.
-    temperature
-        T > 0.
-    window
-        tau, iterations between two evaluations of the criterion.
-    max_passes
-        Most iterations.
-    generator
-        Source of randomness.
-
-    Returns
-    -------
-    potentials
-        U.
-    value
-        V.
-    n_passes
-        How many iterations were made.
-
-    Raises
-    ------
-    InputError
-        If masses are negative or do not sum to 1, shapes differ, or a number
-        is not positive.
-    """
-    for name, mass in (("p", p), ("q", q)):
-        check_masses(name, mass.permute(1, 2, 0).flatten(0, 1).T)  # no copy
-    check_type("generator", generator, torch.Generator)
-    check_sides(U, p, q, cost)
-    return _until_mixed(U, p, q, cost, temperature, window, max_passes, generator)
-
-
-def _until_mixed(
+def until_mixed(
     U: Tensor,
     p: Tensor,
     q: Tensor,
@@ -130,7 +69,7 @@ def _until_mixed(
     max_passes: int,
     generator: torch.Generator,
 ) -> tuple[Tensor, float, int]:
-    """Do what `run_until_mixed` does."""
+    """Do what `rununtil_mixed` does."""
     before = -math.inf
     for n_passes in range(1, max_passes + 1):
         duals = gibbs_pass(U, p, q, cost, temperature, generator)
@@ -157,10 +96,8 @@ def wnmf_epoch(
     ----------
     state
         Where the learning is.
-    data
-        Measures.
-    cost
-        Of the grid.
+    data, cost
+        Measures, and the cost of the grid.
     config
         Step sizes, temperature, the oracle's budget.
     generator
@@ -172,8 +109,8 @@ def wnmf_epoch(
         If the data are no measures of the cost's size, or there is no generator.
     DivergenceError
         If V is not finite, or below zero by more than 2 T m, the scale of its
-        fluctuations: V exceeds the transport cost in expectation, so then the
-        potentials have lost track of the model.
+        fluctuations. V exceeds the transport cost in expectation, so the potentials
+        then no longer fit the model.
     """
     check_type("generator", generator, torch.Generator)
     check_measures("data", data, cost)
@@ -187,7 +124,7 @@ def wnmf_epoch(
     for start in range(0, n, size):
         batch = slice(start, start + size)
         beta = AcceleratedDescent(*(part[batch] for part in state.memberships))
-        U, value, n_passes = _until_mixed(
+        U, value, n_passes = until_mixed(
             state.U[batch],
             mixtures(state.dictionary, beta.x),
             data[batch],
@@ -251,8 +188,8 @@ def wasserstein_nmf(
     cost
         Squared Euclidean by default.
     state
-        Where to go on from; with the generator's state of then, the run
-        continues bit for bit.
+        Where to continue; with the generator's state of then, the run continues bit
+        for bit.
     on_epoch
         Called after every epoch.
     progress
