@@ -43,16 +43,12 @@ class _Sweeps:
         self.sweep = gibbs_sweep(self.path, energy)
         self.config = config
 
-    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
+    def fit(self, *_: Any, **__: Any) -> None:
         """Learn nothing."""
 
-    def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         found = annealed_importance_sampling(
-            self.path,
-            self.sweep,
-            self.config.n_samples,
-            self.config.n_time_steps,
-            generator=generator,
+            self.path, self.sweep, n, self.config.n_time_steps, generator=generator
         )
         return found.x, found.log_weights.float()
 
@@ -94,7 +90,6 @@ CONTROL = Experiment(
     figure=scores_of_runs("KL"),
     check=no_claims,
 )
-
 
 #: The two densities by which the recipe was chosen: the hardest of the seven.
 _HARD = JointConfig(densities=("2spirals", "checkerboard"), methods=("DNFS",), n_bits=6)

@@ -8,7 +8,7 @@ Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 import matplotlib.pyplot as plt
@@ -87,6 +87,14 @@ def plane_picture(p: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
     picture = p.new_empty(2**n_bits, 2**n_bits)
     picture[row, column] = p
     return picture
+
+
+def pictures(
+    p: Tensor, picture: Callable[[Tensor], Tensor] = plane_picture
+) -> np.ndarray:
+    """Pictures of one distribution or several, float32."""
+    drawn = torch.stack([picture(q) for q in p.reshape(-1, p.shape[-1])])
+    return np.asarray(drawn.reshape(*p.shape[:-1], *drawn.shape[1:]), dtype="float32")
 
 
 def distance(
@@ -216,8 +224,5 @@ def new_flow(
             path.n_sites, width=width, n_layers=n_layers, generator=generator
         )
     return Flow(
-        path,
-        network.to(device),
-        rates=method.rates,
-        max_log_ratio=method.max_log_ratio,
+        path, network.to(device), rates=method.rates, max_log_ratio=method.max_log_ratio
     )

@@ -22,8 +22,8 @@ from ebmtut.experiments.dnfs.lattices import (
     column_name,
     distribution_distance,
     energy_distribution,
-    judged,
     kept,
+    sample_scores,
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
@@ -106,7 +106,7 @@ def rival_job(
     arrays = {"losses": found["losses"]} if n_steps else {}
     arrays |= kept(path, x, log_weights)
     exact = torus_log_partition(config.side, config.side, 2 * sigma)
-    scalars |= judged(path, exact, x, log_weights, spent)
+    scalars |= sample_scores(path, exact, x, log_weights, spent)
     distribution = energy_distribution(config.side, sigma)
     scalars["distance"] = distribution_distance(arrays["energies"], distribution)
     return Outcome(scalars, arrays)
@@ -134,7 +134,7 @@ def seeds_of(config: RivalConfig, names: Names) -> int:
 # Steps were set by pace, before any run, and none was tuned: LEAPS has those of the
 # row's *paper, leConv*, the GFlowNet about as many CPU seconds, and at criticality the
 # paper's recipe half as many steps as the flow, as the processor was shared.
-RIVALS = Experiment(
+COMPETING = Experiment(
     id="dnfs/ising-rivals",
     title="LEAPS, a GFlowNet and the paper's recipe on a lattice",
     presets={
