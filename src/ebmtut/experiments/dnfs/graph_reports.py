@@ -304,8 +304,7 @@ def draw_graph_states(
     n = int(graphs.n_vertices[0])
     angle = 2 * math.pi * np.arange(n) / n
     place = np.stack([np.sin(angle), np.cos(angle)], 1)
-    size = panel_size(1, len(states), aspect=1.1)
-    figure, axes = plt.subplots(1, len(states), figsize=size)
+    figure, axes = plt.subplots(1, len(states), figsize=(4.8, 2.6))
     for ax, (title, x) in zip(np.atleast_1d(axes), states.items(), strict=True):
         bits = x[:n].numpy()
         for i, j in np.argwhere(np.triu(graphs.adjacency[0].numpy())):
@@ -314,7 +313,7 @@ def draw_graph_states(
             ax.plot(*place[[i, j]].T, color=color, lw=1.5 if strong else 0.6, zorder=1)
         fill = np.where(bits > 0, OKABE_ITO["blue"], "white")
         ax.scatter(*place.T, c=fill, edgecolors=OKABE_ITO["blue"], s=40, zorder=2)
-        ax.set_title(title, fontsize=8)
+        ax.set_title(title, fontsize=10)
         ax.set_aspect("equal")
         ax.axis("off")
     return figure

@@ -13,7 +13,7 @@ from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.lattice_tables import SHOWN
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -26,9 +26,9 @@ TARGETS = {
 
 #: Methods of the figure: title and colour.
 _PANELS = {
-    "ours": ("trained flow, 64 steps", COLORS["DNFS"]),
-    "AIS": ("annealing (AIS), 64 sweeps", COLORS["Gibbs"]),
-    "SMC": ("annealing (SMC), 64 sweeps", COLORS["DMALA"]),
+    "ours": ("flow, 64 steps", COLORS["DNFS"]),
+    "AIS": ("AIS, 64 sweeps", COLORS["Gibbs"]),
+    "SMC": ("SMC, 64 sweeps", COLORS["DMALA"]),
     "AIS x16": ("AIS ×16, 1,024 sweeps", COLORS["GWG"]),
 }
 
@@ -41,14 +41,8 @@ def draw_histograms(result: Result) -> Figure:
     exact = result.scalars["exact"][column]["energy"]
     shown = [m for m in _PANELS if column in table.get(m, {})]
     n_rows = math.ceil(len(shown) / 2)
-    figure, axes = plt.subplots(
-        n_rows,
-        2,
-        figsize=panel_size(n_rows, 2, aspect=0.6),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
+    how: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False}
+    figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 1.8 * n_rows), **how)
     for ax in axes.flat[len(shown) :]:
         ax.set_visible(False)
     found = {m: result.arrays[f"energies/{m}/{column}"] for m in shown}
@@ -60,7 +54,8 @@ def draw_histograms(result: Result) -> Figure:
         ax.stairs(density, bins, fill=True, color="#D0D0D0")
         ax.hist(values, bins, density=True, histtype="step", color=color, lw=1.8)
         ax.axvline(exact, color=COLORS["exact"], lw=1.2, ls="--")
-        ax.set(title=title, yticks=[])
+        ax.set(yticks=[])
+        ax.set_title(title, fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("energy")
     return figure

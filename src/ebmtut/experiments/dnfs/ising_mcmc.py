@@ -24,7 +24,7 @@ from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -159,7 +159,7 @@ def draw_distances(result: Result) -> Figure:
     """Draw each method's distance from the exact distribution, with its CPU time."""
     table = result.scalars["table"]
     noise, spread = result.scalars["exact"]["noise"]
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    figure, ax = plt.subplots(figsize=(4.8, 2.8))
     ax.axvspan(noise - spread, noise + spread, color="#D0D0D0")
     shown = [method for method in _ORDER if method in table]
     for k, method in enumerate(shown):

@@ -18,7 +18,7 @@ from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -243,14 +243,14 @@ def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
     if grown is not None:
         transferred = _by_side(grown, "as carried") | _by_side(grown, "grown")
         curves.append(("flow, transferred", "LEAPS", "s", transferred))
-    figure, axes = plt.subplots(1, 2, figsize=figure_size("full"))
+    figure, axes = plt.subplots(1, 2, figsize=(4.8, 3.2))
     for label, color, style, found in curves:
         how: dict[str, Any] = {"color": COLORS[color], "ms": 6, "label": label}
         axes[0].plot(list(found), [ess for ess, _ in found.values()], style, **how)
         excess = [100 * energy for _, energy in found.values()]
         axes[1].plot(list(found), excess, style, **how)
     sides = sorted({side for *_, found in curves for side in found})
-    titles = "effective fraction of the samples", "energy too high by [%]"
+    titles = "effective fraction", "energy too high by [%]"
     for ax, title in zip(axes, titles, strict=True):
         ax.set(title=title, xlabel="sites per side", xscale="log")
         ax.set_xticks(sides, [str(side) for side in sides])
@@ -258,7 +258,7 @@ def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
     axes[0].set(yscale="log")
     axes[1].set(ylim=(0, None))
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=3, loc="outside lower center")
+    figure.legend(handles, labels, ncols=2, loc="outside lower center")
     return figure
 
 

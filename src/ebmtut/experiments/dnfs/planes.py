@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple, cast
 
 import matplotlib.pyplot as plt
@@ -157,6 +158,7 @@ def shown_densities(result: Result) -> list[str]:
     return three or found
 
 
+@cache
 def pretrained_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
