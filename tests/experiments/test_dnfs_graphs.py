@@ -106,7 +106,7 @@ def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
 
 
 def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
-    """It is stopped in the second rival: what was learned before is not again."""
+    """It is stopped in the second learner: what was learned before is not again."""
     quick = get_experiment("dnfs/max-independent-set").presets["quick"]
     few = {k: v for k, v in TINY.items() if k != "train"}
     config = replace(quick, **few, train=replace(quick.train, n_steps=4))

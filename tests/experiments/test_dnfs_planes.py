@@ -1,4 +1,4 @@
-"""Small planes: tables of energies, laws, and claims that an idle flow fails."""
+"""Small planes: energies, distributions, and claims that an idle flow fails."""
 
 import math
 from dataclasses import replace
@@ -127,7 +127,7 @@ def test_fractions_of_clipped_ratios_follow_from_their_counts(samplers):
 
 
 def test_what_learned_nothing_keeps_no_claim(samplers):
-    """At the least: the rows' nulls are the untrained flow, or no difference."""
+    """At the least: the rows' baselines are the untrained flow, or no difference."""
     taylor = get_experiment("dnfs/taylor-ratio")
     assert not any(null_keeps(v) for v in taylor.verdicts(samplers))
     bare = pretrained_ebm.nothing_learned(samplers).scalars["table"]

@@ -406,8 +406,8 @@ def graph_row(
     )
     # Appendix E.3: leGF of five layers of 256, a rate of 0.0001, batches of 256, 1000
     # graphs to learn from and 100 to be tested on, 1/T from 0.1 to 5. It prints neither
-    # how many steps it takes nor how fast 1/T rises: ours, as are the rates, the loss,
-    # Gibbs sweeps in the rollouts and 64 steps of time.
+    # how many steps it takes nor how fast 1/T rises: both are choices, as are the
+    # rates, the loss, Gibbs sweeps in the rollouts and 64 steps of time.
     paper = replace(
         full,
         rivals=(),

@@ -135,6 +135,7 @@ def payback_table(result: Result, column: str) -> Table:
     cost = {name: evaluations[name] / fractions[name] for name in evaluations}
     training = fmean(ours["train evaluations"])
     flow, *baselines = cost.values()
+    n_runs = len(ours["ESS"])
     return Table(
         {
             "method": ["flow, exact simulation", *list(cost)[1:]],
@@ -142,8 +143,7 @@ def payback_table(result: Result, column: str) -> Table:
             "CPU ms": [fmean(pace[name]) / fractions[name] for name in cost],
             "break-even": [None, *(payback(flow, training, v) for v in baselines)],
         },
-        caption=f"{column}: cost of one effective sample, means over "
-        f"{len(ours['ESS'])} runs.",
+        caption=f"{column}: cost of one effective sample, means over {n_runs} runs.",
         kinds=["", *("null" for _ in baselines)],
         digits=2,
     )

@@ -437,7 +437,7 @@ EXPERIMENT = Experiment(
         ),
         # Section E.1: 32 bits, 128 time steps, three layers of width 128, 100,000 steps
         # at 0.0001, and an energy as in the first chapter's paper; "paper" and the two
-        # of LEAPS are the recipes. Ours: the cosine of the rate, the sizes of the
+        # of LEAPS are the recipes. Choices: the cosine of the rate, the sizes of the
         # GFlowNet and of leConv, and how many samples evaluate.
         "paper": PlaneConfig(
             densities=DENSITIES,
