@@ -378,7 +378,7 @@ EXPERIMENT = Experiment(
         # Section E.2: 32 bits, an energy of four layers of 256, leTF of three layers of
         # 128, 64 steps of time, batches of 128, a rate of 0.0001 for both, ten steps of
         # the flow to one of the energy. The numbers of steps, which it does not print,
-        # are choices, and so are the mean of the energy's weights, the c_t of the flow's
+        # are choices, as are the mean of the energy's weights, the c_t of the flow's
         # loss, a batch's mean, and the last steps of the flow alone.
         "paper": JointConfig(
             methods=("DNFS",),

@@ -382,8 +382,8 @@ EXPERIMENT = Experiment(
         "full": LearningConfig(methods=("DNFS", "DNFS+DMALA", "AIS"), n_seeds=2),
         # Section E.2: data, network, rates of learning, batch, penalty and ten steps of
         # the flow to one of the couplings. It prints no number of steps. That is a
-        # choice, as are the cosine to which the couplings' rate falls, their average and the loss of
-        # the flow, whose c_t is the mean of a batch.
+        # choice, as are the cosine to which the couplings' rate falls, their average
+        # and the loss of the flow, whose c_t is the mean of a batch.
         "paper": LearningConfig(
             methods=("DNFS",),
             n_steps=50_000,
