@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ebmtut.experiments.dnfs import ising
-from ebmtut.experiments.dnfs.lattices import NULLS, LatticeConfig, cells, lattice_job
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
-from studies.dnfs.figures import scores_of_runs
+from ebmtut.experiments.dnfs.lattices import (
+    BASELINES,
+    LatticeConfig,
+    cells,
+    lattice_job,
+)
+from ebmtut.experiments.experiment import Names
+from studies.dnfs.figures import study
 
 #: Runs of SMC for each of another baseline: its samples are dependent, so that only
 #: the spread of runs shows what they are worth.
@@ -21,24 +26,20 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
 
 _FULL = ising.EXPERIMENT.presets["full"]
 assert isinstance(_FULL, LatticeConfig)
-MANY_NULLS = Experiment(
-    id="dnfs/ising-nulls",
-    title="Baselines of a lattice, run by run",
-    presets={
-        "quick": LatticeConfig(
-            problems=((4, 0.1, 0),),
-            methods=NULLS,
-            n_seeds=1,
-            n_samples=100,
-            n_chain_samples=5,
-            n_time_steps=8,
-        ),
-        # Of the weights that cost more there are enough in the row.
-        "full": replace(_FULL, methods=NULLS, n_chain_samples=10),
-    },
+MANY_BASELINES = study(
+    "dnfs/ising-nulls",
+    "Baselines of a lattice, run by run",
+    LatticeConfig(
+        problems=((4, 0.1, 0),),
+        methods=BASELINES,
+        n_seeds=1,
+        n_samples=100,
+        n_chain_samples=5,
+        n_time_steps=8,
+    ),
+    # Of the weights that cost more there are enough in the row.
+    replace(_FULL, methods=BASELINES, n_chain_samples=10),
     cells=cells,
     job=lattice_job,
     n_seeds=seeds_of,
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )

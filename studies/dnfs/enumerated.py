@@ -21,12 +21,12 @@ from ebmtut.experiments.dnfs.lattices import (
     rate_bound,
     train_lattice_flow,
 )
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import log_partition, simulate, simulate_exact, weighted_mean
 from ebmtut.paths import AnnealingPath
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import study
 
 STEPPED, EXACTLY = "in steps", "exactly"
 
@@ -106,28 +106,25 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-ENUMERATED = Experiment(
-    id="dnfs/ising-enumerated",
-    title="Small lattices beside the sums over all states",
-    presets={
-        "quick": LatticeConfig(
-            problems=((3, 0.1, 60), (4, CRITICAL, 30)),
-            methods=("ours", "untrained"),
-            n_seeds=1,
-            n_samples=300,
-            n_time_steps=16,
-            n_warmup=20,
-        ),
-        "full": LatticeConfig(
-            problems=((4, CRITICAL, 1000), (5, CRITICAL, 1000)),
-            methods=("ours", "untrained"),
-            n_seeds=2,
-            n_samples=4000,
-        ),
-    },
+ENUMERATED = study(
+    "dnfs/ising-enumerated",
+    "Small lattices beside the sums over all states",
+    LatticeConfig(
+        problems=((3, 0.1, 60), (4, CRITICAL, 30)),
+        methods=("ours", "untrained"),
+        n_seeds=1,
+        n_samples=300,
+        n_time_steps=16,
+        n_warmup=20,
+    ),
+    LatticeConfig(
+        problems=((4, CRITICAL, 1000), (5, CRITICAL, 1000)),
+        methods=("ours", "untrained"),
+        n_seeds=2,
+        n_samples=4000,
+    ),
     cells=cells,
     job=enumeration_job,
     extras=enumerated,
-    figure=scores_of_runs("exceeded"),
-    check=no_claims,
+    score="exceeded",
 )

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from ebmtut.experiments.dnfs.lattices import judged
+from ebmtut.experiments.dnfs.lattices import sample_scores
 from ebmtut.flows import Flow, simulate
 
 
@@ -30,7 +30,7 @@ def in_steps(
     return {
         f"{name}{kind}{suffix}": value
         for kind, log_weights in kinds.items()
-        for name, value in judged(
+        for name, value in sample_scores(
             flow.path, exact, drawn.x, log_weights, seconds
         ).items()
     }

@@ -1,14 +1,21 @@
-"""The one figure of the studies: a score of every run, entry by entry."""
+"""What the studies share: one figure, a score of every run, and no claims."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs.lattices import LatticeConfig
+from ebmtut.experiments.experiment import Experiment, no_claims
 from ebmtut.results import Result
+
+#: Sizes of the studies of lattices, at quick and at full scale.
+QUICK = LatticeConfig(problems=(), n_seeds=1, n_samples=200, n_chain_samples=20)
+FULL = LatticeConfig(problems=(), n_seeds=2, n_samples=1000, n_chain_samples=50)
 
 
 def _draw(result: Result, key: str) -> Figure:
@@ -26,3 +33,17 @@ def _draw(result: Result, key: str) -> Figure:
 def scores_of_runs(key: str) -> Callable[[Result], Figure]:
     """Return the function that draws one score."""
     return partial(_draw, key=key)
+
+
+def study(
+    id: str, title: str, quick: Any, full: Any, *, score: str = "ESS", **how: Any
+) -> Experiment[Any]:
+    """Declare a study: a computation beside the rows, which claims nothing."""
+    return Experiment(
+        id=id,
+        title=title,
+        presets={"quick": quick, "full": full},
+        figure=scores_of_runs(score),
+        check=no_claims,
+        **how,
+    )

@@ -22,13 +22,13 @@ from ebmtut.experiments.dnfs.lattices import (
     exact_answers,
     train_lattice_flow,
 )
-from ebmtut.experiments.experiment import Experiment, Names, Runs, no_claims
+from ebmtut.experiments.experiment import Names, Runs
 from ebmtut.experiments.jobs import Outcome, scalars_of
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import Flow, OddLatticeNetwork
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import few_and_many, in_steps
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import FULL, QUICK, study
 from studies.dnfs.scaling import FINER
 
 #: Rate and warm-up on a larger lattice, in units of those on the first: in a trial from
@@ -116,32 +116,20 @@ def gather(config: LatticeConfig, runs: Runs) -> Outcome:
     return Outcome({"table": table}, found[0].arrays)
 
 
-GROWN = Experiment(
-    id="dnfs/ising-scaling-grown",
-    title="A flow that grows with its critical lattice",
-    presets={
-        "quick": LatticeConfig(
-            problems=((4, CRITICAL, 100), (6, CRITICAL, 50)),
-            methods=("ours",),
-            n_seeds=1,
-            n_samples=200,
-            n_chain_samples=20,
+GROWN = study(
+    "dnfs/ising-scaling-grown",
+    "A flow that grows with its critical lattice",
+    replace(QUICK, problems=((4, CRITICAL, 100), (6, CRITICAL, 50)), methods=("ours",)),
+    replace(
+        FULL,
+        problems=tuple(
+            (side, CRITICAL, n_steps)
+            for side, n_steps in ((10, 2000), (15, 1000), (20, 400), (32, 0))
         ),
-        "full": LatticeConfig(
-            problems=tuple(
-                (side, CRITICAL, n_steps)
-                for side, n_steps in ((10, 2000), (15, 1000), (20, 400), (32, 0))
-            ),
-            methods=("ours",),
-            n_seeds=2,
-            n_samples=1000,
-            n_chain_samples=50,
-        ),
-    },
+        methods=("ours",),
+    ),
     cells=cells,
     job=grown_job,
     gather=gather,
     extras=exact_answers,
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )

@@ -27,12 +27,12 @@ from ebmtut.experiments.dnfs.planes import (
     plane_distribution,
     scores,
 )
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Names, no_claims
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import study
 
 
 class _Sweeps:
@@ -43,16 +43,12 @@ class _Sweeps:
         self.sweep = gibbs_sweep(self.path, energy)
         self.config = config
 
-    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
+    def fit(self, *_: Any, **__: Any) -> None:
         """Learn nothing."""
 
-    def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         found = annealed_importance_sampling(
-            self.path,
-            self.sweep,
-            self.config.n_samples,
-            self.config.n_time_steps,
-            generator=generator,
+            self.path, self.sweep, n, self.config.n_time_steps, generator=generator
         )
         return found.x, found.log_weights.float()
 
@@ -82,19 +78,15 @@ def control_cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
     return {("sweeps", d): {"density": d, "config": alone} for d in config.densities}
 
 
-CONTROL = Experiment(
-    id="dnfs/joint-control",
-    title="Joint training without a flow",
-    presets={
-        "quick": JointConfig(densities=("8gaussians",), n_steps=100, n_samples=128),
-        "full": JointConfig(n_seeds=2),
-    },
+CONTROL = study(
+    "dnfs/joint-control",
+    "Joint training without a flow",
+    JointConfig(densities=("8gaussians",), n_steps=100, n_samples=128),
+    JointConfig(n_seeds=2),
     cells=control_cells,
     job=sweeps_job,
-    figure=scores_of_runs("KL"),
-    check=no_claims,
+    score="KL",
 )
-
 
 #: The two densities by which the recipe was chosen: the hardest of the seven.
 _HARD = JointConfig(densities=("2spirals", "checkerboard"), methods=("DNFS",), n_bits=6)

@@ -21,13 +21,13 @@ system time.
 """
 
 from benchmarks.study_command import run_study
-from studies.dnfs.baselines import MANY_NULLS
+from studies.dnfs.baselines import MANY_BASELINES
+from studies.dnfs.competing import COMPETING
 from studies.dnfs.couplings_chains import CHAINS
 from studies.dnfs.couplings_gflownet import COUPLINGS
 from studies.dnfs.enumerated import ENUMERATED
 from studies.dnfs.grown import GROWN
 from studies.dnfs.joint import CONTROL, TWELVE_BITS
-from studies.dnfs.rivals import RIVALS
 from studies.dnfs.scaling import PROPORTIONAL, SCALING
 from studies.dnfs.transformer import TRANSFORMER
 from studies.dnfs.warm_up import WARM_UP
@@ -37,16 +37,15 @@ STUDIES = {
     "longer": PROPORTIONAL,
     "grown": GROWN,
     "transformer": TRANSFORMER,
-    "competing": RIVALS,
+    "competing": COMPETING,
     "enumerated": ENUMERATED,
-    "baselines": MANY_NULLS,
+    "baselines": MANY_BASELINES,
     "control": CONTROL,
     "twelve-bits": TWELVE_BITS,
     "couplings": COUPLINGS,
     "chains": CHAINS,
     "warm-up": WARM_UP,
 }
-
 
 if __name__ == "__main__":
     run_study(STUDIES, __doc__)

@@ -22,13 +22,13 @@ from ebmtut.experiments.dnfs.lattices import (
     lattice_job,
     new_network,
 )
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.flows import Flow
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from studies.dnfs.evaluation import in_steps
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import FULL, QUICK, study
 
 #: Finer time steps in which a longer training is evaluated, too.
 FINER = 4
@@ -73,57 +73,35 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
 # As many steps of training whatever the size, and as many of time.
 _STEPS = 2000
 
-SCALING = Experiment(
-    id="dnfs/ising-scaling",
-    title="How the flow of a critical lattice scales",
-    presets={
-        "quick": LatticeConfig(
-            problems=((4, CRITICAL, 100),),
-            n_seeds=1,
-            n_samples=200,
-            n_chain_samples=20,
-        ),
-        "full": LatticeConfig(
-            problems=tuple((side, CRITICAL, _STEPS) for side in (6, 10, 15, 32)),
-            methods=("ours", "untrained", "AIS", "AIS x16", "SMC"),
-            n_seeds=2,
-            n_samples=1000,
-            n_chain_samples=50,
-        ),
-    },
+SCALING = study(
+    "dnfs/ising-scaling",
+    "How the flow of a critical lattice scales",
+    replace(QUICK, problems=((4, CRITICAL, 100),)),
+    replace(
+        FULL,
+        problems=tuple((side, CRITICAL, _STEPS) for side in (6, 10, 15, 32)),
+        methods=("ours", "untrained", "AIS", "AIS x16", "SMC"),
+    ),
     cells=cells,
     job=lattice_job,
     n_seeds=seeds_of,
     extras=exact_answers,
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )
 
-PROPORTIONAL = Experiment(
-    id="dnfs/ising-scaling-steps",
-    title="The same with steps in proportion to the sites",
-    presets={
-        "quick": LatticeConfig(
-            problems=((4, CRITICAL, 150),),
-            methods=("ours",),
-            n_seeds=1,
-            n_samples=200,
-            n_chain_samples=20,
-        ),
-        # As many a site as 2000 steps on 10 x 10; the last takes over an hour.
-        "full": LatticeConfig(
-            problems=((15, CRITICAL, 4500), (32, CRITICAL, 20480)),
-            methods=("ours",),
-            n_seeds=2,
-            n_samples=1000,
-            n_chain_samples=100,
-        ),
-    },
+# As many steps per site as 2000 steps on 10 x 10; the last training takes over an hour.
+PROPORTIONAL = study(
+    "dnfs/ising-scaling-steps",
+    "The same with steps in proportion to the sites",
+    replace(QUICK, problems=((4, CRITICAL, 150),), methods=("ours",)),
+    replace(
+        FULL,
+        problems=((15, CRITICAL, 4500), (32, CRITICAL, 20480)),
+        methods=("ours",),
+        n_chain_samples=100,
+    ),
     cells=cells,
     job=finer_job,
     n_seeds=seeds_of,
     arrays={"*": "{name}/{cell}"},
     extras=exact_answers,
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )

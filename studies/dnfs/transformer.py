@@ -10,12 +10,12 @@ from typing import Any
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, train_lattice_flow
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.paths import AnnealingPath
 from studies.dnfs.evaluation import few_and_many
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import FULL, QUICK, study
 
 RECIPE = "paper, leTF"
 
@@ -63,33 +63,28 @@ def seeds_of(config: LatticeConfig, names: Names) -> int:
 
 
 # Warm-up of the rate: the row's 200 steps would outlast the training.
-TRANSFORMER = Experiment(
-    id="dnfs/ising-transformer",
-    title="The paper's recipe with its transformer",
-    presets={
-        "quick": LatticeConfig(
-            problems=((4, 0.1, 0), (4, 0.1, 5), (4, 0.1, 10)),
-            methods=(RECIPE,),
-            n_seeds=2,
-            n_samples=100,
-            n_chain_samples=20,
-            n_warmup=5,
-        ),
-        # On an AMD at 0.75 CPU seconds a step and 13 a rollout, measured before, 120
-        # steps take as many seconds as 6000 of leConv.
-        "full": LatticeConfig(
-            problems=((10, 0.1, 0), (10, 0.1, 120), (10, 0.1, 2000)),
-            methods=(RECIPE,),
-            n_seeds=2,
-            n_samples=200,
-            n_chain_samples=50,
-            n_warmup=20,
-        ),
-    },
+TRANSFORMER = study(
+    "dnfs/ising-transformer",
+    "The paper's recipe with its transformer",
+    replace(
+        QUICK,
+        problems=((4, 0.1, 0), (4, 0.1, 5), (4, 0.1, 10)),
+        methods=(RECIPE,),
+        n_seeds=2,
+        n_samples=100,
+        n_warmup=5,
+    ),
+    # On an AMD at 0.75 CPU seconds a step and 13 a rollout, measured before, 120
+    # steps take as many seconds as 6000 of leConv.
+    replace(
+        FULL,
+        problems=((10, 0.1, 0), (10, 0.1, 120), (10, 0.1, 2000)),
+        methods=(RECIPE,),
+        n_samples=200,
+        n_warmup=20,
+    ),
     cells=cells,
     job=transformer_job,
     n_seeds=seeds_of,
     arrays={"losses": "{name}/{cell}"},
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )

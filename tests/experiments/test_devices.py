@@ -279,7 +279,7 @@ def test_a_job_keeps_to_the_device_that_it_is_told(id, monkeypatch):
     if id.startswith("drl/") and "recipe" in str(SMALL[id]):
         pytest.importorskip("sklearn")
     if id == "dnfs/networks":  # five networks, evaluated twice in 64 steps each
-        monkeypatch.setattr(networks, "simulate", in_two_steps)
+        monkeypatch.setattr(networks.flows, "simulate", in_two_steps)
     keeps_to_its_device(id, SMALL[id])
 
 
@@ -312,14 +312,14 @@ OTHER_WAYS = {
 @pytest.mark.parametrize("id", OTHER_WAYS)
 def test_the_paper_s_way_keeps_to_the_device(id, monkeypatch):
     fewer = replace(
-        wide_planes.JUDGED,
+        wide_planes.EVALUATION,
         n_data=50,
         n_uniform=100,
         n_proposal=500,
         n_repeats=1,
         coarse_bits=4,
     )
-    monkeypatch.setattr(wide_planes, "JUDGED", fewer)
+    monkeypatch.setattr(wide_planes, "EVALUATION", fewer)
     keeps_to_its_device(id, OTHER_WAYS[id])
 
 

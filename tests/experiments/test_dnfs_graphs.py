@@ -12,15 +12,15 @@ from ebmtut.energies import GraphBatch, MaxCut, MaxIndependentSet
 from ebmtut.experiments.dnfs import graph_problems
 from ebmtut.experiments.dnfs.graph_problems import (
     GraphProblemConfig,
-    Judge,
+    Scores,
     exact_scores,
     graph_job,
     graphs_of,
 )
 from ebmtut.experiments.dnfs.graph_reports import (
-    rivals_table,
-    shares,
-    shares_table,
+    fractions,
+    fractions_table,
+    learners_table,
     temperature_table,
 )
 from ebmtut.experiments.registry import get_experiment
@@ -50,9 +50,9 @@ def test_nothing_beats_the_optimum(result):
     scored = [name for name in table if not name.endswith("CPU seconds")]
     assert len(scored) == (24 if experiment.id == "dnfs/max-cut" else 26)
     for name in scored:
-        assert 0 <= shares(run, SIZE, name)[0] <= 1 + 1e-6, name
+        assert 0 <= fractions(run, SIZE, name)[0] <= 1 + 1e-6, name
     assert run.scalars["exact law"][SIZE] <= run.scalars["optimum"][SIZE] + 1e-6
-    one, best = (shares_table(run, draws) for draws in ("one", "best"))
+    one, best = (fractions_table(run, draws) for draws in ("one", "best"))
     assert one.heads == ("method", "evaluations", SIZE)
     assert best.heads == ("method", "evaluations", SIZE, "CPU s")
     assert one.kinds == (*best.kinds, "exact")
@@ -61,7 +61,7 @@ def test_nothing_beats_the_optimum(result):
         for a, b in zip(one.rows[:-1], best.rows, strict=True)
     )
     experiment.figure(run)
-    rivals = rivals_table(run)
+    rivals = learners_table(run)
     learners, printed = 2, ["0.969", "0.977"]
     if experiment.id == "dnfs/max-independent-set":
         # 8.28 and 8.75 vertices of 8.92, Table 1.
@@ -72,7 +72,7 @@ def test_nothing_beats_the_optimum(result):
     names = ("other temperature", "DNFS")
     names += tuple(f"{name} + DMALA 1" for name in names)
     assert [float(cell) for cell in row[1:]] == [
-        round(shares(run, SIZE, name)[0], 3) for name in names
+        round(fractions(run, SIZE, name)[0], 3) for name in names
     ]
 
 
@@ -84,7 +84,7 @@ def test_an_error_is_as_small_as_the_runs_say(result):
     def printed(scores):
         table = dict.fromkeys(run.scalars["table"][SIZE], scores)
         scalars = {**run.scalars, "table": {SIZE: table}}
-        return str(shares_table(replace(run, scalars=scalars)))
+        return str(fractions_table(replace(run, scalars=scalars)))
 
     assert "±" not in printed([score, score])
     assert "± 0.000010" in printed([score, score + apart])
@@ -106,7 +106,7 @@ def test_claims_are_lost_by_a_flow_that_learned_nothing(result):
 
 
 def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
-    """It is stopped in the second rival: what was learned before is not again."""
+    """It is stopped in the second learner: what was learned before is not again."""
     quick = get_experiment("dnfs/max-independent-set").presets["quick"]
     few = {k: v for k, v in TINY.items() if k != "train"}
     config = replace(quick, **few, train=replace(quick.train, n_steps=4))
@@ -119,7 +119,7 @@ def test_a_job_that_is_cut_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph_problems, "HollowGraphTransformer", killed)
+        patch.setattr(graph_problems.flows, "HollowGraphTransformer", killed)
         with pytest.raises(KeyboardInterrupt):
             graph_job(SIZE, config, 0, file)
     kept = {path.name for path in tmp_path.iterdir()}
@@ -174,7 +174,7 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
 
     monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
     config = GraphProblemConfig(problem="max-cut")
-    judge = Judge(
+    judge = Scores(
         MaxCut(graphs_of(config, SIZE, 2, 0), inverse_temperature=5.0),
         n_copies=1,
         n_time_steps=8,

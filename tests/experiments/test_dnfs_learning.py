@@ -13,8 +13,8 @@ from ebmtut.experiments.dnfs.captions import range_of
 from ebmtut.experiments.dnfs.ebm_training import score_table
 from ebmtut.experiments.dnfs.ising_learning import (
     LearningConfig,
+    ess_table,
     learn_couplings,
-    share_table,
 )
 from ebmtut.experiments.dnfs.ising_learning import (
     score_table as score_table_of_couplings,
@@ -94,7 +94,7 @@ def test_couplings_stand_beside_chains_that_learn_no_sampler() -> None:
 
 def test_shares_of_the_draws_stand_in_a_table_of_their_own() -> None:
     row = get_experiment("dnfs/ising-learning").stored()
-    table = share_table(row)
+    table = ess_table(row)
     found = {cells[0]: cells[1:] for cells in table.rows}
     assert list(found) == ["DNFS", "DNFS+DMALA", "annealed chains"]
     assert table.kinds == ("", "", "null")

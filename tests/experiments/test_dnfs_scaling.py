@@ -9,7 +9,7 @@ import torch
 from ebmtut.checks import DivergenceError
 from ebmtut.energies import LatticeIsing
 from ebmtut.experiments.dnfs.lattice_tables import draw_scaling
-from ebmtut.experiments.dnfs.lattices import judged
+from ebmtut.experiments.dnfs.lattices import sample_scores
 from ebmtut.experiments.growth import (
     discrepancy_table,
     load_report,
@@ -152,7 +152,7 @@ def test_the_published_recipe_runs_with_its_own_network():
 def test_samples_of_no_weight_are_worth_nothing():
     path = AnnealingPath(LatticeIsing(3, 0.1))
     x, weights = torch.zeros(4, 9), torch.full((4,), -torch.inf)
-    assert judged(path, 1.0, x, weights, 1.0) == {
+    assert sample_scores(path, 1.0, x, weights, 1.0) == {
         "ESS": 0.0,
         "log Z error": -torch.inf,
     }

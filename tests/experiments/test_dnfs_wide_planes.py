@@ -10,6 +10,7 @@ from torch.nn.functional import softplus
 from ebmtut.checks import DivergenceError
 from ebmtut.data import density_scale, sample_density
 from ebmtut.energies import Ising
+from ebmtut.experiments.dnfs.ebm_training import JointConfig
 from ebmtut.experiments.dnfs.wide_planes import (
     PaddedEnergy,
     _reversed_states,
@@ -75,20 +76,20 @@ def test_the_reversed_flow_has_the_distribution_of_the_master_equation():
 
 
 def test_a_joint_training_that_diverges_names_its_step_and_the_largest_ratio():
+    config = JointConfig(
+        methods=("DNFS",),
+        n_bits=16,
+        n_steps=4,
+        n_last=1,
+        n_time_steps=2,
+        n_samples=16,
+        n_reused=1,
+        width=8,
+        learning_rate=1e-3,
+        energy_learning_rate=1e12,
+    )
     with pytest.raises(DivergenceError) as error:
-        wide_joint(
-            "2spirals",
-            n_steps=4,
-            n_flow_steps=1,
-            n_last=0,
-            n_time_steps=2,
-            n_samples=16,
-            width=8,
-            n_layers=1,
-            learning_rate=1e-3,
-            energy_learning_rate=1e12,
-            seed=0,
-        )
+        wide_joint("2spirals", config, 0)
     assert 0 < error.value.step < 4
     words = r"the energy diverged at step \d: the largest log-ratio of its flow was "
     assert re.match(words + r"[\d.e+-]+; try a smaller energy_lea", str(error.value))

@@ -235,7 +235,7 @@ def few_photographs(monkeypatch):
 @pytest.mark.parametrize("id", CUTS)
 def test_a_job_runs_at_the_papers_shape(id, monkeypatch, few_photographs):
     look = Evaluation(50, n_uniform=0, n_proposal=1000, n_repeats=1, coarse_bits=5)
-    monkeypatch.setattr(wide_planes, "JUDGED", look)
+    monkeypatch.setattr(wide_planes, "EVALUATION", look)
     monkeypatch.setattr(wide_planes, "_BOUNDED", 2)
     # No search for the step sizes of long chains.
     monkeypatch.setattr(

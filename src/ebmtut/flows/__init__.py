@@ -28,7 +28,13 @@ from ebmtut.flows.networks import (
     TimeFeatures,
     window_offsets,
 )
-from ebmtut.flows.rates import Flow, FlowTerms, one_way_rates, reversible_rates
+from ebmtut.flows.rates import (
+    Flow,
+    FlowTerms,
+    RatioInfo,
+    one_way_rates,
+    reversible_rates,
+)
 from ebmtut.flows.simulation import (
     Kernel,
     Rollout,
@@ -63,6 +69,7 @@ __all__ = [
     "LogPartition",
     "NetworkOnGraphs",
     "OddLatticeNetwork",
+    "RatioInfo",
     "Rollout",
     "SetPolicy",
     "SetWays",

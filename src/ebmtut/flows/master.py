@@ -160,8 +160,8 @@ def _flip_all(
 
 
 def _rates(flow: Flow, x: Tensor, t: float, reverse: bool) -> Tensor:
-    outward, inward = flow.terms(x, t)[:2]
-    return (inward if reverse else outward).double()
+    terms = flow.terms(x, t)
+    return (terms.inward if reverse else terms.outward).double()
 
 
 def _change(distribution: Tensor, rates: Tensor, flipped: Tensor) -> Tensor:

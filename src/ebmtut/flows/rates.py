@@ -15,7 +15,7 @@ from ebmtut.checks import InputError, OneOf, Positive, checked
 from ebmtut.paths import AnnealingPath, Time
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["Flow", "FlowTerms", "one_way_rates", "reversible_rates"]
+__all__ = ["Flow", "FlowTerms", "RatioInfo", "one_way_rates", "reversible_rates"]
 
 
 class FlowTerms(NamedTuple):
@@ -30,18 +30,11 @@ class FlowTerms(NamedTuple):
         leaves x for y; the same shape.
     derivative
         Time derivative of the unnormalised log-probability, ``(batch,)``.
-    n_clipped
-        Number of clipped log-ratios. It is a tensor, as the next one is, since a
-        program that reads the number has to wait for its GPU.
-    max_log_ratio
-        The largest log-ratio before clipping.
     """
 
     outward: Tensor
     inward: Tensor
     derivative: Tensor
-    n_clipped: Int[Tensor, ""]
-    max_log_ratio: Float[Tensor, ""]
 
     @property
     def xi(self) -> Float[Tensor, " batch"]:
@@ -52,6 +45,25 @@ class FlowTerms(NamedTuple):
         """
         flow = (self.outward - self.inward).flatten(1).sum(1)
         return self.derivative + flow
+
+
+class RatioInfo(NamedTuple):
+    """The log-ratios of one evaluation of a flow, for messages and statistics.
+
+    Attributes
+    ----------
+    n_ratios
+        Number of log-ratios.
+    n_clipped
+        Number of clipped ones. It is a tensor, as the next one is, since a program
+        that reads the number has to wait for its GPU.
+    largest
+        The largest log-ratio before clipping.
+    """
+
+    n_ratios: int
+    n_clipped: Int[Tensor, ""]
+    largest: Float[Tensor, ""]
 
 
 def one_way_rates(equivariant: Tensor, log_ratios: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,6 +204,23 @@ class Flow:
         InputError
             If a time is outside or shapes do not fit.
         """
+        return self.evaluate(x, t)[0]
+
+    def evaluate(
+        self, x: Float[Tensor, "batch n_sites"], t: Time
+    ) -> tuple[FlowTerms, RatioInfo]:
+        """Return the terms, and what the log-ratios were.
+
+        Parameters
+        ----------
+        x, t
+            As in `terms`.
+
+        Raises
+        ------
+        InputError
+            As in `terms`.
+        """
         times = t if isinstance(t, Tensor) else x.new_full((len(x),), t)
         with torch.no_grad():
             derivative = self.path.time_derivative(x).detach()
@@ -205,4 +234,5 @@ class Flow:
         equivariant = self.network(x, times)
         check_shape("network(x, t)", equivariant, log_ratios.shape)
         outward, inward = _RATES[self.rates](equivariant, log_ratios)
-        return FlowTerms(outward, inward, derivative, n_clipped, largest)
+        info = RatioInfo(log_ratios.numel(), n_clipped, largest)
+        return FlowTerms(outward, inward, derivative), info

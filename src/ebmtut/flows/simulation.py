@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ebmtut.checks import Count, DivergenceError, OneOf, check_range, checked
-from ebmtut.flows.rates import Flow, FlowTerms
+from ebmtut.flows.rates import Flow, FlowTerms, RatioInfo
 from ebmtut.paths import AnnealingPath, Time
 from ebmtut.random import bernoulli, categorical, check_generator
 from ebmtut.samplers import dmala, run_chain
@@ -215,13 +215,13 @@ def simulate(
     step, log_step = _STEPS[method]
     dt = 1 / n_steps
     watched = WatchedFlow(flow)
-    here = watched.terms(x, 0.0)
+    here, info = watched.evaluate(x, 0.0)
     log_weights = torch.zeros_like(here.xi)
     chain = torch.zeros_like(log_weights) if chain_weights else None
     states, xis = [x], [here.xi]
     # Counted where the states lie, and read at the end: no step waits for a GPU.
     n_jumps = torch.zeros((), dtype=torch.long, device=x.device)
-    n_overflows, n_clipped = torch.zeros_like(n_jumps), here.n_clipped
+    n_overflows, n_clipped = torch.zeros_like(n_jumps), info.n_clipped
     for k in range(n_steps):
         old, t_old, t_new = x, k * dt, min((k + 1) * dt, 1.0)
         x, overflows = step(old, here.outward, dt, generator=generator)
@@ -234,8 +234,8 @@ def simulate(
             chain -= log_step(old, x, here.outward, dt)
         if refine is not None:
             x = refine(x, t_new, generator=generator)
-        there = watched.terms(x, t_new)
-        n_clipped = n_clipped + there.n_clipped
+        there, info = watched.evaluate(x, t_new)
+        n_clipped = n_clipped + info.n_clipped
         if quadrature == "left":
             log_weights += dt * here.xi
         else:
@@ -274,10 +274,14 @@ class WatchedFlow:
 
     def terms(self, x: Tensor, t: Time) -> FlowTerms:
         """Return the flow's own terms, whose xi_t is watched."""
-        terms = self._flow.terms(x, t)
-        self._largest.append(terms.max_log_ratio)
+        return self.evaluate(x, t)[0]
+
+    def evaluate(self, x: Tensor, t: Time) -> tuple[FlowTerms, RatioInfo]:
+        """Return the flow's own terms, whose xi_t is watched, and the log-ratios."""
+        terms, info = self._flow.evaluate(x, t)
+        self._largest.append(info.largest)
         self.note(terms.xi, t)
-        return terms
+        return terms, info
 
     def note(self, values: Float[Tensor, " batch"], t: Time) -> None:
         """Watch what else a simulation reads at some times."""

@@ -206,7 +206,7 @@ def _thin(
         terms = watched.terms(here, 1 - now if reverse else now)
         if integral is not None:
             integral.wait(alive, step, terms.xi)
-        outward, inward = (v.flatten(1) / bound for v in terms[:2])
+        outward, inward = (v.flatten(1) / bound for v in (terms.outward, terms.inward))
         total_out, total_in = outward.sum(1), inward.sum(1)
         n_candidates += len(alive)
         n_exceeded += int(((total_out >= 1) | (total_in >= 1)).sum())

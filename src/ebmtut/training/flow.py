@@ -27,7 +27,14 @@ from ebmtut.checks import (
     check_type,
     checked,
 )
-from ebmtut.flows import Flow, FlowTerms, Kernel, TimeFeatures, simulate
+from ebmtut.flows import (
+    Flow,
+    FlowTerms,
+    Kernel,
+    RatioInfo,
+    TimeFeatures,
+    simulate,
+)
 from ebmtut.losses.kolmogorov import (
     kolmogorov_residual,
     kolmogorov_variance_loss,
@@ -207,14 +214,14 @@ class _Buffer:
         self.tensors["cpu_seconds"] += now - self._clock
         self._clock = now
 
-    def _drawn(self, terms: FlowTerms) -> None:
-        self.largest_drawn.clamp_(min=terms.max_log_ratio)
+    def _drawn(self, info: RatioInfo) -> None:
+        self.largest_drawn.clamp_(min=info.largest)
 
-    def seen(self, terms: FlowTerms) -> None:
+    def seen(self, info: RatioInfo) -> None:
         """Count what a batch's ratios were."""
-        self.tensors["n_clipped"] += terms.n_clipped
-        self.tensors["n_ratios"] += terms.outward.numel()
-        self.tensors["max_log_ratio"].clamp_(min=terms.max_log_ratio)
+        self.tensors["n_clipped"] += info.n_clipped
+        self.tensors["n_ratios"] += info.n_ratios
+        self.tensors["max_log_ratio"].clamp_(min=info.largest)
 
 
 def train_flow(
@@ -347,23 +354,23 @@ def _network_of(learner: nn.Module) -> nn.Module:
 
 
 class CountedFlow(Flow):
-    """A flow that reports the terms of its evaluations.
+    """A flow that reports the log-ratios of its evaluations.
 
     Parameters
     ----------
     flow
         The flow that is evaluated.
     seen
-        Called with the terms of every evaluation, which contain the number of clipped
-        ratios and the largest ratio.
+        Called with the number of clipped ratios and the largest one, at every
+        evaluation.
     """
 
-    def __init__(self, flow: Flow, seen: Callable[[FlowTerms], None]) -> None:
+    def __init__(self, flow: Flow, seen: Callable[[RatioInfo], None]) -> None:
         self.__dict__.update(flow.__dict__)
         self._seen = seen
 
-    def terms(self, x: Tensor, t: Time) -> FlowTerms:
-        """Return the flow's own terms, and report them."""
-        terms = super().terms(x, t)
-        self._seen(terms)
-        return terms
+    def evaluate(self, x: Tensor, t: Time) -> tuple[FlowTerms, RatioInfo]:
+        """Return the flow's own terms, and report the log-ratios."""
+        terms, info = super().evaluate(x, t)
+        self._seen(info)
+        return terms, info

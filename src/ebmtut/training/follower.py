@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ebmtut.checks import Count, DivergenceError, Positive, checked
-from ebmtut.flows import Flow, FlowTerms, Kernel, simulate
+from ebmtut.flows import Flow, Kernel, RatioInfo, simulate
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.training.flow import CountedFlow
 
@@ -91,13 +91,13 @@ class FlowFollower:
         """Fraction of the log-ratios that were clipped."""
         return self.n_clipped / max(1, self.n_ratios)
 
-    def _drawn(self, terms: FlowTerms) -> None:
-        self._largest = torch.fmax(self._largest, terms.max_log_ratio)
+    def _drawn(self, info: RatioInfo) -> None:
+        self._largest = torch.fmax(self._largest, info.largest)
 
-    def _seen(self, terms: FlowTerms) -> None:
-        self._drawn(terms)
-        self._counts[0] += terms.n_clipped
-        self._counts[1] += terms.outward.numel()
+    def _seen(self, info: RatioInfo) -> None:
+        self._drawn(info)
+        self._counts[0] += info.n_clipped
+        self._counts[1] += info.n_ratios
 
     def fit(
         self, n_steps: int, *, generator: torch.Generator, share: float = 1.0

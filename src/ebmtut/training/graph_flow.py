@@ -26,7 +26,7 @@ from ebmtut.checks import (
     checked,
 )
 from ebmtut.energies import GraphEnergy
-from ebmtut.flows import Flow, FlowTerms, Kernel, simulate
+from ebmtut.flows import Flow, Kernel, RatioInfo, simulate
 from ebmtut.flows.graphs import GraphWeights
 from ebmtut.losses.kolmogorov import kolmogorov_variance_loss
 from ebmtut.paths import AnnealingPath
@@ -175,11 +175,11 @@ def train_graph_flow(
     largest_drawn = torch.tensor(-torch.inf, device=device, dtype=torch.float32)
     clock = CpuClock()
 
-    def noted(terms: FlowTerms) -> None:
-        largest_drawn.clamp_(min=terms.max_log_ratio)
+    def noted(info: RatioInfo) -> None:
+        largest_drawn.clamp_(min=info.largest)
 
-    def seen(terms: FlowTerms) -> None:
-        buffers["max_log_ratio"].clamp_(min=terms.max_log_ratio)
+    def seen(info: RatioInfo) -> None:
+        buffers["max_log_ratio"].clamp_(min=info.largest)
 
     def problem_now(chosen: Tensor) -> GraphEnergy:
         # A step has been counted when its batch was drawn.

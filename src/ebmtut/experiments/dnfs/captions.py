@@ -1,9 +1,44 @@
-"""What captions and cells say of runs."""
+"""Entries of tables, and what their captions and cells say of runs."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import product
+from typing import Any
 
+from ebmtut.experiments.experiment import Names
+from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Result
-from ebmtut.results.tables import MINUS, Cell
+from ebmtut.results.tables import MINUS, Cell, Table
+
+#: Fields that list what is compared.
+_LISTS = {"densities", "methods", "networks", "estimators", "problems"}
+
+
+def grid(config: Any, **choices: Sequence[str]) -> Mapping[Names, Mapping[str, Any]]:
+    """Name an entry for every combination; its job gets the names and the rest."""
+    empty: dict[str, Any] = {f.name: () for f in fields(config) if f.name in _LISTS}
+    alone = replace(config, **empty, n_seeds=1)
+    return {
+        names: {**dict(zip(choices, names, strict=True)), "config": alone}
+        for names in product(*choices.values())
+    }
+
+
+def table_of(
+    heads: Sequence[str], lines: Iterable[Sequence[Cell]], **how: Any
+) -> Table:
+    """Make a table from its lines."""
+    columns = zip(*lines, strict=True)
+    return Table({h: [*c] for h, c in zip(heads, columns, strict=True)}, **how)
+
+
+def spread(values: Sequence[float], digits: int = 4) -> Cell:
+    """Return the mean and its standard error, or one rounded value."""
+    mean, stderr = mean_and_stderr(list(values))
+    if stderr is None or not math.isfinite(mean):
+        return round(mean, digits)
+    return mean, stderr
 
 
 def means_of(result: Result) -> str:
@@ -19,15 +54,7 @@ def ranges_of(result: Result) -> str:
 
 
 def range_of(values: Sequence[float], decimals: int | None = None) -> Cell:
-    """Return the lowest and the highest of a few runs, too few for a standard error.
-
-    Examples
-    --------
-    >>> range_of([0.0148508, 0.011422])
-    '0.0114–0.0149'
-    >>> range_of([5.2814, 5.2516], decimals=2)
-    '5.25–5.28'
-    """
+    """Return the lowest and the highest of a few runs, too few for a standard error."""
 
     def printed(value: float) -> str:
         if decimals is not None:

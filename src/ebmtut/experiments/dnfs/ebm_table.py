@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from ebmtut.experiments.dnfs import ebm_training
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS
 from ebmtut.results import Result
 
 #: Between marks of one density, so that none hides another.
@@ -20,7 +20,7 @@ _APART = 0.11
 def draw_scores(result: Result) -> Figure:
     """Draw the likelihood below the entropy, of energies, flow, bound and null."""
     table: dict[str, dict[str, Any]] = result.scalars["table"]
-    figure, ax = plt.subplots(figsize=figure_size("full"))
+    figure, ax = plt.subplots(figsize=(4.8, 3.6))
     marks = [
         ("DNFS", "KL", "energy", "o", COLORS["DNFS"]),
         ("DNFS", "flow KL", "flow", "s", COLORS["LEAPS"]),
@@ -37,10 +37,10 @@ def draw_scores(result: Result) -> Figure:
             ax.plot(at, values, mark, ls="none", color=color, label=name)
     densities = list(table["DNFS"])
     ax.set_xticks(range(len(densities)), densities, rotation=30, ha="right")
-    ax.tick_params(labelsize=11)
-    ax.set_ylabel("KL from the data [nats]", fontsize=11)
+    ax.tick_params(labelsize=9)
+    ax.set_ylabel("KL from the data [nats]", fontsize=10)
     ax.set_yscale("log")
-    figure.legend(ncols=3, loc="outside lower center", fontsize=10)
+    figure.legend(ncols=2, loc="outside lower center", fontsize=9)
     return figure
 
 

@@ -7,46 +7,28 @@ Source: Ou, Zhang and Li (2025), Section 4.2; EB-GFN: Zhang et al. (2022).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import flows
 from ebmtut.checks import Count, DivergenceError, InputError, OneOf, Range, checked
 from ebmtut.data import DENSITIES
 from ebmtut.energies import MLPEnergy
-from ebmtut.experiments.dnfs.captions import range_of, ranges_of
+from ebmtut.experiments.dnfs import planes
+from ebmtut.experiments.dnfs.captions import grid, range_of, ranges_of, table_of
+from ebmtut.experiments.dnfs.lattices import largest_rate
 from ebmtut.experiments.dnfs.planes import METHODS as SAMPLERS
-from ebmtut.experiments.dnfs.planes import (
-    TableEnergy,
-    draw_pictures,
-    entropy,
-    independent_bits,
-    new_flow,
-    plane_distribution,
-    plane_picture,
-    scores,
-    shown_densities,
-)
 from ebmtut.experiments.dnfs.wide_planes import BITS, LISTED, wide_joint
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.flows import (
-    BitsGFlowNet,
-    Flow,
-    Kernel,
-    flow_distributions,
-    gibbs_kernel,
-    reverse_elbo,
-    simulate,
-    terminal_distribution,
-)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import Result
@@ -62,7 +44,6 @@ from ebmtut.training import (
 )
 
 METHODS = ("DNFS", "EB-GFN")
-
 
 #: Claimed of the energy: the KL from the data, in nats.
 GAP = 0.05
@@ -105,64 +86,50 @@ class JointConfig:
             )
 
 
-@runtime_checkable
-class Sampler(Protocol):
-    """Where the energy's negative samples come from."""
+class FlowSampler(FlowFollower):
+    """A flow that follows an energy, with a Gibbs sweep after each of its steps."""
 
-    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
-        """Take some steps at a fraction of the learning rate."""
+    def __init__(
+        self, energy: planes.TableEnergy, config: JointConfig, seed: int
+    ) -> None:
+        path = AnnealingPath(energy)
+        flow = planes.new_flow(
+            path,
+            SAMPLERS["DNFS"],
+            width=config.width,
+            n_layers=config.n_layers,
+            seed=seed,
+            device=energy.table.device,
+        )
+        super().__init__(
+            flow,
+            gibbs_sweep(path, energy),
+            n_trajectories=128,
+            n_time_steps=config.n_time_steps,
+            learning_rate=config.learning_rate,
+        )
 
-    def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def draw(self, n: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return states and log-weights for the energy as it is."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what has been learned."""
-        ...
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take it back."""
-
-
-S = TypeVar("S", bound=Sampler)
-
-
-class _FlowSampler:
-    """A flow, with a Gibbs sweep after each of its steps."""
-
-    def __init__(self, energy: TableEnergy, config: JointConfig, seed: int) -> None:
-        self.follower = _follower(energy, config, seed)
-        self.config = config
-
-    def learn(self, n_steps: int, share: float, *, generator: torch.Generator) -> None:
-        self.follower.fit(n_steps, share=share, generator=generator)
-
-    def draw(self, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        drawn = simulate(
-            self.follower.flow,
-            self.config.n_samples,
-            self.config.n_time_steps,
-            refine=self.follower.refine,
-            generator=generator,
+        drawn = flows.simulate(
+            self.flow, n, self.n_time_steps, refine=self.refine, generator=generator
         )
         return drawn.x, drawn.log_weights
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.follower.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.follower.load_state_dict(state_dict)
 
 
 def learned_jointly(
     data: Tensor,
     config: JointConfig,
     seed: int,
-    make: Callable[[TableEnergy, JointConfig, int], S],
+    make: Callable[[planes.TableEnergy, JointConfig, int], Any],
     checkpoint: Path | None,
     *,
     generator: torch.Generator,
-) -> tuple[TableEnergy, S, float]:
-    """Return the averaged energy, its sampler and the CPU seconds."""
+) -> tuple[planes.TableEnergy, Any, float]:
+    """Return the averaged energy, its sampler and the CPU seconds.
+
+    A sampler fits its energy, draws states with weights, and has a state.
+    """
     x_all = enumerate_states(2 * config.n_bits).float().to(data.device)
     energy = MLPEnergy(2 * config.n_bits, 128, 3, generator=make_generator(seed))
     energy = energy.to(data.device)
@@ -171,7 +138,7 @@ def learned_jointly(
     rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, config.n_steps)
     n = config.n_samples
     with torch.no_grad():
-        known = TableEnergy(energy(x_all), 2 * config.n_bits)
+        known = planes.TableEnergy(energy(x_all), 2 * config.n_bits)
     sampler = make(known, config, seed)
     held: dict[str, Tensor] = {}
     parts: dict[str, Any] = {
@@ -192,9 +159,9 @@ def learned_jointly(
         with torch.no_grad():
             known.table = energy(x_all)
         try:
-            sampler.learn(config.n_flow_steps, 1.0, generator=generator)
+            sampler.fit(config.n_flow_steps, generator=generator)
             if is_due := step % config.n_reused == 0:
-                drawn, log_weights = sampler.draw(generator=generator)
+                drawn, log_weights = sampler.draw(n, generator=generator)
         except DivergenceError as error:
             message = f"the energy diverged at step {step}: {error}"
             raise DivergenceError(message, step) from error
@@ -215,33 +182,15 @@ def learned_jointly(
         known.table = averaged(x_all)
     falling = cosine(1.0, 0.0, config.n_last + 1)
     for step in loop.steps(config.n_last):
-        sampler.learn(1, falling(step), generator=generator)
+        sampler.fit(1, share=falling(step), generator=generator)
     return known, sampler, loop.seconds
 
 
-def _follower(energy: TableEnergy, config: JointConfig, seed: int) -> FlowFollower:
-    """An untrained flow that will follow the energy."""
-    path = AnnealingPath(energy)
-    flow = new_flow(
-        path,
-        SAMPLERS["DNFS"],
-        width=config.width,
-        n_layers=config.n_layers,
-        seed=seed,
-        device=energy.table.device,
-    )
-    return FlowFollower(
-        flow,
-        gibbs_sweep(path, energy),
-        n_trajectories=128,
-        n_time_steps=config.n_time_steps,
-        learning_rate=config.learning_rate,
-    )
-
-
-def gibbs_sweep(path: AnnealingPath, energy: TableEnergy) -> Kernel:
+def gibbs_sweep(path: AnnealingPath, energy: planes.TableEnergy) -> flows.Kernel:
     """A Gibbs sweep, site by site."""
-    return gibbs_kernel(path, torch.arange(path.n_sites, device=energy.table.device))
+    return flows.gibbs_kernel(
+        path, torch.arange(path.n_sites, device=energy.table.device)
+    )
 
 
 def joint_job(
@@ -252,36 +201,40 @@ def joint_job(
     device: str = "cpu",
 ) -> Outcome:
     """Learn an energy with a flow's weighted samples; the scored flow has no sweeps."""
-    data = plane_distribution(density, config.n_bits)
+    data = planes.plane_distribution(density, config.n_bits)
     there = data.to(device)
     generator = make_generator(seed, device)
     known, sampler, seconds = learned_jointly(
-        there, config, seed, _FlowSampler, checkpoint, generator=generator
+        there, config, seed, FlowSampler, checkpoint, generator=generator
     )
-    follower = sampler.follower
     distribution = (-known.table.double()).softmax(0).cpu()
-    flowed = flow_distributions(follower.flow, 128, device=device)[-1].cpu()
+    flowed = flows.flow_distributions(sampler.flow, 128, device=device)[-1].cpu()
     x_all = enumerate_states(2 * config.n_bits).float().to(device)
     held_out = torch.multinomial(there, 200, True, generator=generator)
-    bound = _largest_rate(follower.flow, x_all)
-    elbo = reverse_elbo(
-        follower.flow, x_all[held_out], bound=2 * bound, generator=generator
+    bound = 2 * largest_rate(sampler.flow, [x_all] * 9)
+    elbo = flows.reverse_elbo(
+        sampler.flow, x_all[held_out], bound=bound, generator=generator
     )
     # What the bound loses at each point: which points were drawn hardly matters.
     lost = flowed[held_out.cpu()].log() - elbo.cpu()
-    null = independent_bits(data)
-    scalars = {
-        "entropy": entropy(data),
-        "flow bound": scores(flowed, data)["KL"] + float(lost.mean()),
-        "flow bound stderr": float(lost.std() / len(lost) ** 0.5),
-    }
-    for name, found in (("", distribution), ("flow ", flowed), ("null ", null)):
-        scalars |= {name + k: v for k, v in scores(found, data).items()}
-    pictures = {"data": data, "energy": distribution, "flow": flowed}
+    found = _scores(data, distribution, flowed)
+    found["flow bound"] = found["flow KL"] + float(lost.mean())
+    found["flow bound stderr"] = float(lost.std() / len(lost) ** 0.5)
+    kinds = {"data": data, "energy": distribution, "flow": flowed}
     return Outcome(
-        {**scalars, "cpu s": seconds},
-        {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
+        found | {"cpu s": seconds}, {k: planes.pictures(p) for k, p in kinds.items()}
     )
+
+
+def _scores(data: Tensor, energy: Tensor, flow: Tensor) -> dict[str, float]:
+    """Score the energy, its sampler and independent bits."""
+    kinds = {"": energy, "flow ": flow, "null ": planes.independent_bits(data)}
+    named = (
+        (name + k, v)
+        for name, p in kinds.items()
+        for k, v in planes.scores(p, data).items()
+    )
+    return {"entropy": planes.entropy(data), **dict(named)}
 
 
 def gflownet_job(
@@ -292,19 +245,14 @@ def gflownet_job(
     device: str = "cpu",
 ) -> Outcome:
     """Learn an energy with a GFlowNet that proposes its negative samples."""
-    data = plane_distribution(density, config.n_bits)
+    data = planes.plane_distribution(density, config.n_bits)
     n_sites = 2 * config.n_bits
-    x_all, distribution_there = (
-        enumerate_states(n_sites).float().to(device),
-        data.to(device),
-    )
+    x_all, there = enumerate_states(n_sites).float().to(device), data.to(device)
     energy = MLPEnergy(n_sites, 128, 3, generator=make_generator(seed)).to(device)
-    policy = BitsGFlowNet(n_sites, 128, generator=make_generator(seed)).to(device)
+    policy = flows.BitsGFlowNet(n_sites, 128, generator=make_generator(seed)).to(device)
 
     def sample(n: int, *, generator: torch.Generator) -> Tensor:
-        return x_all[
-            torch.multinomial(distribution_there, n, True, generator=generator)
-        ]
+        return x_all[torch.multinomial(there, n, True, generator=generator)]
 
     found = train_eb_gfn(
         energy,
@@ -317,28 +265,16 @@ def gflownet_job(
     )
     with torch.no_grad():
         distribution = (-found.energy(x_all).double()).softmax(0).cpu()
-    drawn = terminal_distribution(policy.cpu()).double().exp()
+    drawn = flows.terminal_distribution(policy.cpu()).double().exp()
     late = found.accepted[-max(1, len(found.accepted) // 10) :]
-    scalars = {"entropy": entropy(data), "accepted": float(late.mean())}
-    null = independent_bits(data)
-    for name, judged_distribution in (
-        ("", distribution),
-        ("flow ", drawn),
-        ("null ", null),
-    ):
-        scalars |= {name + k: v for k, v in scores(judged_distribution, data).items()}
-    pictures = {"energy": distribution, "flow": drawn}
     return Outcome(
-        {**scalars, "cpu s": found.cpu_seconds},
-        {k: plane_picture(v).numpy().astype("float32") for k, v in pictures.items()},
+        {
+            **_scores(data, distribution, drawn),
+            "accepted": float(late.mean()),
+            "cpu s": found.cpu_seconds,
+        },
+        {"energy": planes.pictures(distribution), "flow": planes.pictures(drawn)},
     )
-
-
-@torch.no_grad()
-def _largest_rate(flow: Flow, x: Tensor) -> float:
-    """Largest total rate of all states, outward or inward, on a grid of times."""
-    met = [flow.terms(x, k / 8)[:2] for k in range(9)]
-    return max(float(rates.sum(1).max()) for pair in met for rates in pair)
 
 
 def learning_job(
@@ -351,44 +287,20 @@ def learning_job(
 ) -> Outcome:
     """Learn an energy by one of the methods."""
     if config.n_bits == BITS:
-        return wide_joint(
-            density,
-            n_steps=config.n_steps,
-            n_flow_steps=config.n_flow_steps,
-            n_last=config.n_last,
-            n_time_steps=config.n_time_steps,
-            n_samples=config.n_samples,
-            width=config.width,
-            n_layers=config.n_layers,
-            learning_rate=config.learning_rate,
-            energy_learning_rate=config.energy_learning_rate,
-            seed=seed,
-            checkpoint=checkpoint,
-            device=device,
-        )
+        return wide_joint(density, config, seed, checkpoint, device)
     job = gflownet_job if method == "EB-GFN" else joint_job
     return job(density, config, seed, checkpoint, device)
 
 
-def cells(config: JointConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method and density."""
-    alone = replace(config, densities=(), methods=(), n_seeds=1)
-    return {
-        (method, density): {"method": method, "density": density, "config": alone}
-        for method in config.methods
-        for density in config.densities
-    }
-
-
 def draw_joint(result: Result) -> Figure:
     """Draw data, energy and flow, one density per line."""
-    return draw_pictures(
+    return planes.draw_pictures(
         {
             density: {
                 name: result.arrays[f"{name}/DNFS/{density}"]
                 for name in ("data", "energy", "flow")
             }
-            for density in shown_densities(result)
+            for density in planes.shown_densities(result)
         }
     )
 
@@ -413,35 +325,28 @@ def score_table(result: Result) -> Table:
         for density in table["DNFS"]
         for method, name, key in lines
     ]
-    heads = ("density", "distribution", *_SCORES)
-    return Table(
-        {
-            head: list(column)
-            for head, column in zip(heads, zip(*rows, strict=True), strict=True)
-        },
+    return table_of(
+        ("density", "distribution", *_SCORES),
+        rows,
         caption=f"Distance from the data, summed over all states.{ranges_of(result)}",
         kinds=["null" if row[1] == "independent bits" else "" for row in rows],
     )
 
 
 def check_gaps(result: Result) -> list[Verdict]:
-    """The energy comes close to the entropy; so does the flow.
-
-    So does that of EB-GFN, where it was run.
-    """
+    """Energies come close to the entropy, with a flow or EB-GFN; so does the flow."""
+    asked = {
+        "DNFS": (("the energy", "KL", GAP), ("the flow", "flow KL", 2 * GAP)),
+        "EB-GFN": (("EB-GFN's energy", "KL", 2 * GAP),),
+    }
     verdicts = []
-    for density, cell in result.scalars["table"]["DNFS"].items():
-        of: dict[str, Any] = {"n_seeds": len(cell["KL"])}
-        for words, key in (("energy", "KL"), ("flow", "flow KL")):
-            mean, stderr = mean_and_stderr(cell[key])
-            name = f"{density}: likelihood of the {words} below the entropy, nats"
-            bound = GAP if key == "KL" else 2 * GAP
-            verdicts.append(claim(name, mean, "at most", bound, stderr=stderr, **of))
-    for density, cell in result.scalars["table"].get("EB-GFN", {}).items():
-        mean, stderr = mean_and_stderr(cell["KL"])
-        name = f"{density}: likelihood of EB-GFN's energy below the entropy, nats"
-        of = {"stderr": stderr, "n_seeds": len(cell["KL"])}
-        verdicts.append(claim(name, mean, "at most", 2 * GAP, **of))
+    for method, claims in asked.items():
+        for density, cell in result.scalars["table"].get(method, {}).items():
+            for words, key, bound in claims:
+                mean, stderr = mean_and_stderr(cell[key])
+                name = f"{density}: likelihood of {words} below the entropy, nats"
+                of: dict[str, Any] = {"stderr": stderr, "n_seeds": len(cell[key])}
+                verdicts.append(claim(name, mean, "at most", bound, **of))
     return verdicts
 
 
@@ -473,7 +378,7 @@ EXPERIMENT = Experiment(
         # Section E.2: 32 bits, an energy of four layers of 256, leTF of three layers of
         # 128, 64 steps of time, batches of 128, a rate of 0.0001 for both, ten steps of
         # the flow to one of the energy. The numbers of steps, which it does not print,
-        # are ours, and so are the mean of the energy's weights, the c_t of the flow's
+        # are choices, as are the mean of the energy's weights, the c_t of the flow's
         # loss, a batch's mean, and the last steps of the flow alone.
         "paper": JointConfig(
             methods=("DNFS",),
@@ -490,7 +395,7 @@ EXPERIMENT = Experiment(
             energy_learning_rate=1e-4,
         ),
     },
-    cells=cells,
+    cells=lambda config: grid(config, method=config.methods, density=config.densities),
     job=learning_job,
     devices=("cpu", "cuda"),
     arrays={"*": "{name}/{cell}"},

@@ -17,22 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ebmtut import flows
 from ebmtut.checks import Count, InputError, Natural, OneOf, check_range, checked
 from ebmtut.data import GRAPH_SIZES, random_graphs
 from ebmtut.energies import GraphBatch, GraphEnergy, MaxCut, MaxIndependentSet
 from ebmtut.exact import maximum_cuts, maximum_independent_sets
-from ebmtut.experiments.dnfs.graph_reports import check_shares, draw_shares, refined
+from ebmtut.experiments.dnfs.graph_reports import (
+    check_fractions,
+    draw_fractions,
+    refined,
+)
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream_seed
-from ebmtut.flows import (
-    GraphFlowNetwork,
-    GraphWeights,
-    HollowGraphTransformer,
-    SetPolicy,
-    dmala_kernel,
-    simulate,
-)
 from ebmtut.flows.graph_gflownet import set_ways
 from ebmtut.random import generator_on, make_generator
 from ebmtut.samplers import (
@@ -47,22 +44,15 @@ from ebmtut.training import TrainConfig, train_set_policy
 from ebmtut.training.graph_flow import GraphFlowConfig, flow_on, train_graph_flow
 
 #: Graph family of each problem.
-FAMILIES = {
-    "max-independent-set": "erdos-renyi",
-    "max-cut": "barabasi-albert",
-}
-
+FAMILIES = {"max-independent-set": "erdos-renyi", "max-cut": "barabasi-albert"}
 
 # Test graphs are the same for all seeds: the seeds are those of learning and chance.
 _TEST_SEED = 2025
 
-
 _LISTED_VERTICES = 20
-
 
 #: Trained at one temperature where the flow has a falling one, or the reverse.
 OTHER_TEMPERATURE = "other temperature"
-
 
 #: Steps of the message network in the time of one step of another learner, by size of
 #: the graphs; fixed numbers, since steps that follow a clock could not be repeated.
@@ -71,7 +61,6 @@ PACE = {
     "leGF": {"16-20": 4.5, "32-40": 10.0, "64-75": 13.0},
     "GFlowNet": {"16-20": 4.0, "32-40": 7.0, "64-75": 7.0},
 }
-
 
 OTHERS = tuple(PACE)
 
@@ -153,35 +142,31 @@ def graphs_of(config: GraphProblemConfig, size: str, n: int, seed: int) -> Graph
 class Learned(NamedTuple):
     """What was learned, the loss of every step, and the CPU seconds that it took."""
 
-    weights: GraphWeights | SetPolicy
+    weights: flows.GraphWeights | flows.SetPolicy
     losses: np.ndarray
     cpu_seconds: float
 
 
-def fresh_network(width: int, n_layers: int, seed: int) -> GraphWeights:
+def fresh_network(width: int, n_layers: int, seed: int) -> flows.GraphWeights:
     """Make an untrained message network, or leGF if it has layers."""
     generator = make_generator(seed)
     if n_layers:
-        return HollowGraphTransformer(
+        return flows.HollowGraphTransformer(
             width=width, n_layers=n_layers, generator=generator
         )
-    return GraphFlowNetwork(width=width, generator=generator)
+    return flows.GraphFlowNetwork(width=width, generator=generator)
 
 
 def learn(
     name: str,
     problem: GraphEnergy,
-    *,
     size: str,
-    width: int,
-    rollout: GraphFlowConfig,
-    optimizer: TrainConfig,
+    config: GraphProblemConfig,
     seed: int,
     checkpoint: Path | None,
-    identity: Mapping[str, Any],
-    n_layers: int = 0,
 ) -> Learned:
-    """Train one learner on the graphs of a problem."""
+    """Train one learner on the graphs of a problem; "" is the flow of the row."""
+    rollout, optimizer, width = config.rollout, config.train, config.width
     generator = make_generator(seed)
     device = problem.graphs.adjacency.device
     if name:
@@ -194,10 +179,18 @@ def learn(
             checkpoint = checkpoint.with_name(file)
     kept: dict[str, Any] = {
         "checkpoint": checkpoint,
-        "identity": {**identity, "learner": name},
+        "identity": {
+            "problem": config.problem,
+            "size": size,
+            "n_train": config.n_train,
+            "inverse_temperature": config.inverse_temperature,
+            "width": width,
+            "seed": seed,
+            "learner": name,
+        },
     }
     if name == "GFlowNet":
-        policy = SetPolicy(width=width, generator=generator)
+        policy = flows.SetPolicy(width=width, generator=generator)
         found = train_set_policy(
             policy.to(device),
             problem.graphs,
@@ -209,11 +202,13 @@ def learn(
         return Learned(found.policy, found.losses, found.cpu_seconds)
     if name == OTHER_TEMPERATURE:
         rollout = replace(rollout, anneal=0.0 if rollout.anneal else 0.5)
-    weights: GraphWeights
+    weights: flows.GraphWeights
     if name == "leGF":
-        weights = HollowGraphTransformer(width=width, n_layers=1, generator=generator)
+        weights = flows.HollowGraphTransformer(
+            width=width, n_layers=1, generator=generator
+        )
     else:
-        weights = fresh_network(width, n_layers, seed)
+        weights = fresh_network(width, 0 if name else config.n_layers, seed)
     trained = train_graph_flow(
         weights.to(device),
         problem,
@@ -225,70 +220,51 @@ def learn(
     return Learned(trained.weights, trained.losses, trained.cpu_seconds)
 
 
-class Judge:
+@dataclass
+class Scores:
     """Scores of methods on the same graphs, of one sample and of the best of each."""
 
-    def __init__(
-        self,
-        problem: GraphEnergy,
-        *,
-        n_copies: int,
-        n_time_steps: int,
-        step_size: float,
-        generator: torch.Generator,
-    ) -> None:
-        self.problem = problem
-        self.graphs = problem.graphs
-        self.n_copies = n_copies
-        self.n_time_steps = n_time_steps
-        self.step_size = step_size
-        self.generator = generator
-        self.scalars: dict[str, float] = {}
+    problem: GraphEnergy
+    n_copies: int
+    n_time_steps: int
+    step_size: float
+    generator: torch.Generator
+    scalars: dict[str, float] = field(default_factory=dict)
 
     def record(self, name: str, draw: Callable[[], Tensor]) -> None:
         """Draw samples and keep their score, that of the best, and CPU seconds."""
+        graphs = self.problem.graphs
         start = time.thread_time()
         x = draw()
         if isinstance(self.problem, MaxIndependentSet):
-            x = repair_independent_set(self.graphs, x)
+            x = repair_independent_set(graphs, x)
         seconds = time.thread_time() - start
-        score = self.problem.score(x).unflatten(0, (len(self.graphs), -1))
+        score = self.problem.score(x).unflatten(0, (len(graphs), -1))
         self.scalars[name] = float(score.mean())
         self.scalars[f"{name}: best"] = float(score.amax(1).mean())
         self.scalars[f"{name}: CPU seconds"] = seconds
 
-    def coins(self) -> Tensor:
-        """Uniform random bits for all states."""
-        shape = self.n_states, self.graphs.n_sites
-        device = self.generator.device
-        return torch.randint(2, shape, generator=self.generator, device=device).float()
+    def _anneal(self, kernel: Any, betas: list[float], n_steps: int = 1) -> Tensor:
+        """Anneal uniform random bits."""
+        rng = self.generator
+        shape = len(self.problem.graphs) * self.n_copies, self.problem.graphs.n_sites
+        x = torch.randint(2, shape, generator=rng, device=rng.device).float()
+        return anneal(kernel, x, betas, generator=rng, n_steps=n_steps)
 
-    @property
-    def n_states(self) -> int:
-        """States of all graphs."""
-        return len(self.graphs) * self.n_copies
-
-    def flow(self, name: str, weights: GraphWeights, n_refine: int) -> None:
+    def flow(self, name: str, weights: flows.GraphWeights, n_refine: int) -> None:
         """Follow the flow, with DMALA steps after each of its steps."""
         flow = flow_on(weights, self.problem)
-        kernel = None
+        n = len(self.problem.graphs) * self.n_copies
+        how: dict[str, Any] = {"generator": self.generator}
         if n_refine:
-            kernel = dmala_kernel(flow.path, self.step_size, n_refine)
-
-        def draw() -> Tensor:
-            return simulate(
-                flow,
-                self.n_states,
-                self.n_time_steps,
-                generator=self.generator,
-                refine=kernel,
-            ).x
-
-        self.record(name, draw)
+            how["refine"] = flows.dmala_kernel(flow.path, self.step_size, n_refine)
+        self.record(name, lambda: flows.simulate(flow, n, self.n_time_steps, **how).x)
 
     def chain(self, name: str, n_refine: int, *, langevin: bool) -> None:
         """Anneal chains; DMALA evaluates the ratios as often as the flow does."""
         n_times = self.n_time_steps // (1 if n_refine else 2)
+        top = self.problem.inverse_temperature
+        betas = [top * (k + 1) / n_times for k in range(n_times)]
 
         def kernel(beta: float) -> Any:
             energy = self.problem.at(beta)
@@ -296,40 +272,23 @@ class Judge:
                 return dmala(energy, self.step_size, "exact")
             return vertex_gibbs(energy)
 
-        def draw() -> Tensor:
-            top = self.problem.inverse_temperature
-            betas = [top * (k + 1) / n_times for k in range(n_times)]
-            return anneal(
-                kernel,
-                self.coins(),
-                betas,
-                generator=self.generator,
-                n_steps=n_refine + 1,
-            )
+        self.record(name, lambda: self._anneal(kernel, betas, n_refine + 1))
 
-        self.record(name, draw)
-
-    def gflownet(self, name: str, policy: SetPolicy) -> None:
+    @torch.no_grad()
+    def gflownet(self, name: str, policy: flows.SetPolicy) -> None:
         """Add vertices as a policy says, until none is free."""
-
-        @torch.no_grad()
-        def draw() -> Tensor:
-            n = self.n_copies
-            return set_ways(policy, self.graphs, n, generator=self.generator).x
-
-        self.record(name, draw)
+        how: Any = self.problem.graphs, self.n_copies
+        self.record(name, lambda: set_ways(policy, *how, generator=self.generator).x)
 
     def greedy(self) -> None:
         """Add vertices in random order; for cuts, one sweep that only improves."""
 
         def draw() -> Tensor:
-            n = self.n_copies
             if isinstance(self.problem, MaxIndependentSet):
-                return greedy_independent_set(self.graphs, n, generator=self.generator)
+                graphs, rng = self.problem.graphs, self.generator
+                return greedy_independent_set(graphs, self.n_copies, generator=rng)
             frozen = vertex_gibbs(self.problem.at(1e6))
-            return anneal(
-                lambda _: frozen, self.coins(), [0.0], generator=self.generator
-            )
+            return self._anneal(lambda _: frozen, [0.0])
 
         self.record("greedy", draw)
 
@@ -342,59 +301,44 @@ def graph_job(
     device: str = "cpu",
 ) -> Outcome:
     """Train on graphs of one size, and evaluate every method on others."""
-    problem, judged_on = (
+    problem, held_out = (
         problem_on(config, graphs_of(config, size, n, of).to(device))
         for n, of in (
             (config.n_train, stream_seed("training graphs", seed)),
             (config.n_test, _TEST_SEED),
         )
     )
-    how: dict[str, Any] = {
-        "size": size,
-        "width": config.width,
-        "rollout": config.rollout,
-        "optimizer": config.train,
-        "seed": seed,
-        "checkpoint": checkpoint,
-        "identity": {
-            "problem": config.problem,
-            "size": size,
-            "n_train": config.n_train,
-            "inverse_temperature": config.inverse_temperature,
-            "width": config.width,
-            "seed": seed,
-        },
-    }
+    how = size, config, seed, checkpoint
     untrained = fresh_network(config.width, config.n_layers, seed).to(device)
-    ours = learn("", problem, n_layers=config.n_layers, **how)
-    assert isinstance(ours.weights, GraphWeights)
-    rivals = config.rivals if size in config.rival_sizes else ()
-    learned = {name: learn(name, problem, **how) for name in rivals}
-    judged = Judge(
-        judged_on,
+    ours = learn("", problem, *how)
+    assert isinstance(ours.weights, flows.GraphWeights)
+    others = config.rivals if size in config.rival_sizes else ()
+    learned = {name: learn(name, problem, *how) for name in others}
+    scores = Scores(
+        held_out,
         n_copies=config.n_copies,
         n_time_steps=config.n_time_steps,
         step_size=config.step_size,
         generator=make_generator(seed + 1, device),
     )
     most = max(config.refinements)
-    judged.scalars["training: CPU seconds"] = ours.cpu_seconds
+    scores.scalars["training: CPU seconds"] = ours.cpu_seconds
     for steps in {0, most}:
-        judged.flow(refined("untrained DNFS", steps), untrained, steps)
-    judged.greedy()
+        scores.flow(refined("untrained DNFS", steps), untrained, steps)
+    scores.greedy()
     for steps in config.refinements:
-        judged.flow(refined("DNFS", steps), ours.weights, steps)
-        judged.chain(f"DMALA {steps}", steps, langevin=True)
-        judged.chain(f"Gibbs {steps}", steps, langevin=False)
-    for name, rival in learned.items():
-        judged.scalars[f"training of {name}: CPU seconds"] = rival.cpu_seconds
-        if isinstance(rival.weights, SetPolicy):
-            judged.gflownet(name, rival.weights)
+        scores.flow(refined("DNFS", steps), ours.weights, steps)
+        scores.chain(f"DMALA {steps}", steps, langevin=True)
+        scores.chain(f"Gibbs {steps}", steps, langevin=False)
+    for name, other in learned.items():
+        scores.scalars[f"training of {name}: CPU seconds"] = other.cpu_seconds
+        if isinstance(other.weights, flows.SetPolicy):
+            scores.gflownet(name, other.weights)
             continue
-        judged.flow(name, rival.weights, 0)
+        scores.flow(name, other.weights, 0)
         if name == OTHER_TEMPERATURE:
-            judged.flow(refined(name, most), rival.weights, most)
-    return Outcome(judged.scalars, {"losses": ours.losses})
+            scores.flow(refined(name, most), other.weights, most)
+    return Outcome(scores.scalars, {"losses": ours.losses})
 
 
 def optima(config: GraphProblemConfig, seed: int) -> Outcome:
@@ -461,9 +405,9 @@ def graph_row(
         n_seeds=(1,),
     )
     # Appendix E.3: leGF of five layers of 256, a rate of 0.0001, batches of 256, 1000
-    # graphs to learn from and 100 to be judged by, 1/T from 0.1 to 5. It prints neither
-    # how many steps it takes nor how fast 1/T rises: ours, as are the rates, the loss,
-    # Gibbs sweeps in the rollouts and 64 steps of time.
+    # graphs to learn from and 100 to be tested on, 1/T from 0.1 to 5. It prints neither
+    # how many steps it takes nor how fast 1/T rises: both are choices, as are the
+    # rates, the loss, Gibbs sweeps in the rollouts and 64 steps of time.
     paper = replace(
         full,
         rivals=(),
@@ -486,6 +430,6 @@ def graph_row(
         stack=True,
         devices=("cpu", "cuda"),
         extras=optima,
-        figure=draw_shares,
-        check=partial(check_shares, prefix=prefix, table=table),
+        figure=draw_fractions,
+        check=partial(check_fractions, prefix=prefix, table=table),
     )

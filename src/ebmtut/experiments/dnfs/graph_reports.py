@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ebmtut.checks import OneOf, checked
 from ebmtut.energies import GraphBatch
+from ebmtut.experiments.dnfs.captions import spread, table_of
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
@@ -22,7 +23,6 @@ from ebmtut.results.tables import Cell, Table
 
 #: The methods that the page shows; the notes show all.
 SHORT = ("greedy", "untrained", "flow", "DMALA", "Gibbs", "flow + DMALA", "DMALA +")
-
 
 #: Fractions that the best sample of the flow with DMALA is to reach.
 TARGETS = {
@@ -36,7 +36,7 @@ def refined(name: str, n_refine: int) -> str:
     return f"{name} + DMALA {n_refine}" if n_refine else name
 
 
-def shares(result: Result, size: str, metric: str) -> list[float]:
+def fractions(result: Result, size: str, metric: str) -> list[float]:
     """Mean score over the mean optimum, a seed at a time."""
     optimum = result.scalars["optimum"][size]
     return [value / optimum for value in result.scalars["table"][size][metric]]
@@ -49,7 +49,7 @@ _LINES = {
 }
 
 
-def draw_shares(result: Result) -> Figure:
+def draw_fractions(result: Result) -> Figure:
     """Draw the fraction of the optimum over the steps of refinement, size by size."""
     sizes = list(result.scalars["table"])
     steps = [n for n in result.config["refinements"] if n]
@@ -60,7 +60,7 @@ def draw_shares(result: Result) -> Figure:
     for ax, size in zip(axes[0], sizes, strict=True):
         for name, (color, marker, label) in _LINES.items():
             for kind, style in (("", "-"), (": best", "--")):
-                values = [shares(result, size, name.format(n) + kind) for n in steps]
+                values = [fractions(result, size, name.format(n) + kind) for n in steps]
                 ax.plot(
                     steps,
                     np.mean(values, 1),
@@ -70,7 +70,7 @@ def draw_shares(result: Result) -> Figure:
                     lw=1,
                     label=None if kind else label,
                 )
-        alone = float(np.mean(shares(result, size, "DNFS")))
+        alone = float(np.mean(fractions(result, size, "DNFS")))
         ax.axhline(alone, color=COLORS["DNFS"], lw=1, ls=":", label="flow alone")
         ax.axhline(1, color=COLORS["exact"], lw=1, label="optimum")
         if size in result.scalars["exact law"]:
@@ -86,7 +86,7 @@ def draw_shares(result: Result) -> Figure:
     return figure
 
 
-def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
+def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]:
     """Compare sizes with the paper, and fractions of the optimum with bounds."""
     config = result.config
     most = max(config["refinements"])
@@ -111,7 +111,7 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
             verdicts.append(compare(*where, mean, excuse=excuse, **of))
         verdicts += _refinements(result, size, prefix + size, excuse)
         gap = np.subtract(
-            shares(result, size, "DNFS"), shares(result, size, "untrained DNFS")
+            fractions(result, size, "DNFS"), fractions(result, size, "untrained DNFS")
         )
         mean, stderr = mean_and_stderr(list(gap))
         of = {"stderr": stderr, "n_seeds": len(gap)}
@@ -119,9 +119,9 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
         # An untrained flow adds nothing to itself.
         verdicts.append(claim(name, mean, "at least", 0.05, null=0.0, **of))
         for steps in (0, most):
-            rival = shares(result, size, f"DMALA {steps}")
+            rival = fractions(result, size, f"DMALA {steps}")
             gains = [
-                np.subtract(shares(result, size, refined(flow, steps)), rival)
+                np.subtract(fractions(result, size, refined(flow, steps)), rival)
                 for flow in ("DNFS", "untrained DNFS")
             ]
             mean, of["stderr"] = mean_and_stderr(list(gains[0]))
@@ -130,7 +130,7 @@ def check_shares(result: Result, *, prefix: str, table: str) -> list[Verdict]:
             name = f"{prefix}{size}: {kind} above DMALA of as many evaluations"
             verdicts.append(claim(name, mean, "at least", 0, null=null, **of))
         # No claim of what was learned: chains alone may reach as much.
-        best = shares(result, size, f"{refined('DNFS', most)}: best")
+        best = fractions(result, size, f"{refined('DNFS', most)}: best")
         mean, of["stderr"] = mean_and_stderr(best)
         name = f"{prefix}{size}: share of the best of {config['n_copies']} draws"
         target = TARGETS[config["problem"]][size]
@@ -158,7 +158,7 @@ def _refinements(result: Result, size: str, column: str, excuse: str) -> list[Ve
 
 
 @checked
-def shares_table(
+def fractions_table(
     result: Result,
     draws: Annotated[str, OneOf(("one", "best"))] = "one",
     methods: Sequence[str] | None = None,
@@ -190,20 +190,17 @@ def shares_table(
     columns["evaluations"] = [cost for _, _, cost, _ in shown]
     kind = "" if draws == "one" else ": best"
     for size in result.scalars["table"]:
-        scores = [shares(result, size, metric + kind) for metric, *_ in shown]
-        columns[size] = [_spread(values) for values in scores]
+        scores = [fractions(result, size, metric + kind) for metric, *_ in shown]
+        columns[size] = [spread(values, 3) for values in scores]
     kinds = [kind for *_, kind in shown]
     if draws == "one":
         words = "one sample"
         if methods is None:
-            exact, optima = result.scalars["exact law"], result.scalars["optimum"]
-            fractions = [
-                round(exact[size] / optima[size], 4) if size in exact else None
-                for size in result.scalars["table"]
-            ]
-            last = ("exact distribution", None, *fractions)
-            for column, cell in zip(columns.values(), last, strict=True):
-                column.append(cell)
+            columns["method"].append("exact distribution")
+            columns["evaluations"].append(None)
+            for size, optimum in result.scalars["optimum"].items():
+                mean = result.scalars["exact law"].get(size)
+                columns[size].append(mean and round(mean / optimum, 4))
             kinds.append("exact")
     else:
         spent = result.scalars["table"][size]
@@ -218,7 +215,7 @@ def shares_table(
     )
 
 
-def rivals_table(
+def learners_table(
     result: Result, size: str | None = None, *, printed: bool = True
 ) -> Table:
     """Fractions that other learners reach, and those that the paper prints."""
@@ -231,42 +228,39 @@ def rivals_table(
     top = fact.number("exact solver", column)
     assert top is not None
     names = {
+        "greedy": "random greedy",
+        "untrained DNFS": "untrained flow",
         "DNFS": "flow, messages",
         "leGF": "flow, leGF",
         "GFlowNet": "GFlowNet",
     }
-    rows: list[tuple[str, str, str | None, str]] = [
-        ("greedy", "random greedy", None, "null"),
-        ("untrained DNFS", "untrained flow", None, "null"),
-    ]
-    for metric, label in names.items():
-        if metric in metrics:
-            of = "training" if metric == "DNFS" else f"training of {metric}"
-            rows.append((metric, label, f"{of}: CPU seconds", ""))
-    columns: dict[str, list[Cell]] = {"method": [label for _, label, _, _ in rows]}
-    heads = ("one sample", f"best of {result.config['n_copies']}")
-    for head, kind in zip(heads, ("", ": best"), strict=True):
-        scores = [shares(result, size, metric + kind) for metric, *_ in rows]
-        columns[head] = [_spread(values) for values in scores]
-    columns["training, CPU s"] = [
-        None if key is None else _digits(metrics[key]) for _, _, key, _ in rows
-    ]
-    columns["sampling, CPU s"] = [
-        _digits(metrics[f"{metric}: CPU seconds"]) for metric, *_ in rows
-    ]
-    kinds = [kind for *_, kind in rows]
+    shown = [metric for metric in names if metric in metrics]
+    lines: list[list[Cell]] = []
+    for metric in shown:
+        of = "training" if metric == "DNFS" else f"training of {metric}"
+        seconds = metrics.get(f"{of}: CPU seconds")
+        lines.append(
+            [
+                names[metric],
+                spread(fractions(result, size, metric), 3),
+                spread(fractions(result, size, f"{metric}: best"), 3),
+                _digits(seconds) if seconds else None,
+                _digits(metrics[f"{metric}: CPU seconds"]),
+            ]
+        )
     for method in ("DNFS", "GFlowNet") if printed else ():
         score = fact.number(method, column)
         assert score is not None
-        last = (f"the paper's {method}", round(score / top, 3), None, None, None)
-        for cells, cell in zip(columns.values(), last, strict=True):
-            cells.append(cell)
-        kinds.append("paper")
-    best = "cut" if is_cut else "independent set"
-    return Table(
-        columns,
-        caption=f"Fraction of the largest {best}, graphs of {size} vertices.",
-        kinds=kinds,
+        lines.append([f"the paper's {method}", round(score / top, 3), None, None, None])
+    best = f"best of {result.config['n_copies']}"
+    heads = ("method", "one sample", best, "training, CPU s", "sampling, CPU s")
+    kinds = ["null" if m in ("greedy", "untrained DNFS") else "" for m in shown]
+    return table_of(
+        heads,
+        lines,
+        caption=f"Fraction of the largest {'cut' if is_cut else 'independent set'}, "
+        f"graphs of {size} vertices.",
+        kinds=kinds + ["paper"] * (len(lines) - len(shown)),
     )
 
 
@@ -290,7 +284,7 @@ def temperature_table(*results: Result) -> Table:
                 continue
             columns["graphs"].append(f"{problem}, {size}")
             for head, metric in heads.items():
-                cell = _spread(shares(result, size, metric))
+                cell = spread(fractions(result, size, metric), 3)
                 columns.setdefault(head, []).append(cell)
     return Table(
         columns,
@@ -303,33 +297,23 @@ def _digits(values: list[float]) -> float:
     return float(f"{np.mean(values):.2g}")
 
 
-def _spread(values: list[float]) -> Cell:
-    """Mean and its error, or the one value there is; that of all where runs agree."""
-    mean, stderr = mean_and_stderr(values)
-    return round(mean, 3) if stderr is None else (mean, stderr)
-
-
 def draw_graph_states(
-    graphs: GraphBatch,
-    states: dict[str, Float[Tensor, " n_sites"]],
-    *,
-    mark_cut: bool = False,
+    graphs: GraphBatch, states: dict[str, Float[Tensor, " n_sites"]]
 ) -> Figure:
     """Draw one graph a panel for each state, its vertices on a circle."""
     n = int(graphs.n_vertices[0])
     angle = 2 * math.pi * np.arange(n) / n
     place = np.stack([np.sin(angle), np.cos(angle)], 1)
-    size = panel_size(1, len(states), aspect=1.1)
-    figure, axes = plt.subplots(1, len(states), figsize=size)
+    figure, axes = plt.subplots(1, len(states), figsize=(4.8, 2.6))
     for ax, (title, x) in zip(np.atleast_1d(axes), states.items(), strict=True):
         bits = x[:n].numpy()
         for i, j in np.argwhere(np.triu(graphs.adjacency[0].numpy())):
-            strong = bits[i] != bits[j] if mark_cut else bits[i] and bits[j]
+            strong = bits[i] and bits[j]
             color = OKABE_ITO["vermillion"] if strong else "0.75"
             ax.plot(*place[[i, j]].T, color=color, lw=1.5 if strong else 0.6, zorder=1)
         fill = np.where(bits > 0, OKABE_ITO["blue"], "white")
         ax.scatter(*place.T, c=fill, edgecolors=OKABE_ITO["blue"], s=40, zorder=2)
-        ax.set_title(title, fontsize=8)
+        ax.set_title(title, fontsize=10)
         ax.set_aspect("equal")
         ax.axis("off")
     return figure

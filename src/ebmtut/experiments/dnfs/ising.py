@@ -6,54 +6,30 @@ import math
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.figure import Figure
 
+from ebmtut.experiments.dnfs import lattices
 from ebmtut.experiments.dnfs.lattice_tables import SHOWN
-from ebmtut.experiments.dnfs.lattices import (
-    CRITICAL,
-    LEARNED,
-    NULLS,
-    EnergyDistribution,
-    LatticeConfig,
-    cells,
-    distribution_distance,
-    draw_energies,
-    drawn_distances,
-    energy_bins,
-    energy_distribution,
-    exact_answers,
-    lattice_job,
-    seeds_of,
-)
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.plotting import COLORS, panel_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
-# What we ask of our recipe: ESS and the error of log Z, of every seed.
+# Claimed of the book's recipe: ESS and the error of log Z, of every seed.
 TARGETS = {
     "quick": {"10x10, 0.1": (0.99, 0.01), "4x4, critical": (0.98, 0.02)},
     "full": {"10x10, 0.1": (0.999, 0.005), "10x10, critical": (0.99, 0.005)},
 }
 
-_COLORS = {
-    "ours": COLORS["DNFS"],
-    "paper, leConv": COLORS["LEAPS"],
-    "untrained": COLORS["null"],
-    "AIS": COLORS["Gibbs"],
-    "SMC": COLORS["DMALA"],
-    "AIS x16": COLORS["GWG"],
-}
-
-_LINES = {"SMC": "--", "untrained": ":"}
-
+#: Methods of the figure: title and colour.
 _PANELS = {
-    "ours": "trained flow, 64 steps",
-    "AIS": "annealing (AIS), 64 sweeps",
-    "SMC": "annealing (SMC), 64 sweeps",
-    "AIS x16": "AIS ×16, 1,024 sweeps",
+    "ours": ("flow, 64 steps", COLORS["DNFS"]),
+    "AIS": ("AIS, 64 sweeps", COLORS["Gibbs"]),
+    "SMC": ("SMC, 64 sweeps", COLORS["DMALA"]),
+    "AIS x16": ("AIS ×16, 1,024 sweeps", COLORS["GWG"]),
 }
 
 
@@ -65,22 +41,21 @@ def draw_histograms(result: Result) -> Figure:
     exact = result.scalars["exact"][column]["energy"]
     shown = [m for m in _PANELS if column in table.get(m, {})]
     n_rows = math.ceil(len(shown) / 2)
-    figure, axes = plt.subplots(
-        n_rows,
-        2,
-        figsize=panel_size(n_rows, 2, aspect=0.6),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
+    how: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False}
+    figure, axes = plt.subplots(n_rows, 2, figsize=(4.8, 1.8 * n_rows), **how)
     for ax in axes.flat[len(shown) :]:
         ax.set_visible(False)
     found = {m: result.arrays[f"energies/{m}/{column}"] for m in shown}
-    bins = energy_bins([*found.values()], sigma)
+    bins = lattices.energy_bins([*found.values()], sigma)
+    levels, chances = lattices.energy_distribution(side, sigma)
+    density = np.histogram(levels, bins, weights=chances)[0] / np.diff(bins)
     for ax, (method, values) in zip(axes.flat, found.items(), strict=False):
-        draw_energies(ax, side, sigma, values, bins, color=_COLORS[method])
+        title, color = _PANELS[method]
+        ax.stairs(density, bins, fill=True, color="#D0D0D0")
+        ax.hist(values, bins, density=True, histtype="step", color=color, lw=1.8)
         ax.axvline(exact, color=COLORS["exact"], lw=1.2, ls="--")
-        ax.set(title=_PANELS[method], yticks=[])
+        ax.set(yticks=[])
+        ax.set_title(title, fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("energy")
     return figure
@@ -122,42 +97,38 @@ def check_ising(result: Result) -> list[Verdict]:
             null=_in_noise(result, "untrained", column),
         )
         verdicts.append(verdict)
-        nulls = [
+        best = max(
             max(v for v in table[m][column]["ESS"] if math.isfinite(v))
             for m in ("untrained", "AIS", "SMC")
             if m in table
-        ]
-        name = f"{column}: best ESS of a null of as many evaluations"
-        verdicts.append(
-            claim(name, max(nulls), "at most", min(worst, ess), sanity=True)
         )
+        name = f"{column}: best ESS of a null of as many evaluations"
+        verdicts.append(claim(name, best, "at most", min(worst, ess), sanity=True))
     return verdicts
 
 
 def _noise(
-    result: Result, column: str, distribution: EnergyDistribution
+    result: Result, column: str, distribution: lattices.EnergyDistribution
 ) -> tuple[float, float]:
     """Distance of as many exact draws as a method has, of one fixed seed."""
     n = len(result.arrays[f"energies/ours/{column}"])
-    return drawn_distances(distribution, n, generator=make_generator(0))
+    return lattices.drawn_distances(distribution, n, generator=make_generator(0))
 
 
-def _distributions(result: Result) -> dict[str, EnergyDistribution]:
+def _distributions(result: Result) -> dict[str, lattices.EnergyDistribution]:
     columns = result.scalars["exact"]
     problems = result.config["problems"]
     return {
-        column: energy_distribution(side, sigma)
+        column: lattices.energy_distribution(side, sigma)
         for column, (side, sigma, _) in zip(columns, problems, strict=True)
     }
 
 
 def _in_noise(result: Result, method: str, column: str) -> float:
-    distribution = _distributions(result)[column]
+    exact = _distributions(result)[column]
     energies = result.arrays[f"energies/{method}/{column}"]
-    return (
-        distribution_distance(energies, distribution)
-        / _noise(result, column, distribution)[0]
-    )
+    found = lattices.distribution_distance(energies, exact)
+    return found / _noise(result, column, exact)[0]
 
 
 def distribution_table(result: Result) -> Table:
@@ -166,28 +137,24 @@ def distribution_table(result: Result) -> Table:
     columns: dict[str, list[Cell]] = {
         "method": [*(SHOWN.get(m, m) for m in rows), "long Gibbs", "exact samples"]
     }
-    for column, distribution in _distributions(result).items():
-        noise = _noise(result, column, distribution)
+    distance = lattices.distribution_distance
+    for column, exact in _distributions(result).items():
+        noise = _noise(result, column, exact)
         for words in ("", ", weighted"):
             cells: list[Cell] = []
             for method in rows:
                 of = f"{method}/{column}"
                 energies = result.arrays.get(f"energies/{of}")
                 weights = result.arrays.get(f"log_weights/{of}") if words else None
-                cells.append(
-                    None
-                    if energies is None
-                    else distribution_distance(energies, distribution, weights)
-                )
-            long = distribution_distance(
-                result.arrays[f"long Gibbs/{column}"], distribution
-            )
+                known = energies is not None
+                cells.append(distance(energies, exact, weights) if known else None)
+            long = distance(result.arrays[f"long Gibbs/{column}"], exact)
             ends: list[Cell] = [None, None] if words else [long, noise]
             columns[column.partition(", ")[2] + words] = [*cells, *ends]
     return Table(
         columns,
         caption="Wasserstein distance of energies from their distribution, first runs.",
-        kinds=["" if m in LEARNED else "null" for m in rows] + ["", "exact"],
+        kinds=["" if m in lattices.LEARNED else "null" for m in rows] + ["", "exact"],
     )
 
 
@@ -195,18 +162,18 @@ EXPERIMENT = Experiment(
     id="dnfs/ising",
     title="Sampling the 10x10 Ising model",
     presets={
-        "quick": LatticeConfig(
-            problems=((10, 0.1, 700), (4, CRITICAL, 500)),
+        "quick": lattices.LatticeConfig(
+            problems=((10, 0.1, 700), (4, lattices.CRITICAL, 500)),
             n_seeds=1,
             n_samples=1000,
             n_chain_samples=50,
         ),
-        "full": LatticeConfig(
-            problems=((10, 0.1, 3000), (10, CRITICAL, 10_000)),
-            methods=("ours", "paper, leConv", *NULLS),
+        "full": lattices.LatticeConfig(
+            problems=((10, 0.1, 3000), (10, lattices.CRITICAL, 10_000)),
+            methods=("ours", "paper, leConv", *lattices.BASELINES),
             rival_steps=2,
         ),
-        "paper": LatticeConfig(
+        "paper": lattices.LatticeConfig(
             problems=((10, 0.1, 100_000),),
             methods=("ours", "paper, leTF", "LEAPS, leConv", "untrained", "AIS"),
             width=128,
@@ -214,11 +181,11 @@ EXPERIMENT = Experiment(
             n_samples=5000,
         ),
     },
-    cells=cells,
-    job=lattice_job,
-    n_seeds=seeds_of,
+    cells=lattices.cells,
+    job=lattices.lattice_job,
+    n_seeds=lattices.seeds_of,
     arrays={"*": "{name}/{cell}"},
-    extras=exact_answers,
+    extras=lattices.exact_answers,
     figure=draw_histograms,
     check=check_ising,
     devices=("cpu", "cuda"),

@@ -18,24 +18,16 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ebmtut import flows
 from ebmtut.checks import Count, DivergenceError, OneOf, Positive, Range, checked
 from ebmtut.data import ising_samples
 from ebmtut.energies import Ising, lattice_adjacency
-from ebmtut.experiments.dnfs.captions import range_of, ranges_of
+from ebmtut.experiments.dnfs.captions import range_of, ranges_of, table_of
 from ebmtut.experiments.ed.couplings import PROBLEMS, column_name, edge_precision
 from ebmtut.experiments.experiment import Experiment, Names
 from ebmtut.experiments.facts import get_fact
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
-from ebmtut.flows import (
-    Flow,
-    HollowTransformer,
-    Kernel,
-    OddLatticeNetwork,
-    dmala_kernel,
-    effective_sample_size,
-    simulate,
-)
 from ebmtut.metrics import negative_log_rmse
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
@@ -49,14 +41,11 @@ from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 #: of its own; and persistent Gibbs chains.
 METHODS = ("DNFS", "AIS", "DNFS+DMALA", "PCD")
 
-
 #: Claimed: the printed numbers that exceed those of J = 0 by more than 0.5.
 OURS = {"10x10, 0.1": 4.6, "10x10, 0.2": 3.9, "9x9, -0.1": 4.6, "9x9, -0.2": 3.9}
 
-
 #: Methods that a table calls otherwise.
 NAMES = {"AIS": "annealed chains", "PCD": "persistent chains"}
-
 
 #: Methods in a picture: sign and colour.
 MARKS = (
@@ -117,7 +106,7 @@ def learn_couplings(
     start = torch.zeros(side**2, side**2, device=x.device)
     energy = Ising(start, learnable=True)
     path = AnnealingPath(energy)
-    kernel = dmala_kernel(path, config.step_size)
+    kernel = flows.dmala_kernel(path, config.step_size)
     sizes = config.n_samples, config.n_time_steps
     follower = None
     if method.startswith("DNFS"):
@@ -155,7 +144,7 @@ def learn_couplings(
             refine = kernel if method == "DNFS+DMALA" else None
             try:
                 follower.fit(config.n_flow_steps, generator=generator)
-                rollout = simulate(
+                rollout = flows.simulate(
                     follower.flow, *sizes, refine=refine, generator=generator
                 )
             except DivergenceError as error:
@@ -171,7 +160,7 @@ def learn_couplings(
         rate.step()
         if not bool(energy.coupling.isfinite().all()):
             raise DivergenceError(f"the couplings diverged at step {step}", step)
-        held["shares"][step] = effective_sample_size(log_weights)
+        held["shares"][step] = flows.effective_sample_size(log_weights)
         average_weights([held["averaged"]], [energy.coupling], step, 0.98)
     learned = (held["averaged"] + held["averaged"].T) / 2
     return LearnedCouplings(learned, held["shares"].cpu(), loop.seconds)
@@ -179,23 +168,25 @@ def learn_couplings(
 
 def _follower(
     path: AnnealingPath,
-    kernel: Kernel,
+    kernel: flows.Kernel,
     side: int,
     config: LearningConfig,
     seed: int,
     device: torch.device,
 ) -> FlowFollower:
     """Begin with a flow that has learned nothing."""
-    refine: Kernel | None = kernel
+    refine: flows.Kernel | None = kernel
     if config.network == "leTF":
-        network = HollowTransformer(
+        network = flows.HollowTransformer(
             side**2, width=config.width, generator=make_generator(seed)
         )
-        flow = Flow(path, network.to(device), rates="one_way", max_log_ratio=5.0)
+        flow = flows.Flow(path, network.to(device), rates="one_way", max_log_ratio=5.0)
         refine = None
     else:
-        odd = OddLatticeNetwork(side, width=config.width, n_hidden=config.n_hidden)
-        flow = Flow(path, odd.to(device))
+        odd = flows.OddLatticeNetwork(
+            side, width=config.width, n_hidden=config.n_hidden
+        )
+        flow = flows.Flow(path, odd.to(device))
     return FlowFollower(
         flow,
         refine,
@@ -293,56 +284,47 @@ def draw_couplings(result: Result) -> Figure:
     return figure
 
 
-def score_table(result: Result, *rivals: Result, seconds: bool = False) -> Table:
+def score_table(result: Result, *studies: Result, seconds: bool = False) -> Table:
     """Negative log-RMSE by lattice, beside the printed numbers and J = 0."""
-    table = result.scalars["table"]
-    lattices = list(table["DNFS"])
-    found = dict(table)
-    for rival in rivals:
-        found |= rival.scalars["table"]
-    rows: dict[str, list[Cell]] = {}
-    rows["J = 0"] = [
-        range_of(table["DNFS"][c]["null"][:1], decimals=2) for c in lattices
-    ]
+    found = dict(result.scalars["table"])
+    lattices = list(found["DNFS"])
+    nothing = [found["DNFS"][c]["null"][:1] for c in lattices]
+    for study in studies:
+        found |= study.scalars["table"]
+    rows: dict[str, list[Cell]] = {
+        "J = 0": [*(range_of(v, decimals=2) for v in nothing), None]
+    }
     for method, row in found.items():
-        rows[_name(method)] = [
-            range_of(row[c]["nlr"], decimals=2) if c in row else None for c in lattices
-        ]
-    paper = get_fact("dnfs/ising-learning").table("negative log-RMSE")
-    rows["DNFS, paper"] = [paper.number("DNFS", c) for c in lattices]
-    if "EB-GFN" in found:
-        same = get_fact("ed/ising-rmse").table("negative log-RMSE")
-        rows["EB-GFN, paper"] = [same.number("EB-GFN", c) for c in lattices]
-    columns: dict[str, list[Cell]] = {"−ln RMSE": list(rows)}
-    for k, lattice in enumerate(lattices):
-        columns[lattice] = [row[k] for row in rows.values()]
-    if seconds:
-        spent = {
-            _name(method): [s for cell in row.values() for s in cell["cpu s"]]
-            for method, row in found.items()
-        }
-        columns["CPU s"] = [
-            range_of(spent[name], decimals=0) if name in spent else None
-            for name in rows
-        ]
-    return Table(
-        columns,
+        scores = [row[c]["nlr"] if c in row else None for c in lattices]
+        spent = [s for cell in row.values() for s in cell["cpu s"]]
+        cells: list[Cell] = [range_of(v, decimals=2) if v else None for v in scores]
+        rows[_name(method)] = [*cells, range_of(spent, decimals=0)]
+    facts = {"DNFS": "dnfs/ising-learning", "EB-GFN": "ed/ising-rmse"}
+    for method, row_id in facts.items():
+        if method in found:
+            paper = get_fact(row_id).table("negative log-RMSE")
+            printed = [paper.number(method, c) for c in lattices]
+            rows[f"{method}, paper"] = [*printed, None]
+    heads = ["−ln RMSE", *lattices, *(["CPU s"] if seconds else [])]
+    return table_of(
+        heads,
+        [[name, *row][: len(heads)] for name, row in rows.items()],
         caption="−ln RMSE of the couplings, by lattice and σ: higher is better."
         + ranges_of(result),
         kinds=["paper" if name.endswith(", paper") else _kind(name) for name in rows],
     )
 
 
-def share_table(result: Result) -> Table:
+def ess_table(result: Result) -> Table:
     """ESS of the samples at the end of training, by method and lattice."""
     table = result.scalars["table"]
-    columns: dict[str, list[Cell]] = {"ESS": [_name(m) for m in table]}
-    for lattice in table["DNFS"]:
-        columns[lattice] = [
-            range_of(row[lattice]["ESS"], decimals=2) for row in table.values()
-        ]
-    return Table(
-        columns,
+    lattices = list(table["DNFS"])
+    return table_of(
+        ("ESS", *lattices),
+        [
+            [_name(method), *(range_of(row[c]["ESS"], decimals=2) for c in lattices)]
+            for method, row in table.items()
+        ],
         caption="ESS of the samples at the end of training, by path weights."
         + ranges_of(result),
         kinds=[_kind(_name(method)) for method in table],
@@ -355,14 +337,14 @@ def _name(method: str) -> str:
 
 
 def _kind(name: str) -> str:
-    """Tell apart what learns no sampler."""
+    """Mark what learns no sampler as a baseline."""
     return "null" if name == "J = 0" or name.endswith("chains") else ""
 
 
 def check_couplings(result: Result) -> list[Verdict]:
-    """Compare with the paper's numbers; where there is something to learn, ask them.
+    """Compare with the paper's numbers, and claim them where there is much to learn.
 
-    They are asked of the flow whose draws are moved by DMALA steps, where it is run.
+    The claims are about the flow with DMALA steps, where it is run.
     """
     table = result.scalars["table"]
     asked = "DNFS+DMALA" if "DNFS+DMALA" in table else "DNFS"
@@ -394,17 +376,14 @@ EXPERIMENT = Experiment(
     title="Couplings and sampler, learned together",
     presets={
         "quick": LearningConfig(
-            problems=((10, 0.1),),
-            n_sweeps=500,
-            n_steps=120,
-            learning_rate=3e-3,
+            problems=((10, 0.1),), n_sweeps=500, n_steps=120, learning_rate=3e-3
         ),
         # DMALA steps after the flow's own were chosen in a trial on another seed.
         "full": LearningConfig(methods=("DNFS", "DNFS+DMALA", "AIS"), n_seeds=2),
         # Section E.2: data, network, rates of learning, batch, penalty and ten steps of
-        # the flow to one of the couplings. It prints no number of steps: ours, as are
-        # the cosine to which the couplings' rate falls, their average and the loss of
-        # the flow, whose c_t is the mean of a batch.
+        # the flow to one of the couplings. It prints no number of steps. That is a
+        # choice, as are the cosine to which the couplings' rate falls, their average
+        # and the loss of the flow, whose c_t is the mean of a batch.
         "paper": LearningConfig(
             methods=("DNFS",),
             n_steps=50_000,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,24 +16,15 @@ from torch import Tensor
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_correlations
-from ebmtut.experiments.dnfs.lattices import (
-    LEARNED,
-    EnergyDistribution,
-    LatticeConfig,
-    distribution_distance,
-    drawn_distances,
-    energy_distribution,
-    new_network,
-    pair_products,
-    train_lattice_flow,
-)
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.dnfs import lattices
+from ebmtut.experiments.dnfs.captions import grid, spread
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.flows import Flow, simulate
 from ebmtut.paths import AnnealingPath
-from ebmtut.plotting import COLORS, figure_size
+from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
@@ -61,14 +51,10 @@ class McmcConfig:
     #: Optimiser steps of the flow.
     n_train: Count = 800
     n_seeds: Count = 3
-    recipe: Annotated[str, OneOf(LEARNED)] = "ours"
-    flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
-
-
-def cells(config: McmcConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name a cell for every method."""
-    alone = replace(config, methods=(), n_seeds=1)
-    return {(m,): {"method": m, "config": alone} for m in config.methods}
+    recipe: Annotated[str, OneOf(lattices.LEARNED)] = "ours"
+    flow: lattices.LatticeConfig = field(
+        default_factory=lambda: lattices.LatticeConfig(problems=())
+    )
 
 
 def mcmc_job(
@@ -79,13 +65,13 @@ def mcmc_job(
     device: str = "cpu",
 ) -> Outcome:
     """Draw samples by one method and compare them with the exact distribution."""
-    distribution = energy_distribution(config.side, config.sigma)
+    distribution = lattices.energy_distribution(config.side, config.sigma)
     energy = LatticeIsing(config.side, config.sigma).to(device)
     path = AnnealingPath(energy)
     scalars: dict[str, Any] = {}
     generator = stream("evaluation", seed, device)
     if method == "DNFS":
-        flow, scalars, _ = train_lattice_flow(
+        flow, scalars, _ = lattices.train_lattice_flow(
             config.recipe,
             path,
             config.n_train,
@@ -96,7 +82,7 @@ def mcmc_job(
         )
         scalars = {"train cpu s": scalars["train cpu s"]}
     elif method == "untrained":
-        network = new_network(method, config.side, config.flow, seed=seed)
+        network = lattices.new_network(method, config.side, config.flow, seed=seed)
         flow = Flow(path, network.to(device))
     began = time.process_time()
     n, n_steps = config.n_samples, config.n_steps
@@ -118,21 +104,21 @@ def mcmc_job(
     return Outcome(
         {
             **scalars,
-            **_judged(x.cpu(), found, distribution),
-            "of long chains": _judged(long, energy(long).numpy(), distribution),
+            **_scores(x.cpu(), found, distribution),
+            "of long chains": _scores(long, energy(long).numpy(), distribution),
         },
         {"energies": found},
     )
 
 
-def _judged(
-    x: Tensor, energies: np.ndarray, distribution: EnergyDistribution
+def _scores(
+    x: Tensor, energies: np.ndarray, distribution: lattices.EnergyDistribution
 ) -> dict[str, Any]:
     side = math.isqrt(x.shape[1])
     return {
-        "distance": distribution_distance(energies, distribution),
+        "distance": lattices.distribution_distance(energies, distribution),
         "mean energy": float(energies.mean()),
-        "products": pair_products(x, side).mean(0).tolist(),
+        "products": lattices.pair_products(x, side).mean(0).tolist(),
     }
 
 
@@ -145,13 +131,15 @@ def _long_chains(energy: LatticeIsing, n: int, seed: int) -> Tensor:
 def exact_answers(config: McmcConfig, seed: int) -> Outcome:
     """Exact mean energy and correlations, sampling error, and long Gibbs chains."""
     side, sigma = config.side, config.sigma
-    distribution = energy_distribution(side, sigma)
+    distribution = lattices.energy_distribution(side, sigma)
     energy = LatticeIsing(side, sigma)
     generator = make_generator(seed + 3_000_000)
     exact = {
         "mean energy": float(distribution.levels @ distribution.chances),
         "products": torus_correlations(side, side, 2 * sigma)[1:].tolist(),
-        "noise": drawn_distances(distribution, config.n_samples, generator=generator),
+        "noise": lattices.drawn_distances(
+            distribution, config.n_samples, generator=generator
+        ),
     }
     long = energy(_long_chains(energy, config.n_samples, seed)).numpy()
     return Outcome({"exact": exact}, {"long": long})
@@ -171,7 +159,7 @@ def draw_distances(result: Result) -> Figure:
     """Draw each method's distance from the exact distribution, with its CPU time."""
     table = result.scalars["table"]
     noise, spread = result.scalars["exact"]["noise"]
-    figure, ax = plt.subplots(figsize=figure_size("wide"))
+    figure, ax = plt.subplots(figsize=(4.8, 2.8))
     ax.axvspan(noise - spread, noise + spread, color="#D0D0D0")
     shown = [method for method in _ORDER if method in table]
     for k, method in enumerate(shown):
@@ -205,19 +193,17 @@ def _rows_of(result: Result) -> dict[str, dict[str, Any]]:
     return table
 
 
-def _names(rows: Mapping[str, Any]) -> list[str]:
-    return [_SHOWN.get(method, method) for method in rows]
-
-
-def _kinds(rows: Mapping[str, Any]) -> list[str]:
-    return ["null" if method == "untrained" else "" for method in rows]
+def _name(method: str) -> str:
+    return _SHOWN.get(method, method)
 
 
 def distance_table(result: Result) -> Table:
     """Distance from the exact distribution, mean energy and CPU seconds."""
     rows, exact = _rows_of(result), result.scalars["exact"]
     config = result.config
-    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact samples"]}
+    columns: dict[str, list[Cell]] = {
+        "method": [*(_SHOWN.get(m, m) for m in rows), "exact samples"]
+    }
     heads = {"distance": "distance", "mean energy": "mean energy", "CPU s": "cpu s"}
     for head, key in heads.items():
         columns[head] = [
@@ -229,11 +215,10 @@ def distance_table(result: Result) -> Table:
     return Table(
         columns,
         caption=f"After {config['n_steps']} steps from noise, sigma = "
-        f"{config['sigma']:g}: distance from the exact distribution; errors over "
-        "runs, of exact samples the spread of sets. CPU seconds of "
-        f"{config['n_samples']} "
+        f"{config['sigma']:g}: distance from the exact distribution; errors over runs, "
+        f"of exact samples the spread of sets. CPU seconds of {config['n_samples']} "
         "samples.",
-        kinds=[*_kinds(rows), "exact"],
+        kinds=[*("null" if m == "untrained" else "" for m in rows), "exact"],
         digits=3,
     )
 
@@ -241,20 +226,16 @@ def distance_table(result: Result) -> Table:
 def correlation_table(result: Result) -> Table:
     """Correlations of two spins, by their distance along an axis."""
     rows, exact = _rows_of(result), result.scalars["exact"]["products"]
-    columns: dict[str, list[Cell]] = {"method": [*_names(rows), "exact"]}
+    columns: dict[str, list[Cell]] = {
+        "method": [*(_SHOWN.get(m, m) for m in rows), "exact"]
+    }
     for r, known in enumerate(exact):
-        found = [
-            mean_and_stderr([run[r] for run in row["products"]])
-            for row in rows.values()
-        ]
-        columns[f"distance {r + 1}"] = [
-            *((v, e) if e is not None else round(v, 4) for v, e in found),
-            round(known, 4),
-        ]
+        found = [[run[r] for run in row["products"]] for row in rows.values()]
+        columns[f"distance {r + 1}"] = [*map(spread, found), round(known, 4)]
     return Table(
         columns,
         caption="Correlation of two spins, by their distance along an axis.",
-        kinds=[*_kinds(rows), "exact"],
+        kinds=[*("null" if m == "untrained" else "" for m in rows), "exact"],
         digits=4,
     )
 
@@ -299,10 +280,10 @@ EXPERIMENT = Experiment(
             recipe="paper, leTF",
             n_train=100_000,
             n_seeds=1,
-            flow=LatticeConfig(problems=(), width=128, learning_rate=1e-3),
+            flow=lattices.LatticeConfig(problems=(), width=128, learning_rate=1e-3),
         ),
     },
-    cells=cells,
+    cells=lambda config: grid(config, method=config.methods),
     job=mcmc_job,
     arrays={"energies": "energies/{cell}"},
     extras=exact_answers,

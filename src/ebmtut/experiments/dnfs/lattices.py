@@ -17,30 +17,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
-from matplotlib.axes import Axes
 from scipy.stats import wasserstein_distance
 from torch import Tensor, nn
 
+from ebmtut import flows
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import torus_energy_distribution, torus_log_partition
 from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
-from ebmtut.flows import (
-    Flow,
-    HollowAttention,
-    HollowConvolution,
-    HollowMLP,
-    HollowTransformer,
-    OddLatticeNetwork,
-    effective_sample_size,
-    gibbs_kernel,
-    log_partition,
-    simulate,
-    simulate_exact,
-    weighted_mean,
-)
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.samplers import annealed_importance_sampling, ising_gibbs
@@ -70,11 +56,9 @@ LEARNED = {
     "LEAPS, leTF": Recipe("leTF", objective="learned"),
 }
 
-
 #: The untrained network, and annealing with Gibbs sweeps along the same path: one,
 #: four or sixteen for every time step of the flow.
-NULLS = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
-
+BASELINES = ("untrained", "AIS", "AIS x4", "AIS x16", "SMC", "SMC x4")
 
 #: Sets of exact samples, whose distances are the sampling error.
 _N_SETS = 200
@@ -87,7 +71,7 @@ class LatticeConfig:
 
     #: Triples (side, sigma, n_steps): the lattice, and optimiser steps.
     problems: tuple[tuple[int, float, int], ...]
-    methods: tuple[Annotated[str, OneOf((*LEARNED, *NULLS))], ...] = (
+    methods: tuple[Annotated[str, OneOf((*LEARNED, *BASELINES))], ...] = (
         "ours",
         "untrained",
         "AIS",
@@ -127,7 +111,7 @@ def cells(config: LatticeConfig) -> Mapping[Names, Mapping[str, Any]]:
         }
         for k, (side, sigma, n_steps) in enumerate(config.problems)
         for method in config.methods
-        if k == 0 or method in ("ours", *NULLS)
+        if k == 0 or method in ("ours", *BASELINES)
     }
 
 
@@ -144,11 +128,11 @@ def new_network(
     recipe = LEARNED.get(network)
     kind = recipe.network if recipe else network
     if kind in ("odd", "untrained"):
-        return OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
+        return flows.OddLatticeNetwork(side, n_hidden=config.n_hidden, **how)
     if kind == "leConv":
-        return HollowConvolution(side, **how)
-    networks = {"leTF": HollowTransformer, "leMLP": HollowMLP}
-    return networks.get(kind, HollowAttention)(side * side, **how)
+        return flows.HollowConvolution(side, **how)
+    networks = {"leTF": flows.HollowTransformer, "leMLP": flows.HollowMLP}
+    return networks.get(kind, flows.HollowAttention)(side * side, **how)
 
 
 def train_lattice_flow(
@@ -161,7 +145,7 @@ def train_lattice_flow(
     network: nn.Module | None = None,
     checkpoint: Path | None = None,
     device: str = "cpu",
-) -> tuple[Flow, dict[str, Any], dict[str, Any]]:
+) -> tuple[flows.Flow, dict[str, Any], dict[str, Any]]:
     """Train a flow by one recipe, on the device of the path's energy."""
     assert isinstance(path.target, LatticeIsing)
     side = path.target.side
@@ -169,11 +153,13 @@ def train_lattice_flow(
         network = new_network(method, side, config, seed=seed)
     network = network.to(device)
     recipe = LEARNED[method]
-    flow = Flow(path, network, rates=recipe.rates, max_log_ratio=recipe.max_log_ratio)
+    flow = flows.Flow(
+        path, network, rates=recipe.rates, max_log_ratio=recipe.max_log_ratio
+    )
     if not n_steps:
-        return Flow(path, network, rates=flow.rates), {}, {}
+        return flows.Flow(path, network, rates=flow.rates), {}, {}
     colors = lattice_coloring(side).to(device)
-    refine = gibbs_kernel(path, colors) if recipe.sweeps else None
+    refine = flows.gibbs_kernel(path, colors) if recipe.sweeps else None
     fit = FlowConfig(objective=recipe.objective, n_time_steps=config.n_time_steps)
     optimizer = TrainConfig(
         n_steps=n_steps,
@@ -192,7 +178,7 @@ def train_lattice_flow(
         checkpoint_every=250,
         identity={"method": method, "sigma": path.target.sigma, "seed": seed},
     )
-    trained = Flow(path, found.flow.network, rates=flow.rates)
+    trained = flows.Flow(path, found.flow.network, rates=flow.rates)
     scalars = {
         "train cpu s": found.cpu_seconds,
         "train evaluations": _evaluations(fit, optimizer),
@@ -226,7 +212,7 @@ def lattice_job(
     generator = stream("evaluation", seed, device)
     null, _, factor = method.partition(" x")
     if null in ("AIS", "SMC"):
-        sweep = _fast_gibbs(side, sigma)
+        sweep = fast_gibbs(side, sigma)
         # Compiled before the clock starts.
         sweep(path.sample_start(1, generator=generator), 1.0, generator=generator)
         began = time.process_time()
@@ -239,11 +225,11 @@ def lattice_job(
             resample_below=0.5 if null == "SMC" else 0.0,
         )
         seconds = time.process_time() - began
-        scores = judged(path, exact, x, log_weights, seconds)
+        scores = sample_scores(path, exact, x, log_weights, seconds)
         return Outcome(scores, kept(path, x, log_weights))
     scalars: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
-    flow = Flow(path, new_network(method, side, config, seed=seed).to(device))
+    flow = flows.Flow(path, new_network(method, side, config, seed=seed).to(device))
     if method != "untrained":
         flow, scalars, arrays = train_lattice_flow(
             method,
@@ -255,9 +241,11 @@ def lattice_job(
             device=device,
         )
     began = time.process_time()
-    drawn = simulate(flow, config.n_samples, config.n_time_steps, generator=generator)
+    drawn = flows.simulate(
+        flow, config.n_samples, config.n_time_steps, generator=generator
+    )
     seconds = time.process_time() - began
-    scalars |= judged(path, exact, drawn.x, drawn.log_weights, seconds)
+    scalars |= sample_scores(path, exact, drawn.x, drawn.log_weights, seconds)
     scalars |= {"jumps": drawn.n_jumps}
     scalars |= other_weights(
         flow,
@@ -273,7 +261,7 @@ def lattice_job(
     return Outcome(scalars, arrays | weights)
 
 
-def _fast_gibbs(side: int, sigma: float) -> Any:
+def fast_gibbs(side: int, sigma: float) -> Any:
     """One compiled Gibbs sweep at time t."""
 
     def kernel(x: Tensor, t: float, *, generator: torch.Generator) -> Tensor:
@@ -303,7 +291,7 @@ def exact_answers(config: LatticeConfig, seed: int) -> Outcome:
     return Outcome({"exact": table}, arrays)
 
 
-def judged(
+def sample_scores(
     path: AnnealingPath,
     exact: float,
     x: Float[Tensor, "n n_sites"],
@@ -313,15 +301,15 @@ def judged(
     """Return the ESS, and beside it what the ESS cannot reveal."""
     if not bool(torch.isfinite(log_weights).any()):
         return {"ESS": 0.0, "log Z error": -math.inf}
-    found = log_partition(log_weights, path.log_partition_start)
+    found = flows.log_partition(log_weights, path.log_partition_start)
     energy = path.target(x)
     return {
-        "ESS": effective_sample_size(log_weights),
+        "ESS": flows.effective_sample_size(log_weights),
         "log Z error": found.estimate - exact,
         "log Z stderr": found.standard_error,
         "log Z bound error": found.lower_bound - exact,
         "energy": float(energy.mean()),
-        "weighted energy": float(weighted_mean(log_weights, energy)),
+        "weighted energy": float(flows.weighted_mean(log_weights, energy)),
         "sample cpu ms": 1000 * seconds / len(x),
     }
 
@@ -335,7 +323,7 @@ def kept(path: AnnealingPath, x: Tensor, log_weights: Tensor) -> dict[str, Any]:
 
 
 def other_weights(
-    flow: Flow,
+    flow: flows.Flow,
     exact: float,
     n: int,
     n_steps: int,
@@ -352,13 +340,13 @@ def other_weights(
 
     bound = rate_bound(flow, n_steps, generator=generator)
     seconds()
-    chain = simulate(flow, n, n_steps, chain_weights=True, generator=generator)
+    chain = flows.simulate(flow, n, n_steps, chain_weights=True, generator=generator)
     assert chain.chain_log_weights is not None
     kinds = {"chain": (chain.x, chain.chain_log_weights, seconds())}
-    refine = gibbs_kernel(flow.path, colors.to(generator.device))
-    swept = simulate(flow, n, n_steps, refine=refine, generator=generator)
+    refine = flows.gibbs_kernel(flow.path, colors.to(generator.device))
+    swept = flows.simulate(flow, n, n_steps, refine=refine, generator=generator)
     kinds["swept"] = swept.x, swept.log_weights, seconds()
-    thinned = simulate_exact(
+    thinned = flows.simulate_exact(
         flow, n, bound=bound, path_weights=True, generator=generator
     )
     assert thinned.path_log_weights is not None
@@ -367,17 +355,24 @@ def other_weights(
     found: dict[str, Any] = {"exceeded": thinned.n_exceeded, "bound": bound}
     found["candidates"] = thinned.n_candidates
     for kind, (x, log_weights, spent) in kinds.items():
-        scores = judged(flow.path, exact, x, log_weights, spent)
+        scores = sample_scores(flow.path, exact, x, log_weights, spent)
         found |= {f"{name} {kind}": value for name, value in scores.items()}
     return found
 
 
-def rate_bound(flow: Flow, n_steps: int, *, generator: torch.Generator) -> float:
+def rate_bound(flow: flows.Flow, n_steps: int, *, generator: torch.Generator) -> float:
     """Twice the largest total rate that a few chains meet on a grid of times."""
-    pilot = simulate(flow, 64, n_steps, keep_states=True, generator=generator)
+    pilot = flows.simulate(flow, 64, n_steps, keep_states=True, generator=generator)
     assert pilot.states is not None
-    met = [flow.terms(x, k / n_steps) for k, x in enumerate(pilot.states)]
-    return 2 * max(float(r.detach().sum(1).max()) for v in met for r in v[:2])
+    return 2 * largest_rate(flow, pilot.states)
+
+
+@torch.no_grad()
+def largest_rate(flow: flows.Flow, states: Tensor | Sequence[Tensor]) -> float:
+    """Largest total rate, outward or inward, of states at evenly spaced times."""
+    last = len(states) - 1
+    met = [flow.terms(x, k / last) for k, x in enumerate(states)]
+    return max(float(r.sum(1).max()) for v in met for r in (v.outward, v.inward))
 
 
 def energy_bins(energies: Sequence[np.ndarray], sigma: float) -> list[float]:
@@ -419,7 +414,7 @@ def distribution_distance(
     )
 
 
-def share_by_spread(
+def effective_fraction(
     means: list[float], distribution: EnergyDistribution, n: int
 ) -> float:
     """Effective fraction of dependent samples, by the spread of mean energies."""
@@ -444,22 +439,6 @@ def drawn_distances(
         for _ in range(_N_SETS)
     ]
     return fmean(found), stdev(found)
-
-
-def draw_energies(
-    ax: Axes,
-    side: int,
-    sigma: float,
-    energies: Float[np.ndarray, " n_samples"],
-    bins: Sequence[float],
-    *,
-    color: str,
-) -> None:
-    """Draw a histogram of energies over their exact distribution (grey)."""
-    distribution = energy_distribution(side, sigma)
-    chances, _ = np.histogram(distribution.levels, bins, weights=distribution.chances)
-    ax.stairs(chances / np.diff(bins), bins, fill=True, color="#D0D0D0")
-    ax.hist(energies, bins, density=True, histtype="step", color=color, lw=1.8)
 
 
 def pair_products(

@@ -3,8 +3,5 @@
 from ebmtut.experiments.dnfs.graph_problems import graph_row
 
 EXPERIMENT = graph_row(
-    "max-independent-set",
-    "Maximum independent set",
-    prefix="ER",
-    table="set size",
+    "max-independent-set", "Maximum independent set", prefix="ER", table="set size"
 )

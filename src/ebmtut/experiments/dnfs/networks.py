@@ -13,22 +13,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import nn
 
+from ebmtut import flows
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
+from ebmtut.experiments.dnfs.captions import grid, spread
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
-from ebmtut.experiments.experiment import Experiment, Names
+from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
-from ebmtut.flows import (
-    Flow,
-    effective_sample_size,
-    gibbs_kernel,
-    log_partition,
-    simulate,
-    weighted_mean,
-)
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS, OKABE_ITO, panel_size
 from ebmtut.random import make_generator
@@ -51,42 +45,19 @@ _COLORS = {
 @checked
 @dataclass(frozen=True)
 class NetworkConfig:
-    """How networks are compared, all with the same rates, trajectories and loss.
-
-    Parameters
-    ----------
-    networks
-        Some of "leMLP", "leAttn", "leConv", "leTF" and "odd lattice".
-    recipe
-        Rates, trajectories and loss: "ours" is the package's, "paper" the published.
-    side, sigma, bias
-        The lattice and its field.
-    n_steps
-        Optimiser steps of leTF. The other networks take `PACE` times this number, which
-        costs about the same time; with the published recipe they take the same number.
-    n_seeds
-        Independent runs.
-    n_samples
-        Samples for the evaluation of a network, in 64 time steps.
-    sizes
-        Width and learning rate.
-    """
+    """How networks are compared, all with the same rates, trajectories and loss."""
 
     networks: tuple[Annotated[str, OneOf(PACE)], ...] = tuple(PACE)
+    #: Of rates, trajectories and loss: the book's, or the published one.
     recipe: Annotated[str, OneOf(("ours", "paper"))] = "ours"
     side: Count = 4
     sigma: float = 0.2
     bias: float = 0.0
+    #: Of leTF; others take `PACE` times as many, or as many by the published recipe.
     n_steps: Count = 1500
     n_seeds: Count = 2
     n_samples: Count = 2000
     sizes: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
-
-
-def cells(config: NetworkConfig) -> Mapping[Names, Mapping[str, Any]]:
-    """Name an entry for every network."""
-    alone = replace(config, networks=(), n_seeds=1)
-    return {(name,): {"network": name, "config": alone} for name in config.networks}
 
 
 def network_job(
@@ -107,24 +78,24 @@ def network_job(
     colors = lattice_coloring(config.side).to(device)
 
     def evaluated(net: nn.Module, mark: str) -> dict[str, float]:
-        drawn = simulate(
-            Flow(path, net, rates=rates),
+        drawn = flows.simulate(
+            flows.Flow(path, net, rates=rates),
             config.n_samples,
             64,
             generator=stream("evaluation", seed, device),
         )
         w = drawn.log_weights
-        z = log_partition(w, path.log_partition_start)
+        z = flows.log_partition(w, path.log_partition_start)
         return {
-            f"{mark}ESS": effective_sample_size(w),
+            f"{mark}ESS": flows.effective_sample_size(w),
             f"{mark}log Z error": z.estimate - exact,
-            f"{mark}weighted energy": float(weighted_mean(w, energy(drawn.x))),
+            f"{mark}weighted energy": float(flows.weighted_mean(w, energy(drawn.x))),
         }
 
     bare = evaluated(made, "bare ")
     fit = FlowConfig(n_time_steps=32) if ours else FlowConfig(objective="stein")
     found = train_flow(
-        Flow(path, made, rates=rates, max_log_ratio=None if ours else 5.0),
+        flows.Flow(path, made, rates=rates, max_log_ratio=None if ours else 5.0),
         fit,
         TrainConfig(
             n_steps=(PACE[network] if ours else 1) * config.n_steps,
@@ -134,7 +105,7 @@ def network_job(
             precision="float32",
         ),
         generator=make_generator(seed, device),
-        refine=gibbs_kernel(path, colors) if ours else None,
+        refine=flows.gibbs_kernel(path, colors) if ours else None,
         checkpoint=checkpoint,
         checkpoint_every=250,
         identity={"network": network, "sigma": config.sigma, "seed": seed},
@@ -165,10 +136,7 @@ def draw_losses(result: Result) -> Figure:
 
 
 def exact_energy(config: Mapping[str, Any]) -> float:
-    """Return the exact mean energy, from central differences of log Z.
-
-    Of exp(-l E) the logarithm of the constant falls by the mean energy, at l = 1.
-    """
+    """Return the exact mean energy, from central differences of log Z."""
     step = 1e-4
 
     def log_z(scale: float) -> float:
@@ -179,11 +147,7 @@ def exact_energy(config: Mapping[str, Any]) -> float:
 
 
 def network_table(result: Result) -> Table:
-    """ESS, error of log Z, energy, steps and seconds of every network.
-
-    The same networks before training follow, and the exact answers. The log RMSE is the
-    natural logarithm of the root mean square error of log Z over the runs.
-    """
+    """Scores of every network and of the same untrained, and the exact answers."""
     table, config = result.scalars["table"], result.config
     names = list(table)
     columns: dict[str, list[Cell]] = {
@@ -197,6 +161,8 @@ def network_table(result: Result) -> Table:
     columns["log RMSE"] = [*(round(value, 1) + 0.0 for value in log_rmse), None]
     energy = round(exact_energy(config), 2)
     columns["weighted energy"] = [*_spread(table, "weighted energy", 2), energy]
+    by_paper = config.get("recipe") == "paper"
+    effort = "as many steps" if by_paper else "about equal CPU time"
     nothing: list[Cell] = [None] * (len(names) + 1)
     columns["steps"] = [*(int(cell["steps"][0]) for cell in table.values()), *nothing]
     seconds = [mean_and_stderr(cell["train cpu s"])[0] for cell in table.values()]
@@ -204,12 +170,7 @@ def network_table(result: Result) -> Table:
     return Table(
         columns,
         caption=f"{config['side']} x {config['side']} at sigma = {config['sigma']:g}, "
-        + (
-            "as many steps"
-            if config.get("recipe") == "paper"
-            else "about equal CPU time"
-        )
-        + "; ESS and energy by path weights.",
+        f"{effort}; ESS and energy by path weights.",
         kinds=[*("" for _ in names), *("null" for _ in names), "exact"],
         digits=4,
     )
@@ -234,15 +195,8 @@ def short_table(result: Result) -> Table:
 
 def _spread(table: Mapping[str, Any], head: str, digits: int) -> list[Cell]:
     """Mean and standard error of each network, then of each untrained one."""
-    found = [
-        mean_and_stderr(cell[mark + head])
-        for mark in ("", "bare ")
-        for cell in table.values()
-    ]
-    return [
-        round(mean, digits) if stderr is None else (mean, stderr)
-        for mean, stderr in found
-    ]
+    marks = ("", "bare ")
+    return [spread(c[m + head], digits) for m in marks for c in table.values()]
 
 
 def check_order(result: Result) -> list[Verdict]:
@@ -288,7 +242,7 @@ EXPERIMENT = Experiment(
             sizes=LatticeConfig(problems=(), width=64, learning_rate=1e-3),
         ),
     },
-    cells=cells,
+    cells=lambda config: grid(config, network=config.networks),
     job=network_job,
     arrays={"*": "{name}/{cell}"},
     # Seconds are part of the result.

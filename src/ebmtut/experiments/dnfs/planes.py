@@ -8,7 +8,8 @@ Source: Ou, Zhang and Li (2025), Sections 4.1 and 4.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NamedTuple, cast
 
 import matplotlib.pyplot as plt
@@ -89,6 +90,14 @@ def plane_picture(p: Float[Tensor, " n_all"]) -> Float[Tensor, "side side"]:
     return picture
 
 
+def pictures(
+    p: Tensor, picture: Callable[[Tensor], Tensor] = plane_picture
+) -> np.ndarray:
+    """Pictures of one distribution or several, float32."""
+    drawn = torch.stack([picture(q) for q in p.reshape(-1, p.shape[-1])])
+    return np.asarray(drawn.reshape(*p.shape[:-1], *drawn.shape[1:]), dtype="float32")
+
+
 def distance(
     p: Float[Tensor, "*shape n_all"], q: Float[Tensor, "*shape n_all"]
 ) -> Float[Tensor, "*shape"]:
@@ -149,6 +158,7 @@ def shown_densities(result: Result) -> list[str]:
     return three or found
 
 
+@cache
 def pretrained_energy(
     density: str, n_bits: int, n_steps: int, seed: int
 ) -> tuple[MLPEnergy, Tensor]:
@@ -216,8 +226,5 @@ def new_flow(
             path.n_sites, width=width, n_layers=n_layers, generator=generator
         )
     return Flow(
-        path,
-        network.to(device),
-        rates=method.rates,
-        max_log_ratio=method.max_log_ratio,
+        path, network.to(device), rates=method.rates, max_log_ratio=method.max_log_ratio
     )

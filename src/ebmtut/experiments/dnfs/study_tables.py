@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ebmtut.experiments.dnfs.captions import table_of
 from ebmtut.experiments.verdicts import mean_and_stderr
 from ebmtut.results import Result
 from ebmtut.results.tables import Cell, Table
 
 #: Keys of columns that have another heading.
 _KEYS = {"discrete-time ESS": "ESS chain", "CPU s": "train cpu s"}
-
-
-def _table(heads: Sequence[str], lines: Iterable[Sequence[Cell]], **how: Any) -> Table:
-    columns = zip(*lines, strict=True)
-    return Table({h: [*c] for h, c in zip(heads, columns, strict=True)}, **how)
 
 
 def runs_table(
@@ -28,7 +24,7 @@ def runs_table(
         n = len(scores["ESS"])
         columns = [scores.get(_KEYS.get(h, h), [None] * n) for h in heads]
         lines += [[method, steps, *values] for values in zip(*columns, strict=True)]
-    return _table(("method", "steps", *heads), lines)
+    return table_of(("method", "steps", *heads), lines)
 
 
 def competing_table(row: Result, study: Result, lattice: str, n_steps: int) -> Table:
@@ -63,7 +59,7 @@ def enumeration_table(result: Result) -> Table:
     heads = ("flow", "log Z", "energy", "marginal off by", "distance 1", "distance 2")
     words = "4000 samples per run; standard errors over two runs. "
     words += "Distances: correlations of two spins."
-    return _table(heads, lines, caption=words, digits=6)
+    return table_of(heads, lines, caption=words, digits=6)
 
 
 def failure_table(result: Result) -> Table:
@@ -83,4 +79,4 @@ def failure_table(result: Result) -> Table:
             lines.append([training, words, f"{failed} of {n}", *ends])
     heads = ("training", "warm-up", "failed", "smallest ESS", "log Z off by")
     words = "4 × 4 sites, eight seeds; the error of log Z is the largest."
-    return _table(heads, lines, caption=words)
+    return table_of(heads, lines, caption=words)

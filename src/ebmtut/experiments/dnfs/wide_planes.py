@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ebmtut import flows
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import DensityData
 from ebmtut.energies import Energy, EnergyFunction, MLPEnergy
-from ebmtut.experiments.dnfs.planes import METHODS, distance, new_flow
+from ebmtut.experiments.dnfs.lattices import largest_rate
+from ebmtut.experiments.dnfs.planes import METHODS, distance, new_flow, pictures
 from ebmtut.experiments.ed.densities import PAPER
 from ebmtut.experiments.ed.evaluation import (
     Evaluation,
@@ -30,13 +33,6 @@ from ebmtut.experiments.ed.evaluation import (
 from ebmtut.experiments.ed.recipes import fit_density
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream_seed
-from ebmtut.flows import (
-    Flow,
-    effective_sample_size,
-    log_partition,
-    reverse_elbo,
-    simulate,
-)
 from ebmtut.metrics import (
     BernoulliProposal,
     grid_log_partition,
@@ -52,14 +48,11 @@ from ebmtut.training import FlowFollower, ResumableLoop, average_weights
 #: Up to so many bits per coordinate, distributions are tables of all states.
 LISTED = 6
 
-
 #: Bits of the paper's coordinates, and leading ones that make the coarse picture.
 BITS, COARSE = 16, 5
 
-
 #: Exact draws for each sample of a sampler that they evaluate.
 _DRAWS = 5
-
 
 #: Chains that are simulated at a time.
 _BLOCK = 1000
@@ -161,8 +154,8 @@ def wide_energy(
     return _LEARNED[key]
 
 
-def judge_flow(
-    flow: Flow,
+def evaluate_flow(
+    flow: flows.Flow,
     target: WideEnergy,
     n: int,
     n_steps: int,
@@ -174,12 +167,14 @@ def judge_flow(
     path, spare = flow.path, flow.path.n_sites - 2 * BITS
     weights, distributions = [], torch.zeros(5, 4**COARSE, dtype=torch.float64)
     for size in _blocks(n):
-        drawn = simulate(flow, size, n_steps, keep_states=True, generator=generator)
+        drawn = flows.simulate(
+            flow, size, n_steps, keep_states=True, generator=generator
+        )
         assert drawn.states is not None
         weights.append(drawn.log_weights)
         distributions += _at_five_times(drawn.states) * size / n
     log_weights = torch.cat(weights)
-    estimate = log_partition(log_weights, path.log_partition_start).estimate
+    estimate = flows.log_partition(log_weights, path.log_partition_start).estimate
     coins = float(torch.tensor(2.0).log()) * spare
     again, _ = exact_draws(target.energy, n, generator=generator)
     scalars: dict[str, Any] = {
@@ -187,7 +182,7 @@ def judge_flow(
         "TV of exact draws": float(
             distance(coarse_distribution(again), target.distribution)
         ),
-        "ESS": effective_sample_size(log_weights),
+        "ESS": flows.effective_sample_size(log_weights),
         "log Z error": estimate - target.log_partition - coins,
     }
     kept = {"law": distributions[-1], "path": distributions}
@@ -209,12 +204,11 @@ def judge_flow(
 
 def count_states(
     draw: Callable[[int], Tensor], target: WideEnergy, n: int
-) -> tuple[dict[str, float], Tensor]:
-    """Score a sampler that has no weights, by its states alone."""
-    distribution = torch.zeros_like(target.distribution)
-    for size in _blocks(n):
-        distribution += coarse_distribution(draw(size)) * size / n
-    return {"TV": float(distance(distribution, target.distribution))}, distribution
+) -> tuple[float, Tensor]:
+    """Distance and distribution of a sampler that has no weights."""
+    found = sum(coarse_distribution(draw(size)) * size / n for size in _blocks(n))
+    assert isinstance(found, Tensor)
+    return float(distance(found, target.distribution)), found
 
 
 def _blocks(n: int) -> list[int]:
@@ -229,7 +223,7 @@ def _at_five_times(states: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _reversed_states(
-    flow: Flow, x: Tensor, n_steps: int, *, generator: torch.Generator
+    flow: flows.Flow, x: Tensor, n_steps: int, *, generator: torch.Generator
 ) -> Tensor:
     """Follow the reversed flow from t = 1 to 0 by tau-leaping; states from t = 0 on."""
     states = [x]
@@ -242,8 +236,7 @@ def _reversed_states(
 
 
 #: The first chapter's, with the paper's million uniform draws.
-JUDGED = Evaluation(n_uniform=1_000_000)
-
+EVALUATION = Evaluation(n_uniform=1_000_000)
 
 #: States of the data at which the flow's likelihood is bounded.
 _BOUNDED = 200
@@ -251,21 +244,13 @@ _BOUNDED = 200
 
 def wide_joint(
     density: str,
-    *,
-    n_steps: int,
-    n_flow_steps: int,
-    n_last: int,
-    n_time_steps: int,
-    n_samples: int,
-    width: int,
-    n_layers: int,
-    learning_rate: float,
-    energy_learning_rate: float,
+    config: Any,
     seed: int,
     checkpoint: Path | None = None,
     device: str = "cpu",
 ) -> Outcome:
     """Learn an energy and a flow by the paper's recipe, in turns."""
+    n_samples, n_times = config.n_samples, config.n_time_steps
     data = DensityData(density)
     generator = make_generator(seed, device)
     energy = MLPEnergy(data.n_sites, generator=make_generator(seed)).to(device)
@@ -275,17 +260,17 @@ def wide_joint(
         new_flow(
             path,
             METHODS["paper"],
-            width=width,
-            n_layers=n_layers,
+            width=config.width,
+            n_layers=config.n_layers,
             seed=seed,
             device=device,
         ),
         None,
         n_trajectories=n_samples,
-        n_time_steps=n_time_steps,
-        learning_rate=learning_rate,
+        n_time_steps=n_times,
+        learning_rate=config.learning_rate,
     )
-    adam = torch.optim.AdamW(energy.parameters(), energy_learning_rate)
+    adam = torch.optim.AdamW(energy.parameters(), config.energy_learning_rate)
     parts: dict[str, Any] = {
         "energy": energy,
         "averaged": averaged,
@@ -294,12 +279,7 @@ def wide_joint(
     }
     loop = ResumableLoop(
         checkpoint,
-        {
-            "density": density,
-            "steps": [n_steps, n_flow_steps, n_last, n_time_steps, n_samples],
-            "rates": [learning_rate, energy_learning_rate],
-            "seed": seed,
-        },
+        {"density": density, "seed": seed, **asdict(config)},
         parts,
         generator=generator,
     )
@@ -308,15 +288,15 @@ def wide_joint(
         return DivergenceError(
             f"the energy diverged at step {step}: the largest log-ratio of its "
             f"flow was {follower.max_log_ratio:.3g}; try a smaller "
-            f"energy_learning_rate ({energy_learning_rate})",
+            f"energy_learning_rate ({config.energy_learning_rate})",
             step,
         )
 
-    for step in loop.steps(n_steps):
+    for step in loop.steps(config.n_steps):
         try:
-            follower.fit(n_flow_steps, generator=generator)
-            drawn = simulate(
-                follower.flow, n_samples, n_time_steps, generator=generator
+            follower.fit(config.n_flow_steps, generator=generator)
+            drawn = flows.simulate(
+                follower.flow, n_samples, n_times, generator=generator
             )
         except DivergenceError as error:
             raise diverged(step) from error
@@ -327,30 +307,27 @@ def wide_joint(
         adam.zero_grad()
         loss.backward()
         adam.step()
-        with torch.no_grad():
-            average_weights(
-                list(averaged.parameters()), list(energy.parameters()), step, 0.999
-            )
+        average_weights([*averaged.parameters()], [*energy.parameters()], step, 0.999)
     energy.load_state_dict(averaged.state_dict())
-    falling = cosine(1.0, 0.0, n_last + 1)
-    for step in loop.steps(n_last):
+    falling = cosine(1.0, 0.0, config.n_last + 1)
+    for step in loop.steps(config.n_last):
         follower.fit(1, share=falling(step), generator=generator)
-    flow = Flow(path, follower.flow.network, rates="one_way")
-    judged = _judged(
-        energy, flow, density, n_time_steps, stream_seed("evaluation", seed), device
+    flow = flows.Flow(path, follower.flow.network, rates="one_way")
+    found = _evaluated(
+        energy, flow, density, n_times, stream_seed("evaluation", seed), device
     )
     learned = {
         "clipped": follower.n_clipped,
         "clipped share": follower.clipped_share,
         "cpu s": loop.seconds,
     }
-    return Outcome(judged.scalars | learned, judged.arrays)
+    return Outcome(found.scalars | learned, found.arrays)
 
 
 @torch.no_grad()
-def _judged(
+def _evaluated(
     energy: Energy,
-    flow: Flow,
+    flow: flows.Flow,
     density: str,
     n_time_steps: int,
     seed: int,
@@ -358,12 +335,12 @@ def _judged(
 ) -> Outcome:
     """Compare the energy, the flow's samples and independent bits with the data."""
     data, generator = DensityData(density), make_generator(seed, device)
-    n = JUDGED.n_data
-    found = evaluate_density(energy, density, JUDGED, seed=seed, device=device)
+    n = EVALUATION.n_data
+    found = evaluate_density(energy, density, EVALUATION, seed=seed, device=device)
     x = data.sample_bits(n, generator=generator)
     samples = {
         "": exact_draws(energy, n, generator=generator)[0],
-        "flow ": simulate(flow, n, n_time_steps, generator=generator).x,
+        "flow ": flows.simulate(flow, n, n_time_steps, generator=generator).x,
         "null ": BernoulliProposal.fit(x).sample(n, generator=generator).to(x),
     }
     seen = coarse_distribution(data.sample_bits(10 * n, generator=generator))
@@ -386,23 +363,21 @@ def _judged(
         )
         scalars[f"{name}TV"] = float(distance(distribution, seen))
         scalars[f"{name}MMD"] = 1e4 * mmd(drawn, x)
-    pictures = {
-        k: coarse_picture(v).numpy().astype("f4") for k, v in distributions.items()
-    }
-    return Outcome(scalars, pictures)
+    return Outcome(
+        scalars, {k: pictures(p, coarse_picture) for k, p in distributions.items()}
+    )
 
 
 def _flow_bound(
-    flow: Flow, data: DensityData, generator: torch.Generator
+    flow: flows.Flow, data: DensityData, generator: torch.Generator
 ) -> tuple[float, float]:
     """Bound the flow's KL from above by reversed paths; its standard error."""
-    pilot = simulate(flow, 32, 16, keep_states=True, generator=generator).states
+    pilot = flows.simulate(flow, 32, 16, keep_states=True, generator=generator).states
     assert pilot is not None
-    met = [flow.terms(x, k / 16)[:2] for k, x in enumerate(pilot)]
-    largest = max(float(rates.sum(1).max()) for pair in met for rates in pair)
+    largest = largest_rate(flow, pilot)
     x = data.sample_bits(_BOUNDED, generator=generator)
     try:
-        elbo = reverse_elbo(flow, x, bound=4 * largest + 1, generator=generator)
+        elbo = flows.reverse_elbo(flow, x, bound=4 * largest + 1, generator=generator)
     except (InputError, DivergenceError):  # a rate was above the bound, or infinite
         return math.nan, math.nan
     return -float(elbo.mean()) - data.entropy, float(elbo.std()) / _BOUNDED**0.5

@@ -13,25 +13,25 @@ from ebmtut.energies import LatticeIsing
 from ebmtut.exact import exact_probabilities, lattice_log_partition
 from ebmtut.experiments import get_experiment
 from ebmtut.experiments.dnfs.lattice_tables import (
-    chain_table,
     drawn_each_way,
     quality_table,
     seconds_table,
-    with_nulls,
+    with_baselines,
 )
 from ebmtut.experiments.dnfs.lattices import (
-    NULLS,
+    BASELINES,
     EnergyDistribution,
+    effective_fraction,
     energy_distribution,
     rate_bound,
-    share_by_spread,
 )
-from ebmtut.flows import ExactRollout, Flow, OddLatticeNetwork
+from ebmtut.experiments.verdicts import mean_and_stderr
+from ebmtut.flows import Flow, OddLatticeNetwork, independence_metropolis
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import make_generator
 from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
-from studies.dnfs.baselines import MANY_NULLS
+from studies.dnfs.baselines import MANY_BASELINES
 from studies.dnfs.enumerated import ENUMERATED
 
 
@@ -69,11 +69,11 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
             assert abs(run["energy"] / known["energy"] - 1) < 0.01
             off = np.subtract(run["products"], known["products"])
             assert np.abs(off).max() < 0.01
-    nulls = MANY_NULLS.stored(benchmarks_root())
+    nulls = MANY_BASELINES.stored(benchmarks_root())
     row = get_experiment("dnfs/ising").stored()
-    both = with_nulls(row, nulls)
+    both = with_baselines(row, nulls)
     for column in row.scalars["exact"]:
-        for name in NULLS:
+        for name in BASELINES:
             n = 32 if name.startswith("SMC") else 4
             assert len(both.scalars["table"][name][column]["ESS"]) == n
     # Without a need to draw anew SMC is AIS.
@@ -91,11 +91,11 @@ def test_exact_draws_are_worth_what_they_are_and_copies_less():
     means = levels[drawn].unflatten(0, (400, 100)).mean(1)
     # A mean of 400 squares: relative error sqrt(2 / 400), five of them.
     noise = 5 * math.sqrt(2 / 400)
-    assert share_by_spread(means.tolist(), distribution, 100) == pytest.approx(
+    assert effective_fraction(means.tolist(), distribution, 100) == pytest.approx(
         1, rel=noise
     )
     # Each draw four times over.
-    assert share_by_spread(means.tolist(), distribution, 400) == pytest.approx(
+    assert effective_fraction(means.tolist(), distribution, 400) == pytest.approx(
         0.25, rel=noise
     )
     two = EnergyDistribution(
@@ -104,16 +104,17 @@ def test_exact_draws_are_worth_what_they_are_and_copies_less():
     mean = float(two.levels.mean())
     away = [mean + 1, mean - 1]
     variance = float(two.levels.var())
-    assert share_by_spread(away, two, 10) == pytest.approx(variance / 10)
+    assert effective_fraction(away, two, 10) == pytest.approx(variance / 10)
 
 
 def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
-    config = MANY_NULLS.config("full")
+    config = MANY_BASELINES.config("full")
     asked = {
-        names: MANY_NULLS.n_seeds(config, names) for names in MANY_NULLS.cells(config)
+        names: MANY_BASELINES.n_seeds(config, names)
+        for names in MANY_BASELINES.cells(config)
     }
     assert {names[0]: n for names, n in asked.items()} == {
-        name: 32 if name.startswith("SMC") else 4 for name in NULLS
+        name: 32 if name.startswith("SMC") else 4 for name in BASELINES
     }
     row = get_experiment("dnfs/ising").stored()
     assert (row.config["n_samples"], row.config["n_time_steps"]) == (
@@ -130,12 +131,12 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
             }
             for column, cell in row.scalars["table"][name].items()
         }
-        for name in NULLS
+        for name in BASELINES
     }
     nulls = replace(row, scalars={"table": table})
-    plt.close(MANY_NULLS.figure(nulls))
-    both, column = with_nulls(row, nulls), "10x10, 0.1"
-    assert list(both.scalars["table"]) == ["ours", "paper, leConv", *NULLS]
+    plt.close(MANY_BASELINES.figure(nulls))
+    both, column = with_baselines(row, nulls), "10x10, 0.1"
+    assert list(both.scalars["table"]) == ["ours", "paper, leConv", *BASELINES]
     assert both.scalars["table"]["ours"] == row.scalars["table"]["ours"]
     before, after = (
         {line[0]: line for line in quality_table(result, column).rows}
@@ -147,9 +148,11 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
     assert not any(name.startswith("SMC") for name in names)
     seconds = seconds_table(both, column)
     lines = {line[0]: line for line in seconds.rows}
-    assert list(lines)[-2:] == ["SMC", "SMC x4"] and seconds.kinds[-1] == "null"
+    assert list(lines)[-2:] == ["SMC", "SMC ×4"] and seconds.kinds[-1] == "null"
     cell = table["SMC"][column]
-    share = share_by_spread(cell["weighted energy"], energy_distribution(10, 0.1), 2000)
+    share = effective_fraction(
+        cell["weighted energy"], energy_distribution(10, 0.1), 2000
+    )
     assert float(lines["SMC"][1]) == pytest.approx(share, rel=0.01)
     # Seconds are those of the row.
     pace = 1000 * share / fmean(row.scalars["table"]["SMC"][column]["sample cpu ms"])
@@ -163,22 +166,13 @@ def test_a_chain_of_proposals_has_the_exact_energy():
     stepped, run = drawn_each_way(flow, (2, 4), 2000, bound=bound, seed=1)
     assert list(stepped) == ["2 steps", "4 steps"]
     assert all(found.chain_log_weights is not None for found in stepped.values())
-    # Of weights that are all alike every proposal is taken.
-    alike = ExactRollout(run.x, run.log_weights * 0, None, 0.0, 0.0, 0)
-    table = chain_table(
-        {"untrained": (path, run), "all alike": (path, alike)},
-        nulls=("untrained",),
-        seed=2,
-    )
+    held = independence_metropolis(run.log_weights, generator=make_generator(2))
+    assert float((held[1:] != held[:-1]).double().mean()) < 0.9
+    energy = path.target(run.x).double()
     distribution = exact_probabilities(path.target, 16).exp()
     exact = float(distribution @ path.target(enumerate_states(16).float()).double())
-    assert table.kinds == ("null", "")
-    found, same = table.rows
-    assert found[5] == same[5] == f"{exact:.3g}".replace("-", "−")
-    assert same[2] == "1" and float(found[2]) < 0.9
-    proposed, chain = (
-        [float(v) for v in cell.replace("−", "-").split(" ± ")]
-        for cell in (found[3], found[4])
-    )
-    assert abs(chain[0] - exact) < 5 * chain[1]
+    parts = [float(part.mean()) for part in energy[held].tensor_split(10)]
+    chain, noise = mean_and_stderr(parts)
+    assert abs(chain - exact) < 5 * noise
+    proposed = float(energy.mean()), float(energy.std()) / len(energy) ** 0.5
     assert abs(proposed[0] - exact) > 5 * proposed[1]

@@ -22,17 +22,17 @@ from ebmtut.experiments.dnfs.lattices import (
     column_name,
     distribution_distance,
     energy_distribution,
-    judged,
     kept,
+    sample_scores,
     train_lattice_flow,
 )
 from ebmtut.experiments.dnfs.pretrained_ebm import balanced_policy
-from ebmtut.experiments.experiment import Experiment, Names, no_claims
+from ebmtut.experiments.experiment import Names
 from ebmtut.experiments.jobs import Outcome
 from ebmtut.experiments.streams import stream
 from ebmtut.flows import forward_trajectories, simulate
 from ebmtut.paths import AnnealingPath
-from studies.dnfs.figures import scores_of_runs
+from studies.dnfs.figures import study
 
 POLICY = "GFlowNet"
 METHODS = ("LEAPS, leConv", "LEAPS, leTF", "paper, leConv", POLICY)
@@ -41,7 +41,7 @@ _BARE = ", untrained"
 
 @checked
 @dataclass(frozen=True)
-class RivalConfig:
+class CompetingConfig:
     """Which competing methods, and what each may spend.
 
     Parameters
@@ -65,11 +65,11 @@ class RivalConfig:
     flow: LatticeConfig = field(default_factory=lambda: LatticeConfig(problems=()))
 
 
-def rival_job(
+def competing_job(
     method: str,
     sigma: float,
     n_steps: int,
-    config: RivalConfig,
+    config: CompetingConfig,
     seed: int,
     checkpoint: Path | None = None,
 ) -> Outcome:
@@ -106,13 +106,13 @@ def rival_job(
     arrays = {"losses": found["losses"]} if n_steps else {}
     arrays |= kept(path, x, log_weights)
     exact = torus_log_partition(config.side, config.side, 2 * sigma)
-    scalars |= judged(path, exact, x, log_weights, spent)
+    scalars |= sample_scores(path, exact, x, log_weights, spent)
     distribution = energy_distribution(config.side, sigma)
     scalars["distance"] = distribution_distance(arrays["energies"], distribution)
     return Outcome(scalars, arrays)
 
 
-def cells(config: RivalConfig) -> Mapping[Names, Mapping[str, Any]]:
+def cells(config: CompetingConfig) -> Mapping[Names, Mapping[str, Any]]:
     """Name an entry for every training, and for every method untrained."""
     alone = replace(config, trainings=(), n_seeds=1)
     return {
@@ -126,7 +126,7 @@ def cells(config: RivalConfig) -> Mapping[Names, Mapping[str, Any]]:
     }
 
 
-def seeds_of(config: RivalConfig, names: Names) -> int:
+def seeds_of(config: CompetingConfig, names: Names) -> int:
     """As many seeds as configured, one of what is untrained."""
     return 1 if names[0].endswith(_BARE) else config.n_seeds
 
@@ -134,36 +134,32 @@ def seeds_of(config: RivalConfig, names: Names) -> int:
 # Steps were set by pace, before any run, and none was tuned: LEAPS has those of the
 # row's *paper, leConv*, the GFlowNet about as many CPU seconds, and at criticality the
 # paper's recipe half as many steps as the flow, as the processor was shared.
-RIVALS = Experiment(
-    id="dnfs/ising-rivals",
-    title="LEAPS, a GFlowNet and the paper's recipe on a lattice",
-    presets={
-        "quick": RivalConfig(
-            trainings=(
-                ("LEAPS, leConv", 0.1, 0),
-                ("LEAPS, leConv", 0.1, 5),
-                (POLICY, 0.1, 0),
-                (POLICY, 0.1, 2),
-                ("paper, leConv", CRITICAL, 5),
-            ),
-            side=4,
-            flow=LatticeConfig(problems=(), n_samples=100, n_warmup=2, n_time_steps=8),
+COMPETING = study(
+    "dnfs/ising-rivals",
+    "LEAPS, a GFlowNet and the paper's recipe on a lattice",
+    CompetingConfig(
+        trainings=(
+            ("LEAPS, leConv", 0.1, 0),
+            ("LEAPS, leConv", 0.1, 5),
+            (POLICY, 0.1, 0),
+            (POLICY, 0.1, 2),
+            ("paper, leConv", CRITICAL, 5),
         ),
-        "full": RivalConfig(
-            trainings=(
-                ("LEAPS, leConv", 0.1, 0),
-                ("LEAPS, leConv", 0.1, 6000),
-                (POLICY, 0.1, 0),
-                (POLICY, 0.1, 400),
-                ("paper, leConv", CRITICAL, 0),
-                ("paper, leConv", CRITICAL, 5000),
-            ),
-        ),
-    },
+        side=4,
+        flow=LatticeConfig(problems=(), n_samples=100, n_warmup=2, n_time_steps=8),
+    ),
+    CompetingConfig(
+        trainings=(
+            ("LEAPS, leConv", 0.1, 0),
+            ("LEAPS, leConv", 0.1, 6000),
+            (POLICY, 0.1, 0),
+            (POLICY, 0.1, 400),
+            ("paper, leConv", CRITICAL, 0),
+            ("paper, leConv", CRITICAL, 5000),
+        )
+    ),
     cells=cells,
-    job=rival_job,
+    job=competing_job,
     n_seeds=seeds_of,
     arrays={"*": "{name}/{cell}"},
-    figure=scores_of_runs("ESS"),
-    check=no_claims,
 )
