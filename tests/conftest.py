@@ -4,9 +4,11 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from jaxtyping import install_import_hook
+from joblib import parallel_config
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -31,10 +33,19 @@ def modules():
 if find_spec("beartype"):  # a Python that is there for its GPU may lack it
     from tests import signatures
 
+    # The hook decorates each function by this name.
+    jaxtyping.jaxtyped = signatures.once_per_kind(jaxtyping.jaxtyped)
     install_import_hook(
         list(modules()),
         f"{signatures.__name__}.{signatures.checked_when_done.__name__}",
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _in_this_process():
+    """Compute jobs here, where signatures are held to, unless a test asks for more."""
+    with parallel_config(n_jobs=1):
+        yield
 
 
 @pytest.fixture

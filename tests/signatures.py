@@ -1,14 +1,28 @@
 """What holds calls to the signatures: shapes by jaxtyping, types by beartype."""
 
 import functools
+import inspect
 import random
+import threading
+import types
+from collections import Counter
 from typing import Any
 
+import numpy as np
+import torch
 from beartype import BeartypeConf, beartype
 
-__all__ = ["checked_when_done"]
+__all__ = ["checked_when_done", "once_per_kind"]
+
+#: Where the random numbers of the checks are, which leave those of the tests alone.
+_draws = [random.Random(0).getstate()]
 
 _check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float, too
+
+#: Beartype examines one item of a container, at random. Calls whose containers mix
+#: kinds of items are therefore checked so many times before they are trusted, and
+#: those with more items than it takes time to look at, each time.
+_MIXED, _LARGE = 32, 64
 
 
 def checked_when_done(function):
@@ -27,9 +41,103 @@ def checked_when_done(function):
     def unseen(*args, **kwargs):
         # Of a container beartype looks at an item that it draws at random.
         state = random.getstate()
+        random.setstate(_draws[0])
         try:
             return check(*args, **kwargs)
         finally:
+            _draws[0] = random.getstate()
             random.setstate(state)
 
     return unseen
+
+
+def _kind(value, mixed):
+    """Return all that an annotation can tell of a value, and note mixed containers."""
+    kind = type(value)
+    if kind is str:  # which Literal tells apart
+        return value if len(value) < 40 else kind
+    if isinstance(value, type):
+        return kind, value
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return kind, value.dtype, tuple(value.shape)
+    if isinstance(value, tuple | list | set | frozenset | dict):
+        if len(value) > _LARGE:
+            mixed.append(_LARGE)
+            return kind
+        if isinstance(value, dict):
+            return kind, _kind(list(value), mixed), _kind(list(value.values()), mixed)
+        items = tuple([_kind(item, mixed) for item in value])
+        if len(several := frozenset(items)) > 1:
+            mixed.append(_MIXED)
+        return kind, items if isinstance(value, tuple) else several
+    return kind
+
+
+@functools.cache
+def _kept(code, module, annotations):
+    """Return where a function's checker is kept, and how often it passed what kind.
+
+    A nested function is made at each call of the outer one, its checker only once.
+    """
+    return [], Counter()
+
+
+def once_per_kind(jaxtyped):
+    """Return a decorator that does what jaxtyping's does, once for calls of one kind.
+
+    A call's kind is all that an annotation can tell: the types of arguments and
+    result, dtypes and shapes of tensors, texts, and the same of the items of
+    containers. So every call is held to its signature. A check takes half a
+    millisecond, as long as a small energy several times; to find the kind takes some
+    microseconds.
+    """
+
+    def decorate(function=None, *, typechecker):
+        if function is None:
+            return functools.partial(decorate, typechecker=typechecker)
+        if not inspect.isfunction(function):
+            made = getattr(function, "__init__", None)
+            if getattr(made, "__globals__", None) is globals():
+                return function  # a class of which every call is decorated already
+            return jaxtyped(function, typechecker=typechecker)
+        if not function.__annotations__:
+            return function
+        told = tuple(map(repr, function.__annotations__.items()))
+        kept, passed = _kept(function.__code__, function.__module__, told)
+        if not kept:
+            held = threading.local()
+
+            def give_back(*args, **kwargs):
+                return held.result
+
+            # jaxtyping looks for the names in annotations among a function's globals.
+            give_back = types.FunctionType(
+                give_back.__code__, function.__globals__, closure=give_back.__closure__
+            )
+            functools.update_wrapper(give_back, function)
+            give_back.__signature__ = inspect.signature(function)
+            del give_back.__wrapped__  # a nested function holds on to what is around
+            kept += jaxtyped(give_back, typechecker=typechecker), held
+        check, held = kept
+
+        @functools.wraps(function)
+        def called(*args, **kwargs):
+            result = function(*args, **kwargs)
+            mixed = []
+            key = (
+                tuple([_kind(value, mixed) for value in args]),
+                tuple([(name, _kind(kwargs[name], mixed)) for name in kwargs]),
+                _kind(result, mixed),
+            )
+            if _LARGE in mixed or passed[key] < (_MIXED if mixed else 1):
+                held.result = result
+                try:
+                    check(*args, **kwargs)
+                finally:
+                    del held.result
+                passed[key] += 1
+            return result
+
+        return called
+
+    return decorate

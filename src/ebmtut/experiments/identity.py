@@ -16,7 +16,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -84,16 +84,15 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+@cache
+def _names(code: CodeType) -> tuple[str, ...]:
+    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
+    return (*code.co_names, *(name for part in inner for name in _names(part)))
 
 
 def _named(function: FunctionType, ours: set[str]) -> dict[str, Any]:
     """Return what the names in a function's code stand for."""
-    names = list(_names(function.__code__))
+    names = _names(function.__code__)
     found = {n: function.__globals__[n] for n in names if n in function.__globals__}
     for module in [v for v in found.values() if isinstance(v, ModuleType)]:
         if module.__name__.partition(".")[0] in ours:
@@ -101,8 +100,13 @@ def _named(function: FunctionType, ours: set[str]) -> dict[str, Any]:
     return {n: v for n, v in found.items() if not isinstance(v, ModuleType)}
 
 
-def _imports(code: CodeType) -> Iterator[tuple[str, list[str]]]:
-    """Yield what a function imports when it runs: a module, and names from it."""
+@cache
+def _imports(code: CodeType) -> tuple[tuple[str, list[str]], ...]:
+    """Return what a function imports when it runs: a module, and names from it."""
+    return tuple(_imports_in(code))
+
+
+def _imports_in(code: CodeType) -> Iterator[tuple[str, list[str]]]:
     module, names = "", list[str]()
     for instruction in dis.get_instructions(code):
         if instruction.opname == "IMPORT_NAME":
@@ -158,6 +162,7 @@ def _others(parts: set[str], where: str, named: Mapping[str, Any]) -> list[Any]:
     return rest
 
 
+@cache
 def _code(code: CodeType, doc: str | None) -> str:
     """Return what a compiled function does, without its documentation."""
     constants = []

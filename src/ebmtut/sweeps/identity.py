@@ -36,7 +36,7 @@ def run_identity(notebook: Path) -> dict[str, str]:
     """
     return {
         "notebook": _digest(_code_of(notebook)),
-        "package": _digest(_package()),
+        "package": _package(),
         "versions": _digest(json.dumps(versions(), sort_keys=True)),
         "data": _digest(_data()),
     }
@@ -101,11 +101,21 @@ def _code_of(notebook: Path) -> str:
 
 
 def _package() -> str:
-    """Return the syntax trees of all modules of the package, without docstrings."""
+    """Return the digest of all modules of the package, without docstrings."""
     folder = Path(ebmtut.__file__).parent
-    return "\n".join(
-        f"{path.relative_to(folder)} {_bare(path.read_text('utf-8'))}"
-        for path in sorted(folder.rglob("*.py"))
+    states = {path: path.stat() for path in sorted(folder.rglob("*.py"))}
+    files = tuple((p, state.st_size, state.st_mtime_ns) for p, state in states.items())
+    return _digest_of_modules(folder, files)
+
+
+@cache
+def _digest_of_modules(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Digest of syntax trees, which takes seconds, once for files in one state."""
+    return _digest(
+        "\n".join(
+            f"{path.relative_to(folder)} {_bare(path.read_text('utf-8'))}"
+            for path, *_ in files
+        )
     )
 
 
