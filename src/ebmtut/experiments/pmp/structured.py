@@ -253,7 +253,7 @@ def structured_table(graph: str, mode: str) -> Pivot:
         head="sampler",
         rows={"{method}": f"table/{graph}/{mode}/{{method}}"},
         columns={
-            "log MMD², {amount}": "{amount}/shared.log_mmd2",
+            "log MMD², {amount}": "{amount}/log_mmd2",
             "RMSE, {amount}": "{amount}/rmse",
         },
         caption=f"The {graph}: log MMD² and error of the couplings by the number of "
