@@ -1,4 +1,4 @@
-"""Small lattices by enumeration, nulls run by run, and chains of a flow's proposals."""
+"""Small lattices by enumeration, baselines run by run, and a chain of proposals."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Scores against the exact laws of a torus: of exact draws, of the law, of weights."""
+"""Scores against the exact distributions of a torus: of samples and of weights."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood and ratio matching: sums over conditional laws, by enumeration."""
+"""Pseudo-likelihood and ratio matching: sums over conditional ones, by enumeration."""
 
 from collections.abc import Callable
 
