@@ -6,7 +6,7 @@ import random
 import threading
 import types
 from collections import Counter
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import torch
@@ -74,12 +74,64 @@ def _kind(value, mixed):
 
 
 @functools.cache
-def _kept(code, module, annotations):
-    """Return where a function's checker is kept, and how often it passed what kind.
+def _passed(code, module, annotations):
+    """Return how often calls of each kind passed, and places for what checks.
 
     A nested function is made at each call of the outer one, its checker only once.
     """
-    return [], Counter()
+    return Counter(), {}
+
+
+def _signature(function):
+    """Return a signature whose annotations are evaluated, before a test patches any.
+
+    A name that is not known yet allows anything, as jaxtyping has it.
+    """
+
+    def evaluated(hint):
+        if not isinstance(hint, str):
+            return hint
+        try:
+            one = types.SimpleNamespace(__annotations__={"hint": hint})
+            hints = get_type_hints(one, function.__globals__, include_extras=True)
+        except Exception:
+            return Any
+        return hints["hint"]
+
+    signature = inspect.signature(function)
+    return signature.replace(
+        parameters=[
+            p.replace(annotation=evaluated(p.annotation))
+            for p in signature.parameters.values()
+        ],
+        return_annotation=evaluated(signature.return_annotation),
+    )
+
+
+def _checker(function, signature, jaxtyped, typechecker):
+    """Return what checks a call that has been made, given its result as well."""
+    held = threading.local()
+
+    def give_back(*args, **kwargs):
+        return held.result
+
+    # jaxtyping looks for the names in annotations among a function's globals.
+    give_back = types.FunctionType(
+        give_back.__code__, function.__globals__, closure=give_back.__closure__
+    )
+    functools.update_wrapper(give_back, function)
+    give_back.__signature__ = signature
+    del give_back.__wrapped__  # a nested function holds on to what is around it
+    checked = jaxtyped(give_back, typechecker=typechecker)
+
+    def check(result, args, kwargs):
+        held.result = result
+        try:
+            checked(*args, **kwargs)
+        finally:
+            del held.result
+
+    return check
 
 
 def once_per_kind(jaxtyped):
@@ -88,8 +140,8 @@ def once_per_kind(jaxtyped):
     A call's kind is all that an annotation can tell: the types of arguments and
     result, dtypes and shapes of tensors, texts, and the same of the items of
     containers. So every call is held to its signature. A check takes half a
-    millisecond, as long as a small energy several times; to find the kind takes some
-    microseconds.
+    millisecond, several times as long as a small energy; to find the kind takes some
+    microseconds. The checker is made at the first call, for making it takes as long.
     """
 
     def decorate(function=None, *, typechecker):
@@ -103,39 +155,26 @@ def once_per_kind(jaxtyped):
         if not function.__annotations__:
             return function
         told = tuple(map(repr, function.__annotations__.items()))
-        kept, passed = _kept(function.__code__, function.__module__, told)
+        passed, kept = _passed(function.__code__, function.__module__, told)
         if not kept:
-            held = threading.local()
-
-            def give_back(*args, **kwargs):
-                return held.result
-
-            # jaxtyping looks for the names in annotations among a function's globals.
-            give_back = types.FunctionType(
-                give_back.__code__, function.__globals__, closure=give_back.__closure__
-            )
-            functools.update_wrapper(give_back, function)
-            give_back.__signature__ = inspect.signature(function)
-            del give_back.__wrapped__  # a nested function holds on to what is around
-            kept += jaxtyped(give_back, typechecker=typechecker), held
-        check, held = kept
+            kept["signature"] = _signature(function)
 
         @functools.wraps(function)
         def called(*args, **kwargs):
             result = function(*args, **kwargs)
             mixed = []
-            key = (
+            kind = (
                 tuple([_kind(value, mixed) for value in args]),
                 tuple([(name, _kind(kwargs[name], mixed)) for name in kwargs]),
                 _kind(result, mixed),
             )
-            if _LARGE in mixed or passed[key] < (_MIXED if mixed else 1):
-                held.result = result
-                try:
-                    check(*args, **kwargs)
-                finally:
-                    del held.result
-                passed[key] += 1
+            if _LARGE in mixed or passed[kind] < (_MIXED if mixed else 1):
+                if "check" not in kept:
+                    kept["check"] = _checker(
+                        function, kept["signature"], jaxtyped, typechecker
+                    )
+                kept["check"](result, args, kwargs)
+                passed[kind] += 1
             return result
 
         return called

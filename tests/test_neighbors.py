@@ -169,10 +169,6 @@ def test_bad_input():
         neighbor_log_ratios(energy, torch.zeros(6))
     with pytest.raises(InputError, match=r"x must have shape \(any, any\)"):
         taylor_log_ratios(energy, torch.zeros(6))
-    with pytest.raises(InputError, match="n_states must be an integer >= 2, got 1"):
-        neighbor_log_ratios(energy, torch.zeros(1, 6), n_states=1)
-    with pytest.raises(InputError, match="chunk must be an integer >= 1, got 0"):
-        neighbor_log_ratios(energy, torch.zeros(1, 6), chunk=0)
     with pytest.raises(InputError, match="x must be a floating tensor"):
         taylor_log_ratios(energy, torch.zeros(1, 6).long())
     with pytest.raises(InputError, match="energy must depend on x by differentiable"):

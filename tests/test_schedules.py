@@ -42,11 +42,8 @@ def test_shapes_of_the_ramps():
     [
         (lambda: linear(0.0, 1.0, 0), "n_steps must be an integer >= 1, got 0"),
         (lambda: cosine(math.nan, 1.0, 2), "start must be a number, got nan"),
-        (lambda: geometric(0.0, 1.0, 2), "start must be a number > 0, got 0.0"),
-        (lambda: geometric(1.0, -1.0, 2), "stop must be a number > 0, got -1.0"),
         (lambda: linear(0.0, 1.0, 5)(-3), "step must be a number >= 0, got -3"),
         (lambda: cosine(0.0, 1.0, 1)(-1), "step must be a number >= 0, got -1"),
-        (lambda: constant("a"), "value must be a number, got 'a'"),
     ],
 )
 def test_bad_input(make, message):

@@ -450,25 +450,6 @@ def test_emulated_bfloat16_is_not_fast(monkeypatch):
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_steps": -1}, r"n_steps must be an integer >= 0, got -1"),
-        ({"batch_size": 0}, r"batch_size must be an integer >= 1, got 0"),
-        ({"learning_rate": -1.0}, r"learning_rate must be a number >= 0, got -1.0"),
-        ({"learning_rate": math.nan}, r"learning_rate must be .* got nan"),
-        ({"decay": "cosin"}, r"decay must be one of .*did you mean 'cosine'"),
-        ({"n_warmup": -1}, r"n_warmup must be an integer >= 0, got -1"),
-        ({"ema_decay": 1.0}, r"ema_decay must be a number in \[0, 1\), got 1.0"),
-        ({"clip_norm": 0}, r"clip_norm must be a number > 0, got 0"),
-        ({"precision": "float16"}, r"precision must be one of auto, float32, bf"),
-    ],
-)
-def test_a_configuration_out_of_range_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        TrainConfig(**{"n_steps": 1, **arguments})
-
-
 def test_an_energy_without_parameters_is_refused():
     with pytest.raises(InputError, match="energy has no parameters to train"):
         run(energy=Ising(torch.zeros(3, 3)))

@@ -185,15 +185,21 @@ def execute_all(
 
 
 def _earlier_duration(pair: tuple[Path, Path]) -> float:
-    """Seconds that the copy of an earlier run took; infinite where there is none.
+    """Seconds that an earlier run took, if only with defaults; infinite without one.
 
     The longest notebooks begin first, so that no core waits for the last one.
     """
-    try:
-        about = json.loads(pair[1].read_text("utf-8"))["metadata"]["papermill"]
-        return float(about["duration"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return math.inf
+    source, target = pair
+    copies = [target]
+    if source.is_relative_to(ROOT):
+        copies.append(EXECUTED / source.relative_to(ROOT))
+    for copy in copies:
+        try:
+            about = json.loads(copy.read_text("utf-8"))["metadata"]["papermill"]
+            return float(about["duration"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return math.inf
 
 
 def _choose_parameters(

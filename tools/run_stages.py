@@ -22,7 +22,7 @@ __all__ = ["STAGES", "Stage", "main", "run"]
 PYTHON = sys.executable
 PYTEST = (PYTHON, "-m", "pytest", "-q")
 TWO = ("-n", "2", "--dist", "loadfile")
-# The long tests of the browser stand in one file: whoever is idle takes the next.
+# Where the long tests stand in few files, whoever is idle takes the next of them.
 SHARED = ("-n", "2", "--dist", "worksteal")
 # A marker stands for the input that a test needs, and so for the stage it belongs to.
 BOOK_MARKERS = ("executed", "parameters", "rendered", "browser")
@@ -62,7 +62,7 @@ STAGES = (
     Stage(
         "unit",
         "unit and statistical tests",
-        ((*PYTEST, *TWO, "--durations=10", "tests", "--ignore=tests/book"),),
+        ((*PYTEST, *SHARED, "--durations=10", "tests", "--ignore=tests/book"),),
     ),
     Stage(
         "checks",

@@ -192,8 +192,6 @@ def test_numbers_out_of_range():
     for graphs in (None, PATH.adjacency, [(2, [(0, 1)])]):
         with pytest.raises(InputError, match="graphs must be GraphBatch, got"):
             MaxCut(graphs)
-    with pytest.raises(InputError, match=r"penalty must be a number >= 1, got 0\.5"):
-        MaxIndependentSet(PATH, penalty=0.5)
     two = GraphBatch.from_edges([(2, []), (2, [])])
     with pytest.raises(InputError, match="each of the 2 graphs, got 3"):
         MaxCut(two)(torch.zeros(3, 2))

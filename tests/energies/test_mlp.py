@@ -92,9 +92,6 @@ def test_on_the_gpu():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MLPEnergy(0), "n_sites must be an integer >= 1, got 0"),
-        (lambda: MLPEnergy(3, hidden=0), "hidden must be an integer >= 1, got 0"),
-        (lambda: MLPEnergy(3, n_layers=0), "n_layers must be an integer >= 1, got 0"),
         (
             lambda: MLPEnergy(3, base_probs=torch.tensor([0.0, 0.5, 1.0])),
             r"base_probs must lie in \(0, 1\), got \[0, 1\]",

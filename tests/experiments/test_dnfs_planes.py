@@ -30,7 +30,13 @@ from ebmtut.results import benchmarks_root
 from ebmtut.states import enumerate_states
 from studies.dnfs.joint import CONTROL, TWELVE_BITS
 
-TINY = {"n_bits": 3, "n_energy_steps": 5, "n_steps": 5, "n_time_steps": 4}
+TINY = {
+    "n_bits": 3,
+    "n_energy_steps": 5,
+    "n_steps": 5,
+    "n_time_steps": 4,
+    "width": 8,
+}
 ROWS = ("pretrained-ebm", "taylor-ratio", "leaps-networks", "trajectory")
 
 

@@ -205,10 +205,6 @@ def test_gradients_reach_both_policies():
 
 def test_input_is_refused():
     net, g = network(), make_generator(0)
-    with pytest.raises(InputError, match="n must be an integer >= 1, got 0"):
-        forward_trajectories(net, 0, generator=g)
-    with pytest.raises(InputError, match=r"explore must be a number in \[0, 1\]"):
-        forward_trajectories(net, 1, generator=g, explore=2)
     with pytest.raises(InputError, match=r"x must have shape \(any, 3\)"):
         backward_trajectories(net, torch.zeros(1, 4), generator=g)
     with pytest.raises(InputError, match=r"n_sites must be an integer in \[1, 3\]"):

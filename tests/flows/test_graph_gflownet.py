@@ -188,15 +188,6 @@ def test_graphs_do_not_hear_of_each_other():
 
 
 def test_input_is_refused():
-    policy = SetPolicy(width=4)
-    with pytest.raises(InputError, match="n_copies must be an integer >= 1, got 0"):
-        set_ways(policy, CHAIN, 0, generator=make_generator(0))
-    with pytest.raises(InputError, match=r"explore must be a number in \[0, 1\]"):
-        set_ways(policy, CHAIN, 1, generator=make_generator(0), explore=2)
     one = SetWays(X[:1], torch.zeros(1), torch.zeros(1))
     with pytest.raises(InputError, match="ways of a graph must be a number >= 2"):
         balance_variance(CHAIN, one, 1.0)
-    with pytest.raises(InputError, match="inverse_temperature must be"):
-        balance_variance(CHAIN, SetWays(X[:2], *torch.zeros(2, 2)), -1.0)
-    with pytest.raises(InputError, match="width must be an integer >= 1, got 0"):
-        SetPolicy(width=0)

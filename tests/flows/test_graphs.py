@@ -175,8 +175,6 @@ def test_input_is_refused(weights):
         weights.on(GRAPHS)(torch.zeros(3, 2).double(), torch.zeros(3).double())
     with pytest.raises(InputError, match="n_heads must be an integer"):
         HollowGraphTransformer(n_heads=0)
-    with pytest.raises(InputError, match="n_layers must be an integer >= 1, got 0"):
-        HollowGraphTransformer(n_layers=0)
 
 
 @pytest.mark.parametrize("problem", [MaxCut, MaxIndependentSet])

@@ -196,7 +196,6 @@ def test_chains_restart_from_the_data_with_their_probability(probability):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_steps": 0}, r"n_steps must be an integer >= 1, got 0"),
         (
             {"n_steps": 1, "restart_probability": 1.5},
             r"restart_probability must be a number in \[0, 1\], got 1.5",

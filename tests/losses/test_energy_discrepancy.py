@@ -552,8 +552,6 @@ def test_the_device_is_kept(n_backward):
     [
         ({"n_negatives": 0}, r"n_negatives must be an integer >= 1, got 0"),
         ({"n_negatives": 2.5}, r"n_negatives must be an integer >= 1, got 2.5"),
-        ({"stabilizer": -0.1}, r"stabilizer must be a number >= 0, got -0.1"),
-        ({"stabilizer": math.nan}, r"stabilizer must be a number >= 0, got nan"),
         ({"n_backward": 0}, r"n_backward must be an integer >= 1, got 0"),
         ({"x": torch.zeros(4)}, r"x must have shape \(any, any\), got \(4,\)"),
         ({"x": torch.full((2, 2), 0.5)}, r"x must hold only 0 and 1, got 0.5"),

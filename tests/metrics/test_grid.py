@@ -211,10 +211,6 @@ def test_bad_input_is_one_line() -> None:
             judge(lambda x: torch.full((len(x),), torch.nan))
     with pytest.raises(InputError, match="bits_per_coordinate must be"):
         HistogramProposal(torch.ones(8, 8), bits_per_coordinate=2)
-    with pytest.raises(InputError, match=r"uniform must be a number in \(0, 1\]"):
-        HistogramProposal.fit(
-            lambda x: x.sum(1), generator=make_generator(0), uniform=0.0
-        )
     slip = r"energy\(x\) must have shape \((\d+),\), got \(\1, 1\)"
     with pytest.raises(InputError, match=slip):
         HistogramProposal.fit(

@@ -109,8 +109,6 @@ def test_bad_input_is_one_line() -> None:
     x = bits(5, 4, 0)
     with pytest.raises(InputError, match=r"kernel must be one of .* got 'gauss'"):
         mmd(x, x, "gauss")
-    with pytest.raises(InputError, match="statistic must be one of u, v; got 'w'"):
-        mmd(x, x, statistic="w")
     with pytest.raises(InputError, match="bandwidth must be a number > 0"):
         mmd(x, x, bandwidth=0.0)
     with pytest.raises(InputError, match=r"len\(y\) must be an integer >= 2, got 1"):
@@ -119,8 +117,6 @@ def test_bad_input_is_one_line() -> None:
         mmd(x, bits(5, 3, 0))
     with pytest.raises(InputError, match="x"):
         mmd(2 * x, x)
-    with pytest.raises(InputError, match="block must be an integer >= 1, got 0"):
-        mmd(x, x, block=0)
     for judge in (hamming_distances, lambda x, y: hamming_kernel_mean(x, y, 0.1)):
         with pytest.raises(InputError, match="x must hold only 0 and 1, got -1"):
             judge(2 * x - 1, x)
@@ -150,5 +146,3 @@ def test_a_fresh_sample_scores_what_is_expected(kernel: str) -> None:
     stderr = float(error.std()) / math.sqrt(len(error))
     assert abs(float(error.mean())) <= 4 * stderr
     assert stderr < 0.05 * float(expected.mean())
-    with pytest.raises(InputError, match="n must be an integer >= 1, got 0"):
-        mmd_of_fresh_sample(pairs[0][0], 0)

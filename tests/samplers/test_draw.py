@@ -68,7 +68,6 @@ def test_a_start_is_kept_without_sweeps_and_left_alone():
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer >= 1, got 0"),
         ({"n_sweeps": -1}, "n_sweeps must be"),
         ({"method": "gips"}, "did you mean 'gibbs'"),
         ({"n_sites": 8}, "n_sites must be the energy's, 9, got 8"),

@@ -110,7 +110,7 @@ def done_in(out):
     return {n: r["started"] for n, r in records.items() if r["status"] == "done"}
 
 
-def kill_until_complete(command, out, draw, *, span, workers=None):
+def kill_until_complete(command, out, draw, *, span, workers=None, victims=VICTIMS):
     """Start a sweep again and again while its processes die; check what it leaves.
 
     ``span`` is the longest time, in seconds, that passes before a death, and
@@ -124,7 +124,7 @@ def kill_until_complete(command, out, draw, *, span, workers=None):
         assert finished.items() <= done.items()  # nothing is lost or made twice
         finished = done
 
-    for victim in VICTIMS:
+    for victim in victims:
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         wait_until(lambda d=driver: kernels(out) or d.poll() is not None)
         time.sleep(draw.uniform(0, span))

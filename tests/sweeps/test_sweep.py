@@ -23,6 +23,7 @@ from ebmtut.sweeps.identity import run_identity
 from ebmtut.sweeps.one_run import execute
 from tests.sweeps import cluster_row
 from tests.sweeps.killing import (
+    VICTIMS,
     dask_cluster,
     kernels,
     kill_until_complete,
@@ -37,6 +38,41 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def page(tmp_path):
     return write_notebook(tmp_path / "page.ipynb")
+
+
+# Stands for papermill and its kernel: the cells run in the process of the run.
+BARE = """
+import json, os, pathlib, sys, types
+
+def execute_notebook(source, target, parameters, cwd, **options):
+    os.chdir(cwd)
+    names = {}
+    for cell in json.loads(pathlib.Path(source).read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+            if "parameters" in cell["metadata"].get("tags", ()):
+                names |= parameters
+
+papermill = types.ModuleType("papermill")
+papermill.execute_notebook = execute_notebook
+papermill.inspect_notebook = lambda notebook: {"results_dir"}
+exceptions = types.ModuleType("nbclient.exceptions")
+exceptions.DeadKernelError = ChildProcessError
+sys.modules |= {"papermill": papermill, "nbclient": types.ModuleType("nbclient")}
+sys.modules["nbclient.exceptions"] = exceptions
+from ebmtut.sweeps.one_run import main
+
+main()
+"""
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """Runs without kernels, for what the driver and the tables do with them."""
+    monkeypatch.setattr(supervision, "_CHILD", BARE)
+
+
+runs_are_bare = pytest.mark.usefixtures("bare")
 
 
 def sweep(page, *words, **options):
@@ -88,27 +124,41 @@ def test_a_sweep_ends_with_a_table_a_picture_and_a_report(page, capsys):
 
 
 def test_failures_are_recorded_and_stop_nothing(page, capsys):
-    words = "eps=0.1,0.5,0.6,0.7"  # the last three raise, kill their kernel, hang
-    counts = sweep(page, words, timeout=0.25)
-    assert counts == {"done": 1, "failed": 1, "killed": 1, "timeout": 1}
+    words = "eps=0.1,0.5,0.6"  # the last two raise, kill their kernel
+    assert sweep(page, words) == {"done": 1, "failed": 1, "killed": 1}
     (said,) = (k for k in capsys.readouterr().err.splitlines() if "failed: " in k)
     assert said.endswith("eps is too dear")
     told = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
     assert "eps is too dear" in told[0.5]["error"]
-    assert "ended after 15 s" in told[0.7]["error"]
     assert not of_sweep(page.parent)  # no kernel is left
-    assert gather(page.parent / "out")
-    report = (page.parent / "out" / "report.html").read_text("utf-8")
-    assert "eps is too dear" in report and "1 timeout" in report
-    # What failed is done with, what was killed is not; --retry runs both.
-    times = {eps: record["started"] for eps, record in told.items()}
+
+
+@runs_are_bare
+def test_what_failed_is_done_with_and_what_was_killed_is_not(page):
+    words, out = "eps=0.1,0.5,0.6", page.parent / "out"  # they raise, die
+
+    def started():
+        return {r["parameters"]["eps"]: r["started"] for r in load_runs(out).values()}
+
+    assert sweep(page, words) == {"done": 1, "failed": 1, "killed": 1}
+    first = started()
+    assert gather(out)
+    report = (out / "report.html").read_text("utf-8")
+    assert "eps is too dear" in report and "1 killed" in report
+    time.sleep(1)  # the moments are noted in seconds
     assert sweep(page, "eps=0.5,0.6") == {"failed": 1, "killed": 1}
-    again = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
-    assert again[0.5]["started"] == times[0.5]
-    assert again[0.6]["started"] > times[0.6]
+    again = started()
+    assert again[0.5] == first[0.5] and again[0.6] > first[0.6]
     sweep(page, "eps=0.5", retry=True)
-    last = {r["parameters"]["eps"]: r for r in load_runs(page.parent / "out").values()}
-    assert last[0.5]["started"] > times[0.5]
+    assert started()[0.5] > first[0.5]
+
+
+@runs_are_bare
+def test_a_run_is_ended_when_its_time_is_over(page):
+    assert sweep(page, "eps=0.7", timeout=0.05) == {"timeout": 1}  # it hangs
+    (record,) = load_runs(page.parent / "out").values()
+    assert "ended after 3 s" in record["error"]
+    assert not of_sweep(page.parent)
 
 
 @pytest.mark.parametrize(("n_deaths", "status"), [(2, "done"), (3, "failed")])
@@ -131,6 +181,7 @@ def test_a_kernel_that_never_spoke_is_started_again(
     assert deaths == []
 
 
+@runs_are_bare
 def test_cells_of_other_runs_are_left_out(page):
     notebook = nbformat.read(page, as_version=4)
     other = nbformat.v4.new_code_cell("raise RuntimeError('nobody asked')")
@@ -156,19 +207,23 @@ def test_cells_of_other_runs_are_left_out(page):
 def test_killed_at_random_moments_it_ends_complete(page, where):
     """The driver, a worker or a kernel dies by SIGKILL; the same command continues."""
     out = page.parent / "out"
-    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3", "--seeds", "2"]
+    words = ["sweep", str(page), "-p", "eps=0.1,0.2,0.3,0.4"]
     command = [sys.executable, "-m", "ebmtut.cli", *words]
     command += ["--out", str(out), "--jobs", "2", "--quiet"]
     draw, workers = random.Random(time.time_ns()), None
+    victims = VICTIMS if where == "here" else VICTIMS[:2]  # kernels die alike
     with ExitStack() as stack:
         if where == "on a cluster":
             pytest.importorskip("distributed")
             address, workers = stack.enter_context(dask_cluster(page.parent))
             command += ["--scheduler", address]
-        records = kill_until_complete(command, out, draw, span=2, workers=workers)
-    assert len(records) == len(table(out)) == 6
+        records = kill_until_complete(
+            command, out, draw, span=2, workers=workers, victims=victims
+        )
+    assert len(records) == len(table(out)) == 4
 
 
+@runs_are_bare
 def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tmp_path):
     sweep(page, "eps=0.1")
     (first,) = load_runs(page.parent / "out").values()
@@ -192,6 +247,7 @@ def test_runs_of_other_code_or_data_are_told_apart(page, capsys, monkeypatch, tm
     assert "made with other data" in capsys.readouterr().err
 
 
+@runs_are_bare
 def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
     """Overwritten, it is another run; written again with the same, it is not."""
     write_notebook(
@@ -230,6 +286,7 @@ def test_a_file_that_a_parameter_names_counts_by_its_content(page, capsys):
     assert "different states of code" in (out / "report.html").read_text("utf-8")
 
 
+@runs_are_bare
 def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for chapter in ("ed", "pmp"):
@@ -248,6 +305,7 @@ def test_two_notebooks_of_one_name_have_two_folders(tmp_path, monkeypatch, capsy
     assert len(table(tmp_path / "sweeps" / "ed-ising")) == 1
 
 
+@runs_are_bare
 def test_columns_of_one_name_are_kept_apart(page):
     """A parameter, a recorded number and the sweep's own column of the same name."""
     names = ("seconds", "commit", "run", "status")
@@ -267,6 +325,7 @@ def test_columns_of_one_name_are_kept_apart(page):
         assert row[f"sweep.{name}"] == str(record[{"run": "name"}.get(name, name)])
 
 
+@runs_are_bare
 def test_a_recorded_number_never_overwrites_the_sweeps_own(page):
     write_notebook(
         page,
@@ -369,6 +428,7 @@ def test_the_drivers_memory_is_flat_over_a_hundred_runs(page, monkeypatch):
     assert not of_sweep(page.parent)
 
 
+@runs_are_bare
 def test_an_orphan_of_an_earlier_call_ends_itself(page, tmp_path):
     """It neither goes on nor replaces what a later call has made."""
     (tmp_path / "runs").mkdir()

@@ -142,10 +142,6 @@ def test_divergence_names_the_step_and_the_largest_ratio():
 
 
 def test_input_is_refused():
-    with pytest.raises(InputError, match="n_copies must be an integer >= 2, got 1"):
-        GraphFlowConfig(n_copies=1)
-    with pytest.raises(InputError, match="anneal must be"):
-        GraphFlowConfig(anneal=1.5)
     few = PROBLEM.of(GRAPHS.select(torch.tensor([0, 1])))
     with pytest.raises(InputError, match=r"n_graphs must be an integer in \[1, 2\]"):
         train_graph_flow(

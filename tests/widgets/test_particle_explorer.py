@@ -122,7 +122,6 @@ def test_state_fits_into_a_page() -> None:
     ("changes", "words"),
     [
         ({"n_cells": 3}, "n_cells must divide 8, got 3"),
-        ({"extent": 0.0}, "extent must be a number > 0"),
         ({"noise": NoiseLevels((0.5, 1.0))}, "number of levels must be"),
         (
             {"log_density": np.full((1, 8, 8), -math.inf)},

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import ebmtut.widgets
-from ebmtut.checks import InputError
 from ebmtut.paths import AnnealingPath
 from ebmtut.states import enumerate_states
 from ebmtut.widgets import two_spins_explorer
@@ -53,8 +52,3 @@ def test_probabilities_and_their_change_are_those_of_the_path(
 def test_it_begins_with_a_rate_that_is_too_high() -> None:
     widget = two_spins_explorer(2.0)
     assert (widget.coupling, widget.time, widget.rate) == (2.0, 0.0, 2.0)
-
-
-def test_refuses_a_coupling_that_is_not_positive() -> None:
-    with pytest.raises(InputError, match=r"^coupling must be"):
-        two_spins_explorer(0.0)
