@@ -51,6 +51,12 @@ def constant_temperatures(
     -------
     temperatures
         T^(1), ..., T^(2N).
+
+    Examples
+    --------
+    >>> from ebmtut.transport import constant_temperatures
+    >>> constant_temperatures(0.1, 2)  # two half steps an iteration
+    tensor([0.1000, 0.1000, 0.1000, 0.1000], dtype=torch.float64)
     """
     return temperatures_of(lambda n: temperature, n_iterations)
 
