@@ -69,7 +69,6 @@ STYLE = """<style>
     border-bottom: 1px solid var(--pst-color-border, #ccc); }
   .ledger .every :is(th, td) { padding: 0; }
   .ledger .every td:nth-child(3)::before { content: "book "; }
-  .ledger .every td:nth-child(4)::before { content: "paper or bound "; }
   .ledger .every td:nth-child(5)::before { content: "baseline "; }
   .ledger .every td:empty { display: none; }
 }
