@@ -389,19 +389,16 @@ def _number_figures(app: Sphinx, env: Any) -> None:
     number_visible_figures(numbers, folded)
 
 
-def _use_all_cores(app: Sphinx, config: Any) -> None:
+def _use_all_cores(app: Sphinx) -> None:
     """Read and write pages in several processes.
 
-    Jupyter Book has no option for it. The two extensions that do not
+    Jupyter Book has no option for it. Its two extensions that do not
     declare whether they allow it keep nothing between pages.
     """
     app.parallel = os.cpu_count() or 1
-    for name in (
-        "sphinx_multitoc_numbering",
-        "sphinx_jupyterbook_latex",
-    ):
-        if name in app.extensions:
-            app.extensions[name].parallel_read_safe = True
+    for extension in app.extensions.values():
+        if extension.parallel_read_safe is None:
+            extension.parallel_read_safe = True
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -411,7 +408,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
-    app.connect("config-inited", _use_all_cores)
+    app.connect("builder-inited", _use_all_cores)
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect(
         "autodoc-process-docstring", _repair_types, priority=900
