@@ -99,7 +99,7 @@ gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by sl
 	@$(PYTHON) -m tools.gpu --minutes $(MINUTES) $(if $(RESUME),--resume $(RESUME))
 
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
-	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)
+	@$(RUN) -m tools.execute --store $(NOTEBOOKS)
 
 # Pins change only where pyproject.toml or UV_FLAGS require it.
 pin: $(READY) ## for authors: pin what pyproject.toml asks for, for every system
