@@ -34,7 +34,7 @@ _LINK_IN_SUMMARY = re.compile(
 _WIDGET = '<script type="application/vnd.jupyter.widget-view+json">'
 _NO_WIDGET = (
     "<noscript><p>An interactive figure, which needs JavaScript, "
-    "stands here. A picture of it follows on this page.</p></noscript>"
+    "stands here.</p></noscript>"
 )
 _EMPTY_HEAD = re.compile(r"<th([^>]*)>(\s*)</th>")
 _LINES = re.MULTILINE | re.DOTALL
