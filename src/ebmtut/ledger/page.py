@@ -121,7 +121,7 @@ def _headline(found: Sequence[Line]) -> str:
     counted = tally(found)
     printed = counted["own method"] + counted["other method"]
     claims = counted["claim"]
-    like = "not told from null"
+    (like,) = _SHOWN
     return (
         f"The papers print <b>{printed.total()} numbers</b> that we could read. We ran "
         f"the experiments behind {printed.total() - printed['not run']} of them: "
