@@ -13,8 +13,12 @@ READY  := $(VENV)/.ready
 # pip prints errors only; make venv PIP_FLAGS= prints everything.
 PIP_FLAGS ?= -qq
 
-.PHONY: help html book test lint unit bench gpu notebooks pin venv clean distclean
+# What CI checks, in this order; render needs what execute makes, and so on.
+STAGES := style types unit checks execute outputs parameters render read
+
+.PHONY: help html book test lint bench gpu notebooks pin venv clean distclean $(STAGES)
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -22,17 +26,69 @@ help: ## list the commands
 html: $(READY) ## render the book from stored outputs, without executing anything
 	@$(RUN) -m tools.render --stored
 
-book: $(READY) ## execute every notebook at quick scale and render the book
-	@$(RUN) -m tools.run_stages render
+book: render ## execute every notebook at quick scale and render the book
 
 test: $(READY) ## ruff, mypy, tests, notebooks, the book in a browser
-	@$(RUN) -m tools.run_stages
+	@$(MAKE) --keep-going --no-print-directory $(STAGES)
 
-lint: $(READY) ## style and types only
-	@$(RUN) -m tools.run_stages lint types
+lint: style types ## style and types only
 
-unit: $(READY) ## unit and statistical tests only
-	@$(RUN) -m tools.run_stages unit
+# The stages of the test. With --keep-going one that fails does not stop the others,
+# but those that need it. The tests of the book read what earlier stages made.
+$(STAGES): $(READY)
+$(STAGES): export OMP_NUM_THREADS = 1
+$(STAGES): export EBMTUT_EXECUTED = _build/executed
+$(STAGES): export EBMTUT_HTML = _build/html
+outputs render: execute
+read: render
+
+PYTEST := $(RUN) -m pytest -q
+TWO    := -n 2 --dist worksteal
+# A marker stands for what a test needs, and so for its stage.
+NONE   := not (executed or parameters or rendered or browser)
+
+# $(call stage,what it proves,commands): run them and say how long they took.
+define stage
+@printf '\n=== %s: %s\n' $@ '$(1)'; began=$$(date +%s); $(2); code=$$?; \
+  echo "=== $@: $$(($$(date +%s) - began)) s, exit code $$code"; exit $$code
+endef
+
+style:
+	$(call stage,what is vendored is what was reviewed,$(RUN) -m ruff check . && \
+	  $(RUN) -m ruff format --check --quiet . && $(RUN) -m tools.vendor)
+
+types:
+	$(call stage,mypy,$(RUN) -m mypy)
+
+unit: ## unit and statistical tests only
+	$(call stage,unit and statistical tests,$(PYTEST) $(TWO) --durations=10 tests \
+	  --ignore=tests/book)
+
+checks:
+	$(call stage,the contract of the notebooks; every check of the book can fail, \
+	  $(PYTEST) $(TWO) tests/book -m "$(NONE)")
+
+execute:
+	$(call stage,every notebook runs with its defaults,$(RUN) -m tools.execute)
+
+outputs:
+	$(call stage,stored outputs are what the code prints today, \
+	  $(PYTEST) tests/book -m executed)
+
+parameters:
+	$(call stage,every notebook runs with other parameters, \
+	  $(PYTEST) tests/book -m parameters)
+
+render:
+	$(call stage,the book builds without a warning, \
+	  $(RUN) -m tools.render)
+
+# Chromium is found first: two processes of tests must not install one at the same time.
+# The long tests of the browser stand in one file: whoever is idle takes the next.
+read:
+	$(call stage,links; the pages in Chromium with the network cut, \
+	  $(RUN) -m tools.chromium && \
+	  $(PYTEST) -n 2 --dist worksteal tests/book -m "rendered or browser")
 
 bench: $(READY) ## speed and memory beside plain implementations
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
@@ -43,7 +99,7 @@ gpu: ## on a machine with a GPU: its tests, rates and large presets, slice by sl
 	@$(PYTHON) -m tools.gpu --minutes $(MINUTES) $(if $(RESUME),--resume $(RESUME))
 
 notebooks: $(READY) ## for authors: execute the notebooks and store their outputs
-	@$(RUN) -m tools.store_outputs $(NOTEBOOKS)
+	@$(RUN) -m tools.execute --store $(NOTEBOOKS)
 
 # Pins change only where pyproject.toml or UV_FLAGS require it.
 pin: $(READY) ## for authors: pin what pyproject.toml asks for, for every system

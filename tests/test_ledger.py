@@ -24,6 +24,7 @@ from ebmtut.ledger import (
     paper_html,
     reference_rows,
     rows,
+    summary_html,
     tally,
     text_table,
 )
@@ -245,10 +246,17 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     assert guards == {"match": 1}
     printed = counts(ledger)["ed"]["printed"]
     assert own.total() + other.total() == printed
-    html = paper_html(ledger, no_references)
-    assert "<b>Missed (2):</b>" in html
+    html = summary_html(ledger)
+    shown = [re.sub("<.*?>", " ", row).split() for row in html.split("<tr>")]
+    assert f"own method 1 1 2 · · {own['not run']}".split() == [
+        word.replace("&middot;", "·") for word in shown[3][1:]
+    ]
+    assert f"<b>{printed} numbers</b>" in html
+    # What was missed comes first.
+    first, second, third, *_ = numbers_html(ledger, no_references).split("<tr ")[1:]
     line = r"ED-Grid, 10x10, 0.2</td><td>3.9 &plusmn; 0.001 \(3 seeds\)</td><td>paper"
-    assert re.search(line, html)
+    assert re.search(line, first) and "not finite" in second
+    assert 'class="miss"' in second and 'class="miss"' not in third
 
 
 def test_every_number_has_its_line(tmp_path: Path) -> None:
@@ -268,8 +276,8 @@ def test_every_number_has_its_line(tmp_path: Path) -> None:
     assert "&lt;lead&gt;" in html and "<lead>" not in html
     assert ">4.62 &plusmn; 0.002<" in html and ">5.2 &plusmn; 0.001 (3 seeds)<" in html
     assert "<td>1.5</td>" in html and "not finite" in html
-    assert f'results/{RMSE[0]}/paper">paper<' in html
-    assert f'results/{RMSE[0]}/full">full, smaller<' in html
+    assert f'/tree/HEAD/results/{RMSE[0]}/paper">paper run<' in html
+    assert f'results/{RMSE[0]}/full">full run</a>, a larger one exists<' in html
 
 
 @pytest.mark.parametrize(
@@ -398,7 +406,7 @@ def test_page_shows_ours_beside_theirs(tmp_path: Path) -> None:
     assert "<td>5.2 &plusmn; 0.001 (3 seeds)</td><td>paper 4.6</td>" in found
     # The RMSE of J = 0 is sigma sqrt(4 / 10), as the test of that row says.
     assert f"<td>{-math.log(0.1 * 0.2):.3f}</td>" in found
-    assert '<td class="better">better</td>' in found
+    assert '<td class="better">better<br>' in found
     html = paper_html(ledger, reference_rows_small)
     assert "J = 0 is a row of kind baseline" in html
     assert "seed 7" in html and "1.5 min" in html
@@ -453,9 +461,30 @@ def test_list_and_page_say_the_same_of_the_papers_own_scale(tmp_path: Path) -> N
 def test_page_lists_which_claim_failed(tmp_path: Path) -> None:
     claims = [claim("a", 0.4, "at most", 0.5), claim("b", 0.6, "at most", 0.5)]
     store(tmp_path, "ed/epsilon", "full", claims)
-    html = paper_html(rows(tmp_path, paper="ed"), no_references)
-    assert "<b>Missed (1):</b>" in html
-    assert "<td>b</td><td>0.6</td><td>at most 0.5</td>" in html
+    first = numbers_html(rows(tmp_path), no_references).split("<tr ")[1]
+    assert "<td>b</td><td>0.6</td><td>at most 0.5</td>" in first
+
+
+def test_the_page_names_what_was_missed() -> None:
+    """Its five sentences are written for these misses; others need other words."""
+    missed: dict[str, set[str]] = {}
+    for line in lines(rows(scales=("full", "paper"))):
+        if line.word == "miss" and not line.superseded and line.kind != "sanity check":
+            missed.setdefault(line.fact.paper, set()).add(line.fact.id.split("/")[1])
+    assert missed == {
+        "ed": {"ising-rmse", "densities-table", "epsilon", "images", "images-table"},
+        "drl": {"marginal-vs-recovery", "checkerboard", "ablation", "long-run"},
+        "pmp": {"structured", "zeros-samples", "deconvolution"},
+        "got": {"coupling-1d", "wnmf-digits"},
+        "dnfs": {
+            "networks",
+            "ising",
+            "ebm-training",
+            "ebm-table",
+            "ising-learning",
+            "max-cut",
+        },
+    }
 
 
 def reference_rows_small(id: str, table: str) -> list[Reference]:

@@ -4,26 +4,21 @@ The pages are generated in the staged copy of the book, so that none can be forg
 Every name of an ``__all__`` appears once, under the shortest path from which it can be
 imported. The names of a page are grouped by the chapter that teaches them, and each
 leads to the page that mentions it first. Experiments are no public interface.
-
-    python -m tools.api_pages _build/api            # write the pages
-    python -m tools.api_pages --check _build/html   # is every public name there?
 """
 
-import argparse
 import ast
 import importlib
 import inspect
 import json
 import pkgutil
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tools.paths import HTML, ROOT
+from tools.paths import ROOT
 from tools.prose import is_notes
 
 __all__ = [
@@ -306,21 +301,3 @@ def _comment(module: str, name: str) -> list[str]:
             if comment := text.attr_docs.get(("", name)):
                 return [f"   {line}" for line in comment]
     return [f"   ``{value!r}``"] if len(repr(value)) < 300 else []
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description="API pages of the book.")
-    parser.add_argument("folder", type=Path, nargs="?", default=HTML)
-    parser.add_argument("--check", action="store_true", help="check a rendered book")
-    options = parser.parse_args(arguments)
-    if not options.check:
-        print(f"{len(write_pages(options.folder))} pages in {options.folder}")
-        return 0
-    absent = undocumented(options.folder)
-    print("\n".join(f"no API entry: {name}" for name in absent) or "API: complete")
-    return 1 if absent else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,13 +3,10 @@
 The pictures are inline SVG, so that they take the colours of the light or dark theme,
 and they fit a phone. The renderer draws them into the staged copy of the book, so that
 they show the package as it is. A test compares every import with the floors here.
-
-    python -m tools.architecture FOLDER
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -222,13 +219,3 @@ def write_pictures(folder: Path, package: Path = PACKAGE) -> list[Path]:
     for file, text in zip(files, (draw_floors(existing), draw_way()), strict=True):
         file.write_text(text, "utf-8")
     return files
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run from the command line."""
-    print(*write_pictures(Path(*arguments[:1])), sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

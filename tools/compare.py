@@ -19,12 +19,10 @@ import copy
 import difflib
 import itertools
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 from nbval.plugin import coalesce_streams, find_metadata_tags, get_sanitize_patterns
 
@@ -209,15 +207,3 @@ def is_fresh(made: Path, *sources: Path) -> bool:
         if file.is_file() and "__pycache__" not in file.parts
     ]
     return all(file.stat().st_mtime <= made.stat().st_mtime for file in files)
-
-
-def main(arguments: list[str]) -> int:
-    """Compare notebook files: ``python -m tools.compare STORED EXECUTED``."""
-    stored, executed = (nbformat.read(path, as_version=4) for path in arguments)
-    differences = compare_notebooks(stored, executed, read_sanitize_file())
-    print("\n".join(differences) or "the outputs agree")
-    return 1 if differences else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

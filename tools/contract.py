@@ -10,17 +10,13 @@ import ast
 import dis
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import CodeType
 
-import nbformat
 from nbformat import NotebookNode
 
 from ebmtut.sweeps.one_run import OTHER_RUNS
 from tools.install_cell import INSTALL
-from tools.paths import book_notebooks
 from tools.widget_states import widgets_without_state
 
 __all__ = ["RULES", "advice", "machine_paths", "violations"]
@@ -250,21 +246,3 @@ def advice(notebook: NotebookNode) -> list[str]:
     if missing := widgets_without_state(notebook):
         mended.append(f"the state of {missing} widgets is not stored")
     return mended
-
-
-def main(arguments: list[str]) -> int:
-    """Check the named notebooks, all of the book by default."""
-    paths = [Path(name) for name in arguments] or book_notebooks()
-    found = 0
-    for path in paths:
-        notebook = nbformat.read(path, as_version=4)
-        for what in advice(notebook):
-            print(f"{path}: warning: {what}")
-        for what in violations(notebook):
-            print(f"{path}: {what}")
-            found += 1
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

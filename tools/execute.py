@@ -5,6 +5,11 @@ do not depend on the number of cores.
 
     python -m tools.execute                    # defaults, into _build/executed
     python -m tools.execute -p seed=3 book/ledger/index.ipynb
+    python -m tools.execute --store book/ledger/index.ipynb      # for authors
+    python -m tools.execute --store-executed   # store _build/executed, run nothing
+
+Outputs are stored in the notebooks with the state of the widgets, without what
+papermill notes about the run (times, paths).
 """
 
 import argparse
@@ -16,18 +21,28 @@ import multiprocessing
 import os
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from tqdm import tqdm
 
 from ebmtut.sweeps.one_run import swept
 from tools.paths import EXECUTED, ROOT, book_notebooks
+from tools.widget_states import store_widgets
 
-__all__ = ["ExecutionError", "execute_all", "notebook_parameters", "run_notebook"]
+__all__ = [
+    "ExecutionError",
+    "clean_notebook",
+    "execute_all",
+    "notebook_parameters",
+    "run_notebook",
+    "store_outputs",
+]
 
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
 ONE_THREAD = {
@@ -264,6 +279,51 @@ def _parse_value(text: str) -> Any:
         return text
 
 
+def clean_notebook(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Remove what depends on the run or the machine, and keep the widgets, in place."""
+    store_widgets(notebook)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    kept = {k: v for k, v in notebook.metadata.items() if k == "ebmtut"}
+    about = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    notebook.metadata = nbformat.from_dict(about | kept)
+    for cell in notebook.cells:
+        for key in ("papermill", "execution", "ExecuteTime", "collapsed"):
+            cell.metadata.pop(key, None)
+        if not cell.metadata.get("tags", True):
+            del cell.metadata["tags"]  # papermill adds an empty list
+    return notebook
+
+
+def store_outputs(notebooks: Sequence[Path], folder: Path) -> None:
+    """Write executed copies back to their notebooks; change none if one is wrong.
+
+    Parameters
+    ----------
+    notebooks
+        Files below the repository's ``book/``.
+    folder
+        Where the executed copies are.
+
+    Raises
+    ------
+    ExecutionError
+        If a copy is missing or has other cells than its notebook.
+    """
+    made = []
+    for source in notebooks:
+        copy = folder / source.relative_to(ROOT)
+        if not copy.is_file() or _cells(copy) != _cells(source):
+            raise ExecutionError(f"{copy} is not an executed copy of {source}")
+        made.append(clean_notebook(nbformat.read(copy, as_version=4)))
+    for source, notebook in zip(notebooks, made, strict=True):
+        nbformat.write(notebook, source)
+
+
+def _cells(notebook: Path) -> list[tuple[str, str]]:
+    cells = nbformat.read(notebook, as_version=4).cells
+    return [(cell.cell_type, cell.source) for cell in cells]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Execute the book's notebooks.")
@@ -271,15 +331,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-p", "--parameter", action="append", default=[])
     parser.add_argument("-j", "--jobs", type=int, default=None)
     parser.add_argument("-o", "--out", type=Path, default=EXECUTED)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--store", action="store_true", help="store the outputs in the notebooks"
+    )
+    how.add_argument(
+        "--store-executed",
+        action="store_true",
+        help="execute nothing and store the copies that lie in the folder --out",
+    )
     options = parser.parse_args(arguments)
     pairs = [item.partition("=") for item in options.parameter]
+    parameters = {name: _parse_value(value) for name, _, value in pairs}
+    if parameters and (options.store or options.store_executed):
+        parser.error("stored outputs are those of the defaults: --store without -p")
+    chosen = [path.resolve() for path in options.notebooks] or book_notebooks()
     try:
-        execute_all(
-            {name: _parse_value(value) for name, _, value in pairs},
-            options.out,
-            options.jobs,
-            notebooks=options.notebooks or None,
-        )
+        if options.store_executed:
+            store_outputs(chosen, options.out)
+        elif options.store:
+            with tempfile.TemporaryDirectory() as temporary:
+                execute_all(None, Path(temporary), options.jobs, notebooks=chosen)
+                store_outputs(chosen, Path(temporary))
+        else:
+            execute_all(parameters, options.out, options.jobs, notebooks=chosen)
     except ExecutionError as error:
         print(error, file=sys.stderr)
         return 1

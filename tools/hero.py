@@ -6,10 +6,7 @@ landscape as it forms: two minutes on one core.
     python -m tools.hero
 """
 
-import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -31,7 +28,7 @@ __all__ = ["draw", "landscapes", "main"]
 PIXELS = 560
 CELLS = 280
 NATS = 5.0  # how far below its peak the density fades into the background
-HOLD = 2500  # ms that the last frame stays
+HOLD = 2500  # ms that the result stays
 
 
 def landscapes(
@@ -113,22 +110,17 @@ def draw(step: int, values: np.ndarray) -> Image.Image:
     return picture
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description="The front page's moving picture.")
-    parser.add_argument("--density", default="2spirals")
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--frames", type=int, default=32)
-    parser.add_argument("--out", type=Path, default=BOOK / "_static")
-    options = parser.parse_args(arguments)
-    seen = landscapes(options.density, options.steps, options.frames)
-    frames = [draw(step, values) for step, values in seen]
-    frames[-1].save(options.out / "hero-still.webp", quality=85, method=6)
-    frames[0].save(
-        options.out / "hero.webp",
+def main() -> int:
+    """Write the moving picture and the still one."""
+    frames = [draw(step, values) for step, values in landscapes("2spirals", 6000, 32)]
+    still = frames.pop()
+    still.save(BOOK / "_static" / "hero-still.webp", quality=85, method=6)
+    # The result comes first, so that a reader sees it at once.
+    still.save(
+        BOOK / "_static" / "hero.webp",
         save_all=True,
-        append_images=frames[1:],
-        duration=[160] * (len(frames) - 1) + [HOLD],
+        append_images=frames,
+        duration=[HOLD] + [160] * len(frames),
         loop=0,
         quality=72,
         method=4,

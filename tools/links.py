@@ -1,16 +1,10 @@
-"""Check that every internal link, anchor and picture of a built book leads somewhere.
-
-``python -m tools.links [FOLDER]``
-"""
+"""Check that internal links, anchors and pictures of a built book lead somewhere."""
 
 from __future__ import annotations
 
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-
-from tools.paths import HTML
 
 __all__ = ["dead_links"]
 
@@ -79,14 +73,3 @@ def dead_links(html: Path) -> list[str]:
                 if anchor not in pages[target].anchors:
                     dead.append(f"{name}: {link} (no such anchor)")
     return dead
-
-
-def main(arguments: list[str]) -> int:
-    """Print the dead links of a built book."""
-    dead = dead_links(Path(arguments[0]) if arguments else HTML)
-    print("\n".join(dead) or "every internal link leads somewhere")
-    return 1 if dead else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

@@ -1,5 +1,6 @@
 """Small repairs of what reaches the pages: docstrings, scripts."""
 
+import os
 import re
 from importlib import import_module
 from types import GenericAlias
@@ -33,7 +34,7 @@ _LINK_IN_SUMMARY = re.compile(
 _WIDGET = '<script type="application/vnd.jupyter.widget-view+json">'
 _NO_WIDGET = (
     "<noscript><p>An interactive figure, which needs JavaScript, "
-    "stands here. A picture of it follows on this page.</p></noscript>"
+    "stands here.</p></noscript>"
 )
 _EMPTY_HEAD = re.compile(r"<th([^>]*)>(\s*)</th>")
 _LINES = re.MULTILINE | re.DOTALL
@@ -388,6 +389,18 @@ def _number_figures(app: Sphinx, env: Any) -> None:
     number_visible_figures(numbers, folded)
 
 
+def _use_all_cores(app: Sphinx) -> None:
+    """Read and write pages in several processes.
+
+    Jupyter Book has no option for it. Its two extensions that do not
+    declare whether they allow it keep nothing between pages.
+    """
+    app.parallel = os.cpu_count() or 1
+    for extension in app.extensions.values():
+        if extension.parallel_read_safe is None:
+            extension.parallel_read_safe = True
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
     # A summary is a first sentence, which "Eq. 2" does not end.
@@ -395,6 +408,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
+    app.connect("builder-inited", _use_all_cores)
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect(
         "autodoc-process-docstring", _repair_types, priority=900

@@ -120,10 +120,10 @@ def gibbs_ot() -> bool:
     ("sentence", "holds"),
     [
         ("within 0.02 {term}`nats <nat>` of the entropy", energy_discrepancy),
-        ("at couplings of 0.4 and 0.5 cannot be distinguished", strong_couplings),
+        ("0.4 and 0.5](#ed-ising-rmse) cannot be distinguished", strong_couplings),
         ("divergence of 0.30 nats in nine CPU seconds", recovery),
         ("its Boltzmann distribution is 0.12 away", max_product),
-        ("effective sample size at least 0.99 on", flow),
+        (r"[10 × 10 Ising lattice](#dnfs-ising): $\log Z$ right to 0.005", flow),
         ("of 0.2 percent after 200 iterations", gibbs_ot),
     ],
 )

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.contract import WIDEST_CODE_LINE
@@ -18,6 +20,13 @@ def test_the_cell_names_the_repository_of_the_launch_buttons() -> None:
     assert "https://github.com/ebmtut/ebmtut" in SOURCE
     assert '"main"' in SOURCE
     assert max(map(len, SOURCE.splitlines())) <= WIDEST_CODE_LINE
+
+
+def test_the_package_and_the_book_name_one_repository() -> None:
+    """The ledger's links to stored results follow the metadata of the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    book = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    assert project["urls"]["Source"] == book["repository"]["url"]
 
 
 def test_the_cell_is_inserted_once_and_renewed() -> None:

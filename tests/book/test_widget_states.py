@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 from tools.contract import advice
-from tools.store_outputs import clean_notebook
+from tools.execute import clean_notebook
 from tools.widget_states import STATE, VIEW, restore_widgets, widgets_without_state
 
 

@@ -146,6 +146,12 @@ def lattice_adjacency(
     ------
     InputError
         If `side` is too small.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import lattice_adjacency
+    >>> lattice_adjacency(4).sum(0)[:3]  # four neighbours each
+    tensor([4., 4., 4.], dtype=torch.float64)
     """
     if periodic:
         _check_periodic_side(side)
@@ -177,6 +183,13 @@ def lattice_coloring(side: int) -> Int[Tensor, " n_sites"]:
     ------
     InputError
         If `side` is less than 3.
+
+    Examples
+    --------
+    >>> from ebmtut.energies import lattice_coloring
+    >>> lattice_coloring(4).view(4, 4)[:2]
+    tensor([[0, 1, 0, 1],
+            [1, 0, 1, 0]])
     """
     _check_periodic_side(side)
     loop = torch.arange(side, device="cpu") % 2

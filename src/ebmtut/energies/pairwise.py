@@ -114,6 +114,15 @@ class BoltzmannMachine(Energy):
     ------
     InputError
         If a shape is another, or an entry is no floating number or not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> weight = torch.tensor([[0.0, 2.0], [2.0, 0.0]])  # two bits that agree
+    >>> energy = BoltzmannMachine(weight, torch.tensor([-0.5, -0.5]))
+    >>> energy(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))
+    tensor([ 0.5000, -1.0000])
     """
 
     def __init__(

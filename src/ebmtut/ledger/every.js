@@ -22,10 +22,8 @@
   ["paper", "kind", "verdict"].forEach((name, k) => {
     const select = named(name, document.createElement("select"));
     select.add(new Option("all", ""));
-    for (const value of new Set(keys.map((key) => key[k]))) {
-      const row = rows[keys.findIndex((key) => key[k] === value)];
-      select.add(new Option(k === 2 ? row.cells[6].textContent : value, value));
-    }
+    for (const value of new Set(keys.map((key) => key[k])))
+      select.add(new Option(value, value));
     select.addEventListener("change", () => {
       chosen[k] = select.value;
       most = STEP;

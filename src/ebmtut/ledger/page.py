@@ -1,8 +1,10 @@
-"""The ledger as HTML: what was reached, what was missed, and every number."""
+"""The ledger as HTML: counts for each paper, every number, and how each was run."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from html import escape
+from importlib.metadata import metadata
 from importlib.resources import files
 
 from ebmtut.checks import InputError
@@ -22,12 +24,14 @@ from ebmtut.results import Provenance
 
 __all__ = ["STYLE", "numbers_html", "paper_html", "rules_html", "summary_html"]
 
-#: Where the stored results can be read, one folder for each experiment and scale.
-RESULTS = "https://github.com/ebmtut/ebmtut/tree/main/results"
-STUDIES = "https://github.com/ebmtut/ebmtut/tree/main/benchmarks/results"
-
 # Words that a reader sees, where they are not those of the code.
 _SHOWN = {"not told from null": "like the baseline", QUOTED: "quoted, no code here"}
+_KIND_NAMES = {
+    "own method": "its own method",
+    "other method": "other methods",
+    "claim": "claims of this book",
+    "sanity check": "sanity checks",
+}
 
 # The theme's variables make it follow dark mode. On a phone a line of the long table
 # becomes a card, so that nothing scrolls sideways.
@@ -36,14 +40,16 @@ STYLE = """<style>
 .ledger ul { padding-left: 1.2rem; }
 .ledger .box { overflow-x: auto; margin: .25rem 0 .75rem; }
 .ledger table { border-collapse: collapse; font-size: .85rem; margin: 0; }
-.ledger th, .ledger td { padding: .25rem .4rem; text-align: right;
+.ledger :is(th, td) { padding: .25rem .4rem; text-align: right;
   vertical-align: top; font-weight: normal; }
 .ledger thead th { border-bottom: 1px solid var(--pst-color-border, #999);
   vertical-align: bottom; }
 .ledger th:first-child, .ledger .every :is(td, th) { text-align: left; }
+.ledger .paper { padding-top: .6rem; font-weight: bold; }
 .ledger .every td:nth-child(2) { min-width: 12rem; }
+.ledger .every td { overflow-wrap: anywhere; }
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
-.ledger .miss { color: var(--pst-color-danger, #b3261e); }
+.ledger .miss { color: var(--pst-color-danger, #b3261e); font-weight: bold; }
 .ledger .muted { color: var(--pst-color-text-muted, #666); font-size: .85em; }
 .ledger details { margin: .25rem 0; }
 .ledger summary { min-height: 2.75rem; padding: .6rem 0; cursor: pointer; }
@@ -55,17 +61,15 @@ STYLE = """<style>
 .ledger .more { width: auto; padding: 0 1rem; }
 .ledger [hidden] { display: none !important; }
 @media (max-width: 40rem) {
-  .ledger .tally table { font-size: .75rem; }
-  .ledger .tally :is(th, td) { padding: .2rem .2rem; }
+  .ledger .tally table { font-size: .72rem; }
+  .ledger .tally :is(th, td) { padding: .2rem .15rem; }
   .ledger .every thead { display: none; }
   .ledger .every, .ledger .every :is(tbody, tr, th, td) { display: block; }
   .ledger .every tr { padding: .5rem 0;
     border-bottom: 1px solid var(--pst-color-border, #ccc); }
   .ledger .every :is(th, td) { padding: 0; }
   .ledger .every td:nth-child(3)::before { content: "book "; }
-  .ledger .every td:nth-child(4)::before { content: "paper or bound "; }
   .ledger .every td:nth-child(5)::before { content: "baseline "; }
-  .ledger .every td:nth-child(6)::before { content: "exact "; }
   .ledger .every td:empty { display: none; }
 }
 html[data-theme="dark"] .bd-content div.cell_output .text_html:has(div.ledger) {
@@ -85,12 +89,54 @@ def rules_html() -> str:
 
 
 def summary_html(ledger: Sequence[Row]) -> str:
-    """Return how many numbers and claims of all papers have which verdict."""
-    return f'{STYLE}<div class="ledger">{_tally(lines(ledger), "all papers")}</div>'
+    """Return how many numbers and claims of each paper have which verdict."""
+    found = lines(ledger)
+    words = (*MARKS, "not run", QUOTED)
+    head = "".join(f"<th>{_SHOWN.get(word, word)}</th>" for word in words)
+    body = ""
+    for key, paper in papers().items():
+        counted = tally([line for line in found if line.fact.paper == key])
+        if not any(counted.values()):
+            continue
+        link = f'<a href="#ledger-{key}">{escape(paper.title)}</a>'
+        body += f'<tr><th class="paper" colspan="{len(words) + 1}">{link}</th></tr>'
+        for kind, count in counted.items():
+            numbers = "".join(_count(word, count) for word in words)
+            if count:
+                body += f"<tr><th>{_KIND_NAMES[kind]}</th>{numbers}</tr>"
+    return (
+        f'{STYLE}<div class="ledger"><p>{_headline(found)}</p>'
+        f"{_box('Counts of all papers', 'tally')}<table><thead><tr><th>numbers of</th>"
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
+    )
+
+
+def _count(word: str, count: Counter[str]) -> str:
+    kind = ' class="miss"' if word == "miss" and count[word] else ""
+    return f"<td{kind}>{count[word] or '&middot;'}</td>"
+
+
+def _headline(found: Sequence[Line]) -> str:
+    """Say in two sentences how the papers' numbers and the book's claims came out."""
+    counted = tally(found)
+    printed = counted["own method"] + counted["other method"]
+    claims = counted["claim"]
+    not_run = printed["not run"] + printed[QUOTED]
+    like = "not told from null"
+    return (
+        f"The papers print <b>{printed.total()} numbers</b> that we could read. We ran "
+        f"the experiments behind {printed.total() - not_run} of them: "
+        f"{printed['match'] + printed['better']} match the paper or are better, "
+        f"{printed['miss']} miss it, {printed[like]} are not distinguishable from a "
+        f"baseline that has learned nothing, and {printed['not comparable']} are not "
+        f"comparable. Of the <b>{claims.total()} claims</b> that this book makes "
+        f"itself, {claims['match']} hold, {claims['miss']} are missed, and "
+        f"{claims[like]} hold for the baseline, too."
+    )
 
 
 def paper_html(ledger: Sequence[Row], references: References) -> str:
-    """Return how one paper's numbers stand, what was missed, and how it was run.
+    """Return how one paper's figures and tables were run, folded.
 
     Parameters
     ----------
@@ -100,73 +146,11 @@ def paper_html(ledger: Sequence[Row], references: References) -> str:
         ``references(id, table) -> list of Reference``, the baseline and the exact
         value of each column.
     """
-    found = lines(ledger)
-    name = papers()[ledger[0].fact.paper].title if ledger else ""
     runs = "".join(_experiment(row, references) for row in ledger)
     return (
-        f'{STYLE}<div class="ledger">{_tally(found, name)}{_misses(found)}'
-        f"<details><summary>How each figure and table was run</summary>{runs}"
-        "</details></div>"
+        f'{STYLE}<div class="ledger"><details><summary>How each figure and table was '
+        f"run</summary>{runs}</details></div>"
     )
-
-
-def _tally(found: Sequence[Line], name: str) -> str:
-    labels = {
-        "own method": "numbers of its own method",
-        "other method": "numbers of other methods",
-        "claim": "claims of this book",
-        "sanity check": "sanity checks",
-    }
-    counted = {kind: count for kind, count in tally(found).items() if count}
-    shown = {"match": "match, or kept"} | _SHOWN
-    head = "".join(f"<th>{labels[kind]}</th>" for kind in counted)
-    body = "".join(
-        f"<tr><th>{shown.get(word, word)}</th>"
-        + "".join(f"<td>{count[word] or '&middot;'}</td>" for count in counted.values())
-        + "</tr>"
-        for word in (*MARKS, "not run", QUOTED)
-        if word != QUOTED or any(count[word] for count in counted.values())
-    )
-    totals = "".join(f"<td>{count.total()}</td>" for count in counted.values())
-    return (
-        f"{_box('Counts: ' + name, 'tally')}<table><thead><tr><th>verdict</th>{head}"
-        f"</tr></thead><tbody>{body}<tr><th>all</th>{totals}</tr></tbody></table></div>"
-    )
-
-
-def _misses(found: Sequence[Line]) -> str:
-    """List what was missed; sanity checks are folded."""
-    missed = [line for line in found if line.word == "miss" and not line.superseded]
-    results = [line for line in missed if line.kind != "sanity check"]
-    checks = [line for line in missed if line.kind == "sanity check"]
-    if not results:
-        listed = "<p><b>Missed:</b> nothing that was run.</p>"
-    else:
-        listed = f"<p><b>Missed ({len(results)}):</b></p>{_missed(results)}"
-    if checks:
-        listed += (
-            f"<details><summary>Sanity checks that failed ({len(checks)})</summary>"
-            f"{_missed(checks)}</details>"
-        )
-    return listed
-
-
-def _missed(found: Sequence[Line]) -> str:
-    rows = "".join(
-        f"<tr><th>{_place(line.fact)}</th><td>{escape(line.name)}</td>"
-        f"<td>{_ours(line, 3)}</td><td>{_beside(line)}</td></tr>"
-        for line in sorted(found, key=_order)
-    )
-    heads = ("figure or table", "what", "book", "paper or bound")
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    return (
-        f'{_box("Missed")}<table class="every"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _order(line: Line) -> int:
-    return KINDS.index(line.kind)
 
 
 def _place(fact: Fact) -> str:
@@ -181,15 +165,18 @@ def _place(fact: Fact) -> str:
 def numbers_html(ledger: Sequence[Row], references: References) -> str:
     """Return every number and claim in one table, which the reader can search.
 
+    What was missed comes first: numbers of the papers, claims, sanity checks.
+
     Parameters
     ----------
     ledger, references
         As for `paper_html`.
     """
-    heads = "figure or table|what|book|paper or bound|baseline|exact|verdict|stored run"
-    head = "".join(f"<th>{name}</th>" for name in heads.split("|"))
+    heads = ("figure or table", "what", "book", "paper or bound", "baseline", "verdict")
+    head = "".join(f"<th>{name}</th>" for name in heads)
     look_up = cache(lambda id, table: tuple(references(id, table)))
-    body = "".join(_number_line(line, look_up) for line in lines(ledger))
+    found = sorted(lines(ledger), key=_order)
+    body = "".join(_number_line(line, look_up) for line in found)
     script = files("ebmtut.ledger").joinpath("every.js").read_text("utf-8")
     # In a box that a keyboard reaches, since it scrolls where the window is narrow.
     return (
@@ -200,28 +187,42 @@ def numbers_html(ledger: Sequence[Row], references: References) -> str:
     )
 
 
+def _order(line: Line) -> int:
+    missed = line.word == "miss" and not line.superseded
+    return KINDS.index(line.kind) if missed else len(KINDS)
+
+
+@cache
+def _source() -> str:
+    """Return the address of the repository, from the package's own metadata."""
+    addresses = metadata("ebmtut").get_all("Project-URL") or []
+    (source,) = (url for url in addresses if url.startswith("Source, "))
+    return f"{source.removeprefix('Source, ')}/tree/HEAD"
+
+
 def _number_line(line: Line, references: References) -> str:
-    id, scale, verdict = line.fact.id, line.scale, line.verdict
-    baseline, exact = _around(line, references)
-    word = line.word
-    shown = _SHOWN.get(word, word)
-    run = ""
+    scale, verdict = line.scale, line.verdict
+    word = _SHOWN.get(line.word, line.word)
+    shown = word
     if scale is not None:
-        smaller = ", smaller" if line.superseded else ""
-        run = f'<a href="{RESULTS}/{id}/{scale}">{scale}{smaller}</a>'
+        smaller = ", a larger one exists" if line.superseded else ""
+        run = f'<a href="{_source()}/results/{line.fact.id}/{scale}">{scale} run</a>'
+        shown = f'{word}<br><span class="muted">{run}{smaller}</span>'
     if line.study:
-        run = f'<a href="{STUDIES}/{line.study}/full">study, reduced scale</a>'
+        address = f"{_source()}/benchmarks/results/{line.study}/full"
+        study = f'<a href="{address}">study, reduced scale</a>'
+        shown = f'{word}<br><span class="muted">{study}</span>'
     why = verdict.reason if verdict and word == "not comparable" else ""
     also = f' title="{escape(why, quote=True)}"' if why else ""
     return (
         f'<tr data-k="{line.fact.paper}|{line.kind}|{word}"><th>{_place(line.fact)}'
         f"</th><td>{escape(line.name)}</td><td>{_ours(line)}</td>"
-        f"<td>{_beside(line)}</td><td>{baseline}</td><td>{exact}</td>"
-        f'<td class="{word.split()[0]}"{also}>{shown}</td><td>{run}</td></tr>'
+        f"<td>{_beside(line)}</td><td>{'<br>'.join(_around(line, references))}</td>"
+        f'<td class="{word.split()[0]}"{also}>{shown}</td></tr>'
     )
 
 
-def _ours(line: Line, digits: int = 4) -> str:
+def _ours(line: Line) -> str:
     verdict = line.verdict
     if verdict is None:
         return ""
@@ -229,7 +230,7 @@ def _ours(line: Line, digits: int = 4) -> str:
         return "not finite"
     seeds = f" ({verdict.n_seeds} seeds)" if (verdict.n_seeds or 1) > 1 else ""
     spread = "" if verdict.stderr is None else f" &plusmn; {verdict.stderr:.2g}"
-    return f"{verdict.ours:.{digits}g}{spread}{seeds}"
+    return f"{verdict.ours:.4g}{spread}{seeds}"
 
 
 def _beside(line: Line) -> str:
@@ -250,7 +251,7 @@ def _printed(line: Line) -> str:
     return f"{line.published:g}"
 
 
-def _around(line: Line, references: References) -> tuple[str, str]:
+def _around(line: Line, references: References) -> list[str]:
     """Return the baseline and the exact value of a line, where there are any."""
     found = {"null": "", "exact": ""}
     table, _, place = line.name.partition(": ")
@@ -267,7 +268,8 @@ def _around(line: Line, references: References) -> tuple[str, str]:
                 found[reference.kind] = _number(reference.values[column])
     if line.verdict is not None and line.verdict.null is not None:
         found["null"] = f"{line.verdict.null:.4g}"
-    return found["null"], found["exact"]
+    exact = f"exact {found['exact']}" if found["exact"] else ""
+    return [text for text in (found["null"], exact) if text]
 
 
 def _number(value: float) -> str:

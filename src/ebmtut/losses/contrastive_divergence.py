@@ -44,6 +44,14 @@ def contrastive_divergence_loss(
     InputError
         If the states are no bits, there are none, or the energies have another
         shape.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import contrastive_divergence_loss
+    >>> data, samples = torch.ones(4, 3), torch.zeros(4, 3)
+    >>> contrastive_divergence_loss(lambda x: x.sum(1), data, samples)
+    tensor(3.)
     """
     check_bits("x", x, least=1)
     check_bits("x_model", x_model, x.shape[1], least=1)

@@ -72,6 +72,14 @@ def bit_moments(
     ------
     InputError
         If ``x`` is not made of bits or empty.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import bit_moments
+    >>> means, pairs = bit_moments(torch.tensor([[1.0, 1.0], [1.0, 0.0]]))
+    >>> means
+    tensor([1.0000, 0.5000])
     """
     check_bits("x", x, least=1)
     return _moments(x)

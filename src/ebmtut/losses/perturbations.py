@@ -174,6 +174,15 @@ class Grid:
         Whether to sum over all ``n_sites`` neighbours of ``y`` instead of
         sampling ``n_negatives`` of them. None (default): where it costs no
         more than sampling, that is for ``n_negatives >= n_sites``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import Grid
+    >>> from ebmtut.random import make_generator
+    >>> x = torch.zeros(2, 8)
+    >>> Grid(exact=False).negatives(x, 4, generator=make_generator(0)).x.shape
+    torch.Size([2, 4, 8])
     """
 
     exact: bool | None = None
@@ -216,6 +225,16 @@ class Pool:
         lost, and the loss does not depend on the energy at all.
     image_shape
         (height, width) of the image for two-dimensional blocks, else None.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.losses import Pool
+    >>> from ebmtut.random import make_generator
+    >>> x = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    >>> other = Pool(2).negatives(x, 5, generator=make_generator(0)).x
+    >>> other.view(5, 2, 2).sum(2)[0]  # each window keeps its number of ones
+    tensor([1., 0.])
     """
 
     window: int | tuple[int, int]

@@ -107,6 +107,16 @@ def clamp_unaries(
     InputError
         If the model is no pairwise model, or ``unaries`` or ``clamp`` have
         another shape or other values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import BoltzmannMachine
+    >>> from ebmtut.message_passing import clamp_unaries
+    >>> model = BoltzmannMachine(torch.zeros(2, 2), torch.zeros(2))
+    >>> clamp = torch.tensor([1.0, torch.nan])  # the first bit is one
+    >>> clamp_unaries(model, torch.zeros(1, 2), clamp)[0, 1]
+    tensor(0.)
     """
     terms = pairs_of(model)
     unaries = check_floats("unaries", unaries, (None, len(terms.bias)))

@@ -56,6 +56,13 @@ def negative_log_rmse(
     The measure of the Ising tables of the energy-discrepancy and the discrete
     flow-sampler papers.  On a periodic square lattice of side n and coupling
     sigma, predicting zero scores ``-ln(|sigma| * 2 / n)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import negative_log_rmse
+    >>> round(negative_log_rmse(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.2])), 3)
+    2.303
     """
     error = rmse(estimate, truth)
     return math.inf if error == 0.0 else -math.log(error)

@@ -68,6 +68,16 @@ def log_weights(
     InputError
         If `n_samples` is less than 2 or `batch` less than 1, `dtype` is not
         floating, or the energies have another shape or are not finite.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import BernoulliProposal, log_weights
+    >>> from ebmtut.random import make_generator
+    >>> proposal = BernoulliProposal(torch.full((3,), 0.5))
+    >>> g = make_generator(0)
+    >>> log_weights(lambda x: torch.zeros(len(x)), proposal, 2, generator=g)  # log 8
+    tensor([2.0794, 2.0794], dtype=torch.float64)
     """
     check_type("generator", generator, torch.Generator)
     dtype = dtype_of_states(energy) if dtype is None else dtype

@@ -43,6 +43,15 @@ class BernoulliProposal:
     ----------
     probs
         Probability of a one at each site, strictly inside (0, 1).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.metrics import BernoulliProposal
+    >>> from ebmtut.random import make_generator
+    >>> proposal = BernoulliProposal(torch.tensor([0.1, 0.5, 0.9]))
+    >>> proposal.sample(4, generator=make_generator(0)).shape
+    torch.Size([4, 3])
     """
 
     def __init__(self, probs: Float[Tensor, " n_sites"]) -> None:

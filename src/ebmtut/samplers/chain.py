@@ -120,6 +120,18 @@ def run_chain(
     InputError
         If ``n_steps`` or ``n_burn`` is negative, ``keep_every`` is below 1,
         ``x`` is no batch of the sampler's states, or there is no generator.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.energies import Ising
+    >>> from ebmtut.random import make_generator
+    >>> from ebmtut.samplers import gibbs, run_chain
+    >>> energy = Ising(0.3 * torch.eye(3).roll(1, 0))
+    >>> start = torch.zeros(5, 3)
+    >>> chain = run_chain(gibbs(energy), start, 9, generator=make_generator(0))
+    >>> chain.x_final.shape
+    torch.Size([5, 3])
     """
     check_type("x", x, Tensor)
     check_generator(generator, x.device)

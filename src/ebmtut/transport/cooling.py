@@ -49,6 +49,12 @@ def constant_temperatures(
     -------
     temperatures
         2N numbers.
+
+    Examples
+    --------
+    >>> from ebmtut.transport import constant_temperatures
+    >>> constant_temperatures(0.1, 2)  # two half steps an iteration
+    tensor([0.1000, 0.1000, 0.1000, 0.1000], dtype=torch.float64)
     """
     return temperatures_of(lambda n: temperature, n_iterations)
 

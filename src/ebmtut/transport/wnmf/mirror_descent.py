@@ -31,6 +31,18 @@ def mirror_step(
         Points of the simplex, of which an entry at zero stays there, and gradients.
     step_size
         s, one number or one per row.
+
+    References
+    ----------
+    Beck and Teboulle, Mirror descent and nonlinear projected subgradient
+    methods for convex optimization, 2003.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from ebmtut.transport import mirror_step
+    >>> mirror_step(torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]), 1.0)
+    tensor([0.7311, 0.2689])
     """
     return torch.softmax(x.log() - step_size * gradient, dim=-1)
 
