@@ -248,7 +248,7 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     assert own.total() + other.total() == printed
     html = summary_html(ledger)
     shown = [re.sub("<.*?>", " ", row).split() for row in html.split("<tr>")]
-    assert f"own method 1 1 2 · · {own['not run']}".split() == [
+    assert f"own method 1 1 2 · · {own['not run']} ·".split() == [
         word.replace("&middot;", "·") for word in shown[3][1:]
     ]
     assert f"<b>{printed} numbers</b>" in html
