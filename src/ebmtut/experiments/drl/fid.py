@@ -72,7 +72,8 @@ def image_job(
     trained = shared.trained_once(recipe, seed, checkpoint, device)
     if trained.message:
         return Outcome(trained.cost)
-    generator, found = make_generator(seed + 2, device), []
+    generator = make_generator(seed + 2, device)
+    found = []
     try:
         for _ in range(n_draws):
             made = shared.draw_images(
@@ -105,7 +106,8 @@ def cells(config: FidConfig) -> Mapping[Names, Mapping[str, Any]]:
 def baselines(config: FidConfig, seed: int) -> Outcome:
     """Evaluate what no model has learned, and the classifier itself."""
     table: dict[str, Any] = {}
-    arrays, recipes = {}, config.by_set()
+    arrays = {}
+    recipes = config.by_set()
     for name, recipe in recipes.items():
         data, of = shared.image_set(name), (recipe, config.n_samples)
         made = shared.baseline_images(data, of[1], generator=make_generator(seed))
@@ -146,7 +148,9 @@ def fid_table(
         values = [learned[n][name][metric] for n in names if n in learned]
         rest = [baselines[n][name].get(metric) for n in names if n in baselines]
         seconds = metric == "seconds"
-        means = [round(fmean(v)) if seconds else mean_and_stderr(v) for v in values]
+        means: list[Cell] = [
+            round(fmean(v)) if seconds else mean_and_stderr(v) for v in values
+        ]
         columns["CPU s" if seconds else metric] = [*means, *rest]
     kinds = {n: "exact" if n == shared.BASELINES[0] else "null" for n in baselines}
     return Table(
