@@ -384,7 +384,6 @@ _SHOWN = {
     "ESS": "ESS in 64 steps, path weights",
     "log Z error": "Error of log Z in 64 steps",
     "clipped share": "Fraction of log-ratios above 5 that a training clipped",
-    "train cpu s": "CPU seconds of a training",
 }
 
 
