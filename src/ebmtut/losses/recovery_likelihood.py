@@ -251,8 +251,10 @@ class RecoveryLikelihood:
         )
         self.last = Chains(here, sample, level)
         if self.target_acceptance is not None:
-            error = acceptance.cpu().double() - self.target_acceptance
-            follow_acceptance(self.step_sizes, error, level.cpu(), self.noise)
+            # Read together: a GPU is waited for once.
+            both = torch.stack([acceptance.double(), level.double()]).cpu()
+            error = both[0] - self.target_acceptance
+            follow_acceptance(self.step_sizes, error, both[1].long(), self.noise)
         weight = None
         if self.weights is not None:
             weight = constants(self.weights, x.dtype, x.device)[level]
