@@ -40,11 +40,16 @@ PRODUCTS = {f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "add
 # Operations whose result the processor, or the size of a tensor, depends on.
 WAITS = {
     "aten::_local_scalar_dense",
+    "aten::_unique",
     "aten::_unique2",
+    "aten::bincount",
     "aten::equal",
     "aten::masked_select",
     "aten::nonzero",
     "aten::repeat_interleave",
+    "aten::unique_consecutive",
+    "aten::unique_dim",
+    "aten::unique_dim_consecutive",
 }
 
 
@@ -67,6 +72,8 @@ def mapped(function, value):
 
 class OnGPU(torch.Tensor):
     """A tensor that claims to lie on the GPU."""
+
+    is_cuda = True
 
     @staticmethod
     def __new__(cls, held):
@@ -178,7 +185,7 @@ def computed(function, args, kwargs, given=None):
     floats = all(x.is_floating_point() or x.is_complex() for x in there)
     assert floats or name not in PRODUCTS, f"{name}: a product of integers"
     if watch is not None:
-        if name in MOVES and here:
+        if here and (name in MOVES or (name in INDEXED and any(x.dim() for x in here))):
             watch.waits(f"{name} from the processor")
         watch.begins(function, args, kwargs)
     found = function(*args, **kwargs)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,11 +120,42 @@ def test_what_lacks_its_modules_is_not_begun(tmp_path):
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_options_are_taken_once_the_tests_have_passed(passed, tmp_path):
+def test_options_are_taken_once_their_tests_have_passed(passed, tmp_path):
+    """The tests of recorded steps alone: another's failure says nothing of them."""
     code = "import sys; print(sys.argv[1:])"
     row = Step("row", (sys.executable, "-c", code), proven=("--cuda-graph",))
-    run([step("tests", f"raise SystemExit({int(not passed)})"), row], tmp_path)
+    recorded = gpu.test_step(gpu.RECORDED).name
+    tests = [
+        step(recorded, f"raise SystemExit({int(not passed)})"),
+        step("tests-other", "1 / 0"),
+    ]
+    run([*tests, row], tmp_path)
     assert eval((tmp_path / "row.log").read_text()) == ["--cuda-graph"] * passed
+
+
+def test_tests_that_hang_are_stopped_and_not_begun_again(tmp_path):
+    hangs = replace(step("tests-a", "import time; time.sleep(60)"), most=0.1)
+    steps = [hangs, step("tests-b", "")]
+    for _ in range(2):
+        done = run(steps, tmp_path)
+        assert states(done) == {"tests-a": gpu.TOO_LONG, "tests-b": 0}
+        assert done["tests-a"].seconds < 30
+
+
+def test_rates_go_on_from_their_file_on_the_same_code(tmp_path):
+    file = tmp_path / "rates"
+    code = (
+        "import pathlib, sys; f = pathlib.Path(sys.argv[1]); "
+        "f.write_text(f.read_text() + 'x' if f.exists() else 'x'); "
+        "sys.exit(0 if f.read_text() == 'xx' else 124)"
+    )
+    command = (sys.executable, "-c", code, str(file))
+    rates = Step("rates", command, leaves=(file,))
+    out = tmp_path / "out"
+    assert states(run([rates], out)) == {"rates": 124}
+    assert states(run([rates], out)) == {"rates": 0}
+    assert states(run([rates], out, source="def")) == {"rates": 124}
+    assert file.read_text() == "x"
 
 
 def test_no_row_begins_in_the_last_minute(tmp_path):
@@ -149,7 +181,7 @@ def test_the_plan_is_made_where_the_package_is_not_installed(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("tests ")
+    assert done.stdout.startswith("tests-training-test_cuda_graph ")
 
 
 def test_a_path_that_is_given_is_kept(tmp_path, monkeypatch):
@@ -160,9 +192,13 @@ def test_a_path_that_is_given_is_kept(tmp_path, monkeypatch):
 
 def test_the_plan_runs_rows_that_say_so(tmp_path):
     steps = gpu.plan(tmp_path)
-    assert [s.name for s in steps[:3]] == ["tests", "rates", "ed-densities-paper"]
-    assert "tests/kernels" in steps[0].command
-    assert "tests/energies/test_mlp.py" in steps[0].command
+    tests = [s.command[-1] for s in steps if s.name.startswith("tests-")]
+    kernels = [f"tests/kernels/test_{k}.py" for k in ("gibbs", "max_product")]
+    assert tests[:3] == [gpu.RECORDED, *kernels]
+    assert "tests/energies/test_mlp.py" in tests
+    assert "tests/kernels/test_rates.py" not in tests  # which has none for a GPU
+    names = [s.name for s in steps[len(tests) : len(tests) + 2]]
+    assert names == ["rates", "ed-densities-paper"]
     runs = [s for s in steps if s.limit]
     assert all("cuda" in s.command for s in runs)
     assert len({s.name for s in steps}) == len(steps)

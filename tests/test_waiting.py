@@ -50,6 +50,10 @@ def of(value):
     return sample
 
 
+def zeros(n, *, generator):
+    return torch.zeros(n, 2, device=generator.device)
+
+
 def rollout(n_steps, device, sweeps=False):
     path = AnnealingPath(LatticeIsing(3, 0.2).to(device))
     network = OddLatticeNetwork(3, width=2, n_hidden=2).to(device)
@@ -97,6 +101,20 @@ def visits(n_steps, device):
 def informed_moves(n_steps, device):
     start = torch.zeros(3, 5, device=device)
     boltzmann_gwg(glass(device), start, n_steps, generator=make_generator(0, device))
+
+
+@pytest.mark.parametrize("run", [boltzmann_gibbs, boltzmann_gwg])
+def test_dense_chains_of_a_gpu_are_those_of_the_compiled_code(run):
+    """It waits a few times in all; plain torch launched 9 or 58 operations per site."""
+    start = torch.zeros(3, 5)
+    want = run(glass("cpu"), start, 4, generator=make_generator(0))
+    with pretended_gpu() as (device, waited):
+        model, x = glass(device), start.to(device)
+        waited.clear()
+        found = run(model, x, 4, generator=make_generator(0, device))
+        n_waits = len(waited)
+        assert found.device.type == device and torch.equal(found.cpu(), want)
+    assert n_waits <= 7, waited
 
 
 def layers(n_steps, device):
@@ -196,10 +214,6 @@ def test_checks_wait_for_nothing_until_they_are_read():
 @pytest.mark.parametrize("n_langevin", [1, 4])
 def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
     """The loop reads what became of it, and whether its states are finite."""
-
-    def zeros(n, *, generator):
-        return torch.zeros(n, 2, device=generator.device)
-
     noise = geometric_noise(2, 0.5, 2.0)
     waits = []
     for n_steps in (2, 5):
@@ -218,6 +232,22 @@ def test_a_step_of_recovery_likelihood_reads_its_gaps_once(patient, n_langevin):
             assert patient or float(loss.usual_gap) != 0  # which was watched
     alive, gaps, loop = 1, 1, 1
     assert len(waits[1]) - len(waits[0]) == 3 * (alive + gaps + loop)
+
+
+def test_step_sizes_that_follow_the_acceptance_rate_wait_once_more():
+    """For the rates and the levels together."""
+    noise, waits = geometric_noise(2, 0.5, 2.0), []
+    for n_steps in (3, 6):
+        with pretended_gpu() as (device, waited):
+            generator = make_generator(0, device)
+            energy = FourierEnergy(2, 2, 4, 1, 2, generator=generator).to(device)
+            chain = ConditionalChain(2, adjusted=True)
+            loss = RecoveryLikelihood(noise, chain, target_acceptance=0.6)
+            config = TrainConfig(n_steps, 6, precision="float32")
+            train(energy, loss, zeros, config, generator=generator)
+            waits.append(len(waited))
+    alive, rates, gaps, loop = 1, 1, 1, 1
+    assert waits[1] - waits[0] == 3 * (alive + rates + gaps + loop)
 
 
 @pytest.mark.parametrize("n_backward", [None, 1])

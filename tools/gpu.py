@@ -17,6 +17,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,8 @@ NO_GPU = 3  # the exit code that says so
 UNFINISHED = 124  # exit code of a step and of this tool: call again
 NO_DATA = 66  # a step's: the row's data set is not at hand
 NO_MODULE = 69  # a step's: an optional module is not, such as POT
+TOO_LONG = 75  # a step's: it took more time than it may
+RECORDED = "tests/training/test_cuda_graph.py"  # holds a replay to the steps
 
 #: What computing needs besides the package itself.
 NEEDED = (
@@ -58,6 +61,9 @@ TESTING = ("pytest", "hypothesis")
 
 # Seconds below which no row is begun.
 _SHORTEST = 90.0
+
+# Seconds that a file of tests, and the rates, may take in one slice.
+_MOST = 420.0
 
 # Bytes of a piece of the checkpoints.
 _PIECE = 15_000_000
@@ -84,7 +90,12 @@ class Step:
     needs
         Modules without which it is not begun.
     proven
-        Options that it gets once the tests have passed on this GPU.
+        Options that it gets once the tests of recorded steps have passed on this GPU.
+    most
+        Seconds after which a step without a limit of its own has failed.
+    leaves
+        Files of earlier code, removed before the step begins: what it finds there in a
+        later slice it goes on with.
     """
 
     name: str
@@ -93,6 +104,8 @@ class Step:
     instead: Step | None = None
     needs: tuple[str, ...] = ()
     proven: tuple[str, ...] = ()
+    most: float = _MOST
+    leaves: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,10 +135,27 @@ def missing() -> list[str]:
 
 
 def cuda_tests() -> list[str]:
-    """Return where tests for a GPU stand; others may import what is not here."""
+    """Return files with tests for a GPU; others may import what is not here.
+
+    Recorded steps come first, then the kernels.
+    """
+    kernels = sorted((ROOT / "tests" / "kernels").glob("test_*.py"))
     files = sorted((ROOT / "tests").rglob("test_*.py"))
+    takes = re.compile(r"def test_\w+\([^)]*\bdevice\b")
+    on_device = [f for f in kernels if takes.search(f.read_text("utf-8"))]
     marked = [f for f in files if "pytest.mark.cuda" in f.read_text("utf-8")]
-    return ["tests/kernels", *(str(f.relative_to(ROOT)) for f in marked)]
+    found = [str(f.relative_to(ROOT)) for f in (*on_device, *marked)]
+    return list(dict.fromkeys([RECORDED, *found]))
+
+
+def test_step(file: str) -> Step:
+    """Return a step of one file: what is done of the tests is not done again."""
+    command = (sys.executable, "-m", "pytest", "-q", "-m", "cuda", file)
+    return Step(_name_of_tests(file), command, needs=TESTING)
+
+
+def _name_of_tests(file: str) -> str:
+    return "-".join(["tests", *Path(file).with_suffix("").parts[1:]])
 
 
 def plan(out: Path) -> list[Step]:
@@ -142,12 +172,11 @@ def plan(out: Path) -> list[Step]:
     from ebmtut.experiments.registry import SCALES, available
 
     python = sys.executable
-    test = (python, "-m", "pytest", "-q", "-m", "cuda", *cuda_tests())
+    found = out / "rates.json"
+    rates = (python, "benchmarks/gpu_rates.py", "--json", str(found))
     steps = [
-        Step("tests", test, needs=TESTING),
-        Step(
-            "rates", (python, "benchmarks/gpu_rates.py", "--json", f"{out}/rates.json")
-        ),
+        *map(test_step, cuda_tests()),
+        Step("rates", rates, most=2 * _MOST, leaves=(found,)),
     ]
     # Jobs that keep no state are lost where a slice ends, and come last.
     rest = [get_experiment(id) for id in available() if id not in WORTH]
@@ -223,8 +252,8 @@ def run_plan(
 ) -> dict[str, Record]:
     """Do what is not done yet, until the time is over.
 
-    A step that failed, or lacks what it needs, is done: it would again. One that was
-    cut off, by itself or by us, is not.
+    A step that failed, took too long, or lacks what it needs, is done: it would again.
+    One that was cut off, by itself or since the slice was over, is not.
 
     Parameters
     ----------
@@ -258,13 +287,24 @@ def run_plan(
         if step.limit:
             # It has a minute to put things away.
             command += [step.limit, f"{left / 60 - 1:.2f}"]
-        if step.proven and "tests" in done and done["tests"].code == 0:
+        tested = done.get(_name_of_tests(RECORDED))
+        if tested is not None and tested.code == 0:
             command += step.proven
+        if before is None:
+            for file in step.leaves:
+                file.unlink(missing_ok=True)
+        spent = 0.0 if before is None else before.seconds
+        # What goes on where it stopped has so much time in all, else in each slice.
+        earlier = spent if step.leaves else 0.0
         began = time.monotonic()
         print(f"{step.name}: at most {left / 60:.1f} min", flush=True)
         log = out / f"{step.name}.log"
-        code = _do(step, command, environment, left, log)
-        seconds = time.monotonic() - began + (before.seconds if before else 0)
+        most = left if step.limit else min(left, max(1.0, step.most - earlier))
+        code = _do(step, command, environment, most, log)
+        now = time.monotonic() - began
+        seconds = now + spent
+        if code == UNFINISHED and not step.limit and now + earlier >= step.most:
+            code = TOO_LONG
         record = Record(step.name, code, round(seconds, 1), source, device)
         text = json.dumps(asdict(record), indent=2) + "\n"
         (out / f"{step.name}.step.json").write_text(text, "utf-8")
@@ -302,6 +342,7 @@ def _ended(record: Record | None) -> str:
         0: "done",
         NO_DATA: "data not at hand",
         NO_MODULE: "a module not at hand",
+        TOO_LONG: "took too long",
         UNFINISHED: "begun, to be gone on with",
     }
     state = states.get(record.code, f"failed (exit code {record.code})")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from ebmtut.checks import InputError
 from ebmtut.experiments import get_experiment
@@ -14,7 +15,7 @@ from ebmtut.experiments.drl.images import ImageRecipe
 from ebmtut.experiments.ed.evaluation import Evaluation
 from ebmtut.experiments.ed.images import METHODS as METHODS_OF_IMAGES
 from ebmtut.experiments.ed.recipes import METHODS, Recipe
-from ebmtut.experiments.experiment import told
+from ebmtut.experiments.experiment import resolve_device, told
 from ebmtut.experiments.pmp.chains import METHODS as METHODS_OF_ZEROS
 from ebmtut.experiments.registry import available
 from ebmtut.flows import simulate
@@ -44,6 +45,16 @@ def test_a_row_of_the_cpu_refuses_a_gpu_before_any_work(monkeypatch):
         with pytest.raises(InputError, match=f"device must be auto, cpu for {id}, got"):
             get_experiment(id).run(device="cuda")
         assert get_experiment(id).device("auto") == "cpu"
+
+
+def test_float32_is_not_rounded_to_tf32_on_a_gpu(monkeypatch):
+    """Convolutions do so by default, and an acceptance test is of float32."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    assert resolve_device("cpu") == "cpu" and torch.backends.cudnn.allow_tf32
+    assert resolve_device("auto") == "cuda"
+    assert not torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 DENSITY = Recipe(

@@ -29,7 +29,7 @@ WORDS = {
     "LANES": 32,
     "num_warps": 1,
 }
-GRAPH = ("*i8", INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE, N)
+GRAPH = ("*i8", INTS, INTS, FLOATS, FLOATS, INTS, "i64", N, N, N, N, WIDE)
 EDGES = (FLOATS, INTS, INTS, *[FLOATS] * 5, N, N, N, N, N, WIDE, N)
 KERNELS = {
     "tile": (
@@ -67,16 +67,56 @@ KERNELS = {
     "min plus": (
         min_plus.least_sums_tile,
         (FLOATS, FLOATS, FLOATS, N, N, N),
-        {"N_M": 32, "N_I": 64},
+        {"N_M": 32, "N_I": 64, "num_warps": 1},
+    ),
+    "min plus small": (
+        min_plus.least_sums_tile,
+        (FLOATS, FLOATS, FLOATS, N, N, N),
+        {"N_M": 32, "N_I": 32, "num_warps": 1},
+    ),
+    "min plus double": (
+        min_plus.least_sums_tile,
+        ("*fp64", "*fp64", "*fp64", N, N, N),
+        {"N_M": 32, "N_I": 32, "num_warps": 1},
     ),
 }
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
-def resources(kernel, types, constants):
-    """Compile a kernel; tell its registers, bytes spilt, barriers and loads ahead.
+def innermost(code):
+    """Return the operations of the longest loop without a loop in it, or else of all.
 
-    Loads ahead are those that may not see what other threads have stored.
+    Parameters
+    ----------
+    code
+        Pairs of an address and an instruction.
+    """
+    jumps = [
+        (int(target[1], 16), at)
+        for at, text in code
+        if (target := re.search(r"BRA.* 0x([0-9a-f]+)", text))
+    ]
+    loops = [(to, at) for to, at in jumps if to < at]
+    alone = [
+        (a, b)
+        for a, b in loops
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)
+    ]
+    a, b = max(alone, key=lambda loop: loop[1] - loop[0], default=(0, code[-1][0]))
+    return [text for at, text in code if a <= at <= b]
+
+
+def counts(operations):
+    """Return how many instructions there are, and how many of them load."""
+    return len(operations), sum(bool(re.search(r"\bLD[GS]", x)) for x in operations)
+
+
+def resources(kernel, types, constants):
+    """Compile a kernel; return what it takes.
+
+    Its registers, bytes spilt, barriers and loads ahead, which are those that may not
+    see what other threads have stored; then the instructions and loads of all of it,
+    and those of its longest innermost loop.
     """
     names = kernel.arg_names
     options = {k: v for k, v in constants.items() if k not in names}
@@ -100,15 +140,20 @@ def resources(kernel, types, constants):
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(made.asm["cubin"])
         file.flush()
-        command = (CUOBJDUMP, "--dump-resource-usage", file.name)
-        text = subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout
+        text, listing = (
+            subprocess.run(
+                (CUOBJDUMP, what, file.name), capture_output=True, text=True, check=True
+            ).stdout
+            for what in ("--dump-resource-usage", "--dump-sass")
+        )
     found = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", text))
     spilt = int(found["STACK"]) + int(found["LOCAL"])
     ptx = made.asm["ptx"]
     ahead = ptx.count("ld.global.nc") + ptx.count("cp.async")
-    return int(found["REG"]), spilt, ptx.count("bar.sync"), ahead
+    code = re.findall(r"/\*([0-9a-f]{4,})\*/\s+([^;/]+);", listing)
+    code = [(int(at, 16), text) for at, text in code if text.strip() != "NOP"]
+    whole, loop = counts([text for _, text in code]), counts(innermost(code))
+    return int(found["REG"]), spilt, ptx.count("bar.sync"), ahead, *whole, *loop
 
 
 if __name__ == "__main__":

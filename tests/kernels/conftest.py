@@ -8,6 +8,7 @@ import os
 from importlib import import_module
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import torch
 
@@ -47,3 +48,26 @@ def by_kernel(monkeypatch):
             monkeypatch.setattr(module, "runs_triton", lambda x: True)
 
     return send
+
+
+@pytest.fixture
+def any_order(monkeypatch):
+    """Let the interpreter run the programs of each launch in another, random order."""
+    if not INTERPRETED:
+        return
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    random = np.random.default_rng(0)
+    set_dim, set_idx = InterpreterBuilder.set_grid_dim, InterpreterBuilder.set_grid_idx
+
+    def launched(builder, *grid):
+        set_dim(builder, *grid)
+        builder.order = random.permutation(np.prod(grid, dtype=int))
+
+    def begun(builder, *program):
+        flat = np.ravel_multi_index(program, builder.grid_dim)
+        at = np.unravel_index(builder.order[flat], builder.grid_dim)
+        set_idx(builder, *map(int, at))
+
+    monkeypatch.setattr(InterpreterBuilder, "set_grid_dim", launched)
+    monkeypatch.setattr(InterpreterBuilder, "set_grid_idx", begun)

@@ -7,8 +7,25 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("compile_kernels.py")
 
+# Instructions in all, and instructions and loads of the longest innermost loop, as
+# Triton 3.7 compiles them. A thread finds 64 sums in the loop of min-plus, 32 in that
+# for small images and for float64.
+COUNTS = {
+    "tile": (340, 340, 25),
+    "site": (413, 101, 8),
+    "site-alone": (771, 129, 16),
+    "lattice": (891, 97, 20),
+    "lattice-in-pieces": (916, 97, 20),
+    "lattice-alone": (463, 108, 22),
+    "graph": (528, 146, 12),
+    "graph-alone": (515, 143, 12),
+    "min-plus": (888, 154, 11),
+    "min-plus-small": (615, 85, 10),
+    "min-plus-double": (799, 207, 18),
+}
 
-def test_kernels_compile_without_spilling(tmp_path):
+
+def test_kernels_compile_without_spilling_to_no_more_instructions(tmp_path):
     environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)
     done = subprocess.run(
@@ -19,9 +36,15 @@ def test_kernels_compile_without_spilling(tmp_path):
     for line in done.stdout.splitlines():
         name, *numbers = line.split()
         taken[name] = [int(n) for n in numbers]
-    assert taken and not any(spilt for _, spilt, _, _ in taken.values()), taken
-    # A multiprocessor's 65536 registers are enough for 21 warps.
-    assert max(registers for registers, *_ in taken.values()) <= 96, taken
+    assert taken and not any(spilt for _, spilt, *_ in taken.values()), taken
+    # A multiprocessor's 65536 registers are enough for 21 warps, for 12 of min-plus,
+    # whose threads hold what they find.
+    most = {name: 168 if name.startswith("min-plus") else 96 for name in taken}
+    assert all(taken[name][0] <= most[name] for name in taken), taken
     # Where threads read what others have stored before, they wait and look again.
-    assert all(waits for name, (*_, waits, _) in taken.items() if "alone" in name)
-    assert not any(ahead for *_, ahead in taken.values()), taken
+    assert all(got[2] for name, got in taken.items() if "alone" in name)
+    assert not any(ahead for _, _, _, ahead, *_ in taken.values()), taken
+    for name, (whole, _, *loop) in ((name, got[4:]) for name, got in taken.items()):
+        for got, held in zip((whole, *loop), COUNTS[name], strict=True):
+            # Another version of Triton may order instructions in another way.
+            assert got <= 1.05 * held, (name, got, held)

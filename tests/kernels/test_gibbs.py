@@ -169,6 +169,61 @@ def test_the_graph_kernel_draws_what_plain_torch_draws(small, device, monkeypatc
     assert torch.equal(states, want)
 
 
+def star(n, weight=1.0):
+    """One site joined to all others, which are joined to nothing else."""
+    edges = torch.stack([torch.zeros(n - 1).long(), torch.arange(1, n)])
+    return PairwiseGraph(edges, torch.full((n - 1,), weight), torch.zeros(n))
+
+
+def test_a_hub_takes_no_more_memory_than_its_edges(device):
+    """Filled up to the longest list, those of 5000 sites would hold 25 million."""
+    plan = classes.classes_of(star(5000), device)
+    assert len(plan.neighbor) == len(plan.weight) == 2 * 4999
+    starts = plan.start.cpu().diff()
+    for begin, end in zip(plan.first, plan.first[1:], strict=False):
+        assert (starts[begin:end].diff() >= 0).all()
+
+
+def test_the_kernel_draws_a_star_as_plain_torch_does(device, monkeypatch):
+    from ebmtut.kernels import gibbs_triton as kernels
+
+    monkeypatch.setattr(kernels, "_SMALL", 0)
+    plan = classes.classes_of(star(40, 0.1), device)
+    states = random_bits(9, 40).to(device).T.to(torch.int8).contiguous()
+    want = classes.plain_class_sweeps(states, plan, 5, 2)
+    kernels.class_sweeps(states, plan, 5, 2)
+    assert torch.equal(states, want)
+
+
+def test_the_plan_of_a_graph_is_made_once(monkeypatch):
+    """And anew for other edges; weights and biases are those of the call."""
+    graph = uneven_graph()
+    made, layout = [], classes._layout
+
+    def noted(*arguments):
+        made.append(arguments)
+        return layout(*arguments)
+
+    monkeypatch.setattr(classes, "_layout", noted)
+    plans = [classes.classes_of(graph, CPU)]
+    with torch.no_grad():
+        graph.weight.mul_(2)
+        graph.bias.sub_(1)
+    plans.append(classes.classes_of(graph, CPU))
+    assert len(made) == 1 and plans[0].order is plans[1].order
+    assert torch.equal(plans[1].weight, 2 * plans[0].weight)
+    assert torch.equal(plans[1].bias, plans[0].bias - 1)
+    other = uneven_graph()
+    other.edges.copy_(8 - graph.edges.flip(0))
+    graph.load_state_dict(other.state_dict())
+    changed, fresh = (classes.classes_of(g, CPU) for g in (graph, other))
+    assert len(made) == 3 and torch.equal(changed.neighbor, fresh.neighbor)
+    with torch.inference_mode():  # whose tensors do not tell whether they changed
+        for _ in range(2):
+            classes.classes_of(uneven_graph(), CPU)
+    assert len(made) == 5
+
+
 def test_public_doors_lead_to_the_kernels(device, by_kernel):
     """The same seed twice; a chain that goes on from where another's sweeps ended."""
     by_kernel("ebmtut.kernels.gibbs")

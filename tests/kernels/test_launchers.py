@@ -10,12 +10,15 @@ import sys
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from ebmtut import _gpu
 from ebmtut._gpu import runs_triton
 from ebmtut.energies import RBM, BoltzmannMachine, LatticeIsing, PairwiseGraph
 from ebmtut.kernels import grid_min_plus
 from ebmtut.transport import GridCost, min_plus
+from ebmtut.transport.gibbs_ot import PlainChain, TritonChain
 
 META = torch.device("meta")
 
@@ -105,6 +108,90 @@ def test_min_plus(launches, monkeypatch):
     found = min_plus(zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
     assert found.shape == (3, 4, 5) and found.device == META
     assert launches == ["least_sums_tile"] * 2
+
+
+class Launched(TorchDispatchMode):
+    """Counts operations on the device that compute or copy, which are launches each."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        schema = function._schema
+        is_view = not schema.is_mutable and any(r.alias_info for r in schema.returns)
+        there = [x for x in tree_leaves(found) if isinstance(x, torch.Tensor)]
+        there = any(x.device == META for x in there) and not is_view
+        if there and not schema.name.startswith(("aten::empty", "aten::new_empty")):
+            self.names.append(schema.name)
+        return found
+
+
+def few_chains(kind, n):
+    """One iteration of Gibbs-OT with so many problems."""
+    p, q = zeros(n, 6), zeros(n, 7)
+    chain = object.__new__(kind)
+    chain.p, chain.q, chain.cost, chain.g = p, q, zeros(6, 7), p
+    chain.cost_t = zeros(7, 6)
+    temperature = zeros(2)
+    return lambda: chain.iterate(temperature, q, p)
+
+
+def lattice_call(side, n_chains):
+    from ebmtut.kernels.gibbs_triton import lattice_gibbs
+
+    x = zeros(n_chains, side * side)
+    return lambda: lattice_gibbs(LatticeIsing(side, 0.1), x, 3, 5)
+
+
+def graph_call():
+    from ebmtut.kernels.gibbs_triton import graph_gibbs
+
+    path = PairwiseGraph(torch.tensor([[0, 1], [1, 2]]), torch.ones(2), torch.zeros(4))
+    x = zeros(3, 4)
+    return lambda: graph_gibbs(path, x, 3, 5)
+
+
+def product_call(model):
+    from ebmtut.kernels.pairwise_triton import triton_sweeps
+
+    model = model.to(META)
+    terms = model.pair_terms()
+    unaries = zeros(3, len(terms.bias))
+    return lambda: triton_sweeps(model, terms, unaries, None, 3, 0.5, False, True)
+
+
+def pairs_call(model):
+    return lambda: model.to(META).pair_terms().first
+
+
+MATRIX = BoltzmannMachine(torch.zeros(40, 40), torch.zeros(40))
+IMAGES = (zeros(3, 4, 5), GridCost(zeros(4, 4), zeros(5, 5)))
+# Of torch, and of kernels, in a second call, which finds what the first has made.
+CALLS = {
+    "pairs of a matrix": (lambda: pairs_call(MATRIX), 7, 0),
+    "max-product, 3 sweeps": (lambda: product_call(MATRIX), 43, 4),
+    "small lattice, 3 sweeps": (lambda: lattice_call(6, 3), 12, 1),
+    "large lattice, 3 sweeps": (lambda: lattice_call(66, 3), 12, 6),
+    "graph, 3 sweeps": (graph_call, 9, 1),
+    "min-plus of images": (lambda: lambda: min_plus(*IMAGES), 3, 2),
+    "Gibbs-OT, plain": (lambda: few_chains(PlainChain, 1), 16, 0),
+    "Gibbs-OT, kernel": (lambda: few_chains(TritonChain, 16), 16, 2),
+}
+
+
+@pytest.mark.parametrize("which", CALLS)
+def test_a_call_launches_no_more_than_it_did(which, launches, monkeypatch):
+    monkeypatch.setattr(grid_min_plus, "runs_triton", lambda x: True)
+    make, n_of_torch, n_of_kernels = CALLS[which]
+    call = make()
+    call()
+    launches.clear()
+    with Launched() as launched:
+        call()
+    assert len(launched.names) <= n_of_torch, launched.names
+    assert len(launches) == n_of_kernels
 
 
 @pytest.mark.parametrize("fault", [None, RuntimeError("no C compiler")])

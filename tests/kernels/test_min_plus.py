@@ -11,7 +11,7 @@ from ebmtut.transport import (
     min_plus,
     min_plus_reference,
 )
-from ebmtut.transport.gibbs_ot import PlainChain, TritonChain
+from ebmtut.transport.gibbs_ot import PlainChain, TritonChain, chain_for
 
 
 def uniform(*shape, seed=0, dtype=torch.float64):
@@ -61,8 +61,9 @@ def test_a_chain_of_dense_problems(turned, device):
     assert torch.equal(chains[0].dual_value(), chains[1].dual_value())
 
 
-def test_the_public_door(device):
+def test_the_public_door(device, monkeypatch):
     """The kernel's chain is the one that plain torch runs with the same draws."""
+    monkeypatch.setattr("ebmtut.transport.gibbs_ot._FEW", 2)
     p = torch.softmax(uniform(2, 6, seed=3), 1).to(device)
     q = torch.softmax(uniform(2, 5, seed=4), 1).to(device)
     cost = uniform(6, 5, seed=5).to(device)
@@ -71,3 +72,40 @@ def test_the_public_door(device):
         for run in (gibbs_ot_reference, gibbs_ot)
     ]
     assert torch.equal(runs[0].U, runs[1].U) and torch.equal(runs[0].L, runs[1].L)
+
+
+@pytest.mark.parametrize(("n", "tiled"), [(15, False), (16, True)])
+def test_few_problems_leave_tiles_empty_and_go_without_the_kernel(n, tiled, device):
+    p, q = torch.full((n, 4), 0.25).to(device), torch.full((n, 5), 0.2).to(device)
+    cost = uniform(4, 5).float().to(device)
+    assert isinstance(chain_for(p, q, cost, p), TritonChain) == tiled
+
+
+@pytest.mark.parametrize(
+    ("side", "dtype", "tile"),
+    [
+        (28, torch.float32, (32, 32)),
+        (28, torch.float64, (32, 32)),
+        (64, torch.float32, (32, 64)),
+        (64, torch.float64, (32, 32)),
+        (3, torch.float32, (4, 4)),
+    ],
+)
+def test_tiles_are_no_larger_than_the_image_needs(side, dtype, tile, monkeypatch):
+    """Of 32 x 64, an image of 28 x 28 would fill 38 percent."""
+    from ebmtut.kernels import min_plus_triton as kernels
+
+    launched = []
+
+    class Aside:
+        def __getitem__(self, grid):
+            return lambda *_, **constants: launched.append((grid, constants))
+
+    for name, value in (("_M", 32), ("_I", 64)):
+        monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(kernels, "least_sums_tile", Aside())
+    square = torch.empty(side, side, dtype=dtype, device="meta")
+    kernels.least_sums_over(square.expand(5, -1, -1), square)
+    ((grid, constants),) = launched
+    assert (constants["N_M"], constants["N_I"]) == tile and constants["num_warps"] == 1
+    assert grid == (5, *(-(-side // n) for n in tile))

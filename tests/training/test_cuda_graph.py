@@ -195,7 +195,15 @@ def copies(energy, x, *, generator):
     return energy(x).mean() * torch.tensor(1.0, device=x.device)
 
 
-@pytest.mark.parametrize("loss", [reads, copies])
+def indexes(energy, x, *, generator):
+    return energy(x[torch.tensor([1, 0])]).mean()
+
+
+def counts(energy, x, *, generator):
+    return energy(x).mean() * torch.bincount(x[:, 0].long())[0]
+
+
+@pytest.mark.parametrize("loss", [reads, copies, indexes, counts])
 def test_a_loss_that_waits_for_the_gpu_is_refused(loss):
     with pretended_graphs() as (device, graphs):
         trained(device, losses=[loss])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -169,9 +169,10 @@ class BoltzmannMachine(Energy):
         """Return all pairs i < j, row by row; weights without a gradient."""
         n, raw = self.n_sites, self.weight.detach()
 
+        @cache
         def ends() -> tuple[Tensor, Tensor]:
-            first, second = torch.triu_indices(n, n, 1, device="cpu")
-            return first.to(raw.device), second.to(raw.device)
+            first, second = torch.triu_indices(n, n, 1, device=raw.device)
+            return first, second
 
         if raw.device.type == "cpu" and raw.dtype in (torch.float32, torch.float64):
             weight = raw.new_empty(n * (n - 1) // 2)

@@ -334,13 +334,16 @@ def told(function: Callable[..., Any], device: str) -> dict[str, str]:
 
 
 def resolve_device(name: str) -> str:
-    """Turn "auto" into a device that is there."""
+    """Turn "auto" into a device that is there; on a GPU float32 is then float32."""
     check_choice("device", name, DEVICES)
     has_cuda = torch.cuda.is_available()
     if name == "cuda" and not has_cuda:
         raise InputError("device must be cpu or auto here, got 'cuda': no CUDA device")
     if name == "auto":
-        return "cuda" if has_cuda else "cpu"
+        name = "cuda" if has_cuda else "cpu"
+    if name == "cuda":
+        # Convolutions else round to TF32, whose 10 bits an acceptance test would see.
+        torch.backends.cudnn.allow_tf32 = False
     return name
 
 

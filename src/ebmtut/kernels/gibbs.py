@@ -34,10 +34,15 @@ def gibbs_by_kernel(
         if isinstance(model, LatticeIsing):
             return lattice_on_gpu(model, *task, spawn_seed(generator))
         return graph_on_gpu(model, *task, spawn_seed(generator))
+    if isinstance(model, Ising):
+        # Nine launches for each site would take longer than a copy there and back.
+        swept = dense_gibbs.dense_gibbs(model, x.cpu(), n_sweeps, spawn_seed(generator))
+        return swept.to(x.device)
     if x.device.type != "cpu":
         return None
-    if isinstance(model, LatticeIsing):
-        return lattice_gibbs.lattice_gibbs(model, *task, spawn_seed(generator))
-    if isinstance(model, PairwiseGraph):
-        return graph_gibbs.graph_gibbs(model, *task, spawn_seed(generator))
-    return dense_gibbs.dense_gibbs(model, *task, spawn_seed(generator))
+    kernel = (
+        lattice_gibbs.lattice_gibbs
+        if isinstance(model, LatticeIsing)
+        else graph_gibbs.graph_gibbs
+    )
+    return kernel(model, *task, spawn_seed(generator))

@@ -16,8 +16,8 @@ product; one of 64 bits is taken for two. At 1.7 GHz and 132 multiprocessors:
   neighbours come from far away, as those of a single lattice of 8192 x 8192 may, are
   3000 at 3.35 TB/s. 64 registers a thread (by Triton 3.6, 77) leave room for 32 (26)
   warps.
-- A state of a graph takes 96 instructions at degree 4: a quarter of a
-  call of Philox, an exponential, and 30 for a neighbour of four chains: 300 a
+- A state of a graph takes 102 instructions at degree 4: a quarter of a
+  call of Philox, an exponential, and 36 for a neighbour of four chains: 280 a
   nanosecond.
 
 Every class is a launch of its own, of about 10 microseconds, where a lattice is large.
@@ -364,6 +364,7 @@ def class_sweeps(
     for step in range(0, n_steps, a_launch):
         class_sweep[(triton.cdiv(n_chains, chains), n_blocks)](
             states,
+            plan.start,
             plan.neighbor,
             plan.weight,
             plan.bias,
@@ -374,7 +375,6 @@ def class_sweeps(
             step % n_classes,
             n_classes,
             n_chains,
-            plan.weight.shape[1],
             ROUNDS=ROUNDS,
             SITES=sites,
             CHAINS=chains,
@@ -386,6 +386,7 @@ def class_sweeps(
 @triton.jit(do_not_specialize=["seed", "first_step", "last_step", "color"])
 def class_sweep(  # type: ignore[no-untyped-def]
     states,
+    start,
     neighbor,
     weight,
     bias,
@@ -396,7 +397,6 @@ def class_sweep(  # type: ignore[no-untyped-def]
     color,
     n_classes,
     n_chains,
-    width,
     ROUNDS: tl.constexpr,
     SITES: tl.constexpr,
     CHAINS: tl.constexpr,
@@ -404,7 +404,8 @@ def class_sweep(  # type: ignore[no-untyped-def]
     """Redraw a part of the sites in some chains, colour after colour.
 
     color is that of the first step.
-    states (n_sites, n_chains); neighbor and weight (n_sites, width), starts
+    states (n_sites, n_chains). Entries start[i] to start[i + 1] of neighbor and weight
+    belong to site i; of some sites of one colour the last has most. starts
     (n_classes + 1). More than one colour in a launch needs one program for all sites:
     it waits for its own threads after each.
     """
@@ -420,10 +421,14 @@ def class_sweep(  # type: ignore[no-untyped-def]
             inside = site < end
             field = tl.load(bias + site, mask=inside, other=0.0)[:, None]
             field = field + tl.zeros((SITES, CHAINS), tl.float32)
-            for k in range(width):
-                entry = site.to(tl.int64) * width + k
-                other = tl.load(neighbor + entry, mask=inside, other=0).to(tl.int64)
-                w = tl.load(weight + entry, mask=inside, other=0.0)
+            first = tl.load(start + site, mask=inside, other=0)
+            degree = tl.load(start + site + 1, mask=inside, other=0) - first
+            last = start + tl.minimum(block + SITES, end)
+            for k in range(tl.load(last) - tl.load(last - 1)):
+                some = k < degree
+                entry = first + k
+                other = tl.load(neighbor + entry, mask=some, other=0).to(tl.int64)
+                w = tl.load(weight + entry, mask=some, other=0.0)
                 at = other[:, None] * n_chains + chain[None, :]
                 x = tl.load(states + at, mask=there, other=0)
                 field += tl.where(x != 0, w[:, None], 0.0)

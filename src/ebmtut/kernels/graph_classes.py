@@ -1,19 +1,20 @@
 """Gibbs sweeps of sparse graphs by counted random numbers, in plain torch.
 
-What the GPU's kernel does. Sites are sorted by colour, chains lie innermost, and all
-sites of a colour are redrawn at once, each from a list of its neighbours that is filled
-up to the longest of all by weights of zero. Fields are single precision, uniform
-numbers have 23 bits: a probability below 6e-8 counts as zero. Four chains share a call
-of Philox, which returns four words.
+What the GPU's kernel does. Sites are sorted by colour, those of one colour by their
+number of neighbours, so that the last of a block has the longest list. Chains lie
+innermost, and all sites of a colour are redrawn at once. Fields are single precision,
+uniform numbers have 23 bits: a probability below 6e-8 counts as zero. Four chains share
+a call of Philox, which returns four words.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ebmtut.energies import PairwiseGraph
 from ebmtut.kernels.philox import philox
@@ -28,48 +29,69 @@ class ClassPlan(NamedTuple):
     ----------
     order
         Sites in the order of the places.
-    neighbor, weight
-        Of each place, the places of its neighbours and the edges' weights,
-        (n_places, width).
-    bias
-        Of each place.
+    start
+        Where the list of each place begins, and the end.
+    neighbor
+        The places of neighbours, one list after another.
     first
         Where each colour begins, and the end.
     starts
         The same, on the device.
+    edge
+        The edge to each neighbour.
+    weight
+        Those of these edges.
+    bias
+        Of each place.
     """
 
     order: Int[Tensor, " n_sites"]
+    start: Tensor
     neighbor: Tensor
-    weight: Tensor
-    bias: Tensor
     first: tuple[int, ...]
     starts: Tensor
+    edge: Tensor
+    weight: Tensor
+    bias: Tensor
+
+
+# What depends on the edges alone, and the version of these that it was made for.
+_known = WeakTensorKeyDictionary()
 
 
 def classes_of(model: PairwiseGraph, device: torch.device) -> ClassPlan:
-    """Lay out a graph on a device."""
-    lists, colors = model.neighbor_lists(), model.coloring()
-    order = torch.argsort(colors, stable=True)
+    """Lay out a graph on a device; what depends on edges is kept for later calls."""
+    edges = model.edges
+    # Tensors of inference mode count no versions.
+    version = None if edges.is_inference() else (edges._version, device)
+    kept, layout = _known.get(edges, (None, ()))
+    if version is None or kept != version:
+        layout = _layout(model, device)
+        _known[edges] = version, layout
+    order, edge = layout[0], layout[-1]
+    weight, bias = (x.detach().to(device).float() for x in (model.weight, model.bias))
+    return ClassPlan(*layout, weight[edge], bias[order])
+
+
+def _layout(model: PairwiseGraph, device: torch.device) -> tuple[Any, ...]:
+    """Return a plan without its numbers."""
+    lists = model.neighbor_lists()
+    colors, degree = lists.coloring(), lists.start.diff()
+    order = torch.argsort(degree, stable=True)
+    order = order[torch.argsort(colors[order], stable=True)]
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
-    degree = lists.start.diff()
-    site = torch.repeat_interleave(degree)
-    turn = torch.arange(len(site), device=site.device) - lists.start[site]
-    width = int(degree.max()) if len(degree) else 0
-    neighbor = order.new_zeros(len(order), width)
-    weight = torch.zeros_like(neighbor, dtype=torch.float32)
-    neighbor[place[site], turn] = place[lists.neighbor]
-    weight[place[site], turn] = lists.weight.float()
+    here, there = place[model.edges.flatten()], place[model.edges.flip(0).flatten()]
+    by_place = torch.argsort(here, stable=True)
+    start = torch.cat([degree.new_zeros(1), degree[order].cumsum(0)])
     first = (0, *torch.bincount(colors).cumsum(0).tolist())
-    bias = model.bias.detach().float()[order]
-    return ClassPlan(
+    return (
         order.to(device),
-        neighbor.to(device, torch.int32),
-        weight.to(device),
-        bias.to(device),
+        start.to(device, torch.int32),
+        there[by_place].to(device, torch.int32),
         first,
         torch.tensor(first, dtype=torch.int32, device="cpu").to(device),
+        (by_place % max(1, model.edges.shape[1])).to(device),
     )
 
 
@@ -84,9 +106,12 @@ def plain_class_sweeps(
         begin, end = plan.first[step % n_classes : step % n_classes + 2]
         here = torch.arange(begin, end, device=states.device)[:, None]
         field = plan.bias[begin:end, None].expand(-1, len(chain))
-        for k in range(plan.weight.shape[1]):
-            other = states[plan.neighbor[begin:end, k].long()]
-            field = field + plan.weight[begin:end, k, None] * other
+        degree = plan.start.diff()[begin:end, None]
+        for k in range(int(degree[-1])):
+            some = k < degree
+            entry = torch.where(some, plan.start[begin:end, None] + k, 0)[:, 0]
+            weight = torch.where(some, plan.weight[entry, None], 0)
+            field = field + weight * states[plan.neighbor[entry].long()]
         counters = (here.expand(-1, len(chain)), chain // 4, step, 0)
         draws = torch.stack(philox(seed, counters))
         draw = draws[chain % 4, :, chain].T

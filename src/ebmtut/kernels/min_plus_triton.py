@@ -10,10 +10,13 @@ so that a product along both axes of a grid is the kernel twice, with no transpo
 between, and a dense cost is a batch of one whose m are the problems.
 
 What bounds it is arithmetic: an addition and a minimum for each b, k, m and i, with no
-fused instruction for both. If an H100 adds 128 and compares 64 numbers a clock on each
-of 132 multiprocessors, that is 132 x 1.7 GHz x 128 / 3 = 9.6 T a second; a tile of 32 x
-64 reads 4 (32 + 64) / (32 64) = 0.2 bytes for each, from the level-1 cache. A single
-problem of a dense cost has one m, and leaves most of the GPU idle.
+fused instruction for both. A multiprocessor of an H100 issues 128 of them per clock, so
+that 132 of these at 1.7 GHz find at most 14 T sums per second. One warp finds a tile of
+32 x 64, of which each thread holds 64 sums in registers: for every k it spends 155
+instructions, 128 of them arithmetic and 11 loads (counted in the machine code). Four
+warps share the loads worse: 99 instructions for 16 sums, 17 of them loads. Unrolling k
+by four would save 3 percent of the instructions for a row length that 16 does not
+divide, and none for the others, at 20 more registers per thread.
 
 Sums are of the inputs' dtype, float32 or float64, and equal the reference's to the last
 bit; in bf16 other places would be the least, and no tensor core takes minima.
@@ -31,7 +34,7 @@ from torch import Tensor
 
 __all__ = ["least_sums_over"]
 
-# The tile that a program finds, of m and of i.
+# The largest tile that a program finds, of m and of i; float64 takes half as many i.
 _M, _I = 32, 64
 
 
@@ -40,10 +43,16 @@ def least_sums_over(values: Tensor, cost: Tensor) -> Tensor:
     n, k, m = values.shape
     values, cost = values.contiguous(), cost.contiguous()
     out = values.new_empty(n, m, cost.shape[1])
+    n_i = cost.shape[1]
+    # A tile of a small image is no larger than the image needs.
+    tile_m = min(_M, triton.next_power_of_2(m))
+    tile_i = min(_I * 4 // values.element_size(), triton.next_power_of_2(n_i))
     # Problems may be more than 65535, which a grid takes along its first axis only.
-    grid = (n, triton.cdiv(m, _M), triton.cdiv(cost.shape[1], _I))
+    grid = (n, triton.cdiv(m, tile_m), triton.cdiv(n_i, tile_i))
     with torch.cuda.device_of(values):
-        least_sums_tile[grid](values, cost, out, k, m, cost.shape[1], N_M=_M, N_I=_I)
+        least_sums_tile[grid](
+            values, cost, out, k, m, n_i, N_M=tile_m, N_I=tile_i, num_warps=1
+        )
     return out
 
 
@@ -61,7 +70,11 @@ def least_sums_tile(  # type: ignore[no-untyped-def]
     for _ in range(n_k):
         v = tl.load(values + m, mask=m < n_m, other=0.0)
         c = tl.load(cost + i, mask=i < n_i, other=0.0)
-        least = tl.minimum(least, v[:, None] + c[None, :])
+        found = v[:, None] + c[None, :]
+        if least.dtype == tl.float64:  # which has no instruction for a minimum
+            least = tl.where(found < least, found, least)
+        else:
+            least = tl.minimum(least, found)
         values += n_m
         cost += n_i
     there = (m < n_m)[:, None] & (i < n_i)[None, :]

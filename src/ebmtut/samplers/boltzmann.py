@@ -12,7 +12,6 @@ from ebmtut.kernels.gibbs import gibbs_by_kernel
 from ebmtut.kernels.gwg import gwg_by_kernel
 from ebmtut.samplers.chain import run_chain
 from ebmtut.samplers.gibbs import color_gibbs
-from ebmtut.samplers.informed import gwg
 from ebmtut.samplers.ising import ising_gibbs
 from ebmtut.tensor_checks import check_bits
 
@@ -88,7 +87,7 @@ def boltzmann_gwg(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "n_chains n_sites"]:
-    """Make Gibbs-with-gradients moves, by compiled code where ``x`` is on the CPU.
+    """Make Gibbs-with-gradients moves, by compiled code on the CPU.
 
     Chains are spread over ``torch.get_num_threads()`` threads; the result does not
     depend on how many.
@@ -126,7 +125,4 @@ def boltzmann_gwg(
     check_type("model", model, BoltzmannMachine)
     check_bits("x", x, model.n_sites)
     check_choice("dtype", str(dtype), ("torch.float32", "torch.float64"))
-    moved = gwg_by_kernel(model, x, n_steps, generator, dtype)
-    if moved is not None:
-        return moved
-    return run_chain(gwg(model), x, n_steps, generator=generator).x_final
+    return gwg_by_kernel(model, x, n_steps, generator, dtype)

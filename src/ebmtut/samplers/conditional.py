@@ -239,8 +239,10 @@ class AdaptedChain:
             return draw_conditional(energy, self.noise, *of)[0]
         chain = replace(self.chain, step_size=tuple(self.step_sizes.tolist()))
         x, acceptance = draw_conditional(energy, self.noise, above, level, chain, draw)
-        error = acceptance.cpu().double() - self.target
-        follow_acceptance(self.step_sizes, error, level.cpu(), self.noise)
+        # Read together: a GPU is waited for once.
+        both = torch.stack([acceptance.double(), level.double()]).cpu()
+        error = both[0] - self.target
+        follow_acceptance(self.step_sizes, error, both[1].long(), self.noise)
         return x
 
 

@@ -31,12 +31,13 @@ def ising_gibbs(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "batch n_sites"]:
-    """Run Gibbs sweeps by compiled code where the tensor lies on the CPU.
+    """Run Gibbs sweeps by compiled code.
 
     The lattice is swept by colour class (two colours for even sides, three
     for odd), a dense model by site with local fields kept current. Chains
     are spread over ``torch.get_num_threads()`` threads; the result does not
-    depend on how many. On a GPU with Triton a kernel sweeps the lattice.
+    depend on how many. On a GPU with Triton a kernel sweeps the lattice; a dense
+    model is swept on the CPU.
 
     Parameters
     ----------

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _DRAWS = 2**16  # exponentials held at a time: they stay in the cache
+_FEW = 16  # problems, below which plain torch finds the extremes on a GPU
 
 
 def gibbs_ot_iteration(
@@ -167,7 +168,8 @@ Chain = PlainChain | CompiledChain
 
 def chain_for(p: Tensor, q: Tensor, cost: Tensor, g: Tensor) -> Chain:
     """Make the chain that is fastest on the tensors' device."""
-    if runs_triton(p):
+    # A tile of the kernel holds problems side by side: with few it is mostly empty.
+    if runs_triton(p) and len(p) >= _FEW:
         return TritonChain(p, q, cost, g)
     kind = CompiledChain if p.device.type == "cpu" else PlainChain
     return kind(p, q, cost, g)
