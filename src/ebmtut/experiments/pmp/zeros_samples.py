@@ -117,13 +117,8 @@ _REDUCED = ("PMP", "PMP symmetric", "LP")
 def _reduced(
     n_steps: int, learning_rate: float, like: zeros.ZerosConfig, **of: Any
 ) -> zeros.ZerosConfig:
-    common: dict[str, Any] = {
-        "methods": _REDUCED,
-        "n_chains_of": {},
-        "sweeps": (25, 50),
-    }
-    of = common | of | {"n_steps": n_steps, "learning_rate": learning_rate}
-    return replace(like, **of)
+    of |= {"methods": _REDUCED, "n_chains_of": {}, "sweeps": (25, 50)}
+    return replace(like, n_steps=n_steps, learning_rate=learning_rate, **of)
 
 
 def _with(whole: zeros.ZerosConfig, reduced: zeros.ZerosConfig) -> ZerosSamplesConfig:
