@@ -1,6 +1,5 @@
 """Small repairs of what reaches the pages: docstrings, scripts."""
 
-import os
 import re
 from importlib import import_module
 from types import GenericAlias
@@ -389,18 +388,6 @@ def _number_figures(app: Sphinx, env: Any) -> None:
     number_visible_figures(numbers, folded)
 
 
-def _use_all_cores(app: Sphinx) -> None:
-    """Read and write pages in several processes.
-
-    Jupyter Book has no option for it. Its two extensions that do not
-    declare whether they allow it keep nothing between pages.
-    """
-    app.parallel = os.cpu_count() or 1
-    for extension in app.extensions.values():
-        if extension.parallel_read_safe is None:
-            extension.parallel_read_safe = True
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx: before napoleon, and after the theme."""
     # A summary is a first sentence, which "Eq. 2" does not end.
@@ -408,7 +395,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect(
         "autodoc-process-docstring", _repair_docstring, priority=100
     )
-    app.connect("builder-inited", _use_all_cores)
     app.connect("autodoc-process-signature", _name_aliases)
     app.connect(
         "autodoc-process-docstring", _repair_types, priority=900
