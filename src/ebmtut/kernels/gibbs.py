@@ -40,9 +40,6 @@ def gibbs_by_kernel(
         return swept.to(x.device)
     if x.device.type != "cpu":
         return None
-    kernel = (
-        lattice_gibbs.lattice_gibbs
-        if isinstance(model, LatticeIsing)
-        else graph_gibbs.graph_gibbs
-    )
-    return kernel(model, *task, spawn_seed(generator))
+    if isinstance(model, LatticeIsing):
+        return lattice_gibbs.lattice_gibbs(model, *task, spawn_seed(generator))
+    return graph_gibbs.graph_gibbs(model, *task, spawn_seed(generator))

@@ -70,7 +70,7 @@ def classes_of(model: PairwiseGraph, device: torch.device) -> ClassPlan:
         _known[edges] = version, layout
     order, edge = layout[0], layout[-1]
     weight, bias = (x.detach().to(device).float() for x in (model.weight, model.bias))
-    return ClassPlan(*layout, weight[edge], bias[order])
+    return ClassPlan(*layout, weight=weight[edge], bias=bias[order])
 
 
 def _layout(model: PairwiseGraph, device: torch.device) -> tuple[Any, ...]:

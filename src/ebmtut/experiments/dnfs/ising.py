@@ -146,8 +146,9 @@ def distribution_table(result: Result) -> Table:
                 of = f"{method}/{column}"
                 energies = result.arrays.get(f"energies/{of}")
                 weights = result.arrays.get(f"log_weights/{of}") if words else None
-                known = energies is not None
-                cells.append(distance(energies, exact, weights) if known else None)
+                cells.append(
+                    None if energies is None else distance(energies, exact, weights)
+                )
             long = distance(result.arrays[f"long Gibbs/{column}"], exact)
             ends: list[Cell] = [None, None] if words else [long, noise]
             columns[column.partition(", ")[2] + words] = [*cells, *ends]

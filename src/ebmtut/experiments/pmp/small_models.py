@@ -210,9 +210,9 @@ def draw_factor_graph() -> Figure:
         to_middle, n = 1 - k, max(0.0, u + weight) - max(0.0, u)
         for at, name, value, ink in ((0.9, "p", u, "black"), (2.1, "n", n, orange)):
             place = x + to_middle * at
-            ends = [(place + 0.4 * to_middle * side, 0.45) for side in (1, -1)]
+            tip, tail = ((place + 0.4 * to_middle * side, 0.45) for side in (1, -1))
             arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": ink, "lw": 2}
-            ax.annotate("", *ends, arrowprops=arrow)
+            ax.annotate("", tip, tail, arrowprops=arrow)
             text = f"${name} =$ {value:g}".replace("-", "−")
             ax.text(place, 0.8, text, color=ink, **middle)
     return figure
