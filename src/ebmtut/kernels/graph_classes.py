@@ -64,16 +64,16 @@ def classes_of(model: PairwiseGraph, device: torch.device) -> ClassPlan:
     edges = model.edges
     # Tensors of inference mode count no versions.
     version = None if edges.is_inference() else (edges._version, device)
-    kept, layout = _known.get(edges, (None, ()))
+    kept, layout = _known.get(edges, (None, {}))
     if version is None or kept != version:
         layout = _layout(model, device)
         _known[edges] = version, layout
-    order, edge = layout[0], layout[-1]
+    order, edge = layout["order"], layout["edge"]
     weight, bias = (x.detach().to(device).float() for x in (model.weight, model.bias))
-    return ClassPlan(*layout, weight=weight[edge], bias=bias[order])
+    return ClassPlan(**layout, weight=weight[edge], bias=bias[order])
 
 
-def _layout(model: PairwiseGraph, device: torch.device) -> tuple[Any, ...]:
+def _layout(model: PairwiseGraph, device: torch.device) -> dict[str, Any]:
     """Return a plan without its numbers."""
     lists = model.neighbor_lists()
     colors, degree = lists.coloring(), lists.start.diff()
@@ -85,14 +85,15 @@ def _layout(model: PairwiseGraph, device: torch.device) -> tuple[Any, ...]:
     by_place = torch.argsort(here, stable=True)
     start = torch.cat([degree.new_zeros(1), degree[order].cumsum(0)])
     first = (0, *torch.bincount(colors).cumsum(0).tolist())
-    return (
-        order.to(device),
-        start.to(device, torch.int32),
-        there[by_place].to(device, torch.int32),
-        first,
-        torch.tensor(first, dtype=torch.int32, device="cpu").to(device),
-        (by_place % max(1, model.edges.shape[1])).to(device),
-    )
+    starts = torch.tensor(first, dtype=torch.int32, device="cpu")
+    return {
+        "order": order.to(device),
+        "start": start.to(device, torch.int32),
+        "neighbor": there[by_place].to(device, torch.int32),
+        "first": first,
+        "starts": starts.to(device),
+        "edge": (by_place % max(1, model.edges.shape[1])).to(device),
+    }
 
 
 def plain_class_sweeps(
