@@ -74,10 +74,11 @@ def _kind(value, mixed):
 
 
 @functools.cache
-def _passed(code, module, annotations):
+def _passed(code, module, annotations, generator):
     """Return how often calls of each kind passed, and places for what checks.
 
-    A nested function is made at each call of the outer one, its checker only once.
+    A nested function is made at each call of the outer one, its checker only once for
+    each class that stands for torch's generator: the pretended GPU brings its own.
     """
     return Counter(), {}
 
@@ -155,7 +156,9 @@ def once_per_kind(jaxtyped):
         if not function.__annotations__:
             return function
         told = tuple(map(repr, function.__annotations__.items()))
-        passed, kept = _passed(function.__code__, function.__module__, told)
+        passed, kept = _passed(
+            function.__code__, function.__module__, told, torch.Generator
+        )
         if not kept:
             kept["signature"] = _signature(function)
 
