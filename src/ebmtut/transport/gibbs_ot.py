@@ -70,10 +70,14 @@ def gibbs_ot_iteration(
 
     Returns
     -------
-    g, h
-        The new coordinates.
-    upper, lower
-        U and L, the limits of g and h.
+    g
+        The new coordinates of the first side.
+    h
+        Those of the second side.
+    upper
+        U, the limits of g.
+    lower
+        L, the limits of h.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
