@@ -61,13 +61,13 @@ def test_nothing_beats_the_optimum(result):
         for a, b in zip(one.rows[:-1], best.rows, strict=True)
     )
     experiment.figure(run)
-    rivals = learners_table(run)
+    learners_shown = learners_table(run)
     learners, printed = 2, ["0.969", "0.977"]
     if experiment.id == "dnfs/max-independent-set":
         # 8.28 and 8.75 vertices of 8.92, Table 1.
         learners, printed = 3, ["0.928", "0.981"]
-    assert rivals.kinds == ("null", "null", *learners * [""], "paper", "paper")
-    assert [row[1] for row in rivals.rows[-2:]] == printed
+    assert learners_shown.kinds == ("null", "null", *learners * [""], "paper", "paper")
+    assert [row[1] for row in learners_shown.rows[-2:]] == printed
     (row,) = temperature_table(run).rows
     names = ("other temperature", "DNFS")
     names += tuple(f"{name} + DMALA 1" for name in names)
@@ -174,7 +174,7 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
 
     monkeypatch.setattr(MaxCut, "flip_log_ratios", counted)
     config = GraphProblemConfig(problem="max-cut")
-    judge = Scores(
+    measured = Scores(
         MaxCut(graphs_of(config, SIZE, 2, 0), inverse_temperature=5.0),
         n_copies=1,
         n_time_steps=8,
@@ -185,10 +185,10 @@ def test_chains_make_as_many_evaluations_as_the_flow(monkeypatch):
 
     for n_refine in (0, 3):
         calls.clear()
-        judge.flow("flow", GraphFlowNetwork(width=4), n_refine)
+        measured.flow("flow", GraphFlowNetwork(width=4), n_refine)
         by_flow = len(calls)
         calls.clear()
-        judge.chain("chain", n_refine, langevin=True)
+        measured.chain("chain", n_refine, langevin=True)
         # A flow looks at both ends of its time: once more than it steps.
         assert by_flow == len(calls) + 1
 

@@ -69,9 +69,9 @@ def test_what_the_page_shows_of_small_lattices_and_nulls_is_stored():
             assert abs(run["energy"] / known["energy"] - 1) < 0.01
             off = np.subtract(run["products"], known["products"])
             assert np.abs(off).max() < 0.01
-    nulls = MANY_BASELINES.stored(benchmarks_root())
+    baselines = MANY_BASELINES.stored(benchmarks_root())
     row = get_experiment("dnfs/ising").stored()
-    both = with_baselines(row, nulls)
+    both = with_baselines(row, baselines)
     for column in row.scalars["exact"]:
         for name in BASELINES:
             n = 32 if name.startswith("SMC") else 4
@@ -133,9 +133,9 @@ def test_nulls_of_several_runs_stand_in_the_place_of_single_ones():
         }
         for name in BASELINES
     }
-    nulls = replace(row, scalars={"table": table})
-    plt.close(MANY_BASELINES.figure(nulls))
-    both, column = with_baselines(row, nulls), "10x10, 0.1"
+    baselines = replace(row, scalars={"table": table})
+    plt.close(MANY_BASELINES.figure(baselines))
+    both, column = with_baselines(row, baselines), "10x10, 0.1"
     assert list(both.scalars["table"]) == ["ours", "paper, leConv", *BASELINES]
     assert both.scalars["table"]["ours"] == row.scalars["table"]["ours"]
     before, after = (

@@ -119,9 +119,9 @@ def check_fractions(result: Result, *, prefix: str, table: str) -> list[Verdict]
         # An untrained flow adds nothing to itself.
         verdicts.append(claim(name, mean, "at least", 0.05, null=0.0, **of))
         for steps in (0, most):
-            rival = fractions(result, size, f"DMALA {steps}")
+            chains = fractions(result, size, f"DMALA {steps}")
             gains = [
-                np.subtract(fractions(result, size, refined(flow, steps)), rival)
+                np.subtract(fractions(result, size, refined(flow, steps)), chains)
                 for flow in ("DNFS", "untrained DNFS")
             ]
             mean, of["stderr"] = mean_and_stderr(list(gains[0]))
