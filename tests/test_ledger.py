@@ -13,6 +13,7 @@ import torch
 
 from ebmtut import results
 from ebmtut.checks import InputError
+from ebmtut.digests import json_digest
 from ebmtut.experiments.facts import facts, get_fact
 from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
@@ -30,7 +31,6 @@ from ebmtut.ledger import (
 )
 from ebmtut.ledger.listing import QUOTED, Row, ScaleState
 from ebmtut.ledger.reference import Reference
-from ebmtut.results.store import _digest
 
 RMSE = ("ed/ising-rmse", "negative log-RMSE")
 NLL = ("ed/densities-table", "NLL")
@@ -118,7 +118,7 @@ def test_a_tampered_word_changes_nothing(tmp_path: Path) -> None:
 def sign(path: Path, content: dict[str, Any]) -> None:
     """Store what somebody has changed, with a digest that fits."""
     del content["sha256"]
-    content["sha256"] = _digest(content)
+    content["sha256"] = json_digest(content)
     path.write_text(json.dumps(content), "utf-8")
 
 

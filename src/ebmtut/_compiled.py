@@ -1,6 +1,5 @@
 """What all compiled kernels share: how they are compiled and spread over threads."""
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -12,6 +11,7 @@ import numba
 import torch
 
 from ebmtut._compilation import tell_of_compilation
+from ebmtut.digests import files_digest
 
 __all__ = ["compiled", "in_threads", "inlined", "sweep_in_threads"]
 
@@ -33,16 +33,11 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 @cache
 def _digest_of_sources() -> str:
     """Digest of all files of the package that have to do with compiled code."""
-    digest = hashlib.sha256()
     folder = Path(__file__).parent
-    while (folder.parent / "__init__.py").is_file():
-        folder = folder.parent
-    for file in sorted(folder.rglob("*.py")):
-        content = file.read_bytes()
-        if any(word in content for word in (b"numba", b"compiled", b"inlined")):
-            digest.update(f"{file.relative_to(folder)} {len(content)}\n".encode())
-            digest.update(content)
-    return digest.hexdigest()
+    words = (b"numba", b"compiled", b"inlined")
+    files = {file: file.read_bytes() for file in sorted(folder.rglob("*.py"))}
+    ours = [f for f, content in files.items() if any(w in content for w in words)]
+    return files_digest(folder, ours, files.__getitem__)
 
 
 # Loops are vectorised only where what they call stands in them.

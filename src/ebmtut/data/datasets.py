@@ -6,7 +6,6 @@ one that the variable ``EBMTUT_DATA`` names; then in the cache
 Whatever is returned has the SHA-256 that was asked for.
 """
 
-import hashlib
 import http.client
 import os
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ebmtut.checks import InputError, check_type
+from ebmtut.digests import sha256_of
 
 __all__ = ["DataUnavailable", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
 
@@ -56,12 +56,6 @@ def cache_folder() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("ebmtut"))
-
-
-def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file, in lower-case hexadecimal digits."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fetch(

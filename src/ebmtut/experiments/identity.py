@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import dis
-import hashlib
 import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 from ebmtut import __version__
 from ebmtut.checks import InputError
+from ebmtut.digests import text_digest
 from ebmtut.results import to_json
 
 
@@ -65,7 +65,7 @@ def code_digest(function: Callable[..., Any], *others: object) -> str:
             waiting += [*_others(parts, where, own), *value.__bases__]
         else:
             waiting.append(type(value))
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:16]
+    return text_digest("\n".join(sorted(parts)))[:16]
 
 
 def _is_said_about(name: str, value: object) -> bool:

@@ -9,9 +9,7 @@ run goes on where it stopped.
 from __future__ import annotations
 
 import glob
-import hashlib
 import inspect
-import json
 import math
 import os
 import pickle
@@ -33,6 +31,7 @@ from tqdm import tqdm
 
 from ebmtut.checks import Count, DivergenceError, InputError, checked
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
+from ebmtut.digests import json_digest
 from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint
@@ -86,7 +85,7 @@ def run_jobs(
     # A batch has one state, also for those of its jobs whose outcomes are there.
     whole = {} if batch is None else {BATCH: identities}
     states = {
-        name: folder / "parts" / f"{name}-{_digest(identity)}.safetensors"
+        name: folder / "parts" / f"{name}-{json_digest(identity)[:16]}.safetensors"
         for name, identity in (whole or {n: identities[n] for n in waiting}).items()
         if folder is not None and has_state
     }
@@ -270,11 +269,6 @@ def _identity(
         "code": code_digest(function, *arguments.values()),
         "arguments": to_json(arguments, name),
     }
-
-
-def _digest(identity: Mapping[str, Any]) -> str:
-    text = json.dumps(identity, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _kept(

@@ -7,7 +7,6 @@ Both numbers are computed from these features by `ebmtut.metrics.frechet_distanc
 downloaded; the caller names their file.
 """
 
-import hashlib
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ebmtut.checks import Count, InputError, check_type, checked
+from ebmtut.digests import sha256_of
 from ebmtut.metrics.frechet import frechet_distance
 from ebmtut.tensor_checks import check_device, check_floats, check_within
 
@@ -121,8 +121,7 @@ def _network(weights: Path) -> nn.Module:
         )
     # As torch's hub has it, the name ends in the first digits of the content's hash.
     digits = name.removesuffix(".pth").rpartition("-")[2]
-    with weights.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256_of(weights)
     if not found.startswith(digits):
         raise InputError(
             f"{weights} is not {name}: its SHA-256 must start with {digits}, "

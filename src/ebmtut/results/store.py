@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ebmtut.digests import json_digest
 from ebmtut.checks import check_type, InputError, check_choice
 from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance
@@ -133,7 +134,7 @@ def save_result(result: Result, root: str | Path | None = None) -> Path:
         "provenance": to_json(result.provenance, "provenance"),
         "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
     }
-    content["sha256"] = _digest(content)
+    content["sha256"] = json_digest(content)
     text = json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False)
     with replace_folder(target) as fresh:
         (fresh / "arrays.npz").write_bytes(arrays)
@@ -184,7 +185,7 @@ def load_result(
             )
         if unknown := content.keys() - _ENTRIES:
             raise InputError(f"{path} has an unknown entry {min(unknown)!r}")
-        if content.pop("sha256") != _digest(content):
+        if content.pop("sha256") != json_digest(content):
             raise InputError(f"{path} was changed after it was written")
         for entry in ("config", "scalars", "provenance"):
             if not isinstance(content[entry], dict):
@@ -206,12 +207,6 @@ def load_result(
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{folder} holds no readable result: {reason}") from error
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """Digest of all that is stored, whatever the order and the blanks."""
-    text = json.dumps(content, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _unpacked(npz: bytes) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ebmtut
+from ebmtut.digests import files_digest, sha256_of, text_digest
 from ebmtut.results.provenance import versions
 from ebmtut.sweeps.one_run import swept
 
@@ -86,12 +86,11 @@ def _content(path: Path, size: int, time: int) -> str:
     """Digest of a file or folder, taken once for all runs that name it."""
     if path.is_dir():
         return _digest(_files_in(path))
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return sha256_of(path)[:16]
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_digest(text)[:16]
 
 
 def _code_of(notebook: Path) -> str:
@@ -111,22 +110,17 @@ def _package() -> str:
 @cache
 def _digest_of_modules(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
     """Digest of syntax trees, which takes seconds, once for files in one state."""
-    return _digest(
-        "\n".join(
-            f"{path.relative_to(folder)} {_bare(path.read_text('utf-8'))}"
-            for path, *_ in files
-        )
-    )
+    return files_digest(folder, [path for path, *_ in files], _bare)[:16]
 
 
-def _bare(text: str) -> str:
-    tree = ast.parse(text)
+def _bare(path: Path) -> bytes:
+    tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ) and ast.get_docstring(node, clean=False):
             node.body = node.body[1:]
-    return ast.dump(tree)
+    return ast.dump(tree).encode()
 
 
 def _data() -> str:

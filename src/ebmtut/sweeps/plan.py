@@ -6,7 +6,6 @@ All names and types are checked before anything runs.
 from __future__ import annotations
 
 import ast
-import hashlib
 import itertools
 import json
 import math
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ebmtut.checks import Count, InputError, Natural, check_choice, checked
+from ebmtut.digests import json_digest
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 
@@ -287,8 +287,7 @@ def _value(parameter: Parameter, text: str) -> Any:
 
 def _folder_name(values: Mapping[str, Any], known: Mapping[str, Parameter]) -> str:
     """Name a run by its parameters alone, so that every sweep finds it again."""
-    text = json.dumps(values, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    digest = json_digest(values)[:8]
     changed = {
         name: f"{value:.4g}" if isinstance(value, float) else str(value)
         for name, value in values.items()

@@ -1,8 +1,6 @@
 """What the image experiments share: the sets, the metrics and the training."""
 
 import copy
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +30,7 @@ from ebmtut.checks import (
     check_counts,
     checked,
 )
+from ebmtut.digests import json_digest
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
@@ -523,7 +522,7 @@ def trained_once(
     made = {"recipe": asdict(recipe), "seed": seed, "code": code, "source": source}
     if device != "cpu":  # which has other random numbers
         made["device"] = device
-    name = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
+    name = json_digest(made)[:16]
     path = checkpoint.parents[2] / "trained" / f"{name}.safetensors"
     if path.is_file():
         weights, told = load_checkpoint(path)
