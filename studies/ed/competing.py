@@ -6,7 +6,7 @@ gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the
     lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
     ``python -m studies.dnfs.run couplings`` leaves out, four.
-densities: EB-GFN on the seven densities of Table 1, sixteen.
+densities: EB-GFN on the seven densities of Table 1, 300 updates, ten.
 
 The number of updates was chosen by the processor time that they take, before any run.
 The same command continues where a time limit has stopped it.
@@ -80,7 +80,7 @@ class GFlowNetDensityConfig:
     hidden: Count = 256
     training: EBGFNConfig = field(
         default_factory=lambda: EBGFNConfig(
-            n_steps=600,
+            n_steps=300,
             n_samples=128,
             n_ways=128,
             n_policy_steps=1,
@@ -89,7 +89,7 @@ class GFlowNetDensityConfig:
             learning_rate=2e-3,
         )
     )
-    evaluation: Evaluation = field(default_factory=Evaluation)
+    evaluation: Evaluation = Evaluation(n_uniform=0, n_repeats=5)
 
 
 def density_job(
