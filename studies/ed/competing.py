@@ -6,7 +6,7 @@ gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the
     lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
     ``python -m studies.dnfs.run couplings`` leaves out, four.
-densities: EB-GFN on the seven densities of Table 1, 300 updates, ten.
+densities: EB-GFN on the seven densities of Table 1, 100 updates, four.
 
 The number of updates was chosen by the processor time that they take, before any run.
 The same command continues where a time limit has stopped it.
@@ -77,19 +77,21 @@ class GFlowNetDensityConfig:
     densities: tuple[Annotated[str, OneOf(DENSITIES)], ...] = DENSITIES
     n_seeds: Count = 1
     # Units of a layer of the GFlowNet.
-    hidden: Count = 256
+    hidden: Count = 128
     training: EBGFNConfig = field(
         default_factory=lambda: EBGFNConfig(
-            n_steps=300,
-            n_samples=128,
-            n_ways=128,
+            n_steps=100,
+            n_samples=64,
+            n_ways=64,
             n_policy_steps=1,
             n_last=1,
-            energy_learning_rate=1e-3,
+            energy_learning_rate=5e-3,
             learning_rate=2e-3,
         )
     )
-    evaluation: Evaluation = Evaluation(n_uniform=0, n_repeats=5)
+    evaluation: Evaluation = Evaluation(
+        n_uniform=0, n_proposal=100_000, n_repeats=3
+    )
 
 
 def density_job(
