@@ -47,7 +47,9 @@ GWG = replace(
     title="Couplings by Gibbs with gradients in 200 steps, on the other lattices",
     presets={
         "quick": replace(
-            ising_rmse.EXPERIMENT.config("quick"), problems=((9, -0.1),), methods=("GWG",)
+            ising_rmse.EXPERIMENT.config("quick"),
+            problems=((9, -0.1),),
+            methods=("GWG",),
         ),
         "full": IsingConfig(
             problems=((10, 0.4), (10, 0.5), (9, -0.1), (9, -0.2)),
@@ -89,8 +91,8 @@ class GFlowNetDensityConfig:
             learning_rate=2e-3,
         )
     )
-    evaluation: Evaluation = Evaluation(
-        n_uniform=0, n_proposal=100_000, n_repeats=3
+    evaluation: Evaluation = field(
+        default_factory=lambda: Evaluation(n_uniform=0, n_proposal=100_000, n_repeats=3)
     )
 
 
