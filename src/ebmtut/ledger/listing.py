@@ -98,7 +98,7 @@ class Study(NamedTuple):
 _REDUCED = "run at a reduced scale:"
 _SHORT = f"{_REDUCED} 200 updates, one run per lattice"
 _EB_GFN = f"{_REDUCED} 150 updates, one or two runs per lattice"
-_EB_GFN_DENSITIES = f"{_REDUCED} 100 updates, one run per density"
+_EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
         Study(id, "negative log-RMSE", "nlr", why)
