@@ -5,7 +5,7 @@
 gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the four
     lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
-    ``python -m studies.dnfs.run couplings`` leaves out, four.
+    ``python -m studies.dnfs.run couplings`` leaves out, six.
 densities: EB-GFN on the seven densities of Table 1, 50 updates, three.
 
 The number of updates was chosen by the processor time that they take, before any run.
