@@ -274,7 +274,7 @@ def test_what_is_called_must_be_a_function() -> None:
         return f(1) if f else 0
 
     assert apply() == apply(None) == 0 and apply(lambda n: n + 1) == 2
-    with pytest.raises(InputError, match="^f must be a function, got 3$"):
+    with pytest.raises(InputError, match=r"^f must be a function, got 3$"):
         apply(3)
 
 

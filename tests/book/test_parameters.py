@@ -73,11 +73,14 @@ def ends_of_ranges(notebook: Path) -> Iterator[tuple[str, float]]:
             name, words = call.args[0], {k.arg: k.value for k in call.keywords}
             for end in {"low", "high"} & words.keys():
                 value = words[end]
-                names = any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value))
+                names = any(
+                    isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value)
+                )
                 is_open = f"include_{end}" in words
-                if isinstance(name, ast.Constant) and not names and not is_open:
-                    if end == "low" or name.value not in ONLY_TIME:
-                        yield name.value, eval(ast.unparse(value))
+                if not isinstance(name, ast.Constant) or names or is_open:
+                    continue
+                if end == "low" or name.value not in ONLY_TIME:
+                    yield name.value, eval(ast.unparse(value))
 
 
 def test_the_ends_of_every_range_are_tried(
