@@ -173,7 +173,6 @@ def cells(config: DensityConfig) -> Mapping[Names, Mapping[str, Any]]:
 def truth(config: DensityConfig, seed: int) -> Outcome:
     """Return the true landscapes, ``truth/density``, and entropies."""
     pictures = {
-        # Half precision is enough for a picture; it ends at -65504.
         f"truth/{name}": landscape(None, name, n_pixels=config.n_pixels)
         .clip(-6e4)
         .astype(np.float16)
@@ -183,9 +182,8 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
     return Outcome({"entropy": entropies}, pictures)
 
 
-# Largest part of the square for the region of 95 percent of the mass. The truth has 17,
-# 29 and 31 percent, independent bits 48, 55 and 79, a flat square over the whole
-# checkerboard 60.
+# Largest part of the square for the region of 95 percent of the mass; a flat square over
+# the checkerboard has 60 percent of it.
 AREAS = {"2spirals": 0.40, "circles": 0.45, "checkerboard": 0.45}
 
 
@@ -209,7 +207,7 @@ def draw_landscapes(result: Result, densities: Sequence[str] = ()) -> Figure:
             else:
                 draw_landscape(ax, picture, density_extent(density), ticks=False)
             if density == densities[0]:
-                ax.set_title(column, color=COLORS.get(column, "black"))
+                ax.set_title(column, fontsize=12, color=COLORS.get(column, "black"))
         if len(densities) > 1:
             row[0].set_ylabel(density)
     return figure
@@ -248,7 +246,6 @@ def seeds_of(cell: dict[str, Any], metric: str) -> np.ndarray:
     return np.array(cell.get(metric, [math.nan]), dtype=float)
 
 
-# With half as many steps one bit stays unlearned in every other run.
 QUICK = DensityConfig(
     densities=("checkerboard",),
     methods=dict.fromkeys(("ED-Bern", "ED-Grid"), 1),

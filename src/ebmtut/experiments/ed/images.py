@@ -417,7 +417,7 @@ def draw_samples(
                 ax.text(0.5, 0.5, "diverged", ha="center", va="center", fontsize=9)
             else:
                 image_grid(ax, images[:16].astype(np.float32), 4, vmin=0, vmax=1)
-            ax.set_title(label, fontsize=10)
+            ax.set_title(label, fontsize=12)
         if len(sets) > 1:
             lines[0].text(-0.05, 0.5, name, ha="right", va="center", fontsize=10,
                           rotation=90, transform=lines[0].transAxes)  # fmt: skip
@@ -434,7 +434,8 @@ def draw_completions(true: Tensor, filled: Tensor, hidden: Tensor) -> Figure:
     figure, axes = plt.subplots(3, 1, figsize=size)
     for ax, (name, images) in zip(axes, rows.items(), strict=True):
         image_grid(ax, images.reshape(-1, side, side), len(true), vmin=0, vmax=1)
-        ax.text(-0.01, 0.5, name, ha="right", va="center", transform=ax.transAxes)
+        where = {"ha": "right", "va": "center", "transform": ax.transAxes}
+        ax.text(-0.01, 0.5, name, fontsize=12, **where)
     return figure
 
 

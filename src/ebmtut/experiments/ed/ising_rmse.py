@@ -19,8 +19,7 @@ from ebmtut.experiments.verdicts import Verdict, claim, compare, mean_and_stderr
 from ebmtut.plotting import COLORS, figure_size
 from ebmtut.results import Result
 
-# What we ask of ED-Grid: more than the paper in the first two columns, elsewhere its
-# numbers; nothing at 0.5, where J = 0 has the paper's number.
+# What we ask of ED-Grid; nothing at 0.5, where J = 0 has the paper's number.
 OURS = {
     "10x10, 0.1": 4.7,
     "10x10, 0.2": 4.7,
