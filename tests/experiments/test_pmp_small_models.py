@@ -14,7 +14,6 @@ from ebmtut.experiments.pmp.small_models import (
     draw_couplings,
     draw_factor_graph,
     draw_initialisations,
-    draw_ring,
     exact_by_ones,
     magnetisation,
     noise_for,
@@ -62,7 +61,6 @@ def test_figures_are_drawn():
         draw_factor_graph(),
         draw_initialisations(0.333, 50, 0),
         draw_couplings([0.33, 0.34], 100, 0),
-        draw_ring(20, 0, n_sweeps=3),
     ):
         assert figure.axes
         plt.close(figure)

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebmtut.message_passing.factors import (
-    and_to_bottom,
-    and_to_tops,
-    or_to_bottom,
-    or_to_tops,
+    and_to_child,
+    and_to_parents,
+    or_to_child,
+    or_to_parents,
 )
 from ebmtut.states import enumerate_states
 
@@ -18,12 +18,12 @@ messages = st.floats(-30, 30, allow_nan=False, width=64)
 messages = st.one_of(messages, st.sampled_from([0.0, 1.0, -1.0]))
 
 
-def brute_force(gate, tops, bottom):
-    """Messages to all variables, the bottom last, by the definition."""
-    states = enumerate_states(len(tops))
+def brute_force(gate, parents, child):
+    """Messages to all variables, the child last, by the definition."""
+    states = enumerate_states(len(parents))
     output = gate(states.bool(), dim=1).to(states)
     x = torch.cat([states, output[:, None]], dim=1)
-    incoming = torch.tensor([*tops, bottom], dtype=torch.float64)
+    incoming = torch.tensor([*parents, child], dtype=torch.float64)
     score = x @ incoming
     sent = []
     for i in range(x.shape[1]):
@@ -34,57 +34,57 @@ def brute_force(gate, tops, bottom):
 
 @settings(deadline=None)
 @given(messages, messages, messages)
-def test_and(first, second, bottom):
-    exact = brute_force(torch.all, [first, second], bottom)
-    t1, t2, b = (torch.tensor(v, dtype=torch.float64) for v in (first, second, bottom))
-    ours = torch.stack([*and_to_tops(t1, t2, b), and_to_bottom(t1, t2)])
+def test_and(first, second, child):
+    exact = brute_force(torch.all, [first, second], child)
+    t1, t2, b = (torch.tensor(v, dtype=torch.float64) for v in (first, second, child))
+    ours = torch.stack([*and_to_parents(t1, t2, b), and_to_child(t1, t2)])
     assert torch.allclose(ours, exact, atol=1e-12)
 
 
 @settings(deadline=None)
 @given(st.lists(messages, min_size=1, max_size=6), messages)
-def test_or(tops, bottom):
-    exact = brute_force(torch.any, tops, bottom)
-    t, b = (torch.tensor(v, dtype=torch.float64) for v in (tops, bottom))
-    ours = torch.cat([or_to_tops(t, b), or_to_bottom(t)[None]])
+def test_or(parents, child):
+    exact = brute_force(torch.any, parents, child)
+    t, b = (torch.tensor(v, dtype=torch.float64) for v in (parents, child))
+    ours = torch.cat([or_to_parents(t, b), or_to_child(t)[None]])
     assert torch.allclose(ours, exact, atol=1e-12)
 
 
 def test_batches_are_rows():
     t = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
     b = t.sum(-1)
-    together = or_to_tops(t, b)
+    together = or_to_parents(t, b)
     for i in range(3):
         for j in range(4):
-            assert torch.equal(together[i, j], or_to_tops(t[i, j], b[i, j]))
-    assert or_to_bottom(t).shape == (3, 4)
+            assert torch.equal(together[i, j], or_to_parents(t[i, j], b[i, j]))
+    assert or_to_child(t).shape == (3, 4)
 
 
 def test_observed_variables_are_infinite():
     inf = torch.inf
     # A black pixel: the only input that may be on must be on.
-    sent = or_to_tops(torch.tensor([-2.0, -inf]), torch.tensor(inf))
+    sent = or_to_parents(torch.tensor([-2.0, -inf]), torch.tensor(inf))
     assert sent[0] == inf
     # A white pixel forbids every input, and through AND what makes it.
-    sent = or_to_tops(torch.tensor([3.0, 1.0]), torch.tensor(-inf))
+    sent = or_to_parents(torch.tensor([3.0, 1.0]), torch.tensor(-inf))
     assert (sent == -inf).all()
-    to_first, to_second = and_to_tops(
+    to_first, to_second = and_to_parents(
         torch.tensor(inf), torch.tensor(1.5), torch.tensor(-inf)
     )
     assert to_first == -1.5 and to_second == -inf
-    assert and_to_bottom(torch.tensor(inf), torch.tensor(-inf)) == -inf
+    assert and_to_child(torch.tensor(inf), torch.tensor(-inf)) == -inf
 
 
 def test_what_a_surely_on_input_spoils():
     inf = torch.inf
-    tops = torch.tensor([inf, 1.0])
-    sent = or_to_tops(tops, torch.tensor(2.0))
+    parents = torch.tensor([inf, 1.0])
+    sent = or_to_parents(parents, torch.tensor(2.0))
     assert sent[0].isnan() and sent[1] == 0
-    assert or_to_tops(tops, torch.tensor(-inf)).isnan().all()
+    assert or_to_parents(parents, torch.tensor(-inf)).isnan().all()
 
 
 @pytest.mark.parametrize("large", [1e4, 1e8])
 def test_small_messages_survive_large_ones_in_single_precision(large):
     small = torch.tensor(1e-3)
-    to_first, _ = and_to_tops(torch.tensor(0.0), torch.tensor(large), small)
+    to_first, _ = and_to_parents(torch.tensor(0.0), torch.tensor(large), small)
     assert to_first == small

@@ -16,26 +16,26 @@ __all__ = ["deconvolution_sweeps"]
 
 @compiled
 def deconvolution_sweeps(  # type: ignore[no-untyped-def]
-    bottom, s_unaries, w_unaries, to_s, to_w, s_beliefs, w_beliefs, damping, changes
+    pixels, s_unaries, w_unaries, to_s, to_w, s_beliefs, w_beliefs, damping, changes
 ):
-    """Send all messages ``len(changes)`` times, in the dtype of ``bottom``.
+    """Send all messages ``len(changes)`` times, in the dtype of ``pixels``.
 
-    bottom (height, width, n_images) are the pixels' log-odds, s_unaries
+    pixels (height, width, n_images) are the log-odds of the pixels, s_unaries
     (n_features, rows, columns, n_images), w_unaries (n_features, feature_rows,
     feature_columns). Updated in place: to_s and to_w, (n_features, rows, columns,
     feature_rows, feature_columns, n_images), the messages; s_beliefs and w_beliefs,
     like the unaries. changes takes the largest change of a belief of W in each
     sweep.
     """
-    n_images = bottom.shape[2]
+    n_images = pixels.shape[2]
     n_features, rows, columns, _ = s_unaries.shape
     _, w_rows, w_columns = w_unaries.shape
-    dtype = bottom.dtype
+    dtype = pixels.dtype
     zero = dtype.type(0)
     new_part = dtype.type(1 - damping)
-    on = np.empty_like(bottom)
-    largest = np.empty_like(bottom)
-    second = np.empty_like(bottom)
+    on = np.empty_like(pixels)
+    largest = np.empty_like(pixels)
+    second = np.empty_like(pixels)
     s_sum = np.empty(n_images, dtype)
     w_sum = np.empty((w_rows, w_columns, n_images), dtype)
     changes[:] = zero
@@ -77,7 +77,7 @@ def deconvolution_sweeps(  # type: ignore[no-untyped-def]
                             p = to_s[f, r, c, i, j]
                             q = to_w[f, r, c, i, j]
                             o = on[r + i, c + j]
-                            b = bottom[r + i, c + j]
+                            b = pixels[r + i, c + j]
                             m1 = largest[r + i, c + j]
                             m2 = second[r + i, c + j]
                             w_total = w_sum[i, j]

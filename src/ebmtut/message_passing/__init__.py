@@ -9,10 +9,10 @@ from ebmtut.message_passing.coordinate_descent import perturb_and_coordinate_des
 from ebmtut.message_passing.deconvolution import deconvolve, deconvolve_reference
 from ebmtut.message_passing.deconvolution_samples import sample_deconvolution
 from ebmtut.message_passing.factors import (
-    and_to_bottom,
-    and_to_tops,
-    or_to_bottom,
-    or_to_tops,
+    and_to_child,
+    and_to_parents,
+    or_to_child,
+    or_to_parents,
 )
 from ebmtut.message_passing.linear_programs import Relaxation, perturb_and_map_lp, relax
 from ebmtut.message_passing.log_partition import (
@@ -50,8 +50,8 @@ __all__ = [
     "PairwiseModel",
     "PersistentState",
     "Relaxation",
-    "and_to_bottom",
-    "and_to_tops",
+    "and_to_child",
+    "and_to_parents",
     "binary_convolution",
     "clamp_unaries",
     "correlated_normals",
@@ -64,8 +64,8 @@ __all__ = [
     "max_product_reference",
     "mplp",
     "mplp_reference",
-    "or_to_bottom",
-    "or_to_tops",
+    "or_to_child",
+    "or_to_parents",
     "persistent_perturb_and_max_product",
     "perturb_and_coordinate_descent",
     "perturb_and_map_lp",

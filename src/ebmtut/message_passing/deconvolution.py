@@ -17,7 +17,7 @@ from ebmtut.message_passing.binary_convolution import (
     Deconvolution,
     check_images,
 )
-from ebmtut.message_passing.factors import and_to_bottom, and_to_tops, or_to_tops
+from ebmtut.message_passing.factors import and_to_child, and_to_parents, or_to_parents
 from ebmtut.tensor_checks import check_floats
 
 __all__ = ["deconvolve", "deconvolve_reference"]
@@ -85,11 +85,11 @@ def deconvolve(
             start=start,
         )
     # Images go last: the kernel works on all of them at once.
-    bottom = (evidence * (2 * images - 1)).permute(1, 2, 0).contiguous()
-    unaries = location_unaries.to(bottom).permute(1, 2, 3, 0).contiguous()
-    w_unaries = feature_unaries.to(bottom).contiguous()
+    pixels = (evidence * (2 * images - 1)).permute(1, 2, 0).contiguous()
+    unaries = location_unaries.to(pixels).permute(1, 2, 3, 0).contiguous()
+    w_unaries = feature_unaries.to(pixels).contiguous()
     first = torch.zeros_like(w_unaries) if start is None else start.to(w_unaries)
-    given = [x.numpy(force=True) for x in (bottom, unaries, w_unaries)]
+    given = [x.numpy(force=True) for x in (pixels, unaries, w_unaries)]
     s_beliefs = given[1].copy()
     w_beliefs = given[2] + first.numpy(force=True)
     shape = (*unaries.shape[:3], *w_unaries.shape[1:], unaries.shape[3])
@@ -142,7 +142,7 @@ def deconvolve_reference(
         total = fold(messages.transpose(1, 2), framed, tuple(shape))
         return pad(total, [-side for side in border])
 
-    bottom = (evidence * (2 * images - 1)).flatten(1)
+    pixels = (evidence * (2 * images - 1)).flatten(1)
     w_unaries = feature_unaries.to(images).flip(1, 2).flatten()
     s_unaries = location_unaries.to(images)
     # Messages to S and to W, (n_images, pixels, features x their pixels).
@@ -155,8 +155,8 @@ def deconvolve_reference(
     for _ in range(n_sweeps):
         from_s = at_pixels(s_beliefs) - to_s
         from_w = w_beliefs - to_w
-        pairs = and_to_bottom(from_s, from_w)
-        new_s, new_w = and_to_tops(from_s, from_w, or_to_tops(pairs, bottom))
+        pairs = and_to_child(from_s, from_w)
+        new_s, new_w = and_to_parents(from_s, from_w, or_to_parents(pairs, pixels))
         to_s = damping * to_s + (1 - damping) * new_s
         to_w = damping * to_w + (1 - damping) * new_w
         s_beliefs = s_unaries + location_sum(to_s)

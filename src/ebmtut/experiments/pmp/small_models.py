@@ -33,7 +33,6 @@ INITS = {
     "symmetric": ("PMP symmetric", "o", "$N = W/2$"),
 }
 _ONES = enumerate_states(4).sum(1).long()
-_RING_NOISE = torch.tensor([[-0.6, 0.5, -0.1, -0.2]]).double()
 
 
 def noise_for(model: BoltzmannMachine, n: int, seed: int) -> Tensor:
@@ -152,37 +151,6 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     figure.legend(loc="outside upper center", ncols=3)
-    return figure
-
-
-def draw_ring(n: int, seed: int, n_sweeps: int = 40) -> Figure:
-    """Draw decoded bits of one perturbation of the ring, and the MAP states of many."""
-    model, sweeps = small_graph("frustrated ring"), range(n_sweeps + 1)
-    noise = torch.cat([_RING_NOISE, noise_for(model, n, seed)])
-    best = exact_perturb_and_map(model, 4, noise)
-    shape: dict[str, Any] = {"sharex": True, "height_ratios": (1.4, 1)}
-    figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 3.8), **shape)
-    for column, (damping, title) in zip(
-        axes.T, ((0.0, "no damping"), (0.5, "damping ½")), strict=True
-    ):
-        unaries = model.bias.detach() + noise
-        runs = [
-            max_product(model, unaries, t, damping=damping, init="symmetric").x
-            for t in sweeps
-        ]
-        right = torch.stack([(x == best).all(1) for x in runs])
-        upper, lower = column
-        bits = torch.stack([x[0] for x in runs], 1)
-        upper.imshow(bits, cmap="gray_r", vmin=-0.15, vmax=1.15, aspect="auto")
-        found = right[:, 0].nonzero().flatten()
-        upper.plot(found, np.full(len(found), 4.1), "s", color=COLORS["MPLP"], ms=3)
-        upper.set(title=title, ylim=(4.6, -0.5), yticks=range(5))
-        lower.plot(sweeps, right[:, 1:].double().mean(1), color=COLORS["PMP symmetric"])
-        lower.set(ylim=(0, 1), xlabel="sweeps", xlim=(-0.5, n_sweeps + 0.5))
-    names = [f"bit {i + 1}; MAP {int(best[0, i])}" for i in range(4)]
-    axes[0, 0].set_yticklabels([*names, "MAP state"])
-    axes[0, 1].set_yticklabels([])
-    axes[1, 0].set_ylabel("fraction of\nMAP states")
     return figure
 
 
