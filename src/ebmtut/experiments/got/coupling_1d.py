@@ -269,8 +269,9 @@ def draw_plans(
 
 
 def draw_budgets(result: Result) -> Figure:
-    """Draw what potentials and plans are worth over the number of iterations."""
-    methods = methods_of(result.config)
+    """Draw what potentials and plans of Sinkhorn and Gibbs-OT (k = 2) are worth."""
+    shown = ("Sinkhorn", "Gibbs-OT")
+    methods = [m for m in methods_of(result.config) if m.solver in shown]
     table = result.scalars["table"]
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.6, 3.6))
     styles = dict(zip(result.config["epsilons"], ("-", "--", ":"), strict=False))
