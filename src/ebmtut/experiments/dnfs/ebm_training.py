@@ -408,12 +408,7 @@ EXPERIMENT = Experiment(
 def control_table(trained: Result, control: Result) -> Table:
     """Set the energies' distances from the data beside each other."""
     sweeps = control.scalars["table"]["sweeps"]
-    found = {
-        "flow and sweeps": trained.scalars["table"]["DNFS"],
-        "sweeps alone": sweeps,
-        "EB-GFN": trained.scalars["table"].get("EB-GFN"),
-    }
-    rows = {name: row for name, row in found.items() if row}
+    rows = {"flow and sweeps": trained.scalars["table"]["DNFS"], "sweeps alone": sweeps}
     columns: dict[str, list[Cell]] = {"density": list(sweeps)}
     columns |= {k: [range_of(row[d]["KL"]) for d in sweeps] for k, row in rows.items()}
     columns["independent bits"] = [range_of(c["null KL"]) for c in sweeps.values()]

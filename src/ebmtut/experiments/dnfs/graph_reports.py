@@ -215,9 +215,7 @@ def fractions_table(
     )
 
 
-def learners_table(
-    result: Result, size: str | None = None, *, printed: bool = True
-) -> Table:
+def learners_table(result: Result, size: str | None = None) -> Table:
     """Fractions that other learners reach, and those that the paper prints."""
     size = size or next(iter(result.scalars["table"]))
     metrics = result.scalars["table"][size]
@@ -248,7 +246,7 @@ def learners_table(
                 _digits(metrics[f"{metric}: CPU seconds"]),
             ]
         )
-    for method in ("DNFS", "GFlowNet") if printed else ():
+    for method in ("DNFS", "GFlowNet"):
         score = fact.number(method, column)
         assert score is not None
         lines.append([f"the paper's {method}", round(score / top, 3), None, None, None])

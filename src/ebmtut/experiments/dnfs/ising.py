@@ -28,7 +28,7 @@ TARGETS = {
 _PANELS = {
     "ours": ("flow, 64 steps", COLORS["DNFS"]),
     "AIS": ("AIS, 64 sweeps", COLORS["Gibbs"]),
-    "SMC": ("SMC, 64 sweeps", COLORS["DMALA"]),
+    "AIS x4": ("AIS ×4, 256 sweeps", COLORS["DMALA"]),
     "AIS x16": ("AIS ×16, 1,024 sweeps", COLORS["GWG"]),
 }
 

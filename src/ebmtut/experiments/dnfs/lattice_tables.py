@@ -78,8 +78,8 @@ def quality_table(
     )
 
 
-def simulations_table(result: Result, column: str) -> Table:
-    """Set the trained flows' four kinds of weights beside each other."""
+def simulations_table(result: Result, column: str, *, thinning: bool) -> Table:
+    """Set the trained flows' kinds of weights beside each other."""
     cell = _rows_of(result, column)["ours"]
     exact = result.scalars["exact"][column]["energy"]
     n = result.config["n_time_steps"]
@@ -87,8 +87,9 @@ def simulations_table(result: Result, column: str) -> Table:
         (f"{n} steps", "path"): "",
         (f"{n} steps", "discrete-time"): " chain",
         ("exact", "path"): " path",
-        ("exact", "thinning"): " exact",
     }
+    if thinning:
+        kinds["exact", "thinning"] = " exact"
     table: dict[str, list[Cell]] = {
         "simulation": [*(simulation for simulation, _ in kinds), "exact values"],
         "weights": [*(weights for _, weights in kinds), "\u2013"],
@@ -102,7 +103,7 @@ def simulations_table(result: Result, column: str) -> Table:
     return Table(
         table,
         caption=f"{column}. Standard errors over {len(cell['ESS'])} trained flows.",
-        kinds=["", "", "", "", "exact"],
+        kinds=[*("" for _ in kinds), "exact"],
     )
 
 
@@ -234,15 +235,12 @@ def weights_table(
     return table_of(heads, rows, caption=f"Errors are of {len(thinned.x)} samples.")
 
 
-def draw_scaling(result: Result, grown: Result | None = None) -> Figure:
+def draw_scaling(result: Result) -> Figure:
     """Draw path-weight ESS and error of the energy over the side of the lattice."""
     curves = [
-        ("flow, trained on the lattice", "DNFS", "o-", _by_side(result, "ours")),
+        ("flow", "DNFS", "o-", _by_side(result, "ours")),
         ("AIS ×16", "GWG", "^--", _by_side(result, "AIS x16")),
     ]
-    if grown is not None:
-        transferred = _by_side(grown, "as carried") | _by_side(grown, "grown")
-        curves.append(("flow, transferred", "LEAPS", "s", transferred))
     figure, axes = plt.subplots(1, 2, figsize=(4.8, 3.2))
     for label, color, style, found in curves:
         how: dict[str, Any] = {"color": COLORS[color], "ms": 6, "label": label}
