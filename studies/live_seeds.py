@@ -107,7 +107,8 @@ def out_of_date(stored: Mapping[str, Any]) -> Iterator[str]:
 
 def load() -> dict[str, Any]:
     """Read what is stored, by the name of the run."""
-    return json.loads(STORE.read_text("utf-8")) if STORE.exists() else {}
+    stored = json.loads(STORE.read_text("utf-8")) if STORE.exists() else {}
+    return {name: stored[name] for name in RUNS if name in stored}
 
 
 def save(name: str, how: str, found: dict[str, Any], code: str) -> None:
@@ -118,8 +119,8 @@ def save(name: str, how: str, found: dict[str, Any], code: str) -> None:
         kept = {"page": RUNS[name]["page"], "code": code, "found": {}}
     kept["found"][how] = found
     stored[name] = kept
-    ordered = {key: stored[key] for key in RUNS if key in stored}
-    replace_file(STORE, (json.dumps(ordered, indent=1) + "\n").encode())
+    stored = {key: stored[key] for key in RUNS if key in stored}
+    replace_file(STORE, (json.dumps(stored, indent=1) + "\n").encode())
 
 
 def count_again() -> None:
