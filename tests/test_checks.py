@@ -3,7 +3,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -266,6 +266,16 @@ def test_a_rule_reads_as_what_it_allows():
     assert repr(Range(0, 1, include_low=False)) == "'in (0, 1]'"
     assert repr(Range()) == "'finite'"
     assert repr(OneOf(("a", "b"))) == "'a' or 'b'"
+
+
+def test_what_is_called_must_be_a_function() -> None:
+    @checked
+    def apply(f: Callable[[int], int] | None = None) -> int:
+        return f(1) if f else 0
+
+    assert apply() == apply(None) == 0 and apply(lambda n: n + 1) == 2
+    with pytest.raises(InputError, match=r"^f must be a function, got 3$"):
+        apply(3)
 
 
 def test_objects_of_a_wrong_kind_are_an_input_error() -> None:

@@ -7,9 +7,14 @@ a user has none. Prints what raises another error.
 import importlib
 import inspect
 import pkgutil
+from functools import partial
+
+import torch
 
 import ebmtut
 from ebmtut.checks import InputError
+from ebmtut.random import make_generator
+from ebmtut.samplers import gibbs, gwg, langevin, run_chain
 
 #: Checks of checks, and what takes any callable and asks nothing of it at first.
 FREE = {
@@ -63,6 +68,13 @@ def main() -> None:
                 continue
             except Exception as error:
                 print(f"{module.name}.{name}: {type(error).__name__}: {error}")
+    for sampler in (gibbs, gwg, partial(langevin, step_size=0.1)):
+        try:
+            run_chain(sampler(Odd()), torch.zeros(2, 3), 1, generator=make_generator(0))
+        except InputError:
+            continue
+        except Exception as error:
+            print(f"{sampler} of no function: {type(error).__name__}: {error}")
     print(len(seen), "functions")
 
 

@@ -10,7 +10,10 @@ processors. A cell whose numbers come from training says so in its metadata,
 ``{"ebmtut": {"tolerance": 0.1}}``: its decimal numbers may then differ by that much,
 its words and whole numbers may not. One whose numbers are large says
 ``{"ebmtut": {"tolerance": 0.5, "share": 0.1}}``: numbers with and without a point may
-also differ by that fraction of their value.
+also differ by that fraction of their value. A tolerance tells success from failure:
+tables with a line of a baseline must have a column that does, and other cells declare
+what their numbers must not be taken for, ``"baseline": {"energy": "independent bits"}``
+or ``{"ESS": 0.02}``; `tests/book/test_baselines.py` says how they are compared.
 """
 
 from __future__ import annotations

@@ -25,7 +25,11 @@ import yaml
 from tools.api_pages import ApiError, write_pages
 from tools.architecture import write_pictures
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
-from tools.widget_states import restore_widgets, widgets_without_state
+from tools.widget_states import (
+    add_stills,
+    restore_widgets,
+    widgets_without_state,
+)
 
 __all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
 
@@ -102,6 +106,7 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
                 f"stored; make notebooks NOTEBOOKS={relative} stores it",
                 file=sys.stderr,
             )
+        add_stills(content)
         nbformat.write(content, staged / relative)
     write_pages(staged / "book" / "api")
     write_pictures(staged / "book" / "_drawn")

@@ -7,14 +7,20 @@ and the style, which it takes from the installed package.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from importlib import import_module
+from io import BytesIO
 from typing import Any
 
-from nbformat import NotebookNode, from_dict
+import matplotlib.pyplot as plt
+from nbformat import NotebookNode, from_dict, v4
 
-__all__ = ["restore_widgets", "store_widgets", "widgets_without_state"]
+from ebmtut.plotting import use_style
+from ebmtut.widgets.stills import draw_still
+
+__all__ = ["add_stills", "restore_widgets", "store_widgets", "widgets_without_state"]
 
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -61,6 +67,47 @@ def restore_widgets(notebook: NotebookNode) -> None:
             for key in FROM_CLASS:
                 model["state"][key] = str(getattr(widget, key))
     notebook.metadata["widgets"] = from_dict({STATE: state})
+
+
+def add_stills(notebook: NotebookNode) -> None:
+    """Put a picture behind each widget, for readers without scripts, in place.
+
+    A widget whose notebook draws its own, in a cell tagged ``still``, gets none.
+    """
+    models = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    cells: list[NotebookNode] = []
+    for number, cell in enumerate(notebook.cells):
+        cells.append(cell)
+        following = notebook.cells[number + 1 : number + 3]
+        views = [
+            output["data"][VIEW]["model_id"]
+            for output in cell.get("outputs", [])
+            if VIEW in output.get("data", {})
+        ]
+        drawn = any("still" in after.metadata.get("tags", []) for after in following)
+        for name in [] if drawn else views:
+            if name in models and (still := _still(models[name])) is not None:
+                cells.append(still)
+    notebook.cells = cells
+
+
+def _still(model: dict[str, Any]) -> NotebookNode | None:
+    """Draw a widget from its state, as an executed cell."""
+    state = dict(model["state"])
+    for buffer in model.get("buffers", []):
+        state[buffer["path"][0]] = base64.b64decode(buffer["data"])
+    use_style()
+    drawn = draw_still(state.get("_anywidget_id", "").rpartition(".")[2], state)
+    if drawn is None:
+        return None
+    figure, alt = drawn
+    file = BytesIO()
+    figure.savefig(file, format="png")
+    plt.close(figure)
+    data = {"image/png": base64.b64encode(file.getvalue()).decode()}
+    about = {"tags": ["still", "remove-input"], "mystnb": {"image": {"alt": alt}}}
+    output = v4.new_output("display_data", data)
+    return v4.new_code_cell(metadata=about, outputs=[output], execution_count=1)
 
 
 def widgets_without_state(notebook: NotebookNode) -> int:

@@ -349,9 +349,16 @@ def checked(door: _Door) -> _Door:
 
 
 def _declares(hint: Any) -> bool:
-    """Whether an annotation declares allowed values."""
-    is_rule = isinstance(hint, (Range, OneOf)) or get_origin(hint) is Literal
-    return is_rule or any(map(_declares, get_args(hint)))
+    """Whether an annotation declares allowed values, or a function."""
+    is_rule = isinstance(hint, (Range, OneOf))
+    if is_rule or get_origin(hint) in (Literal, Callable):
+        return True
+    return any(map(_declares, get_args(hint)))
+
+
+def _check_callable(name: str, value: object) -> None:
+    if not callable(value):
+        raise InputError(f"{name} must be a function, got {shown(value)}")
 
 
 def _check_of(hint: Any) -> _Check:
@@ -361,6 +368,8 @@ def _check_of(hint: Any) -> _Check:
         return lambda name, value: None
     if origin is Literal:
         return partial(check_choice, choices=inside)
+    if origin is Callable:
+        return _check_callable
     if origin is Annotated:
         kind, rule = inside
         if isinstance(rule, OneOf):

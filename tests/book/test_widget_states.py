@@ -2,6 +2,7 @@
 
 import copy
 
+import nbformat
 import pytest
 from ipywidgets import Widget
 from nbformat import NotebookNode
@@ -10,7 +11,14 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from ebmtut.widgets.two_starts_explorer import TwoStartsExplorer, two_starts_explorer
 from tools.contract import advice
 from tools.execute import clean_notebook
-from tools.widget_states import STATE, VIEW, restore_widgets, widgets_without_state
+from tools.paths import book_notebooks
+from tools.widget_states import (
+    STATE,
+    VIEW,
+    add_stills,
+    restore_widgets,
+    widgets_without_state,
+)
 
 
 @pytest.fixture
@@ -65,3 +73,33 @@ def test_a_widget_without_state_is_reported(executed: NotebookNode) -> None:
     assert widgets_without_state(clean_notebook(executed)) == 1
     assert advice(executed) == ["the state of 1 widgets is not stored"]
     assert widgets_without_state(new_notebook()) == 0
+
+
+def test_a_still_follows_every_widget_of_the_book() -> None:
+    """Its own, or one that is drawn from the widget's state, with a text."""
+    n_drawn = 0
+    for path in book_notebooks():
+        notebook = nbformat.read(path, as_version=4)
+        restore_widgets(notebook)
+        n_cells = len(notebook.cells)
+        add_stills(notebook)
+        n_drawn += len(notebook.cells) - n_cells
+        for number, cell in enumerate(notebook.cells):
+            if any(
+                VIEW in output.get("data", {}) for output in cell.get("outputs", [])
+            ):
+                after = notebook.cells[number + 1 : number + 3]
+                (still,) = [c for c in after if "still" in c.metadata.get("tags", [])]
+                assert len(still.metadata.mystnb.image.alt) > 40
+                assert "image/png" in still.outputs[0].data
+    assert n_drawn >= 9
+
+
+def test_a_still_shows_the_state_that_is_stored(executed: NotebookNode) -> None:
+    pictures = []
+    for theta in (0.25, 0.5):
+        notebook = copy.deepcopy(executed)
+        model_of(notebook)["theta"] = theta
+        add_stills(notebook)
+        pictures.append(notebook.cells[1].outputs[0].data["image/png"])
+    assert pictures[0] != pictures[1]

@@ -94,7 +94,6 @@ def test_the_numbers_of_vertices_and_edges_are_no_edge(tmp_path: Path) -> None:
         "a,b\nb,c\n",
         "node1,node2\nnode3,node4\nnode5,node6\n",
         "u,v\nv,w\n",
-        "u,v\nx,y\nz,t\n",
         "anna,ben\nben,carl\n",
         "anna,ben\n",
         "4 3\n3 2\n2 1\n1 5\n",
@@ -155,6 +154,8 @@ def test_files_of_other_libraries_are_read_as_by_them(
     ("text", "match"),
     [
         ("anna,ben\ncarl,dora\nemil,frida\n", "say what line 1 is, got 'anna, ben'"),
+        ("v,w\na,b\nb,c\n", "say what line 1 is, got 'v, w'"),
+        ("u,v\nx,y\nz,t\n", "say what line 1 is, got 'u, v'"),
         ("a,b,NA\nc,d,1\n", "finite weights, got 'NA' in line 1"),
         ("a,b,NA\nb,c,1\n", "finite weights, got 'NA' in line 1"),
         ("a,b,heavy\nb,c,1\n", "finite weights, got 'heavy' in line 1"),

@@ -199,11 +199,11 @@ def _is_head(
     ):
         return True
     # Such as node1, node2 above node3, node4, or a, b above c, d.
-    if {_form(cell) for cell in cells} & {_form(vertex) for vertex in vertices}:
-        return False
-    if _pair(names) is not None:
+    is_alike = {_form(cell) for cell in cells} & {_form(vertex) for vertex in vertices}
+    if not is_alike and _pair(names) is not None:
         return True
-    if len(body) == 1:
+    # u, v above a, b may be both.
+    if tuple(names[:2]) not in _PAIRS and (is_alike or len(body) == 1):
         return False
     raise InputError(
         f"{path} must say what line {number} is, got {', '.join(cells)[:60]!r}, which "

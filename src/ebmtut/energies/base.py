@@ -119,8 +119,10 @@ def energies_of(
     Raises
     ------
     InputError
-        If the energies have another shape.
+        If the energy is no function, or the energies have another shape.
     """
+    if not callable(energy):
+        raise InputError(f"energy must be a function, got {shown(energy)}")
     value = energy(x)
     check_shape("energy(x)", value, (len(x),))
     return value
@@ -143,8 +145,8 @@ def energies_and_gradients(
     Raises
     ------
     InputError
-        If the energies have another shape, or do not depend on x by differentiable
-        operations.
+        If the energy is no function, or the energies have another shape or do not
+        depend on x by differentiable operations.
     """
     check_type("x", x, Tensor)
     with torch.inference_mode(False), torch.enable_grad():

@@ -1,0 +1,320 @@
+"""Still pictures of widgets, drawn from their state, for pages without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from ebmtut.energies import BoltzmannMachine
+from ebmtut.exact import bernoulli_channel, exact_energy_discrepancy
+from ebmtut.message_passing import max_product_reference
+from ebmtut.plotting import OKABE_ITO
+from ebmtut.random import logistic, make_generator
+from ebmtut.states import enumerate_states
+from ebmtut.widgets.message_explorer import SmallGraph
+
+__all__ = ["draw_still"]
+
+_State = Mapping[str, Any]
+_BLUE, _RED, _GREY = OKABE_ITO["blue"], OKABE_ITO["vermillion"], "#b0b0b0"
+
+
+def draw_still(widget: str, state: _State) -> tuple[Figure, str] | None:
+    """Draw what a widget shows at first.
+
+    Parameters
+    ----------
+    widget
+        Name of its class.
+    state
+        Values of its traits.
+
+    Returns
+    -------
+    still
+        The picture, and a text for who cannot see it; None for a widget whose
+        notebook draws its own.
+    """
+    if widget not in _STILLS:
+        return None
+    figure, axes = plt.subplots(1, 1 + (widget in _TWO_PANELS), figsize=(5.0, 2.8))
+    return figure, _STILLS[widget](axes, state)
+
+
+def _recovery(ax: Any, state: _State) -> str:
+    """Draw two modes, what a noisy copy leaves of them, and Langevin chains in that."""
+    sigma, seen = state["sigma"], state["seen"]
+    weight, mean, width = np.array([[0.6, 0.4], [-2.0, 2.0], [0.35, 0.35]])[..., None]
+
+    def parts(x: np.ndarray) -> np.ndarray:
+        peaks = np.exp(-(((x - mean) / width) ** 2) / 2)
+        found: np.ndarray = weight * peaks / (width * np.sqrt(2 * np.pi))
+        return found
+
+    a = np.sqrt(1 - sigma**2)
+    rng = np.random.default_rng(1)
+    chains = np.full(300, mean[0, 0])
+    for _ in range(state["n_steps"]):
+        p = parts(chains)
+        slope = (p * (chains - mean) / width**2).sum(0) / p.sum(0)
+        slope += a * (a * chains - seen) / sigma**2
+        chains = chains - 0.02 * slope + 0.2 * rng.standard_normal(len(chains))
+    x = np.linspace(-4, 4, 400)
+    data = parts(x).sum(0)
+    given = data * np.exp(-((a * x - seen) ** 2) / (2 * sigma**2))
+    given /= given.sum() * (x[1] - x[0])
+    ax.hist(
+        chains, 50, range=(-4, 4), density=True, color=_BLUE, alpha=0.45, label="chains"
+    )
+    ax.plot(x, data, color=_GREY, label="data")
+    ax.plot(x, given, color="black", label="given the noisy copy")
+    ax.axvline(seen, color=_RED, linestyle="--", label="noisy copy")
+    ax.set(ylim=(0, 1.25), xlabel="x", ylabel="density")
+    ax.legend()
+    return (
+        "Two modes of the data, what is left of them given a noisy copy, and chains "
+        f"that began in the left mode. {(chains > 0).mean():.0%} of them are right of "
+        f"zero, {given[x > 0].sum() / given.sum():.0%} should be."
+    )
+
+
+def _collapse(ax: Any, state: _State) -> str:
+    """Draw a curvature that is learned from short chains over its updates."""
+    rng = np.random.default_rng(1)
+    path, delta = [state["theta"]], 0.7
+    while len(path) <= 60 and path[-1] <= 1000:
+        x, z = rng.standard_normal((2, 200))
+        for _ in range(20):
+            z = z - delta**2 * path[-1] * z / 2 + delta * rng.standard_normal(200)
+        difference = path[-1] * (x**2 - z**2) / 2
+        if state["loss"] == "clipped":
+            difference = np.where(abs(difference) > 10, 10, difference)
+        slope = (difference / path[-1]).mean()
+        path.append(max(0.5, path[-1] - state["rate"] * slope))
+    ax.plot(path, color=_RED if path[-1] > 1000 else _BLUE)
+    ax.axhline(2 * (1 + np.sqrt(1 - delta**2)) / delta**2, color=_GREY, linestyle="--")
+    ax.set(yscale="log", ylim=(0.5, 1000), xlim=(0, 60), xlabel="update")
+    ax.set_ylabel("curvature θ")
+    return (
+        "The learned curvature over sixty updates, and a line above which chains "
+        f"diverge. It begins at {path[0]:.1f} and ends "
+        + ("beyond 1000." if path[-1] > 1000 else f"at {path[-1]:.1f}.")
+    )
+
+
+def _particles(ax: Any, state: _State) -> str:
+    """Draw the density of the chosen level and samples of the data's level."""
+    n, extent = state["n_cells"], state["extent"]
+    energies = np.frombuffer(state["energies"], np.float32).reshape(-1, n, n)
+    edges = (-extent, extent, -extent, extent)
+    density = np.exp(-energies[state["level"]])
+    ax.imshow(density, origin="lower", extent=edges, cmap="Greys")
+    x, y = np.frombuffer(state["samples"], np.float32).reshape(-1, 2).T
+    ax.plot(x, y, ".", color=_BLUE, markersize=2)
+    ax.set_axis_off()
+    return "A learned density of the plane, in grey, and samples of it as blue points."
+
+
+def _landscape(axes: Any, state: _State) -> str:
+    """Draw the true density beside the one that the chosen setting learned."""
+    n = state["n_pixels"]
+    colors = np.frombuffer(state["colors"], np.uint8).reshape(256, 3)
+    pictures = np.frombuffer(state["pixels"], np.uint8).reshape(-1, n, n)
+    choices = state["choices"]
+    sizes = [len(choice["values"]) for choice in choices]
+    place = int(np.ravel_multi_index(state["selected"], sizes))
+    note, shown = state["notes"][place], state["shown"][place]
+    axes[0].imshow(colors[pictures[0]])
+    axes[0].set_title("the data's density")
+    if shown >= 0:
+        axes[1].imshow(colors[pictures[shown]])
+    setting = ", ".join(
+        f"{choice['name']} = {choice['values'][k]}"
+        for choice, k in zip(choices, state["selected"], strict=True)
+    )
+    axes[1].set_title(f"learned with {setting}")
+    for ax in axes:
+        ax.set_axis_off()
+    return f"The data's density, and the one learned with {setting}. KL: {note}."
+
+
+def _discrepancy(axes: Any, state: _State) -> str:
+    """Draw data and model over eight states, and training with all negatives."""
+    data = torch.tensor(state["data"], dtype=torch.float64)
+    channel = bernoulli_channel(3, state["eps"])
+    u = torch.zeros(8, dtype=torch.float64, requires_grad=True)
+    divergences = []
+    for step in range(201):
+        model = torch.softmax(-u.detach(), 0)
+        divergences.append(float((data * (data / model).log()).sum()))
+        if step == state["step"]:
+            shown = model
+        loss = exact_energy_discrepancy(u, data.log(), channel)
+        (slope,) = torch.autograd.grad(loss, u)
+        u = (u.detach() - 2 * slope).requires_grad_()
+    axes[0].plot(divergences, color=_BLUE)
+    axes[0].set(yscale="log", xlabel="step", ylabel="KL to the data [nats]")
+    axes[0].set_title("all negatives")
+    place = np.arange(8)
+    axes[1].bar(place - 0.2, data.numpy(), 0.4, color=_GREY, label="data")
+    axes[1].bar(
+        place + 0.2, shown.numpy(), 0.4, color=_BLUE, label=f"step {state['step']}"
+    )
+    axes[1].set_xticks(place, [f"{k:03b}" for k in place], rotation=90)
+    axes[1].legend()
+    return (
+        "The KL divergence from data to model over 200 steps with infinitely many "
+        f"negatives, from {divergences[0]:.2f} down to {divergences[-1]:.2g} nats, "
+        f"and both distributions at step {state['step']}."
+    )
+
+
+def _prices(ax: Any, state: _State) -> str:
+    """Draw the c-transforms of the sampled dual potentials over the iterations."""
+    p, q = np.array(state["p"]), np.array(state["q"])
+    cost = np.subtract.outer(state["x"], state["y"]) ** 2
+    noise = np.frombuffer(state["noise"], np.float32)
+    noise = noise.reshape(state["n_chains"], -1, len(q) + len(p))[state["chain"]]
+    n, hot = len(noise), 2 / 3
+    cools = hot * n ** (-2 * np.arange(1, n + 1) / n)
+    temperatures = {"hot": [hot] * n, "cold": [1e-3] * n, "cools": cools}
+    g, path = np.zeros(len(p)), []
+    for k in range(state["n_iterations"]):
+        scale = noise[k] * temperatures[state["schedule"]][k]
+        lower = (g[:, None] - cost).max(0)
+        upper = (cost + lower + scale[: len(q)] / q).min(1)
+        g = upper - scale[len(q) :] / p
+        path.append(np.concatenate([upper, lower]) - upper[0])
+    for name, part, color in (
+        ("heaps", slice(1, len(p)), _BLUE),
+        ("holes", slice(len(p), None), _RED),
+    ):
+        lines = ax.plot(np.array(path)[:, part], color=color, linewidth=1)
+        lines[0].set_label(name)
+    ax.set(ylim=(-20, 2), xlabel="iteration", ylabel="price")
+    ax.legend()
+    return (
+        f"Prices of heaps and holes, as c-transforms of the samples, over {len(path)} "
+        f"iterations of the schedule {state['schedule']}, less that of the first heap."
+    )
+
+
+def _features(axes: Any, state: _State) -> str:
+    """Draw the features that two samplers have at the chosen number of sweeps."""
+    sweeps, names = state["sweeps"], state["names"]
+    side, n, step = state["side"], state["n_features"], state["step"]
+    pixels = np.frombuffer(state["pixels"], np.uint8)
+    pixels = pixels.reshape(len(names), len(sweeps), n, side, side)
+    across = -(-n // 2)
+    for ax, name, of in zip(axes, names, pixels[:, step], strict=True):
+        framed = np.zeros((2 * across, side + 2, side + 2), np.uint8)
+        framed[:n] = np.pad(of, ((0, 0), (1, 1), (1, 1)), constant_values=128)
+        rows = framed.reshape(2, across, side + 2, side + 2).transpose(0, 2, 1, 3)
+        ax.imshow(rows.reshape(2 * (side + 2), -1), cmap="Greys", vmin=0, vmax=255)
+        ax.set_title(name)
+        ax.set_axis_off()
+    found = zip(names, state["wrong"], strict=True)
+    wrong = ", ".join(f"{name} {of[step]:.1f} percent" for name, of in found)
+    return (
+        f"The features that two samplers infer in {sweeps[step]} sweeps. Pixels that "
+        f"they explain wrongly: {wrong}."
+    )
+
+
+_FOUR = SmallGraph(
+    "four spins",
+    ((0.0, 0.0),) * 4,
+    ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)),
+    (1.0,) * 6,
+    (0.0,) * 4,
+)
+
+
+def _two_starts(ax: Any, state: _State) -> str:
+    """Draw the number of ones by messages from two initialisations and the target."""
+    half = logistic((2500, 4), generator=make_generator(1), dtype=torch.float64)
+    noise = torch.cat([half, -half])  # neither side is favoured by chance
+    ones = enumerate_states(4).sum(1).long()
+
+    def by_ones(p: torch.Tensor) -> np.ndarray:
+        found: np.ndarray = torch.zeros(5, dtype=p.dtype).index_add(0, ones, p).numpy()
+        return found
+
+    target = BoltzmannMachine(*_FOUR.to_bits(2.0))  # coupling 0.5
+    wanted = by_ones(torch.softmax(-target(enumerate_states(4).double()), 0).detach())
+    ax.bar(range(5), wanted, 0.84, color="#c4c4c4", label="Boltzmann, coupling 0.5")
+    model = BoltzmannMachine(*_FOUR.to_bits(1 / max(state["theta"], 1e-6)))
+    unaries = model.bias.detach() + noise
+    for init, mark, color, away in (
+        ("zero", "s", _BLUE, -0.18),
+        ("symmetric", "o", _RED, 0.18),
+    ):
+        x = max_product_reference(model, unaries, state["n_sweeps"], init=init).x
+        counts = torch.bincount(x.sum(1).long(), minlength=5) / len(x)
+        ax.plot(
+            np.arange(5) + away,
+            counts.numpy(),
+            mark,
+            color=color,
+            label=f"{init} messages",
+        )
+    ax.set(ylim=(0, 0.75), xlabel="ones among the four bits", ylabel="probability")
+    ax.legend()
+    return (
+        f"The distribution of the number of ones among four bits: grey bars for the "
+        f"target, marks for {len(noise)} samples by messages from two initialisations "
+        f"after {state['n_sweeps']} sweeps."
+    )
+
+
+def _messages(ax: Any, state: _State) -> str:
+    """Draw how often each state is decoded, beside the Boltzmann distribution."""
+    about = state["graphs"][state["graph"]]
+    graph = SmallGraph(
+        about["name"],
+        tuple(map(tuple, about["positions"])),
+        tuple(map(tuple, about["edges"])),
+        tuple(state["couplings"]),
+        tuple(about["fields"]),
+    )
+    n = graph.n_sites
+    model = BoltzmannMachine(*graph.to_bits())
+    noise = np.frombuffer(state["noise"], np.float32).reshape(-1, state["stride"])[
+        :, :n
+    ]
+    unaries = model.bias.detach() + torch.tensor(noise, dtype=torch.float64)
+    keep = {"damping": state["damping"], "init": state["init"]}
+    found = max_product_reference(model, unaries, state["n_sweeps"], **keep).x
+    states = enumerate_states(n).double()
+    exact = torch.softmax(-model(states), 0).detach()
+    number = (found.double() @ 2.0 ** torch.arange(n - 1, -1, -1).double()).long()
+    counts = torch.bincount(number, minlength=2**n) / len(found)
+    ax.bar(range(2**n), exact.numpy(), 0.84, color="#c4c4c4", label="Boltzmann")
+    ax.plot(range(2**n), counts.numpy(), "o", color=_BLUE, label="decoded")
+    labels = ["".join(str(int(bit)) for bit in bits) for bits in states]
+    ax.set_xticks(range(2**n), labels, rotation=90)
+    ax.set_ylabel("probability")
+    ax.legend(loc="center")
+    return (
+        f"How often max-product decodes each state of the {graph.name} after "
+        f"{state['n_sweeps']} sweeps, beside the Boltzmann distribution."
+    )
+
+
+_STILLS: Mapping[str, Callable[[Any, _State], str]] = {
+    "CollapseExplorer": _collapse,
+    "DiscrepancyExplorer": _discrepancy,
+    "FeatureExplorer": _features,
+    "LandscapeExplorer": _landscape,
+    "MessageExplorer": _messages,
+    "ParticleExplorer": _particles,
+    "PriceExplorer": _prices,
+    "RecoveryExplorer": _recovery,
+    "TwoStartsExplorer": _two_starts,
+}
+_TWO_PANELS = ("DiscrepancyExplorer", "FeatureExplorer", "LandscapeExplorer")
