@@ -5,8 +5,8 @@
 gwg: couplings by persistent chains of Gibbs with gradients, 200 updates, on the four
     lattices that ``benchmarks/ising_studies.py gwg`` leaves out, four CPU minutes.
 couplings: couplings by EB-GFN, 150 updates, on the three lattices that
-    ``python -m studies.dnfs.run couplings`` leaves out, four.
-densities: EB-GFN on the seven densities of Table 1, 100 updates, four.
+    ``python -m studies.dnfs.run couplings`` leaves out, six.
+densities: EB-GFN on the seven densities of Table 1, 50 updates, three.
 
 The number of updates was chosen by the processor time that they take, before any run.
 The same command continues where a time limit has stopped it.
@@ -47,7 +47,9 @@ GWG = replace(
     title="Couplings by Gibbs with gradients in 200 steps, on the other lattices",
     presets={
         "quick": replace(
-            ising_rmse.EXPERIMENT.config("quick"), problems=((9, -0.1),), methods=("GWG",)
+            ising_rmse.EXPERIMENT.config("quick"),
+            problems=((9, -0.1),),
+            methods=("GWG",),
         ),
         "full": IsingConfig(
             problems=((10, 0.4), (10, 0.5), (9, -0.1), (9, -0.2)),
@@ -80,7 +82,7 @@ class GFlowNetDensityConfig:
     hidden: Count = 128
     training: EBGFNConfig = field(
         default_factory=lambda: EBGFNConfig(
-            n_steps=100,
+            n_steps=50,
             n_samples=64,
             n_ways=64,
             n_policy_steps=1,
@@ -89,8 +91,8 @@ class GFlowNetDensityConfig:
             learning_rate=2e-3,
         )
     )
-    evaluation: Evaluation = Evaluation(
-        n_uniform=0, n_proposal=100_000, n_repeats=3
+    evaluation: Evaluation = field(
+        default_factory=lambda: Evaluation(n_uniform=0, n_proposal=50_000, n_repeats=2)
     )
 
 

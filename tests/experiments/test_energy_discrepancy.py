@@ -13,6 +13,7 @@ from torch import nn
 
 from ebmtut.checks import DivergenceError, InputError
 from ebmtut.data import (
+    DENSITIES,
     DensityData,
     density_extent,
     density_log_prob,
@@ -58,6 +59,7 @@ from ebmtut.random import make_generator
 from ebmtut.results import Result, benchmarks_root, load_result, save_result
 from ebmtut.states import bits_to_spins, enumerate_states, gray_decode
 from ebmtut.training._cuda_graph import N_EAGER
+from studies.ed import competing
 from tests.pretended_graphs import pretended_graphs
 
 needs_cuda = pytest.mark.skipif(
@@ -645,6 +647,18 @@ def test_the_tables_of_couplings_have_their_baselines():
     rows = {"J = 0": no_coupling(stored).scalars["table"]["ED-Bern"]}
     table = SCORES(replace(stored, scalars={"table": rows}))
     assert table.kinds == ("null",) and table.rows[0][1] == baseline
+
+
+def test_studies_of_competing_methods_run_what_the_tables_lack():
+    rest = competing.GWG.config("full")
+    assert {*rest.problems} < {*couplings.PROBLEMS} and rest.methods == ("GWG",)
+    others = competing.EB_GFN_COUPLINGS.config("full").problems
+    known = competing.COUPLINGS.config("full").problems
+    assert {*others, *known} == {*couplings.PROBLEMS} and not {*others} & {*known}
+    densities = competing.EB_GFN_DENSITIES
+    assert densities.config("full").densities == DENSITIES
+    found = competing.density_job("2spirals", densities.config("quick"), 0)
+    assert found.scalars["gap"] > 0.5 and len(found.arrays["accepted"]) == 3
 
 
 def test_studies_of_the_penalty_change_nothing_else(monkeypatch):

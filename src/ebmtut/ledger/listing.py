@@ -10,9 +10,10 @@ Nothing here imports torch.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
@@ -94,12 +95,25 @@ class Study(NamedTuple):
 
 
 # By the figure or table whose methods they run.
-_SHORT = "run at a reduced scale: 200 updates, one run per lattice"
+_REDUCED = "run at a reduced scale:"
+_SHORT = f"{_REDUCED} 200 updates, one run per lattice"
+_EB_GFN = f"{_REDUCED} 150 updates, one or two runs per lattice"
+_EB_GFN_DENSITIES = f"{_REDUCED} 50 updates, one run per density"
 _STUDIES: Mapping[str, tuple[Study, ...]] = {
     "ed/ising-rmse": tuple(
-        Study(f"ed/ising-persistent-{chain}", "negative log-RMSE", "nlr", _SHORT)
-        for chain in ("gibbs", "gwg")
-    )
+        Study(id, "negative log-RMSE", "nlr", why)
+        for id, why in {
+            "ed/ising-persistent-gibbs": _SHORT,
+            "ed/ising-persistent-gwg": _SHORT,
+            "ed/ising-persistent-gwg-more": _SHORT,
+            "dnfs/couplings-gflownet": _EB_GFN,
+            "ed/ising-eb-gfn": _EB_GFN,
+        }.items()
+    ),
+    "ed/densities-table": tuple(
+        Study("ed/densities-eb-gfn", table, table.lower(), _EB_GFN_DENSITIES)
+        for table in ("NLL", "MMD")
+    ),
 }
 
 MARKS: Mapping[Word, str] = {
@@ -209,7 +223,7 @@ def rows(
     if studies is None and root is None:
         studies = benchmarks_root()
     return [
-        Row(fact, _states(fact, root, scales), dict(_studies(fact, studies)))
+        Row(fact, _states(fact, root, scales), _studies(fact, studies))
         for fact in facts().values()
         if paper in ("all", fact.paper)
     ]
@@ -228,22 +242,23 @@ def _states(
     return found
 
 
-def _studies(
-    fact: Fact, root: Path | None
-) -> Iterator[tuple[str, tuple[Verdict, ...]]]:
-    """Yield the numbers of the studies beside a figure or table."""
+def _studies(fact: Fact, root: Path | None) -> dict[str, tuple[Verdict, ...]]:
+    """Return the numbers of the studies beside a figure or table, by study."""
+    found: dict[str, tuple[Verdict, ...]] = {}
     for id, table, metric, why in _STUDIES.get(fact.id, ()) if root else ():
         with suppress(ResultNotFound):
             stored = load_result(id, "full", root, with_arrays=False)
-            yield (
-                id,
-                tuple(
-                    compare(fact.id, table, method, column, mean, excuse=why)
-                    for method, cells in stored.scalars["table"].items()
-                    for column, cell in cells.items()
-                    for mean in [fmean(cell[metric])]
-                ),
+            # A run that diverged has no number.
+            means = {
+                (method, column): fmean(cell.get(metric, [nan]))
+                for method, cells in stored.scalars["table"].items()
+                for column, cell in cells.items()
+            }
+            found[id] = found.get(id, ()) + tuple(
+                compare(fact.id, table, method, column, mean, excuse=why)
+                for (method, column), mean in means.items()
             )
+    return found
 
 
 def _state(

@@ -182,8 +182,7 @@ def truth(config: DensityConfig, seed: int) -> Outcome:
     return Outcome({"entropy": entropies}, pictures)
 
 
-# Largest part of the square for the region of 95 percent of the mass; a flat square over
-# the checkerboard has 60 percent of it.
+# Largest part of the square for the region of 95 percent of the mass.
 AREAS = {"2spirals": 0.40, "circles": 0.45, "checkerboard": 0.45}
 
 
