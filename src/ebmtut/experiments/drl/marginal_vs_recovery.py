@@ -129,7 +129,15 @@ def _draw_density(ax: Axes, result: Result, method: str, density: str) -> None:
         landscape(ax, learned[0].astype(float), PLANE.extent, ticks=False)
 
 
-def methods_table(result: Result, methods: tuple[str, ...] = tuple(METHODS)) -> Table:
+#: Columns of the table of methods, and what they show.
+COLUMNS = {**METRICS, "CPU time [s]": "seconds"}
+
+
+def methods_table(
+    result: Result,
+    methods: tuple[str, ...] = tuple(METHODS),
+    heads: tuple[str, ...] = tuple(COLUMNS),
+) -> Table:
     """Tabulate methods on the checkerboard, beside the Gaussian fit and the data."""
     rows = {
         METHODS[name].printed: f"table/{name}/checkerboard"
@@ -140,7 +148,7 @@ def methods_table(result: Result, methods: tuple[str, ...] = tuple(METHODS)) -> 
         head="method",
         rows=rows
         | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
-        columns={**METRICS, "CPU time [s]": "seconds"},
+        columns={head: COLUMNS[head] for head in heads},
         caption="{plane[n_steps]} updates of recovery likelihood; {n_seeds} trainings "
         "of each method.",
         kinds={"Gaussian fit": "null", "exact": "exact"},
