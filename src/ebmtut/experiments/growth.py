@@ -51,7 +51,7 @@ def speed_table(
     steps = {row["variant"]: row["step_ms"] / 1e3 for row in discrepancy["rows"]}
     for kind in ("float32", "bfloat16"):
         name = f"energy discrepancy, training step, {kind}"
-        times = (steps["official, float32"], steps[f"ours, {kind}"])
+        times = (steps["official, float32"], steps["ours, " + kind])
         rows.append((name, "authors' notebook", *times))
     steps = {(r["network"], r["party"]): r["step ms"] / 1e3 for r in flow["rows"]}
     times = (steps["as large as LEAPS", "LEAPS"], steps["as large as LEAPS", "leConv"])
@@ -127,7 +127,7 @@ def discrepancy_table(report: dict[str, Any]) -> Table:
 
 
 def _program(name: str) -> str:
-    """Name a program as the page does; stored reports call the package ours."""
+    """Name a program as the page does: the package by its own name."""
     return name.replace("ours", "ebmtut")
 
 
