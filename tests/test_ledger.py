@@ -15,7 +15,7 @@ import torch
 from ebmtut import results
 from ebmtut.checks import InputError
 from ebmtut.digests import json_digest
-from ebmtut.experiments.facts import facts, get_fact
+from ebmtut.experiments.facts import facts, get_fact, papers
 from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json
 from ebmtut.ledger import (
@@ -250,10 +250,12 @@ def test_own_numbers_quoted_numbers_and_claims_are_counted_apart(
     printed = counts(ledger)["ed"]["printed"]
     assert own.total() + other.total() == printed
     html = summary_html(ledger)
-    shown = [re.sub("<.*?>", " ", row).split() for row in html.split("<tr>")]
-    assert f"own method 1 1 2 · · {own['not run']} ·".split() == [
-        word.replace("&middot;", "·") for word in shown[3][1:]
-    ]
+    text = re.sub("<.*?>", " ", html).replace("&middot;", "·")
+    text = " ".join(text.split())
+    assert f"its own method 1 1 2 · · {own['not run']} ·" in text
+    title = papers()["ed"].title
+    compared = f"{title} 2 of 4 {own.total()} printed"
+    assert f"{compared} 1 of 1 {other.total()} printed 1 of 2 " in text
     assert f"<b>{printed} numbers</b>" in html
     # What was missed comes first.
     first, second, third, *_ = numbers_html(ledger, no_references).split("<tr ")[1:]

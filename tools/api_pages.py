@@ -21,17 +21,6 @@ from typing import Any
 from tools.paths import ROOT
 from tools.prose import is_notes
 
-__all__ = [
-    "NOT_PUBLIC",
-    "ApiError",
-    "Lesson",
-    "Page",
-    "collect",
-    "lessons",
-    "undocumented",
-    "write_pages",
-]
-
 PACKAGE = "ebmtut"
 # Experiments change with the pages that show them, and nobody else imports them.
 NOT_PUBLIC = ("experiments",)
@@ -62,19 +51,7 @@ class Page:
 
 
 def collect() -> list[Page]:
-    """Find what each page documents; experiments and kernels are no API.
-
-    Returns
-    -------
-    list of Page
-        In alphabetical order.
-
-    Raises
-    ------
-    ApiError
-        If a public module has no ``__all__`` or no docstring, or names something
-        that it does not have.
-    """
+    """Find what each page documents; experiments and kernels are no API."""
     root = importlib.import_module(PACKAGE)
     pages = []
     for found in sorted(pkgutil.iter_modules(root.__path__), key=lambda f: f.name):
@@ -92,18 +69,7 @@ def collect() -> list[Page]:
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write one MyST page for each `Page`.
-
-    Parameters
-    ----------
-    folder
-        Where to write; made if need be.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
+    """Write one MyST page for each `Page`."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = lessons()
     files = []
@@ -129,13 +95,7 @@ class Lesson:
 
 
 def lessons(root: Path = ROOT) -> list[Lesson]:
-    """Read which names the pages of each chapter mention, first pages first.
-
-    Parameters
-    ----------
-    root
-        The folder that holds ``book/``.
-    """
+    """Read which names the pages of each chapter mention, first pages first."""
     found = []
     for chapter in GROUPS:
         paths = sorted(root.glob(f"book/{chapter}/*.ipynb"))
@@ -173,18 +133,7 @@ def lesson_of(name: str, pages: Sequence[Lesson]) -> Lesson | None:
 
 
 def undocumented(html: Path) -> list[str]:
-    """Public names that the rendered book's inventory does not have.
-
-    Parameters
-    ----------
-    html
-        A rendered book, with ``objects.inv``.
-
-    Returns
-    -------
-    list of str
-        Full names; empty if the reference is complete.
-    """
+    """Public names that the rendered book's inventory does not have."""
     from sphinx.util.inventory import InventoryFile
 
     with (html / "objects.inv").open("rb") as stream:

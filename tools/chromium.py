@@ -11,8 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["FLAGS", "NoChromiumError", "find_chromium", "install_chromium"]
-
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # Headless, and silent on the network whatever the build of Chromium.
@@ -62,11 +60,6 @@ def find_chromium() -> str | None:
 
     ``EBMTUT_CHROMIUM`` comes first, then the usual names on ``PATH``, then
     Playwright's own.
-
-    Raises
-    ------
-    NoChromiumError
-        If ``EBMTUT_CHROMIUM`` is set and does not run.
     """
     chosen = os.environ.get("EBMTUT_CHROMIUM")
     if chosen:
@@ -93,11 +86,6 @@ def install_chromium() -> str:
     """Install a Chromium and return its path.
 
     Debian's package where we are root on Debian, Playwright's own build elsewhere.
-
-    Raises
-    ------
-    NoChromiumError
-        If neither leaves a Chromium that runs; the message is one line and says how.
     """
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     playwright = [sys.executable, "-m", "playwright", "install", "chromium"]

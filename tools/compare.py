@@ -31,8 +31,6 @@ from nbval.plugin import coalesce_streams, find_metadata_tags, get_sanitize_patt
 
 from tools.paths import ROOT
 
-__all__ = ["compare_notebooks", "is_fresh", "read_sanitize_file", "settle"]
-
 SANITIZE = ROOT / "tests" / "book" / "sanitize.cfg"
 
 # What says nothing about a number: counts, names of views, and pictures, whose bytes
@@ -87,23 +85,7 @@ def _texts(cell: NotebookNode, patterns: Mapping[str, str]) -> dict[str, list[st
 
 
 def settle(new: str, stored: str, tolerance: float, share: float = 0.0) -> str:
-    """Write the stored number over every new decimal number that is close to it.
-
-    Parameters
-    ----------
-    new, stored
-        Two texts.
-    tolerance
-        Largest absolute difference that counts as close.
-    share
-        Of the stored number, likewise, where that is more; numbers without a point
-        then count, too.
-
-    Returns
-    -------
-    str
-        ``new``, unchanged if the texts have different numbers of numbers.
-    """
+    """Write the stored number over every new decimal number that is close to it."""
     pattern = NUMBER if share else DECIMAL
     old = pattern.findall(stored)
     if len(pattern.findall(new)) != len(old):
@@ -163,22 +145,7 @@ def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:
 def compare_notebooks(
     stored: NotebookNode, executed: NotebookNode, patterns: dict[str, str]
 ) -> list[str]:
-    """Return what differs between the stored and the executed outputs, cell by cell.
-
-    Parameters
-    ----------
-    stored
-        The committed notebook.
-    executed
-        The copy that papermill executed, with the notebook's own parameters.
-    patterns
-        Regular expression -> replacement, applied to both sides in this order.
-
-    Returns
-    -------
-    list of str
-        One message a cell; empty if all outputs agree.
-    """
+    """Return what differs between the stored and the executed outputs, cell by cell."""
     stored_cells, executed_cells = _code_cells(stored), _code_cells(executed)
     sources = [
         [cell.source for cell in cells] for cells in (stored_cells, executed_cells)

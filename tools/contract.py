@@ -19,8 +19,6 @@ from ebmtut.sweeps.one_run import OTHER_RUNS
 from tools.install_cell import INSTALL
 from tools.widget_states import widgets_without_state
 
-__all__ = ["RULES", "advice", "machine_paths", "violations"]
-
 PARAMETERS = {"scale": "str", "seed": "int", "device": "str", "results_dir": "str"}
 MANY_CODE_LINES = 150
 MOST_CODE_LINES = 200

@@ -35,15 +35,6 @@ from ebmtut.sweeps.one_run import swept
 from tools.paths import EXECUTED, ROOT, book_notebooks
 from tools.widget_states import store_widgets
 
-__all__ = [
-    "ExecutionError",
-    "clean_notebook",
-    "execute_all",
-    "notebook_parameters",
-    "run_notebook",
-    "store_outputs",
-]
-
 CELL_TIMEOUT = 900  # seconds; a cell that hangs fails instead of waiting for ever
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -77,23 +68,6 @@ def run_notebook(
     The kernel starts in the notebook's own folder, as it does in Jupyter. Papermill
     changes the working directory of the whole process to do so, which is why
     `execute_all` gives each notebook a process.
-
-    Parameters
-    ----------
-    source, target
-        The notebook to read and the file to write; the copy is written up to the
-        failing cell when one fails.
-    parameters
-        Values that replace those of the cell tagged ``parameters``.
-    timeout
-        Seconds that a single cell may take.
-    only_this_run
-        Whether cells of other runs are left out, as a sweep leaves them out.
-
-    Returns
-    -------
-    float
-        Wall-clock seconds.
     """
     import papermill
 
@@ -125,36 +99,7 @@ def execute_all(
     timeout: int = CELL_TIMEOUT,
     only_this_run: bool = False,
 ) -> list[Path]:
-    """Execute notebooks in parallel and write their copies below `out_dir`.
-
-    Parameters
-    ----------
-    parameters
-        Either values for every notebook that has a parameter of that name
-        (``{"seed": 3}``), or a mapping for each notebook, keyed by its path from
-        `root` (``{"book/ledger.ipynb": {"seed": 3}}``). None runs the defaults.
-    out_dir
-        Copies keep their path: ``out_dir/book/.../name.ipynb``.
-    jobs
-        Notebooks at a time; the number of cores by default.
-    notebooks
-        Which ones; all of the book by default.
-    root
-        The folder that holds ``book/``.
-    timeout, only_this_run
-        As `run_notebook` has them.
-
-    Returns
-    -------
-    list of Path
-        The executed copies, in the order of `notebooks`.
-
-    Raises
-    ------
-    ExecutionError
-        If there is no notebook, a parameter exists in none of them, or a notebook
-        failed; the message names every failed notebook and its error.
-    """
+    """Execute notebooks in parallel and write their copies below `out_dir`."""
     root, out_dir = root.resolve(), out_dir.resolve()
     sources = [p.resolve() for p in (notebooks or book_notebooks(root))]
     if not sources:
@@ -295,20 +240,7 @@ def clean_notebook(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def store_outputs(notebooks: Sequence[Path], folder: Path) -> None:
-    """Write executed copies back to their notebooks; change none if one is wrong.
-
-    Parameters
-    ----------
-    notebooks
-        Files below the repository's ``book/``.
-    folder
-        Where the executed copies are.
-
-    Raises
-    ------
-    ExecutionError
-        If a copy is missing or has other cells than its notebook.
-    """
+    """Write executed copies back to their notebooks; change none if one is wrong."""
     made = []
     for source in notebooks:
         copy = folder / source.relative_to(ROOT)

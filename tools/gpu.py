@@ -31,8 +31,6 @@ from pathlib import Path
 
 from tools.paths import ROOT
 
-__all__ = ["NEEDED", "NO_GPU", "Record", "Step", "main", "missing", "plan", "run_plan"]
-
 NO_GPU = 3  # the exit code that says so
 UNFINISHED = 124  # exit code of a step and of this tool: call again
 NO_DATA = 66  # a step's: the row's data set is not at hand
@@ -74,29 +72,7 @@ WORTH = ("ed/densities", "ed/ising-rmse", "ed/densities-table")
 
 @dataclass(frozen=True)
 class Step:
-    """A command, and whether it can be told when to stop.
-
-    Attributes
-    ----------
-    name
-        Of its files.
-    command
-        Program and arguments.
-    limit
-        The option that takes the minutes that are left, after which the command stops
-        by itself, with exit code 124, to be gone on with.
-    instead
-        What is done where this one's data are not at hand.
-    needs
-        Modules without which it is not begun.
-    proven
-        Options that it gets once the tests of recorded steps have passed on this GPU.
-    most
-        Seconds after which a step without a limit of its own has failed.
-    leaves
-        Files of earlier code, removed before the step begins: what it finds there in a
-        later slice it goes on with.
-    """
+    """A command, and whether it can be told when to stop."""
 
     name: str
     command: tuple[str, ...]
@@ -110,17 +86,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Record:
-    """How a step ended.
-
-    Attributes
-    ----------
-    name, code
-        The step and its exit code.
-    seconds
-        In all slices together.
-    source, device
-        What ran, by its hash, and where.
-    """
+    """How a step ended."""
 
     name: str
     code: int
@@ -162,11 +128,6 @@ def plan(out: Path) -> list[Step]:
     """Return all steps: tests on the GPU, rates, then each row's largest preset.
 
     Where a row's data are not at hand, the next smaller preset takes its place.
-
-    Parameters
-    ----------
-    out
-        Folder of what is found.
     """
     from ebmtut.experiments import get_experiment
     from ebmtut.experiments.registry import SCALES, available
@@ -203,15 +164,7 @@ def plan(out: Path) -> list[Step]:
 
 
 def reached(steps: Sequence[Step], done: Mapping[str, Record]) -> Iterator[Step]:
-    """Give the steps, each followed by the one in its place if its data are missing.
-
-    Parameters
-    ----------
-    steps
-        In order of worth.
-    done
-        How steps ended; looked at when the next step is asked for.
-    """
+    """Give the steps, each followed by the one in its place if its data are missing."""
     for step in steps:
         now: Step | None = step
         while now is not None:
@@ -222,13 +175,7 @@ def reached(steps: Sequence[Step], done: Mapping[str, Record]) -> Iterator[Step]
 
 
 def environment_of_steps(out: Path) -> dict[str, str]:
-    """Return what steps are told: where the code lies, and to fetch nothing.
-
-    Parameters
-    ----------
-    out
-        Folder of what is found; of data sets, too, where nothing tells the system's.
-    """
+    """Return what steps are told: where the code lies, and to fetch nothing."""
     told = {"EBMTUT_OFFLINE": "1"}
     if find_spec("platformdirs") is None:
         told["EBMTUT_CACHE"] = str(out / "data")
@@ -254,22 +201,6 @@ def run_plan(
 
     A step that failed, took too long, or lacks what it needs, is done: it would again.
     One that was cut off, by itself or since the slice was over, is not.
-
-    Parameters
-    ----------
-    steps
-        In order of worth.
-    out
-        Folder of what they leave: a record and the end of what was said.
-    minutes
-        Of this slice.
-    source, device
-        Stored with the measurements.
-
-    Returns
-    -------
-    records
-        Of all steps that have begun on this code.
     """
     out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * minutes
@@ -389,14 +320,7 @@ def _unpack(file: Path, out: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line.
-
-    Returns
-    -------
-    code
-        0 if all steps are done or lack data or a module, 1 if one failed, 2 if what
-        all need is missing, 3 without a GPU, 124 if steps are left.
-    """
+    """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -23,8 +23,6 @@ from ebmtut.states import gray_encode
 from ebmtut.training import TrainConfig, train
 from tools.paths import BOOK
 
-__all__ = ["draw", "landscapes", "main"]
-
 PIXELS = 560
 CELLS = 280
 NATS = 5.0  # how far below its peak the density fades into the background
@@ -34,22 +32,7 @@ HOLD = 2500  # ms that the result stays
 def landscapes(
     name: str, n_steps: int, n_frames: int, *, seed: int = 0
 ) -> list[tuple[int, np.ndarray]]:
-    """Train, and evaluate the averaged energy on a grid now and then.
-
-    Parameters
-    ----------
-    name
-        A density of `ebmtut.data`.
-    n_steps, n_frames
-        Length of the run, and how often to look, ever more seldom.
-    seed
-        Of everything random.
-
-    Returns
-    -------
-    list of (int, ndarray)
-        Step and -E on a (CELLS, CELLS) grid, first row at the top.
-    """
+    """Train, and evaluate the averaged energy on a grid now and then."""
     torch.manual_seed(seed)  # the initial weights
     generator = make_generator(seed)
     data = DensityData(name)
@@ -84,20 +67,7 @@ def landscapes(
 
 
 def draw(step: int, values: np.ndarray) -> Image.Image:
-    """Draw one landscape, its step in a corner.
-
-    Parameters
-    ----------
-    step
-        Optimiser steps so far.
-    values
-        Unnormalised log density, (CELLS, CELLS).
-
-    Returns
-    -------
-    Image
-        PIXELS x PIXELS, RGB.
-    """
+    """Draw one landscape, its step in a corner."""
     # The peak of a few cells says little: normalise by a high quantile.
     height = np.clip((values - np.quantile(values, 0.998)) / NATS + 1, 0, 1)
     colours = matplotlib.colormaps[DENSITY_CMAP](height, bytes=True)[..., :3]

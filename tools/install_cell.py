@@ -23,8 +23,6 @@ from nbformat.v4 import new_code_cell
 
 from tools.paths import ROOT, book_notebooks
 
-__all__ = ["INSTALL", "insert", "install_source", "lacks_cell", "main"]
-
 #: Tag of the cell.
 INSTALL = "install"
 

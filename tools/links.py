@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["dead_links"]
-
 # Which attribute of which element names another file.
 ATTRIBUTES = {
     "a": "href",
@@ -40,13 +38,7 @@ class _Page(HTMLParser):
 
 
 def dead_links(html: Path) -> list[str]:
-    """Return the internal links that lead nowhere, ``page: link (why)``.
-
-    Parameters
-    ----------
-    html
-        The folder of the built book. Addresses on other hosts are not followed.
-    """
+    """Return the internal links that lead nowhere, ``page: link (why)``."""
     html = html.resolve()
     pages = {
         path: _Page(path.read_text("utf-8"))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.chromium import FLAGS, find_chromium, install_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route
-
-__all__ = ["DESKTOP", "PHONE", "Visit", "open_browser", "visitor"]
 
 DESKTOP = (1280, 900)
 PHONE = (390, 844)
@@ -110,17 +112,7 @@ PLACE = """e => {
 
 @dataclass
 class Visit:
-    """One page, open, with what went wrong while it loaded and since.
-
-    Attributes
-    ----------
-    page
-        The page itself, for further questions.
-    problems
-        Errors of the console and of scripts, and requests to the outside.
-    patience
-        Seconds until a widget that is not drawn counts as broken.
-    """
+    """One page, open, with what went wrong while it loaded and since."""
 
     page: Page
     problems: list[str] = field(default_factory=list)
@@ -148,14 +140,7 @@ class Visit:
         return [*self.problems, *self.page.evaluate(WRONG)]
 
     def dead_sliders(self) -> list[str]:
-        """Move every slider by keyboard and by mouse; return those that change nothing.
-
-        Returns
-        -------
-        list of str
-            One line for each slider that leaves its widget's pictures as they were,
-            and one for a page without any slider.
-        """
+        """Move every slider by keyboard and by mouse; return those without effect."""
         handles = self.page.locator(HANDLES).all()
         dead = [] if handles else ["the page has no slider"]
         for number, handle in enumerate(handles, start=1):
@@ -212,13 +197,7 @@ def _click_far_end(handle: Locator) -> None:
 
 @contextmanager
 def open_browser() -> Iterator[Browser]:
-    """Start a Chromium with a fresh profile, installed first if there is none.
-
-    Raises
-    ------
-    NoChromiumError
-        If there is none and none can be installed.
-    """
+    """Start a Chromium with a fresh profile, installed first if there is none."""
     from playwright.sync_api import sync_playwright
 
     binary = find_chromium() or install_chromium()
@@ -236,17 +215,7 @@ def open_browser() -> Iterator[Browser]:
 def visitor(
     browser: Browser, size: tuple[int, int] = DESKTOP, *, scripts: bool = True
 ) -> Iterator[Visit]:
-    """Open a window with the network cut.
-
-    Parameters
-    ----------
-    browser
-        From `open_browser`.
-    size
-        Width and height of the window in pixels.
-    scripts
-        Whether pages may run scripts, as almost all readers let them.
-    """
+    """Open a window with the network cut."""
     context: BrowserContext = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts
     )
@@ -280,3 +249,23 @@ def visitor(
         yield visit
     finally:
         context.close()
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the terminal for the tests' own lines."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """Serve `folder` to this machine while the context is open; yields the address."""
+    handler = partial(_QuietHandler, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -2,16 +2,6 @@
 
 from pathlib import Path
 
-__all__ = [
-    "BOOK",
-    "BUILD",
-    "EXECUTED",
-    "HTML",
-    "ROOT",
-    "book_notebooks",
-    "book_pages",
-]
-
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
 BUILD = ROOT / "_build"
@@ -20,18 +10,7 @@ HTML = BUILD / "html"
 
 
 def book_notebooks(root: Path = ROOT) -> list[Path]:
-    """Every notebook of the book, as sorted absolute paths.
-
-    Parameters
-    ----------
-    root
-        A folder that holds ``book/``: the repository, or a copy of it.
-
-    Returns
-    -------
-    list of Path
-        Checkpoints of editors and folders that start with ``_`` are left out.
-    """
+    """Every notebook of the book, as sorted absolute paths."""
     book = root / "book"
     return sorted(
         path
@@ -41,13 +20,7 @@ def book_notebooks(root: Path = ROOT) -> list[Path]:
 
 
 def book_pages(root: Path = ROOT) -> list[Path]:
-    """Every notebook and Markdown page of the book, as sorted absolute paths.
-
-    Parameters
-    ----------
-    root
-        As `book_notebooks` has it.
-    """
+    """Every notebook and Markdown page of the book, as sorted absolute paths."""
     book = root / "book"
     pages = [
         path

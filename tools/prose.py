@@ -24,18 +24,6 @@ from typing import Any
 
 from tools.paths import BOOK, ROOT, book_pages
 
-__all__ = [
-    "CHAPTERS",
-    "REWRITTEN",
-    "Page",
-    "Table",
-    "is_notes",
-    "over_budget",
-    "read_page",
-    "story_pages",
-    "visible",
-]
-
 CHAPTERS = ("ed", "drl", "pmp", "got", "dnfs")
 # Chapters whose pages must keep to the budgets and to the table of terms. Add a
 # chapter here when it has been rewritten.
@@ -104,21 +92,7 @@ class Table:
 
 @dataclass
 class Page:
-    """What is visible of a page.
-
-    Attributes
-    ----------
-    path
-        The file.
-    prose
-        Markdown and captions, with what is folded.
-    words, figures, code_lines
-        Counts.
-    tables
-        One entry for each table.
-    stated_minutes
-        The reading time that the page states; None where it states none.
-    """
+    """What is visible of a page."""
 
     path: Path
     prose: str = ""
@@ -152,18 +126,7 @@ def story_pages(book: Path = BOOK) -> list[Path]:
 
 
 def visible(markdown: str) -> str:
-    """Drop folded directives, code and displayed formulas.
-
-    Parameters
-    ----------
-    markdown
-        MyST text.
-
-    Returns
-    -------
-    text
-        What a reader sees of it, the content of other directives included.
-    """
+    """Drop folded directives, code and displayed formulas."""
     kept: list[str] = []
     open_fences: list[tuple[str, bool]] = []  # the marker, and whether it hides
     lines = markdown.splitlines()
@@ -265,13 +228,7 @@ def markdown_tables(text: str) -> list[Table]:
 
 
 def read_page(path: Path) -> Page:
-    """Measure a page as it is stored.
-
-    Parameters
-    ----------
-    path
-        A notebook or a Markdown file.
-    """
+    """Measure a page as it is stored."""
     page = Page(path)
     if path.suffix == ".md":
         _add_text(page, path.read_text("utf-8"))

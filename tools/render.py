@@ -2,7 +2,7 @@
 
 The renderer executes nothing: it works on a staged copy of the book in which every
 notebook has been replaced by its executed copy, and to which the API pages and the
-pictures of the architecture have been added. A warning is an error, and so are a
+table of the floors have been added. A warning is an error, and so are a
 page of the table of contents that did not come out and an empty output folder.
 
     python -m tools.render                     # _build/executed -> _build/html
@@ -23,15 +23,13 @@ import nbformat
 import yaml
 
 from tools.api_pages import ApiError, write_pages
-from tools.architecture import write_pictures
+from tools.architecture import write_floors
 from tools.paths import EXECUTED, HTML, ROOT, book_notebooks
 from tools.widget_states import (
     add_stills,
     restore_widgets,
     widgets_without_state,
 )
-
-__all__ = ["RenderError", "build", "missing_pages", "render", "stage", "toc_pages"]
 
 SMALLEST_PAGE = 2000  # bytes; less than this is an empty shell
 
@@ -41,49 +39,14 @@ class RenderError(RuntimeError):
 
 
 def render(executed_dir: Path = EXECUTED, out_dir: Path = HTML) -> Path:
-    """Render the book from executed notebooks.
-
-    Parameters
-    ----------
-    executed_dir
-        Folder written by `tools.execute.execute_all`: ``executed_dir/book/...``. The
-        repository itself renders the stored outputs.
-    out_dir
-        Folder that will hold ``index.html``; replaced if it is there.
-
-    Returns
-    -------
-    Path
-        The book's ``index.html``.
-
-    Raises
-    ------
-    RenderError
-        If a notebook has no executed copy, the build warns or fails, or a page of
-        the table of contents is missing; the message carries the warnings.
-    """
+    """Render the book from executed notebooks."""
     staged = out_dir.parent / "staged"
     stage(executed_dir, staged)
     return build(staged, out_dir)
 
 
 def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
-    """Copy the book with executed notebooks in place of the stored ones.
-
-    Parameters
-    ----------
-    executed_dir
-        Folder with ``book/.../*.ipynb``.
-    staged
-        Folder to make anew.
-    root
-        The repository.
-
-    Returns
-    -------
-    Path
-        `staged`.
-    """
+    """Copy the book with executed notebooks in place of the stored ones."""
     if staged.exists():
         shutil.rmtree(staged)
     skip = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__", ".tmp*")
@@ -109,25 +72,12 @@ def stage(executed_dir: Path, staged: Path, root: Path = ROOT) -> Path:
         add_stills(content)
         nbformat.write(content, staged / relative)
     write_pages(staged / "book" / "api")
-    write_pictures(staged / "book" / "_drawn")
+    write_floors(staged / "book" / "_drawn" / "floors.txt")
     return staged
 
 
 def build(staged: Path, out_dir: Path) -> Path:
-    """Run Jupyter Book on a staged tree, warnings being errors.
-
-    Parameters
-    ----------
-    staged
-        Folder with ``_config.yml``, ``_toc.yml`` and ``book/``.
-    out_dir
-        Folder that will hold ``index.html``; replaced if it is there.
-
-    Returns
-    -------
-    Path
-        ``out_dir/index.html``.
-    """
+    """Run Jupyter Book on a staged tree, warnings being errors."""
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [str(tool), "build", str(staged)]
     command += ["-W", "-n", "--keep-going", "--all"]

@@ -33,8 +33,6 @@ from ebmtut.results.serialize import to_json as plain
 from ebmtut.results.serialize import to_npz
 from ebmtut.results.tables import Table
 
-__all__ = ["compare", "main", "take"]
-
 Snapshot = dict[str, dict[str, Any]]
 
 

@@ -26,8 +26,6 @@ from pathlib import Path
 
 from tools.paths import BOOK, ROOT
 
-__all__ = ["NOT_YET", "Place", "Term", "places", "read_list", "searched_files", "terms"]
-
 STYLE = BOOK / "style.md"
 NOT_YET = ROOT / "tests" / "book" / "not_yet_plain.txt"
 SUFFIXES = {".py", ".md", ".ipynb", ".yaml", ".yml", ".js", ".css", ".toml", ".bib"}
@@ -94,18 +92,7 @@ def _pattern() -> re.Pattern[str]:
 
 
 def places(text: str) -> list[Place]:
-    """Find the terms in a text.
-
-    Parameters
-    ----------
-    text
-        Prose, comments, messages; of a file, `prose_of` takes them out.
-
-    Returns
-    -------
-    places
-        In the order of the text.
-    """
+    """Find the terms in a text."""
     return [
         Place(
             terms()[int(match.lastgroup[1:])],

@@ -26,8 +26,6 @@ from pathlib import Path, PurePosixPath
 
 from tools.paths import BOOK
 
-__all__ = ["PACKAGES", "VENDOR", "Package", "check", "refresh"]
-
 VENDOR = BOOK / "_static" / "vendor"
 SUMS = "SHA256SUMS"
 
@@ -41,17 +39,7 @@ The npm package carries no licence file; require.js names its licence in its hea
 
 @dataclass(frozen=True)
 class Package:
-    """An npm package and the files of it that the book needs.
-
-    Attributes
-    ----------
-    spec
-        Name and version as npm takes them.
-    integrity
-        The npm tarball's hash, ``sha512-`` and base64.
-    files
-        Glob pattern inside the package -> folder inside the package that is cut off.
-    """
+    """An npm package and the files of it that the book needs."""
 
     spec: str
     integrity: str
@@ -86,18 +74,7 @@ PACKAGES = {
 
 
 def check(folder: Path = VENDOR) -> list[str]:
-    """Compare the vendored files with their recorded hashes.
-
-    Parameters
-    ----------
-    folder
-        A folder with ``SHA256SUMS``.
-
-    Returns
-    -------
-    list of str
-        One line for each changed, missing or unrecorded file.
-    """
+    """Compare the vendored files with their recorded hashes."""
     recorded = {}
     for line in (folder / SUMS).read_text("utf-8").splitlines():
         digest, _, name = line.partition("  ")
@@ -115,13 +92,7 @@ def check(folder: Path = VENDOR) -> list[str]:
 
 
 def refresh(folder: Path = VENDOR) -> None:
-    """Fetch every package anew and rewrite the folder and its hashes.
-
-    Raises
-    ------
-    ValueError
-        If a tarball does not have the recorded integrity; nothing is replaced then.
-    """
+    """Fetch every package anew and rewrite the folder and its hashes."""
     with tempfile.TemporaryDirectory() as temporary:
         made = Path(temporary) / "vendor"
         for name, package in PACKAGES.items():

@@ -20,8 +20,6 @@ from nbformat import NotebookNode, from_dict, v4
 from ebmtut.plotting import use_style
 from ebmtut.widgets.stills import draw_still
 
-__all__ = ["add_stills", "restore_widgets", "store_widgets", "widgets_without_state"]
-
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
 # What an anywidget takes from its class.

@@ -8,8 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from tools.pages import DESKTOP, PHONE, Visit, visitor
-from tools.serve import serve
+from tools.pages import DESKTOP, PHONE, Visit, serve, visitor
 
 pytestmark = pytest.mark.browser
 

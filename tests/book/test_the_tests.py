@@ -18,10 +18,9 @@ from tools import contract
 from tools.compare import compare_notebooks, is_fresh, read_sanitize_file
 from tools.execute import ExecutionError, execute_all
 from tools.links import dead_links
-from tools.pages import PHONE, Visit, visitor
+from tools.pages import PHONE, Visit, serve, visitor
 from tools.paths import ROOT
 from tools.render import RenderError, build, missing_pages
-from tools.serve import serve
 
 TOC = "format: jb-book\nroot: book/index\nchapters:\n- file: book/toy\n"
 

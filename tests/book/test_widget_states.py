@@ -76,7 +76,7 @@ def test_a_widget_without_state_is_reported(executed: NotebookNode) -> None:
 
 
 def test_a_still_follows_every_widget_of_the_book() -> None:
-    """Its own, or one that is drawn from the widget's state, with a text."""
+    """The notebook's, or a picture of the widget's state; with a text."""
     n_drawn = 0
     for path in book_notebooks():
         notebook = nbformat.read(path, as_version=4)

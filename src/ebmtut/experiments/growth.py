@@ -14,6 +14,15 @@ from ebmtut.results import benchmarks_root
 from ebmtut.results.tables import Cell, Table
 
 _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
+# What the page calls an operation, and the size at which its table shows it.
+_SHOWN = {
+    "Gibbs-OT": ("transport on a line", "{} points", 1024),
+    "Gibbs-OT, plane": ("transport in a square", "{} points", 1024),
+    "Gibbs, one coupling": ("Gibbs, one coupling", "{0} × {0}", 64),
+    "Gibbs, any couplings": ("Gibbs, a coupling per edge", "{0} × {0}", 64),
+    "Gibbs, one chain": ("Gibbs, a single chain", "{0} × {0}", 64),
+    "max-product, lattice": ("max-product on a lattice", "{0} × {0}", 25),
+}
 
 
 def load_report(name: str, folder: Path | None = None) -> dict[str, Any]:
@@ -28,6 +37,45 @@ def load_growth(folder: Path | None = None) -> dict[str, Any]:
     return load_report("growth", folder)
 
 
+def speed_table(
+    growth: dict[str, Any], discrepancy: dict[str, Any], flow: dict[str, Any]
+) -> Table:
+    """Tabulate the time of each program and of the package, at one size each."""
+    rows: list[tuple[str, str, float, float]] = []
+    for operation, (name, at, size) in _SHOWN.items():
+        found = growth["operations"][operation]
+        (row,) = [row for row in found["rows"] if row["size"] == size]
+        peer, seconds = found["peer"], row["seconds"]
+        name = f"{name}, {at.format(size)}"
+        rows.append((name, peer, seconds[peer], seconds["ours"]))
+    steps = {row["variant"]: row["step_ms"] / 1e3 for row in discrepancy["rows"]}
+    for kind in ("float32", "bfloat16"):
+        name = f"energy discrepancy, training step, {kind}"
+        times = (steps["official, float32"], steps["ours, " + kind])
+        rows.append((name, "authors' notebook", *times))
+    steps = {(r["network"], r["party"]): r["step ms"] / 1e3 for r in flow["rows"]}
+    times = (steps["as large as LEAPS", "LEAPS"], steps["as large as LEAPS", "leConv"])
+    rows.append(("flow sampler, training step", "LEAPS", *times))
+    return Table(
+        {
+            "operation": [row[0] for row in rows],
+            "instead of": [row[1] for row in rows],
+            "it takes": [_time(row[2]) for row in rows],
+            "the package takes": [_time(row[3]) for row in rows],
+            "times as fast": [float(f"{row[2] / row[3]:.2g}") for row in rows],
+        },
+        caption="CPU time of one iteration, sweep or training step, on one core. "
+        f"Measured on {growth['processor']}; "
+        f"the last line on {flow['provenance']['device']}.",
+    )
+
+
+def _time(seconds: float) -> str:
+    """Write a time with two significant digits and its unit."""
+    scale, unit = (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+    return f"{float(f'{scale * seconds:.2g}'):g} {unit}"
+
+
 def step_table(report: dict[str, Any]) -> Table:
     """Tabulate a flow's steps of training and of time."""
     rows = report["rows"]
@@ -39,12 +87,12 @@ def step_table(report: dict[str, Any]) -> Table:
     ]
     columns: dict[str, list[Cell]] = {
         "network": [row["network"] for row in rows],
-        "code": [row["party"] for row in rows],
+        "code": [_program(row["party"]) for row in rows],
         "parameters": [row["parameters"] for row in rows],
         "step [ms]": [_digits(row["step ms"]) for row in rows],
         "times as fast": list(ratios[0::2]),
         "of a rollout [ms]": [_digits(row["rollout ms"]) for row in rows],
-        "as fast": list(ratios[1::2]),
+        "times as fast, rollout": list(ratios[1::2]),
     }
     whole = [row.get("64 steps s") for row in rows]
     if any(seconds is not None for seconds in whole):
@@ -64,7 +112,7 @@ def discrepancy_table(report: dict[str, Any]) -> Table:
     (notebook,) = [r for r in rows if r["variant"].startswith("official")]
     setting = report["setting"]
     columns: dict[str, list[Cell]] = {
-        "code": [row["variant"] for row in rows],
+        "code": [_program(row["variant"]) for row in rows],
         "step [ms]": [row["step_ms"] for row in rows],
         "times as fast": [notebook["step_ms"] / row["step_ms"] for row in rows],
         "products alone [ms]": [row["gemm_floor_ms"] for row in rows],
@@ -76,6 +124,11 @@ def discrepancy_table(report: dict[str, Any]) -> Table:
         f"Measured on {report['provenance']['device']}.",
         digits=3,
     )
+
+
+def _program(name: str) -> str:
+    """Name a program as the page does: the package by its own name."""
+    return name.replace("ours", "ebmtut")
 
 
 def _digits(value: float) -> float:
@@ -92,18 +145,50 @@ def growth_table(report: dict[str, Any], operation: str) -> Table:
     }
     for name, exponent in power.items():
         times = [1e6 * row["seconds"][name] for row in rows]
-        columns[f"{name} [µs]"] = [*times, exponent]
+        columns[f"{_program(name)} [µs]"] = [*times, exponent]
     peer = found["peer"]
     if peer in power:
         ratios = [r["seconds"][peer] / r["seconds"]["ours"] for r in rows]
-        columns[f"{peer} over ours"] = [*ratios, None]
+        columns["times as fast"] = [*ratios, None]
     for name in (name for name in power if name != "floor"):
-        columns[f"{name} [MiB]"] = [*(round(r["MiB"][name]) for r in rows), None]
+        columns[f"{_program(name)} [MiB]"] = [
+            *(round(r["MiB"][name]) for r in rows),
+            None,
+        ]
     return Table(
         columns,
         caption=f"{operation}. Size: {found['size is']}. Floor: {found['floor is']}. "
-        f"MiB: grown by at most. Measured on {found['provenance']['device']}.",
+        f"MiB: memory at most. Measured on {found['provenance']['device']}.",
     )
+
+
+def draw_ratios(report: dict[str, Any]) -> Figure:
+    """Draw how many times as fast as its peer each operation is, over the sizes."""
+    figure, ax = plt.subplots(figsize=(5.0, 3.4))
+    for place, operation in enumerate(_SHOWN):
+        found = report["operations"][operation]
+        peer, rows = found["peer"], found["rows"]
+        ratios = [row["seconds"][peer] / row["seconds"]["ours"] for row in rows]
+        ax.plot(ratios, [place] * len(rows), "o-", color=OKABE_ITO["blue"], linewidth=1)
+        for end, above in ((0, 6), (-1, -13)):
+            ax.annotate(
+                str(rows[end]["size"]),
+                (ratios[end], place),
+                (0, above),
+                textcoords="offset points",
+                ha="center",
+            )
+    names = [
+        f"{name}\n(beside {report['operations'][operation]['peer']})"
+        for operation, (name, _, _) in _SHOWN.items()
+    ]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.8)
+    ax.set(xscale="log", xlim=(2, 400), xlabel="times as fast")
+    ax.set_xticks([3, 10, 30, 100, 300], ["3", "10", "30", "100", "300"])
+    ax.minorticks_off()
+    ax.grid(axis="x")
+    return figure
 
 
 def draw_growth(report: dict[str, Any]) -> Figure:
@@ -121,7 +206,13 @@ def draw_growth(report: dict[str, Any]) -> Figure:
             low, high = zip(*(r["quartiles"][name] for r in found["rows"]), strict=True)
             color = _COLORS.get(name, OKABE_ITO["orange"])
             style = ":" if name == "floor" else "-"
-            ax.plot(sizes, middle, style, color=color, label=f"{name}, {power:.1f}")
+            ax.plot(
+                sizes,
+                middle,
+                style,
+                color=color,
+                label=f"{_program(name)}, {power:.1f}",
+            )
             ax.fill_between(
                 sizes,
                 [1e6 * x for x in low],

@@ -18,7 +18,7 @@ from ebmtut.experiments.registry import (
     page_of,
 )
 from ebmtut.experiments.verdicts import RULES
-from ebmtut.ledger.listing import KINDS, MARKS, QUOTED, Line, Row, lines, tally
+from ebmtut.ledger.listing import KINDS, MARKS, QUOTED, Kind, Line, Row, lines, tally
 from ebmtut.ledger.reference import Reference
 from ebmtut.results import Provenance
 
@@ -46,6 +46,8 @@ STYLE = """<style>
   vertical-align: bottom; }
 .ledger th:first-child, .ledger .every :is(td, th) { text-align: left; }
 .ledger .paper { padding-top: .6rem; font-weight: bold; }
+.ledger .summary th:first-child { max-width: 22rem; }
+.ledger .summary table { font-size: .95rem; }
 .ledger .every td:nth-child(2) { min-width: 12rem; }
 .ledger .every td { overflow-wrap: anywhere; }
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
@@ -61,8 +63,8 @@ STYLE = """<style>
 .ledger .more { width: auto; padding: 0 1rem; }
 .ledger [hidden] { display: none !important; }
 @media (max-width: 40rem) {
-  .ledger .tally table { font-size: .72rem; }
-  .ledger .tally :is(th, td) { padding: .2rem .15rem; }
+  .ledger :is(.tally, .summary) table { font-size: .72rem; }
+  .ledger :is(.tally, .summary) :is(th, td) { padding: .2rem .15rem; }
   .ledger .every thead { display: none; }
   .ledger .every, .ledger .every :is(tbody, tr, th, td) { display: block; }
   .ledger .every tr { padding: .5rem 0;
@@ -85,29 +87,68 @@ def rules_html() -> str:
         f"<li><b>{escape(name)}</b> &ndash; {escape(text)}</li>"
         for name, text in RULES.items()
     )
-    return f'<div class="ledger"><ul>{"".join(items)}</ul></div>'
+    head = "<summary>The rules of the verdicts</summary>"
+    return (
+        f'<div class="ledger"><details>{head}<ul>{"".join(items)}</ul></details></div>'
+    )
 
 
 def summary_html(ledger: Sequence[Row]) -> str:
-    """Return how many numbers and claims of each paper have which verdict."""
+    """Return how each paper's numbers and the book's claims came out, in one table.
+
+    Folded below it are all verdicts.
+    """
     found = lines(ledger)
+    kinds: tuple[Kind, ...] = ("own method", "other method", "claim")
+    head = "".join(f"<th>{_KIND_NAMES[kind]}</th>" for kind in kinds)
+    body = ""
+    for key, paper in papers().items():
+        counted = tally([line for line in found if line.fact.paper == key])
+        if any(counted.values()):
+            cells = "".join(_kept(kind, counted[kind]) for kind in kinds)
+            link = f'<a href="#ledger-{key}">{escape(paper.title)}</a>'
+            body += f"<tr><th>{link}</th>{cells}</tr>"
+    return (
+        f'{STYLE}<div class="ledger"><p>{_headline(found)}</p>'
+        f"{_box('Summary of all papers', 'summary')}<table><thead><tr><th>paper</th>"
+        f"{head}</tr></thead><tbody>{body}</tbody></table></div><details>"
+        f"<summary>Every verdict, counted</summary>{_tally_html(found)}</details></div>"
+    )
+
+
+def _compared(count: Counter[str]) -> int:
+    """Count what can be compared: run, and not by another protocol."""
+    return sum(count[word] for word in MARKS if word != "not comparable")
+
+
+def _kept(kind: str, count: Counter[str]) -> str:
+    """Show how many of the compared numbers came out as printed or as claimed."""
+    if not count.total():
+        return "<td></td>"
+    compared = _compared(count)
+    held = f"{count['match'] + count['better']} of {compared}" if compared else "none"
+    printed = "" if kind == "claim" else f"{count.total()} printed"
+    return f'<td>{held}<br><span class="muted">{printed}</span></td>'
+
+
+def _tally_html(found: Sequence[Line]) -> str:
     words = (*MARKS, "not run", QUOTED)
     head = "".join(f"<th>{_SHOWN.get(word, word)}</th>" for word in words)
     body = ""
     for key, paper in papers().items():
         counted = tally([line for line in found if line.fact.paper == key])
-        if not any(counted.values()):
-            continue
-        link = f'<a href="#ledger-{key}">{escape(paper.title)}</a>'
-        body += f'<tr><th class="paper" colspan="{len(words) + 1}">{link}</th></tr>'
+        title = escape(paper.title)
+        if any(counted.values()):
+            body += (
+                f'<tr><th class="paper" colspan="{len(words) + 1}">{title}</th></tr>'
+            )
         for kind, count in counted.items():
             numbers = "".join(_count(word, count) for word in words)
             if count:
                 body += f"<tr><th>{_KIND_NAMES[kind]}</th>{numbers}</tr>"
     return (
-        f'{STYLE}<div class="ledger"><p>{_headline(found)}</p>'
-        f"{_box('Counts of all papers', 'tally')}<table><thead><tr><th>numbers of</th>"
-        f"{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
+        f"{_box('Counts of all verdicts', 'tally')}<table><thead><tr>"
+        f"<th>numbers of</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -121,17 +162,12 @@ def _headline(found: Sequence[Line]) -> str:
     counted = tally(found)
     printed = counted["own method"] + counted["other method"]
     claims = counted["claim"]
-    not_run = printed["not run"] + printed[QUOTED]
-    like = "not told from null"
     return (
-        f"The papers print <b>{printed.total()} numbers</b> that we could read. We ran "
-        f"the experiments behind {printed.total() - not_run} of them: "
-        f"{printed['match'] + printed['better']} match the paper or are better, "
-        f"{printed['miss']} miss it, {printed[like]} are not distinguishable from a "
-        f"baseline that has learned nothing, and {printed['not comparable']} are not "
-        f"comparable. Of the <b>{claims.total()} claims</b> that this book makes "
-        f"itself, {claims['match']} hold, {claims['miss']} are missed, and "
-        f"{claims[like]} hold for the baseline, too."
+        f"The papers print <b>{printed.total()} numbers</b> that we could read. "
+        f"{_compared(printed)} of them can be compared with a run of this book, and "
+        f"{printed['match'] + printed['better']} of these match or are better. Of the "
+        f"<b>{claims.total()} claims</b> that the book makes itself, {claims['match']} "
+        "hold."
     )
 
 

@@ -9,9 +9,8 @@ from ipywidgets.embed import embed_data
 from playwright.sync_api import Browser
 
 import ebmtut.widgets
-from tools.pages import DESKTOP, PHONE, Visit, visitor
+from tools.pages import DESKTOP, PHONE, Visit, serve, visitor
 from tools.paths import BOOK
-from tools.serve import serve
 
 # What a built page consists of, in the same order as in _config.yml.
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
