@@ -1,6 +1,7 @@
 """What the book's extension mends in the HTML of a page."""
 
 import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -82,3 +83,27 @@ def test_an_empty_cell_is_no_head(fixes: ModuleType) -> None:
     assert fixes.reachable(body) == (
         '<tr><td scope="col"></td><th scope="col">a</th></tr>'
     )
+
+
+def test_only_listings_are_searched_for_names(
+    fixes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(document: str, folder: str) -> None:
+        part = Path(folder) / f"{document}.html"
+        text = part.read_text("utf-8")
+        assert "prose" not in text
+        part.write_text(text.replace(">f<", '><a href="#f">f</a><'), "utf-8")
+
+    def listing(kind: str, name: str) -> str:
+        inner = f'<div class="highlight"><pre>{name}</pre></div>'
+        return f'<div class="{kind} notranslate">{inner}\n</div>'
+
+    monkeypatch.setattr(fixes, "_link_html", link)
+    page = tmp_path / "book" / "page.html"
+    page.parent.mkdir()
+    kinds = ("highlight-python", "doctest highlight-default")
+    before = [listing(kind, name) for kind in kinds for name in ("f", "g")]
+    page.write_text("<p>prose of f</p>".join(before), "utf-8")
+    fixes._link_listings("book/page", str(tmp_path))
+    after = [text.replace(">f<", '><a href="#f">f</a><') for text in before]
+    assert page.read_text("utf-8") == "<p>prose of f</p>".join(after)

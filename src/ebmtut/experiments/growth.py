@@ -18,10 +18,26 @@ _COLORS = {"ours": OKABE_ITO["blue"], "floor": OKABE_ITO["black"]}
 _SHOWN = {
     "Gibbs-OT": ("transport on a line", "{} points", 1024),
     "Gibbs-OT, plane": ("transport in a square", "{} points", 1024),
-    "Gibbs, one coupling": ("Gibbs, one coupling", "{0} × {0}", 64),
-    "Gibbs, any couplings": ("Gibbs, a coupling per edge", "{0} × {0}", 64),
-    "Gibbs, one chain": ("Gibbs, a single chain", "{0} × {0}", 64),
-    "max-product, lattice": ("max-product on a lattice", "{0} × {0}", 25),
+    "Gibbs, one coupling": (
+        "Gibbs, one coupling",
+        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        64,
+    ),
+    "Gibbs, any couplings": (
+        "Gibbs, a coupling per edge",
+        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        64,
+    ),
+    "Gibbs, one chain": (
+        "Gibbs, a single chain",
+        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        64,
+    ),
+    "max-product, lattice": (
+        "max-product on a lattice",
+        "{0}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{0}",
+        25,
+    ),
 }
 
 
@@ -53,8 +69,12 @@ def speed_table(
         name = f"energy discrepancy, training step, {kind}"
         times = (steps["official, float32"], steps["ours, " + kind])
         rows.append((name, "authors' notebook", *times))
-    steps = {(r["network"], r["party"]): r["step ms"] / 1e3 for r in flow["rows"]}
-    times = (steps["as large as LEAPS", "LEAPS"], steps["as large as LEAPS", "leConv"])
+    large = {
+        row["party"]: row["step ms"] / 1e3
+        for row in flow["rows"]
+        if row["network"] == "as large as LEAPS"
+    }
+    times = (large["LEAPS"], large["leConv"])
     rows.append(("flow sampler, training step", "LEAPS", *times))
     return Table(
         {
@@ -72,7 +92,8 @@ def speed_table(
 
 def _time(seconds: float) -> str:
     """Write a time with two significant digits and its unit."""
-    scale, unit = (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+    units = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"))
+    scale, unit = next((s, u) for s, u in units if s * seconds >= 1 or u == "µs")
     return f"{float(f'{scale * seconds:.2g}'):g} {unit}"
 
 

@@ -181,7 +181,7 @@ def _prices(ax: Any, state: _State) -> str:
     noise = np.frombuffer(state["noise"], np.float32)
     noise = noise.reshape(state["n_chains"], -1, len(q) + len(p))[state["chain"]]
     n, hot = len(noise), 2 / 3
-    cools = hot * n ** (-2 * np.arange(1, n + 1) / n)
+    cools = [hot * n ** (-2 * k / n) for k in range(1, n + 1)]
     temperatures = {"hot": [hot] * n, "cold": [1e-3] * n, "cools": cools}
     g, path = np.zeros(len(p)), []
     for k in range(state["n_iterations"]):
