@@ -1,4 +1,4 @@
-"""What sampling and learning share: doubled budgets, tuning on another seed, storing."""
+"""What sampling and learning share: tuning on another seed, curves, storing."""
 
 from __future__ import annotations
 
