@@ -326,8 +326,7 @@ def study(name: str, **store_options: Any) -> None:
     scalars |= {"references": {"baseline": {"error": problem.baseline}}}
     scalars |= {"measure": problem.measure}
     config = {"batch": BATCH, "budget": problem.budget, "n_negatives": N_NEGATIVES}
-    file = "learning-" + name.replace(" ", "-")
-    store(file, config, scalars, arrays, began, **store_options)
+    store(f"learning {name}", config, scalars, arrays, began, **store_options)
 
 
 if __name__ == "__main__":

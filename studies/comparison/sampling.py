@@ -448,8 +448,7 @@ def study(name: str, **store_options: Any) -> None:
     scalars |= {"shown": problem.shown, "columns": COLUMNS}
     scalars |= {"log Z": problem.log_partition, "n_sites": problem.energy.n_sites}
     config = {"n_samples": N_SAMPLES, "budget": BUDGET, "n_train": N_TRAIN}
-    file = "sampling-" + name.replace(" ", "-")
-    store(file, config, scalars, arrays, began, **store_options)
+    store(f"sampling {name}", config, scalars, arrays, began, **store_options)
 
 
 if __name__ == "__main__":

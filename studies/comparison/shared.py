@@ -65,8 +65,9 @@ def store(
     """Store the curves of one problem with their provenance."""
     made = collect_provenance(seed=SEEDS[0], started=began)
     kept = {key: value.astype("float32") for key, value in arrays.items()}
+    file = name.lower().replace(" ", "-").replace(".", "")
     result = Result(
-        f"comparison/{name}", "full", dict(config), dict(scalars), kept, made
+        f"comparison/{file}", "full", dict(config), dict(scalars), kept, made
     )
     print(save_result(result, root), flush=True)
 

@@ -19,15 +19,15 @@ from ebmtut.results.tables import Cell, Table
 STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
 SAMPLING = {
-    "sampling-lattice-0.1": "lattice, σ = 0.1",
+    "sampling-lattice-01": "lattice, σ = 0.1",
     "sampling-lattice-critical": "lattice, critical",
-    "sampling-lattice-0.3": "lattice, σ = 0.3",
+    "sampling-lattice-03": "lattice, σ = 0.3",
     "sampling-spin-glass": "spin glass",
-    "sampling-RBM": "RBM",
+    "sampling-rbm": "RBM",
     "sampling-independent-sets": "independent sets",
 }
 LEARNING = {
-    "learning-couplings-0.1": "couplings, σ = 0.1",
+    "learning-couplings-01": "couplings, σ = 0.1",
     "learning-couplings-critical": "couplings, critical",
     "learning-16-bits-checkerboard": "16 bits, checkerboard",
     "learning-16-bits-2spirals": "16 bits, two spirals",
