@@ -29,7 +29,7 @@ def settings(grid: Grid) -> Iterator[dict[str, Any]]:
 
 def tuned(
     run: Callable[[dict[str, Any], int], np.ndarray], grid: Grid, column: int
-) -> tuple[dict[str, Any], list[tuple[dict[str, Any], float]]]:
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], float | None]]]:
     """Choose the setting with the lowest last error on the seed for tuning.
 
     The rule is the same for all methods: one run of each setting at the whole budget;
@@ -43,7 +43,8 @@ def tuned(
         errors = run(options, TUNING_SEED)[-2:, column]
         bad = not np.isfinite(errors).all()
         scores.append(float("inf") if bad else float(np.log(errors + 1e-12).mean()))
-    return tried[int(np.argmin(scores))], list(zip(tried, scores, strict=True))
+    told = [score if np.isfinite(score) else None for score in scores]
+    return tried[int(np.argmin(scores))], list(zip(tried, told, strict=True))
 
 
 def padded(runs: Sequence[np.ndarray]) -> np.ndarray:
