@@ -71,7 +71,7 @@ class Problem:
     evaluations: dict[str, float]
     baseline: float
     measure: str
-    budget: float = 5.0
+    budget: float = 4.0
     ema: float = 0.995
 
 
@@ -156,8 +156,8 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         return rmse(found, truth[pairs[0], pairs[1]])
 
     zero = torch.zeros(side**2, side**2)
-    methods = bit_methods((1e-3, 4e-3, 1.6e-2))
-    methods["PMP"] = (partial(contrast, "PMP"), {"rate": (1e-3, 4e-3, 1.6e-2)})
+    methods = bit_methods((4e-3, 1.6e-2))
+    methods["PMP"] = (partial(contrast, "PMP"), {"rate": (4e-3, 1.6e-2)})
     return Problem(
         lambda method, g: Ising(zero, learnable=True),
         data,
@@ -166,7 +166,7 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         bit_evaluations(side**2, float(side**2)),
         error(Ising(zero)),
         "RMSE of the couplings",
-        budget=3.0,
+        budget=2.5,
     )
 
 
@@ -247,7 +247,7 @@ def plane(name: str) -> Problem:
         {m: 9.0 if m == "score matching" else 6.0 + steps for m in PLANE_METHODS},
         gaussian_fit(name, 0, 1000)["kl"],
         "KL to the data [nats]",
-        budget=6.0,
+        budget=5.0,
         ema=0.998,
     )
 
