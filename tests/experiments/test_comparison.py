@@ -44,9 +44,9 @@ def test_exact_means_are_those_of_enumeration(glass: sampling.Problem) -> None:
 
 @pytest.mark.parametrize("n_replicas", [2, 5])
 def test_tempering_leaves_the_target_as_it_is(glass, n_replicas: int) -> None:
-    found = sampling.tempering(glass, 100, 0, n_replicas)
+    found = sampling.tempering(glass, 50, 0, n_replicas)
     assert worst_z(glass, found.x) < 5
-    assert found.evaluations == n_replicas * 100 * 9 + 8
+    assert found.evaluations == n_replicas * 50 * 9 + 8
 
 
 def test_exact_samples_have_the_exact_means(glass: sampling.Problem) -> None:
@@ -107,7 +107,9 @@ def stored(tmp_path_factory) -> dict[str, Result]:
     patch.setattr(sampling, "BUDGET", 0.002)
     patch.setattr(sampling, "N_TRAIN", 2)
     patch.setattr(sampling, "SEEDS", (0, 1))
+    patch.setattr(sampling, "N_SAMPLES", 50)
     patch.setattr(learning, "SEEDS", (0, 1))
+    patch.setattr(learning, "FRACTIONS", (0.5, 1.0))
     for method in ("GWG", "DMALA", "AIS", "untrained flow"):
         patch.delitem(sampling.METHODS, method)
     patch.setitem(sampling.PROBLEMS, "spin glass", lambda: sampling.glass(6, 1.0))
@@ -138,9 +140,9 @@ def test_small_runs_are_stored_drawn_and_tabulated(stored) -> None:
         assert (one.low <= one.error * (1 + 1e-6)).all()
         assert len(comparison.draw({file: result}, "error").axes) == 2
     glass = {k: v for k, v in stored.items() if k in comparison.SAMPLING}
-    assert "Gibbs" in comparison.sampling_table(glass).to_text()
+    assert "spin glass" in repr(comparison.sampling_table(glass))
     learned = {k: v for k, v in stored.items() if k in comparison.LEARNING}
-    assert len(comparison.learning_table(learned).columns["model"]) == 3
+    assert len(comparison.learning_table(learned).rows) == 3
     told = comparison.explorer_curves(stored)
     assert {p["name"] for p in told} == set(
         (comparison.SAMPLING | comparison.LEARNING)[f] for f in stored
