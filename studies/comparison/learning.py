@@ -71,7 +71,7 @@ class Problem:
     evaluations: dict[str, float]
     baseline: float
     measure: str
-    budget: float = 4.0
+    budget: float = 3.0
     ema: float = 0.995
 
 
@@ -166,7 +166,7 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         bit_evaluations(side**2, float(side**2)),
         error(Ising(zero)),
         "RMSE of the couplings",
-        budget=2.5,
+        budget=2.0,
     )
 
 
@@ -247,7 +247,7 @@ def plane(name: str) -> Problem:
         {m: 9.0 if m == "score matching" else 6.0 + steps for m in PLANE_METHODS},
         gaussian_fit(name, 0, 1000)["kl"],
         "KL to the data [nats]",
-        budget=5.0,
+        budget=4.0,
         ema=0.998,
     )
 

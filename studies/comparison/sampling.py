@@ -59,9 +59,9 @@ from studies.comparison.shared import SEEDS, Grid, command_line, padded, store, 
 
 N_SAMPLES = 1000
 #: CPU seconds after which no longer run is begun.
-BUDGET = 0.4
+BUDGET = 0.3
 #: Optimiser steps of a flow, and its batch.
-N_TRAIN, BATCH = 300, 256
+N_TRAIN, BATCH = 200, 256
 #: Columns of a curve. Evaluations are those of one sample, the energy as a black box.
 COLUMNS = ("steps", "seconds", "evaluations", "energy", "pairs", "log Z")
 
