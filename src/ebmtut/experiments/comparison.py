@@ -153,7 +153,11 @@ def draw(
         row[0].set_ylabel(ylabel)
     for ax, cost in zip(axes[-1], costs, strict=True):
         ax.set_xlabel(COSTS[cost])
-    handles = dict(zip(*reversed(axes[0, 0].get_legend_handles_labels()), strict=True))
+    handles: dict[str, Any] = {}
+    for ax in axes[:, 0]:
+        handles |= {
+            line.get_label(): line for line in ax.get_legend_handles_labels()[0]
+        }
     figure.legend(handles.values(), handles.keys(), ncol=4, loc="outside lower center")
     return figure
 
