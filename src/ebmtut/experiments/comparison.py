@@ -125,7 +125,9 @@ def _panel(ax: Axes, result: Result, cost: str, error: str | None) -> None:
         if found is None:
             continue
         color, style, _ = METHODS[name]
-        ax.plot(found.cost, found.error, style, color=color, label=name)
+        ax.plot(
+            found.cost, found.error, style, color=color, label=name, marker=".", ms=3
+        )
         ax.fill_between(found.cost, found.low, found.high, color=color, alpha=0.15)
         if name == "flow":
             total = found.cost + training(result)[cost]
