@@ -156,8 +156,8 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         return rmse(found, truth[pairs[0], pairs[1]])
 
     zero = torch.zeros(side**2, side**2)
-    methods = bit_methods((1e-3, 4e-3))
-    methods["PMP"] = (partial(contrast, "PMP"), {"rate": (1e-3, 4e-3)})
+    methods = bit_methods((4e-3, 1.6e-2))
+    methods["PMP"] = (partial(contrast, "PMP"), {"rate": (4e-3, 1.6e-2)})
     return Problem(
         lambda method, g: Ising(zero, learnable=True),
         data,
