@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,21 +19,10 @@ from ebmtut.results.tables import Cell, Table
 STUDIES = Path(__file__).parents[3] / "studies"
 #: Stored problems: file, and the name on the page.
 SAMPLING = {
-    "sampling-lattice-01": "lattice, σ = 0.1",
     "sampling-lattice-critical": "lattice, critical",
-    "sampling-lattice-03": "lattice, σ = 0.3",
     "sampling-spin-glass": "spin glass",
-    "sampling-rbm": "RBM",
-    "sampling-independent-sets": "independent sets",
 }
-LEARNING = {
-    "learning-couplings-01": "couplings, σ = 0.1",
-    "learning-couplings-critical": "couplings, critical",
-    "learning-16-bits-checkerboard": "16 bits, checkerboard",
-    "learning-16-bits-2spirals": "16 bits, two spirals",
-    "learning-plane-checkerboard": "plane, checkerboard",
-    "learning-plane-2spirals": "plane, two spirals",
-}
+LEARNING = {"learning-couplings-critical": "couplings, critical"}
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
     "values": "only values of the energy",
@@ -176,7 +165,11 @@ def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
 def _ranked(costs: Mapping[str, float | None]) -> str:
     """Name the two methods with the lowest values, and the values."""
     known = sorted((v, k) for k, v in costs.items() if v is not None)
-    return ", ".join(f"{name} {value:.2g}" for value, name in known[:2]) or "none"
+    words = (
+        f"{name} {value:,.0f}" if value > 99 else f"{name} {value:.2g}"
+        for value, name in known[:2]
+    )
+    return ", ".join(words) or "none"
 
 
 def sampling_table(results: Mapping[str, Result]) -> Table:
@@ -196,28 +189,31 @@ def sampling_table(results: Mapping[str, Result]) -> Table:
 
 
 def learning_table(results: Mapping[str, Result]) -> Table:
-    """Tabulate the two lowest errors at the end of the budget, and the baseline."""
-    columns: dict[str, list[Cell]] = {"model": [LEARNING[f] for f in results]}
-    ends = [
-        {
-            name: float(found.error[-1])
-            for name in r.scalars["methods"]
-            if (found := curve(r, name, "seconds")) is not None
-        }
-        for r in results.values()
-    ]
-    columns["lowest errors"] = [_ranked(end) for end in ends]
-    columns["highest error"] = [
-        "{1} {0:.2g}".format(*max((v, k) for k, v in end.items())) for end in ends
-    ]
-    columns["baseline"] = [
-        float(f"{r.scalars['references']['baseline']['error']:.2g}")
-        for r in results.values()
-    ]
+    """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
+    lowest = [sorted(_lowest(result)) for result in results.values()]
+    baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
+    columns: dict[str, list[Cell]] = {
+        "model": [LEARNING[file] for file in results],
+        "lowest": [told[0][1] for told in lowest],
+        "second": [told[1][1] for told in lowest],
+        "highest": [told[-1][1] for told in lowest],
+        "baseline": [float(f"{value:.2g}") for value in baselines],
+    }
     return Table(
         columns,
-        caption="Errors at the end of the budget: RMSE of couplings, KL in nats.",
+        caption="The lowest error that a method reaches within the budget, and the CPU "
+        "seconds after which it does: RMSE of couplings, KL in nats.",
     )
+
+
+def _lowest(result: Result) -> Iterator[tuple[float, str]]:
+    """Yield the lowest error of each method, and its words."""
+    for name in result.scalars["methods"]:
+        found = curve(result, name, "seconds")
+        if found is not None:
+            k = int(found.error.argmin())
+            words = f"{name} {found.error[k]:.2g} at {found.cost[k]:.2g} s"
+            yield float(found.error[k]), words
 
 
 def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
