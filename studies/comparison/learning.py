@@ -20,25 +20,14 @@ from torch import Tensor, nn
 
 from ebmtut import losses
 from ebmtut.checks import DivergenceError
-from ebmtut.data import density_extent, density_log_prob, ising_samples, sample_density
+from ebmtut.data import density_extent, density_log_prob, ising_samples
 from ebmtut.energies import (
     BoltzmannMachine,
-    FourierEnergy,
     Ising,
     MLPEnergy,
-    at_level,
     lattice_adjacency,
 )
 from ebmtut.experiments.dnfs.lattices import CRITICAL
-from ebmtut.experiments.drl.plane import (
-    PLANE,
-    SCALE,
-    PlaneConfig,
-    exact_log_density,
-    gaussian_fit,
-    plane_chain,
-    plane_noise,
-)
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.metrics import rmse
 from ebmtut.random import make_generator
@@ -213,58 +202,11 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
     )
 
 
-def plane(name: str) -> Problem:
-    """A density of the plane; the error is the KL on a grid."""
-    log_p, config = exact_log_density(name), PlaneConfig()
-    width = (config.hidden, 2, config.n_features, config.bandwidth)
-
-    def made(method: str) -> Loss:
-        noise = plane_noise(PLANE_METHODS[method], config)
-        chain = plane_chain(PLANE_METHODS[method], config)
-        if method == "score matching":
-            score = losses.DenoisingScoreMatching(noise)
-            return lambda model, x, generator: score(model, x, generator=generator)
-        recovery = losses.RecoveryLikelihood(noise, chain, target_acceptance=0.7)
-        return lambda model, x, generator: recovery(model, x, generator=generator)
-
-    def new_model(method: str, generator: torch.Generator) -> FourierEnergy:
-        n_levels = plane_noise(PLANE_METHODS[method], config).n_levels
-        return FourierEnergy(2, n_levels, *width, generator=generator)
-
-    def sample(generator: torch.Generator) -> Tensor:
-        return (sample_density(name, BATCH, generator=generator) / SCALE).float()
-
-    # Energy and gradient are 3 evaluations, and as many for the loss of data and
-    # of samples. A chain has starts and gradients; score matching differentiates twice.
-    chain = plane_chain("recovery, many starts", config)
-    steps = chain.n_starts + 3 * (chain.n_steps + 1)
-    grid = {"rate": (2e-3, 5e-3)}
-    return Problem(
-        new_model,
-        lambda seed: sample,
-        lambda model: PLANE.kl(log_p, -PLANE.energies(at_level(model, 0))),
-        {method: (partial(made, method), grid) for method in PLANE_METHODS},
-        {m: 9.0 if m == "score matching" else 6.0 + steps for m in PLANE_METHODS},
-        gaussian_fit(name, 0, 1000)["kl"],
-        "KL to the data [nats]",
-        budget=4.0,
-        ema=0.998,
-    )
-
-
-#: Names of the page, and those of the chapter on recovery likelihood.
-PLANE_METHODS = {
-    "recovery likelihood": "recovery, many starts",
-    "short-run likelihood": "short-run, many starts",
-    "score matching": "score matching",
-}
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "couplings 0.1": lambda: couplings(0.1),
     "couplings critical": lambda: couplings(CRITICAL),
     "16 bits checkerboard": lambda: sixteen_bits("checkerboard"),
     "16 bits 2spirals": lambda: sixteen_bits("2spirals"),
-    "plane checkerboard": lambda: plane("checkerboard"),
-    "plane 2spirals": lambda: plane("2spirals"),
 }
 
 

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from ebmtut import flows
-from ebmtut.data import random_graphs
 from ebmtut.energies import (
     BoltzmannMachine,
     Energy,
@@ -41,7 +39,6 @@ from ebmtut.experiments.dnfs.lattices import (
     energy_distribution,
     pair_products,
 )
-from ebmtut.losses import learn_rbm
 from ebmtut.message_passing import perturb_and_max_product
 from ebmtut.paths import AnnealingPath
 from ebmtut.random import bernoulli, make_generator
@@ -163,40 +160,11 @@ def glass(n: int = 18, strength: float = 3.0) -> Problem:
     return enumerated(BoltzmannMachine.from_ising(Ising((coupling + coupling.T) / 2)))
 
 
-def rbm(n_hidden: int = 4) -> Problem:
-    """Both layers of an RBM that has learned digits of 4 x 4 pixels."""
-    ink = torch.tensor(load_digits().images, dtype=torch.float32)[:, None]
-    ink = torch.nn.functional.avg_pool2d(ink, 2).flatten(1)
-    learned = learn_rbm(
-        (ink > ink.mean(0)).float(),
-        "PCD-1",
-        n_hidden=n_hidden,
-        n_steps=3000,
-        n_sweeps=1,
-        generator=make_generator(7),
-    ).model
-    n, v = n_hidden + 16, 16
-    weight = torch.zeros(n, n)
-    weight[v:, :v] = learned.weight.detach()
-    bias = torch.cat([learned.visible_bias, learned.hidden_bias]).detach()
-    return enumerated(BoltzmannMachine(weight + weight.T, bias))
-
-
-def independent_sets(n: int = 18, inverse_temperature: float = 4.0) -> Problem:
-    """Independent sets: E(x) = (-sum x + 1.0001 x'Ax / 2) / T on a random graph."""
-    graph = random_graphs("erdos-renyi", 1, n, n, generator=make_generator(7))
-    adjacency = graph.adjacency[0].float()
-    weight = -1.0001 * inverse_temperature * adjacency
-    return enumerated(BoltzmannMachine(weight, torch.full((n,), inverse_temperature)))
-
-
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lattice 0.1": lambda: lattice(0.1),
     "lattice critical": lambda: lattice(CRITICAL),
     "lattice 0.3": lambda: lattice(0.3),
     "spin glass": glass,
-    "RBM": rbm,
-    "independent sets": independent_sets,
 }
 
 

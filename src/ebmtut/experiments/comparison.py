@@ -22,7 +22,10 @@ SAMPLING = {
     "sampling-lattice-critical": "lattice, critical",
     "sampling-spin-glass": "spin glass",
 }
-LEARNING = {"learning-couplings-critical": "couplings, critical"}
+LEARNING = {
+    "learning-couplings-critical": "couplings, critical",
+    "learning-16-bits-checkerboard": "16 bits, checkerboard",
+}
 #: What a method asks for or gives, by which the widget filters.
 ASKS = {
     "values": "only values of the energy",
@@ -57,9 +60,6 @@ METHODS: Mapping[str, Method] = {
     "ratio matching": Method(OKABE_ITO["green"], "--", ("gradient", "no chains")),
     "CD": Method(COLORS["CD"], asks=("gradient",)),
     "PCD": Method(OKABE_ITO["black"], asks=("gradient",)),
-    "recovery likelihood": Method(OKABE_ITO["blue"], asks=("gradient", "few")),
-    "short-run likelihood": Method(OKABE_ITO["orange"], asks=("gradient", "few")),
-    "score matching": Method(OKABE_ITO["green"], asks=("gradient", "no chains", "few")),
 }
 COSTS = {"seconds": "CPU seconds", "evaluations": "energy evaluations"}
 #: An error within this factor of that of exact samples counts as arrived.
