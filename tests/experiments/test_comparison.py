@@ -169,3 +169,29 @@ def test_stored_problems_have_three_seeds(file: str) -> None:
     result = load_result(f"comparison/{file}", "full", comparison.STUDIES)
     assert all(len(runs) >= 3 for runs in result.arrays.values())
     assert set(result.arrays) <= set(comparison.METHODS)
+
+
+def test_what_the_page_concludes_is_what_was_stored() -> None:
+    sampled = comparison.load(comparison.SAMPLING)
+    lattice, glass = sampled.values()
+    for result in (lattice, glass):
+        cost = {
+            (m, c): comparison.cost_to_arrive(result, m, c) or np.inf
+            for m in result.scalars["methods"]
+            for c in comparison.COSTS
+        }
+        others = [cost[m, "seconds"] for m in result.scalars["methods"] if m != "Gibbs"]
+        assert 3 < min(others) / cost["Gibbs", "seconds"] < 12
+        assert 0.4 < cost["SMC", "evaluations"] / cost["Gibbs", "evaluations"] < 0.6
+    saved = cost["SMC", "evaluations"] - cost["flow", "evaluations"]
+    spent = comparison.training(glass)["evaluations"] * sampling.N_SAMPLES
+    assert 23_000 < spent / saved < 25_000
+    couplings, bits = comparison.load(comparison.LEARNING).values()
+    baseline = couplings.scalars["references"]["baseline"]["error"]
+    learned = comparison.curve(couplings, "PL", "seconds")
+    assert learned.cost[learned.error.argmin()] == pytest.approx(0.5, abs=0.02)
+    assert learned.error[-1] > 0.95 * baseline
+    ends = {m: comparison.curve(bits, m, "seconds").error[-1] for m in bits.arrays}
+    free = [ends[m] for m in ("PL", "ratio matching", "ED-Bern", "ED-Grid")]
+    assert max(free) - min(free) < 0.05
+    assert min(ends["CD"], ends["PCD"]) - max(free) > 0.1
