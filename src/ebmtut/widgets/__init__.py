@@ -8,6 +8,10 @@ except ImportError as error:
     ) from error
 
 from ebmtut.widgets.collapse_explorer import CollapseExplorer, collapse_explorer
+from ebmtut.widgets.comparison_explorer import (
+    ComparisonExplorer,
+    comparison_explorer,
+)
 from ebmtut.widgets.discrepancy_explorer import (
     DiscrepancyExplorer,
     discrepancy_explorer,
@@ -50,6 +54,7 @@ __all__ = [
     "SMALL_GRAPHS",
     "TWO_DISTRIBUTIONS",
     "CollapseExplorer",
+    "ComparisonExplorer",
     "DiscrepancyExplorer",
     "FeatureExplorer",
     "FlowExplorer",
@@ -67,6 +72,7 @@ __all__ = [
     "TwoSpinsExplorer",
     "TwoStartsExplorer",
     "collapse_explorer",
+    "comparison_explorer",
     "discrepancy_explorer",
     "encode_landscape",
     "feature_explorer",

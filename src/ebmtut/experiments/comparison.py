@@ -1,0 +1,252 @@
+"""Which method when: curves of `studies/comparison`, their figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ebmtut.plotting import COLORS, TEXT_WIDTH
+from ebmtut.plotting.colors import OKABE_ITO
+from ebmtut.results import Result, load_result
+from ebmtut.results.tables import Cell, Table
+
+STUDIES = Path(__file__).parents[3] / "studies"
+#: Stored problems: file, and the name on the page.
+SAMPLING = {
+    "sampling-lattice-critical": "lattice, critical",
+    "sampling-spin-glass": "spin glass",
+}
+LEARNING = {
+    "learning-couplings-critical": "couplings, critical",
+    "learning-16-bits-checkerboard": "16 bits, checkerboard",
+}
+#: What a method asks for or gives, by which the widget filters.
+ASKS = {
+    "values": "only values of the energy",
+    "gradient": "values and gradients",
+    "log Z": "methods that estimate log Z",
+    "no chains": "methods without chains",
+    "few": "cost per point independent of the number of bits",
+}
+
+
+class Method(NamedTuple):
+    """Colour, line style, and the `ASKS` that a method meets."""
+
+    color: str
+    style: str = "-"
+    asks: tuple[str, ...] = ()
+
+
+METHODS: Mapping[str, Method] = {
+    "Gibbs": Method(COLORS["Gibbs"], asks=("values", "gradient")),
+    "GWG": Method(COLORS["GWG"], asks=("gradient",)),
+    "DMALA": Method(COLORS["DMALA"], asks=("gradient",)),
+    "tempering": Method(OKABE_ITO["vermillion"], asks=("values", "gradient")),
+    "AIS": Method(OKABE_ITO["purple"], asks=("values", "gradient", "log Z")),
+    "SMC": Method(OKABE_ITO["black"], asks=("values", "gradient", "log Z")),
+    "PMP": Method(COLORS["PMP"], "--"),
+    "flow": Method(COLORS["DNFS"], asks=("log Z",)),
+    "untrained flow": Method(COLORS["null"], "-.", ("log Z",)),
+    "ED-Bern": Method(COLORS["ED-Bern"], asks=("gradient", "no chains", "few")),
+    "ED-Grid": Method(COLORS["ED-Grid"], asks=("gradient", "no chains")),
+    "PL": Method(COLORS["PL"], asks=("gradient", "no chains")),
+    "ratio matching": Method(OKABE_ITO["green"], "--", ("gradient", "no chains")),
+    "CD": Method(COLORS["CD"], asks=("gradient",)),
+    "PCD": Method(OKABE_ITO["black"], asks=("gradient",)),
+}
+COSTS = {"seconds": "CPU seconds", "evaluations": "energy evaluations"}
+#: An error within this factor of that of exact samples counts as arrived.
+NEAR = 2.0
+
+
+class Curve(NamedTuple):
+    """Cost and error of a method: mean, lowest and highest over the runs."""
+
+    cost: np.ndarray
+    error: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def load(files: Iterable[str], root: Path = STUDIES) -> dict[str, Result]:
+    """Load the stored problems."""
+    return {file: load_result(f"comparison/{file}", "full", root) for file in files}
+
+
+def curve(
+    result: Result, method: str, cost: str, error: str | None = None
+) -> Curve | None:
+    """Return a method's curve; None where the cost is not defined for it."""
+    columns = list(result.scalars["columns"])
+    runs = result.arrays[method].astype(float)
+    x = runs[:, :, columns.index(cost)].mean(0)
+    y = runs[:, :, columns.index(error or result.scalars["shown"])]
+    kept = np.isfinite(x) & np.isfinite(y).all(0)
+    if not kept.any():
+        return None
+    y = y[:, kept].clip(1e-12)
+    mean = np.exp(np.log(y).mean(0))
+    return Curve(x[kept], mean, y.min(0), y.max(0))
+
+
+def training(result: Result) -> dict[str, float]:
+    """Mean cost of training the flow, in the units of the axes."""
+    spent = np.mean(result.scalars["methods"]["flow"]["training"], axis=0)
+    return dict(zip(COSTS, map(float, spent), strict=True))
+
+
+def _panel(ax: Axes, result: Result, cost: str, error: str | None) -> None:
+    """Draw all methods over one cost, with the baseline and exact samples."""
+    shown = error or result.scalars["shown"]
+    for kind, values in result.scalars["references"].items():
+        if values.get(shown) is not None:
+            style = "-" if kind == "exact" else ":"
+            ax.axhline(values[shown], color="#888888", ls=style, lw=1.2, zorder=0)
+    for name in result.scalars["methods"]:
+        found = curve(result, name, cost, error)
+        if found is None:
+            continue
+        color, style, _ = METHODS[name]
+        ax.plot(
+            found.cost, found.error, style, color=color, label=name, marker=".", ms=3
+        )
+        ax.fill_between(found.cost, found.low, found.high, color=color, alpha=0.15)
+        if name == "flow":
+            total = found.cost + training(result)[cost]
+            ax.plot(total, found.error, "o", color=color, ms=3, mfc="white")
+    ax.set(xscale="log", yscale="log")
+
+
+def draw(
+    results: Mapping[str, Result],
+    ylabel: str,
+    error: str | None = None,
+    costs: Sequence[str] = tuple(COSTS),
+) -> Figure:
+    """Draw a row for each problem and a column for each cost, with one legend."""
+    n = len(results)
+    size = (TEXT_WIDTH, 2.15 * n + 0.7)
+    figure, axes = plt.subplots(
+        n, len(costs), figsize=size, sharey="row", sharex="col", squeeze=False
+    )
+    names = SAMPLING | LEARNING
+    for row, (file, result) in zip(axes, results.items(), strict=True):
+        for ax, cost in zip(row, costs, strict=True):
+            _panel(ax, result, cost, error)
+        row[0].set_title(names.get(file, file), loc="left")
+        row[0].set_ylabel(ylabel)
+    for ax, cost in zip(axes[-1], costs, strict=True):
+        ax.set_xlabel(COSTS[cost])
+    handles: dict[str, Any] = {}
+    for ax in axes[:, 0]:
+        handles |= {
+            line.get_label(): line for line in ax.get_legend_handles_labels()[0]
+        }
+    figure.legend(handles.values(), handles.keys(), ncol=4, loc="outside lower center")
+    return figure
+
+
+def cost_to_arrive(result: Result, method: str, cost: str) -> float | None:
+    """Return the first cost at which the mean error is near that of exact samples."""
+    goal = NEAR * result.scalars["references"]["exact"][result.scalars["shown"]]
+    found = curve(result, method, cost)
+    if found is None or not (found.error <= goal).any():
+        return None
+    return float(found.cost[np.argmax(found.error <= goal)])
+
+
+def _ranked(costs: Mapping[str, float | None]) -> str:
+    """Name the two methods with the lowest values, and the values."""
+    known = sorted((v, k) for k, v in costs.items() if v is not None)
+    words = (
+        f"{name} {value:,.0f}" if value > 99 else f"{name} {value:.2g}"
+        for value, name in known[:2]
+    )
+    return ", ".join(words) or "none"
+
+
+def sampling_table(results: Mapping[str, Result]) -> Table:
+    """Tabulate the cheapest two methods of each sampling problem."""
+    columns: dict[str, list[Cell]] = {"energy": [SAMPLING[f] for f in results]}
+    for cost, title in COSTS.items():
+        columns[title] = [
+            _ranked({m: cost_to_arrive(r, m, cost) for m in r.scalars["methods"]})
+            for r in results.values()
+        ]
+    return Table(
+        columns,
+        caption="The two methods that first come within twice the error of exact "
+        "samples, and what 1,000 samples (seconds) or one (evaluations) cost them, "
+        "training of the flow not counted.",
+    )
+
+
+def learning_table(results: Mapping[str, Result]) -> Table:
+    """Tabulate the two lowest errors of each problem, the highest, and the baseline."""
+    lowest = [sorted(_lowest(result)) for result in results.values()]
+    baselines = [r.scalars["references"]["baseline"]["error"] for r in results.values()]
+    columns: dict[str, list[Cell]] = {
+        "model": [LEARNING[file] for file in results],
+        "lowest": [told[0][1] for told in lowest],
+        "second": [told[1][1] for told in lowest],
+        "highest": [told[-1][1] for told in lowest],
+        "baseline": [float(f"{value:.2g}") for value in baselines],
+    }
+    return Table(
+        columns,
+        caption="The lowest error that a method reaches within the budget, and the CPU "
+        "seconds after which it does: RMSE of couplings, KL in nats.",
+    )
+
+
+def _lowest(result: Result) -> Iterator[tuple[float, str]]:
+    """Yield the lowest error of each method, and its words."""
+    for name in result.scalars["methods"]:
+        found = curve(result, name, "seconds")
+        if found is not None:
+            k = int(found.error.argmin())
+            words = f"{name} {found.error[k]:.2g} at {found.cost[k]:.2g} s"
+            yield float(found.error[k]), words
+
+
+def explorer_curves(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+    """Return what the widget draws, a dictionary for each problem."""
+    names, problems = SAMPLING | LEARNING, []
+    for file, result in results.items():
+        shown, methods = result.scalars["shown"], []
+        for name in result.scalars["methods"]:
+            found = {cost: curve(result, name, cost) for cost in COSTS}
+            points = {
+                cost: [[_short(v) for v in row] for row in zip(*c, strict=True)]
+                for cost, c in found.items()
+                if c is not None
+            }
+            color, style, asks = METHODS[name]
+            kind = {"name": name, "color": color, "dashed": style != "-"}
+            methods.append(kind | {"asks": list(asks), "points": points})
+        lines = {
+            kind: _short(values[shown])
+            for kind, values in result.scalars["references"].items()
+            if values.get(shown) is not None
+        }
+        measure = (
+            result.scalars.get("measure")
+            or {
+                "energy": "error of the energy distribution [standard deviations]",
+                "pairs": "RMS error of the means of products of two bits",
+            }[shown]
+        )
+        told = {"name": names.get(file, file), "measure": measure}
+        problems.append(told | {"lines": lines, "methods": methods})
+    return problems
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")

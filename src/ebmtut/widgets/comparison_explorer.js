@@ -1,0 +1,126 @@
+// Error over cost: choose a problem, a cost and a filter; a line names the best method.
+
+import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
+import { chosen, ranges, ranked } from "./comparison_curves.js";
+
+const BOX = { left: 80, right: SIZE[0] - 20, top: 20, bottom: SIZE[1] - 70 };
+const power = (k) => (k >= 0 && k < 4 ? String(10 ** k)
+  : k < 0 && k > -4 ? (10 ** k).toFixed(-k) : `1e${k}`);
+
+function draw(canvas, problem, { cost, asks, budget }) {
+  const context = blank(canvas);
+  const { x, y } = ranges(problem, cost);
+  const across = (v) => BOX.left + (BOX.right - BOX.left)
+    * (Math.log10(v) - x[0]) / (x[1] - x[0]);
+  const down = (v) => BOX.bottom - (BOX.bottom - BOX.top)
+    * (Math.log10(v) - y[0]) / (y[1] - y[0]);
+  context.fillRect(BOX.left, BOX.top, 2, BOX.bottom - BOX.top);
+  context.fillRect(BOX.left, BOX.bottom, BOX.right - BOX.left, 2);
+  for (let k = Math.ceil(x[0]); k <= x[1]; k += 1)
+    context.fillText(power(k), across(10 ** k), BOX.bottom + 22);
+  context.textAlign = "right";
+  for (let k = Math.ceil(y[0]); k <= y[1]; k += 1)
+    context.fillText(power(k), BOX.left - 8, down(10 ** k));
+  context.textAlign = "center";
+  const words = cost === "seconds" ? "CPU seconds" : "energy evaluations";
+  context.fillText(words, (BOX.left + BOX.right) / 2, SIZE[1] - 18);
+  context.lineWidth = 2;
+  context.strokeStyle = "#888888";
+  for (const [name, level] of Object.entries(problem.lines)) {
+    context.setLineDash(name === "exact" ? [] : [3, 6]);
+    context.beginPath();
+    context.moveTo(BOX.left, down(level));
+    context.lineTo(BOX.right, down(level));
+    context.stroke();
+  }
+  context.lineWidth = 4;
+  for (const method of chosen(problem, cost, asks)) {
+    const points = method.points[cost];
+    context.strokeStyle = context.fillStyle = method.color;
+    context.setLineDash([]);
+    context.globalAlpha = 0.15;
+    context.beginPath();
+    for (const [v, , , high] of points) context.lineTo(across(v), down(high));
+    for (const [v, , low] of [...points].reverse()) context.lineTo(across(v), down(low));
+    context.fill();
+    context.globalAlpha = 1;
+    context.setLineDash(method.dashed ? [14, 8] : []);
+    context.beginPath();
+    for (const [v, mean] of points) context.lineTo(across(v), down(mean));
+    context.stroke();
+  }
+  context.setLineDash([]);
+  context.fillStyle = INK;
+  const at = BOX.left + budget * (BOX.right - BOX.left);
+  context.fillRect(at - 1, BOX.top, 2, BOX.bottom - BOX.top);
+}
+
+// Names beside short lines of their colours, in order of the errors at the cost.
+function legend(canvas, problem, { cost, asks }, found) {
+  const context = blank(canvas);
+  context.textAlign = "left";
+  const errors = Object.fromEntries(found.map(({ name, error }) => [name, error]));
+  const known = chosen(problem, cost, asks).sort((a, b) =>
+    (errors[a.name] ?? Infinity) - (errors[b.name] ?? Infinity));
+  known.forEach((method, k) => {
+    const y = 30 + 46 * k;
+    context.strokeStyle = method.color;
+    context.lineWidth = 5;
+    context.setLineDash(method.dashed ? [14, 8] : []);
+    context.beginPath();
+    context.moveTo(20, y);
+    context.lineTo(90, y);
+    context.stroke();
+    context.fillText(method.name, 110, y);
+    const error = errors[method.name];
+    context.fillText(error === undefined ? "no run this short"
+      : error.toPrecision(2), 400, y);
+  });
+}
+
+function render({ model: state, el }) {
+  const { change, choice, slider, panel, note } =
+    frame(state, el, "comparison-explorer");
+  const curves = state.get("curves");
+  const filters = state.get("filters");
+  const problemChoice = choice("problem", curves.map(({ name }) => [name, name]),
+    (problem) => change({ problem, asks: "" }));
+  const costChoice = choice("cost", [["seconds", "CPU seconds"],
+    ["evaluations", "energy evaluations"]], (cost) => change({ cost }));
+  const filter = choice("show", [["", "all methods"]], (asks) => change({ asks }));
+  const budgetSlider = slider("cost", { min: 0, max: 1, step: 0.02 },
+    (budget) => change({ budget }));
+  const line = note();
+  const plot = panel("error over cost; grey: exact samples (line), baseline (dots)");
+  const names = panel("methods, best first, and their errors at the vertical line");
+
+  function update() {
+    const [name, cost, asks, budget] =
+      ["problem", "cost", "asks", "budget"].map((key) => state.get(key));
+    const problem = curves.find((one) => one.name === name);
+    const offered = Object.entries(filters).filter(([key]) =>
+      problem.methods.some((method) => method.asks.includes(key)));
+    problemChoice.show(name);
+    costChoice.show(cost);
+    filter.offer([["", "all methods"], ...offered]);
+    filter.show(asks);
+    const now = { cost, asks, budget };
+    const { at, found } = ranked(problem, cost, asks, budget);
+    budgetSlider.show(budget, at.toPrecision(2), "at cost");
+    draw(plot, problem, now);
+    legend(names, problem, now, found);
+    line.textContent = minus(found.length
+      ? `Lowest at ${at.toPrecision(2)} ${cost}: ${found[0].name}, `
+        + `${problem.measure} ${found[0].error.toPrecision(2)}.`
+      : `No method of this choice has a run as short as ${at.toPrecision(2)} ${cost}.`);
+    plot.setAttribute("aria-label", line.textContent);
+    names.setAttribute("aria-label", found.map(({ name: who, error }) =>
+      `${who} ${error.toPrecision(2)}`).join(", "));
+  }
+
+  const { leave } = follow(state, ["problem", "cost", "asks", "budget"], update);
+  update();
+  return leave;
+}
+
+export default { render };

@@ -1,0 +1,75 @@
+"""Error over cost of many methods: the reader chooses problem, cost and methods."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anywidget
+import traitlets
+
+from ebmtut.checks import check_choice, check_range, checked
+from ebmtut.widgets._sources import script, style
+
+__all__ = ["ComparisonExplorer", "comparison_explorer"]
+
+
+class ComparisonExplorer(anywidget.AnyWidget):
+    """Curves of error over cost, with a line that names the best method at a cost.
+
+    Everything is drawn in the page: no kernel and no network. Make it by
+    `comparison_explorer`.
+
+    Attributes
+    ----------
+    problem
+        Name of the problem. This and the next three follow the reader, and the page
+        follows them.
+    cost
+        "seconds" or "evaluations".
+    asks
+        Key of the filter; "" for all methods.
+    budget
+        Where the vertical line stands, 0 to 1 of the axis.
+    curves
+        The problems: name, measure, lines, and methods with their points.
+    filters
+        Words of each filter by its key.
+    """
+
+    _esm = script("comparison_explorer.js")
+    _css = style("comparison_explorer.css")
+
+    problem = traitlets.Unicode().tag(sync=True)
+    cost = traitlets.Enum(("seconds", "evaluations"), "seconds").tag(sync=True)
+    asks = traitlets.Unicode("").tag(sync=True)
+    budget = traitlets.Float(0.5, min=0, max=1).tag(sync=True)
+    curves = traitlets.List().tag(sync=True)
+    filters = traitlets.Dict().tag(sync=True)
+
+
+@checked
+def comparison_explorer(
+    curves: Sequence[Mapping[str, Any]], filters: Mapping[str, str], problem: str
+) -> ComparisonExplorer:
+    """Make the widget.
+
+    Parameters
+    ----------
+    curves
+        A dictionary for each problem: "name", "measure", "lines" (levels by name) and
+        "methods", each with "name", "color", "dashed", "asks" (keys of ``filters``)
+        and "points", by cost rows of cost, mean, lowest and highest error.
+    filters
+        Words of each filter.
+    problem
+        Which problem is shown first.
+
+    Raises
+    ------
+    InputError
+        If there are no curves, or the problem is none of them.
+    """
+    check_range("len(curves)", len(curves), low=1, integer=True)
+    check_choice("problem", problem, tuple(c["name"] for c in curves))
+    return ComparisonExplorer(
+        curves=list(curves), filters=dict(filters), problem=problem
+    )

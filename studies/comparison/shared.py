@@ -1,0 +1,86 @@
+"""What sampling and learning share: tuning on another seed, curves, storing."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ebmtut.results import Result, collect_provenance, save_result
+
+FOLDER = Path(__file__).resolve().parents[1]
+SEEDS = (0, 1, 2)
+TUNING_SEED = 100
+#: Options by name, and the values that tuning tries.
+Grid = Mapping[str, Sequence[Any]]
+
+
+def settings(grid: Grid) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of a grid."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def tuned(
+    run: Callable[[dict[str, Any], int], np.ndarray], grid: Grid, column: int
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], float | None]]]:
+    """Choose the setting with the lowest last error on the seed for tuning.
+
+    The rule is the same for all methods: one run of each setting at the whole budget;
+    the mean logarithm of the errors at the last two points decides.
+    """
+    tried = list(settings(grid))
+    if len(tried) == 1:
+        return tried[0], []
+    scores = []
+    for options in tried:
+        errors = run(options, TUNING_SEED)[-2:, column]
+        bad = not np.isfinite(errors).all()
+        scores.append(float("inf") if bad else float(np.log(errors + 1e-12).mean()))
+    told = [score if np.isfinite(score) else None for score in scores]
+    return tried[int(np.argmin(scores))], list(zip(tried, told, strict=True))
+
+
+def padded(runs: Sequence[np.ndarray]) -> np.ndarray:
+    """Stack runs of different lengths, with NaN where a run has ended."""
+    out = np.full((len(runs), max(map(len, runs)), runs[0].shape[1]), np.nan)
+    for row, run in zip(out, runs, strict=True):
+        row[: len(run)] = run
+    return out
+
+
+def store(
+    name: str,
+    config: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    began: float,
+    root: Path = FOLDER,
+) -> None:
+    """Store the curves of one problem with their provenance."""
+    made = collect_provenance(seed=SEEDS[0], started=began)
+    kept = {key: value.astype("float32") for key, value in arrays.items()}
+    file = name.lower().replace(" ", "-").replace(".", "")
+    result = Result(
+        f"comparison/{file}", "full", dict(config), dict(scalars), kept, made
+    )
+    print(save_result(result, root), flush=True)
+
+
+def command_line(
+    doc: str | None, problems: Mapping[str, Any], study: Callable[[str], None]
+) -> None:
+    """Run the problems that are named, or all, on one thread."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("problems", nargs="*", metavar="PROBLEM", help=str([*problems]))
+    torch.set_num_threads(1)
+    for name in parser.parse_args().problems or problems:
+        since = time.process_time()
+        study(name)
+        print(f"{name}: {time.process_time() - since:.0f} CPU seconds", flush=True)

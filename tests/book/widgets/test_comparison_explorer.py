@@ -1,0 +1,24 @@
+"""The page of the widget of curves, in use."""
+
+import pytest
+
+from ebmtut.widgets import ComparisonExplorer, comparison_explorer
+from tests.widgets.test_comparison_explorer import PROBLEM
+from tools.pages import Visit
+
+pytestmark = pytest.mark.browser
+
+
+def make_widget() -> ComparisonExplorer:
+    return comparison_explorer([PROBLEM], {"x": "only A"}, "p")
+
+
+def test_the_filter_leaves_the_methods_that_meet_it(visit: Visit) -> None:
+    widget = visit.page.locator(".comparison-explorer")
+    line = widget.locator(".ex-note")
+    assert visit.wrong() == []
+    assert "B" in line.inner_text()
+    widget.locator("select").nth(2).select_option("x")
+    assert "Lowest at 3.2 seconds: A" in line.inner_text()
+    widget.locator("select").nth(1).select_option("evaluations")
+    assert visit.wrong() == []
