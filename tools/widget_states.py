@@ -105,7 +105,10 @@ def _still(model: dict[str, Any]) -> NotebookNode | None:
     data = {"image/png": base64.b64encode(file.getvalue()).decode()}
     about = {"tags": ["still", "remove-input"], "mystnb": {"image": {"alt": alt}}}
     output = v4.new_output("display_data", data)
-    return v4.new_code_cell(metadata=about, outputs=[output], execution_count=1)
+    # The renderer would drop a cell without a source.
+    return v4.new_code_cell(
+        "draw_still()", metadata=about, outputs=[output], execution_count=1
+    )
 
 
 def widgets_without_state(notebook: NotebookNode) -> int:

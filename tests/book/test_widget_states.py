@@ -91,7 +91,7 @@ def test_a_still_follows_every_widget_of_the_book() -> None:
                 after = notebook.cells[number + 1 : number + 3]
                 (still,) = [c for c in after if "still" in c.metadata.get("tags", [])]
                 assert len(still.metadata.mystnb.image.alt) > 40
-                assert "image/png" in still.outputs[0].data
+                assert "image/png" in still.outputs[0].data and still.source
     assert n_drawn >= 9
 
 
