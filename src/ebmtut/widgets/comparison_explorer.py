@@ -42,7 +42,7 @@ class ComparisonExplorer(anywidget.AnyWidget):
     cost = traitlets.Enum(("seconds", "evaluations"), "seconds").tag(sync=True)
     asks = traitlets.Unicode("").tag(sync=True)
     budget = traitlets.Float(0.5, min=0, max=1).tag(sync=True)
-    curves = traitlets.List().tag(sync=True)
+    curves: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     filters = traitlets.Dict().tag(sync=True)
 
 
