@@ -8,7 +8,7 @@
   const keys = rows.map((row) => row.dataset.k.split("|"));
   const texts = rows.map((row) => row.textContent.toLowerCase());
   const chosen = ["", "", ""];
-  const STEP = 50;
+  const STEP = 15;
   let most = STEP;
 
   const named = (name, control) => {

@@ -48,8 +48,7 @@ STYLE = """<style>
 .ledger .paper { padding-top: .6rem; font-weight: bold; }
 .ledger .summary th:first-child { max-width: 22rem; }
 .ledger .summary table { font-size: .95rem; }
-.ledger .every td:nth-child(2) { min-width: 12rem; }
-.ledger .every td { overflow-wrap: anywhere; }
+.ledger .every td:nth-child(2) { min-width: 12rem; overflow-wrap: anywhere; }
 .ledger .match, .ledger .better { color: var(--pst-color-success, #196b24); }
 .ledger .miss { color: var(--pst-color-danger, #b3261e); font-weight: bold; }
 .ledger .muted { color: var(--pst-color-text-muted, #666); font-size: .85em; }
