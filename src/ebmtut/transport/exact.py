@@ -156,8 +156,8 @@ def sinkhorn(
     n_iterations
         Pairs of projections, all of them done.
     log_domain
-        Whether to keep logarithms, which neither under- nor overflow but take several
-        times as long.
+        Whether to keep logarithms, which neither under- nor overflow but take much
+        longer.
 
     Returns
     -------

@@ -253,14 +253,14 @@ def draw_plans(
     table = result.scalars["table"]
     every = table[methods[0].key]
     budgets = [n for n in ("10", "200", "5000") if n in every] or [*every]
-    size = (1.4 * len(budgets) + 0.6, 1.45 * len(methods) + 0.5)
+    size = (1.4 * len(budgets) + 0.6, 1.65 * len(methods) + 0.5)
     figure, axes = plt.subplots(len(methods), len(budgets), figsize=size, squeeze=False)
     for row, method in zip(axes, methods, strict=True):
         row[0].set_ylabel(method.label.replace(", ", "\n"))
         for ax, budget in zip(row, budgets, strict=True):
             draw_plan(ax, result, f"{method.key}/{budget}", COLORS[method.solver])
             cell = table[method.key][budget]
-            ax.set_xlabel(text.format(np.mean(cell[metric])))
+            ax.set_xlabel(text.format(np.mean(cell[metric])), labelpad=1)
     for ax, budget in zip(axes[0], budgets, strict=True):
         ax.set_title(f"{budget} iterations")
     figure.supxlabel("position of mass in q", fontsize=10)
@@ -338,10 +338,12 @@ stops_table = Pivot(
 def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
     """Show a coupling in its colour, and the exact one as fine dots."""
     shades = LinearSegmentedColormap.from_list("", ["white", color])
-    ax.imshow(result.arrays[name], cmap=shades, origin="lower", vmin=0, vmax=200)
-    y, x = np.nonzero(result.arrays["exact"])
+    coupling = result.arrays[name]
+    line = {"origin": "lower", "extent": (0, 1, 0, 1)}
+    ax.imshow(coupling, cmap=shades, vmin=0, vmax=200, **line)
+    y, x = ((k + 0.5) / len(coupling) for k in np.nonzero(result.arrays["exact"]))
     ax.plot(x, y, ",", color=COLORS["exact"], alpha=0.5)
-    ax.set(xticks=[], yticks=[])
+    ax.set(xticks=[0, 1], yticks=[0, 1])
 
 
 def check_coupling(result: Result) -> list[Verdict]:

@@ -97,7 +97,10 @@ def the_problem(config: BandsConfig, seed: int) -> Outcome:
 
 
 def draw_bands(result: Result) -> Figure:
-    """Draw g, h, U, L and the bands of the conditionals, early and at the end."""
+    """Draw g, h, U, L and the bands of the conditionals, early and at the end.
+
+    At the end the early U and L are drawn behind the last ones, as wide lines.
+    """
     z, table = result.arrays, result.scalars["table"]
     level = result.scalars["level"]
     shown = list(table)[:: max(1, len(table) - 1)]
@@ -118,14 +121,18 @@ def draw_bands(result: Result) -> Figure:
             limit, value = z[f"{n}/{edge}"], z[f"{n}/{name}"]
             far = limit + sign * reach / z[mass]
             ax.fill_between(z["x"], limit, far, color="#E3E3E3", lw=0, label="95 %")
-            ax.plot(z["x"], limit, color=COLORS["exact"], lw=1, label=edge)
-            ax.plot(z["x"], value, ".", ms=3, color=SIDES[mass], label=name)
+            if n != shown[0]:
+                early = z[f"{shown[0]}/{edge}"]
+                text = f"{edge} after {shown[0]}"
+                ax.plot(z["x"], early, color="#F0C869", lw=6, label=text)
+            ax.plot(z["x"], value, ".", ms=2.5, color=SIDES[mass], label=name)
+            ax.plot(z["x"], limit, color=COLORS["exact"], lw=0.8, label=edge)
             ax.set(ylim=(low - margin, high + margin), xticks=[0, 1])
         lower.set_xlabel("x")
     for ax in axes[:, 0]:
         ax.set_ylabel("potential")
     for ax, free in zip(axes[:, -1], ("lower center", "upper center"), strict=True):
-        ax.legend(loc=free, markerscale=3, ncols=3, columnspacing=1)
+        ax.legend(loc=free, markerscale=3, ncols=2, columnspacing=1, fontsize=9)
     for ax in axes[:, 1:].flat:
         ax.set_yticklabels([])
     return figure
