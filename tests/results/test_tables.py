@@ -88,3 +88,21 @@ def test_the_rounding_of_equal_rows_is_no_error():
     table = Table({"a": ["x", "y"], "b": [(0.118935850194583456, 5e-18), (2.0, 0.5)]})
     assert "0.119" in repr(table) and "e-18" not in repr(table)
     assert "0.1189358" not in repr(table) and "2.0 ± 0.5" in repr(table)
+
+
+def test_a_column_may_have_equally_many_decimal_places() -> None:
+    columns = {
+        "a": ["x", "y", "z"],
+        "b": [0.38, -1.0432, math.nan],
+        "c": [1e-7, 2.0, 0.5],
+        "n": [1, 2, 3],
+        "d": [(0.5, 0.1), 0.25, None],
+    }
+    table = Table(columns, even=True)
+    assert table.rows[0][1:] == ("0.38", "1e−07", "1", "0.50 ± 0.10")
+    assert table.rows[1][1:] == ("−1.04", "2", "2", "0.25")
+    assert table.rows[2][1:] == ("–", "0.5", "3", "–")
+    assert Table({"a": ["x", "y"], "b": [0.3804, 0.3851]}, even=True).rows == (
+        ("x", "0.380"),
+        ("y", "0.385"),
+    )

@@ -64,8 +64,14 @@ def pull_errors(
     n_sweeps: int,
     seed: int,
 ) -> dict[str, list[float]]:
-    """Errors of the chances of a yes over the strength of the pull."""
-    names = ("Gibbs, 5 sweeps", f"Gibbs, {n_sweeps} sweeps", "PMP", "one half", "noise")
+    """Errors of the probabilities of a yes over the coupling."""
+    names = (
+        "Gibbs, 5 sweeps",
+        f"Gibbs, {n_sweeps} sweeps",
+        "PMP",
+        "one half",
+        "sampling error",
+    )
     curves: dict[str, list[float]] = {name: [] for name in names}
     unit = pairwise_graph(graph, weight="weight", variables="spins")
     edges, weight, bias = unit.edges, unit.weight.detach(), unit.bias.detach()
@@ -108,6 +114,6 @@ def show_pull_errors(
         curves.items(), (*looks, ("exact", ":")), strict=True
     ):
         ax.semilogy(pulls, curve, style, color=COLORS[method], label=name)
-    ax.set(xlabel="pull along an edge, J", ylabel="error of P(yes)")
+    ax.set(xlabel="coupling $J$", ylabel="error of P(yes)")
     ax.legend()
     plt.show()

@@ -39,6 +39,9 @@ class Table:
         and its name explained by a mark. Empty: all rows are ours.
     digits
         Significant digits of numbers without an error; powers of ten from a million on.
+    even
+        Whether the numbers of a column without errors have equally many decimal
+        places, those of the number that needs the most.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class Table:
         caption: str = "",
         kinds: Sequence[str] = (),
         digits: int = 3,
+        even: bool = False,
     ) -> None:
         lengths = {head: len(column) for head, column in columns.items()}
         if len(set(lengths.values())) != 1:
@@ -78,7 +82,8 @@ class Table:
             not any(isinstance(cell, str) for cell in column)
             for column in columns.values()
         )
-        printed = ([_print(cell, digits) for cell in col] for col in columns.values())
+        one = _print_evenly if even else _print_each
+        printed = (one(column, digits) for column in columns.values())
         self.rows = tuple(zip(*printed, strict=True))
 
     def __repr__(self) -> str:
@@ -97,7 +102,9 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(
             f'<th scope="col"{_align(numeric)}>{escape(name)}</th>'
-            for name, numeric in zip(self.heads, (False, *self.numeric[1:]), strict=True)
+            for name, numeric in zip(
+                self.heads, (False, *self.numeric[1:]), strict=True
+            )
         )
         body = "".join(
             self._line(row, kind)
@@ -126,6 +133,28 @@ class Table:
 
 def _align(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
+
+
+def _print_each(column: Sequence[Cell], digits: int) -> list[str]:
+    return [_print(cell, digits) for cell in column]
+
+
+def _print_evenly(column: Sequence[Cell], digits: int) -> list[str]:
+    texts = _print_each(column, digits)
+    plain = [isinstance(x, float) and math.isfinite(x) for x in column]
+    decimals = [
+        text.partition(".")[2] if is_plain else ""
+        for text, is_plain in zip(texts, plain, strict=True)
+    ]
+    if any(
+        "e" in text for text, is_plain in zip(texts, plain, strict=True) if is_plain
+    ):
+        return texts
+    places = max(map(len, decimals), default=0)
+    return [
+        f"{cell:.{places}f}".replace("-", MINUS) if is_plain else text
+        for cell, text, is_plain in zip(column, texts, plain, strict=True)
+    ]
 
 
 def _print(cell: Cell, digits: int) -> str:

@@ -278,6 +278,7 @@ def deconvolution_table(
         "the CPU.",
         kinds=[""] * len(rows) + ["null"],
         digits=2,
+        even=True,
     )
 
 

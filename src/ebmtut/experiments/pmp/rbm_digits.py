@@ -336,14 +336,16 @@ def independent_pixels(result: Result) -> Result:
     return baseline(result, lambda name: null.get(name.split("/")[-1].split("@")[0]))
 
 
-def sheet(ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int) -> None:
+def sheet(
+    ax: Axes, pictures: np.ndarray | None, n: int, n_columns: int, **kwargs: Any
+) -> None:
     """Show some pictures, or say that there are none."""
     if pictures is None:
         ax.text(0.5, 0.5, "diverged", ha="center", va="center")
         ax.set_axis_off()
         return
     side = round(pictures.shape[1] ** 0.5)
-    image_grid(ax, pictures[:n].reshape(-1, side, side), n_columns)
+    image_grid(ax, pictures[:n].reshape(-1, side, side), n_columns, **kwargs)
 
 
 def name_row(ax: Axes, text: str, rotation: int = 90) -> None:

@@ -22,14 +22,14 @@ _PRINTED = {"PCD-1": "PCD1", "PCD-100": "PCD100", "LP": "PmapLP"}
 
 
 def draw_twos(result: Result) -> Figure:
-    """Draw data, samples of all methods and independent pixels, a line each."""
+    """Draw data, samples of all methods and independent pixels, a row each."""
     k = result.config["n_sweeps"]
     rows = {"data": "data"} | {m: f"{m}/own@{k}" for m in result.scalars["table"]}
     rows["independent\npixels"] = "null"
-    size = (0.7 * TEXT_WIDTH, 0.6 * len(rows))
+    size = (0.7 * TEXT_WIDTH, 0.5 * len(rows))
     figure, axes = plt.subplots(len(rows), 1, figsize=size)
     for ax, (name, key) in zip(axes, rows.items(), strict=True):
-        digits.sheet(ax, result.arrays.get(key), 8, 8)
+        digits.sheet(ax, result.arrays.get(key), 8, 8, vmin=-0.1)
         digits.name_row(ax, name, rotation=0)
     return figure
 

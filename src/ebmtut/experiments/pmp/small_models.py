@@ -130,8 +130,8 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
     thetas = np.r_[0.2:0.32:0.03, 0.32:0.35:0.005, 0.36:0.61:0.04]
     half = noise_for(four_spins(0.5), n // 2, seed)
     noise, data = torch.cat([half, -half]), exact_by_ones(0.5)
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.3))
-    fine = np.linspace(0.2, 0.6, 61)
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.7))
+    fine = np.linspace(0.2, 0.6, 401)
     boltzmann = [divergence(data, exact_by_ones(theta)) for theta in fine]
     ax.plot(fine, boltzmann, "--", color="black", label="Boltzmann")
     for init, (color, marker, label) in INITS.items():
@@ -143,12 +143,14 @@ def draw_couplings(learned: Sequence[float], n: int, seed: int) -> Figure:
             values.append(divergence(data, by_ones(x)))
         style: dict[str, Any] = {"color": COLORS[color], "marker": marker, "ms": 3.5}
         ax.plot(thetas, values, label=f"PMP, {label}", **style)
-    ax.plot(learned, np.full(len(learned), 1.2e-4), "|", color="black", ms=12)
-    ax.text(0.35, 1.2e-4, f"{len(learned)} learning runs", va="center")
-    ax.set(yscale="log", ylim=(7e-5, 1), xlim=(0.19, 0.61), xlabel="coupling θ")
+    # Ticks above all curves, with a line down to the minimum.
+    ax.plot(learned, np.full(len(learned), 1.5), "|", color="black", ms=12)
+    ax.text(0.36, 1.5, f"θ of {len(learned)} learning runs", va="center")
+    ax.axvline(float(np.mean(learned)), color=COLORS["null"], lw=1, zorder=0)
+    ax.set(yscale="log", ylim=(1e-5, 3), xlim=(0.19, 0.61), xlabel="coupling θ")
     ax.set_ylabel("KL divergence from the data (nats)")
-    ticks = (1e-4, 1e-3, 1e-2, 0.1, 1)
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ticks = (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1)
+    ax.set_yticks(ticks, ["0.00001", *(f"{tick:g}" for tick in ticks[1:])])
     ax.minorticks_off()
     figure.legend(loc="outside upper center", ncols=3)
     return figure

@@ -182,6 +182,7 @@ def zeros_table(result: Result) -> Table:
         caption=f"Samples after {k} sweeps by the sampler of learning; last column: by "
         "Gibbs sampling with the same weights. Lower is better. One seed.",
         kinds=[""] * len(table) + ["null", "exact"],
+        even=True,
     )
 
 
