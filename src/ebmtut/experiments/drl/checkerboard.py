@@ -181,22 +181,6 @@ def _square_masses(result: Result) -> tuple[np.ndarray, np.ndarray]:
     return energy, samples
 
 
-def squares_table(result: Result) -> Table:
-    """Tabulate the heaviest and the lightest square of the first training."""
-    energy, samples = _square_masses(result)
-    n_samples = len(result.arrays["samples/recovery"][0])
-    data = np.full(len(energy), 1 / len(energy))
-    found = {
-        "energy of level 0": energy,
-        f"{n_samples:,} samples": samples,
-        "data": data,
-    }
-    columns: dict[str, list[Cell]] = {"distribution": list(found)}
-    columns["heaviest square"] = [f"{part.max():.1%}" for part in found.values()]
-    columns["lightest square"] = [f"{part.min():.1%}" for part in found.values()]
-    return Table(columns, kinds=["", "", "exact"])
-
-
 def draw_squares(before: Result, after: Result) -> Figure:
     """Draw the squares' masses of two first trainings, a panel for each."""
     figure, axes = plt.subplots(
