@@ -168,26 +168,37 @@ def squares() -> list[list[float]]:
     return found
 
 
-def squares_table(result: Result) -> Table:
-    """Tabulate the heaviest and the lightest square of the first training."""
-    log_q = result.arrays["density/recovery"][0]
+def _square_masses(result: Result) -> tuple[np.ndarray, np.ndarray]:
+    """Return the squares' masses on level 0, of the energy and among the samples."""
+    log_q = result.arrays["density/recovery"][0].astype(float)
     x, y = result.arrays["samples/recovery"][0].T
     edges = np.linspace(-PLANE.extent, PLANE.extent, PLANE.n + 1)
-    board = exact_log_density("checkerboard").isfinite().numpy()
-    marked, n = label(board)
-    masses = {
-        "energy of level 0": np.exp(log_q.astype(float)),
-        f"{len(x):,} samples": np.histogram2d(y, x, [edges, edges])[0],
-        "data": board.astype(float),
-    }
-    found = [
-        [mass[marked == k + 1].sum() / mass.sum() for k in range(n)]
-        for mass in masses.values()
-    ]
-    columns: dict[str, list[Cell]] = {"distribution": list(masses)}
-    columns["heaviest square"] = [f"{max(part):.1%}" for part in found]
-    columns["lightest square"] = [f"{min(part):.1%}" for part in found]
-    return Table(columns, kinds=["", "", "exact"])
+    marked, n = label(exact_log_density("checkerboard").isfinite().numpy())
+    energy, samples = (
+        np.array([mass[marked == k + 1].sum() / mass.sum() for k in range(n)])
+        for mass in (np.exp(log_q), np.histogram2d(y, x, [edges, edges])[0])
+    )
+    return energy, samples
+
+
+def draw_squares(before: Result, after: Result) -> Figure:
+    """Draw the squares' masses of two first trainings, a panel for each."""
+    figure, axes = plt.subplots(
+        2, 1, figsize=(5.5, 4.2), sharex=True, sharey=True, layout="constrained"
+    )
+    for ax, result, title in (
+        (axes[0], before, "published setting"),
+        (axes[1], after, "both cures"),
+    ):
+        energy, samples = _square_masses(result)
+        place = np.arange(1, len(energy) + 1)
+        ax.bar(place - 0.2, energy, 0.4, label="energy")
+        ax.bar(place + 0.2, samples, 0.4, label="samples")
+        ax.axhline(1 / len(energy), color="k", lw=0.8, ls="--", label="data")
+        ax.set(title=title, ylabel="mass", xticks=place)
+    axes[0].legend(loc="upper center", ncols=3)
+    axes[1].set(xlabel="square")
+    return figure
 
 
 def level_table(result: Result) -> Table:

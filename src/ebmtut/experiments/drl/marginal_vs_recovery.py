@@ -149,28 +149,66 @@ def methods_table(
         rows=rows
         | {name: f"{name}/checkerboard" for name in ("Gaussian fit", "exact")},
         columns={head: COLUMNS[head] for head in heads},
-        caption="{plane[n_steps]} updates of recovery likelihood; {n_seeds} trainings "
-        "of each method.",
+        caption="{plane[n_steps]} updates of recovery likelihood, the other methods "
+        "in about equal CPU time. Trainings of each: {n_seeds}.",
         kinds={"Gaussian fit": "null", "exact": "exact"},
     )(result)
 
 
+def _modes(width: float, d: int) -> tuple[list[str], list[Cell]]:
+    """Methods of `studies/drl/levels.py`, and their KL with the baseline's and zero."""
+    studies = Path(__file__).parents[4] / "studies"
+    result = load_result(f"drl/levels-{d}d", "full", studies)
+    rows = result.scalars["table"][str(width)]
+    kl = [_kl_or_diverged(row["kl"]) for row in rows.values()]
+    return list(rows), [*kl, _gaussian_fit_of_modes(width), 0.0]
+
+
+def _kl_or_diverged(runs: list[float]) -> Cell:
+    """Mean and error; beyond five nats a number says only that training diverged."""
+    return "diverged" if max(runs) > 5 else mean_and_stderr(runs)
+
+
 def levels_table(width: float) -> Table:
     """Tabulate `studies/drl/levels.py`: two modes in one and in eight dimensions."""
-    studies = Path(__file__).parents[4] / "studies"
-    columns: dict[str, list[Cell]] = {}
-    for d in (1, 8):
-        result = load_result(f"drl/levels-{d}d", "full", studies)
-        rows = result.scalars["table"][str(width)]
-        columns.setdefault("method", [*rows, "Gaussian fit", "exact"])
-        kl = [row["kl"] for row in rows.values()]
-        # Beyond five nats a number says only that the training diverged.
-        columns[f"KL, {d}-D [nats]"] = [
-            "diverged" if max(runs) > 5 else mean_and_stderr(runs) for runs in kl
-        ] + [_gaussian_fit_of_modes(width), 0.0]
+    methods, line = _modes(width, 1)
     return Table(
-        columns,
+        {
+            "method": [*methods, "Gaussian fit", "exact"],
+            "KL, 1-D [nats]": line,
+            "KL, 8-D [nats]": _modes(width, 8)[1],
+        },
         caption="Two modes, equal CPU time; three trainings of each method.",
+        kinds=[""] * len(methods) + ["null", "exact"],
+    )
+
+
+def dimensions_table(result: Result) -> Table:
+    """Tabulate levels and resampling: two modes in 1-D and 8-D, and the checkerboard.
+
+    The trainings on the checkerboard are those of ``result``.
+    """
+    names = [name for name in METHODS if name != "score matching"]  # of the lines below
+    rows = [result.scalars["table"][name]["checkerboard"] for name in names]
+    plane = [_kl_or_diverged(row["kl"]) for row in rows]
+    fit = result.scalars["Gaussian fit"]["checkerboard"]["kl"]
+    return Table(
+        {
+            "method": [
+                "several levels, short chains",
+                "one level, short chains",
+                "one level, longer chains",
+                "several levels, resampled",
+                "one level, resampled",
+                "Gaussian fit",
+                "exact",
+            ],
+            "1-D modes": _modes(0.35, 1)[1],
+            "2-D board": [*plane, fit, 0.0],
+            "8-D modes": _modes(0.35, 8)[1],
+        },
+        caption="KL divergence from the data, nats; above 5 a training has diverged. "
+        "Three trainings of each method, in each column of about equal CPU time.",
         kinds=[""] * len(rows) + ["null", "exact"],
     )
 
