@@ -41,6 +41,14 @@ def spread(values: Sequence[float], digits: int = 4) -> Cell:
     return mean, stderr
 
 
+def spread_of_ess(values: Sequence[float]) -> Cell:
+    """Return the same, from 0.1 on without an error that three decimals do not show."""
+    mean, stderr = mean_and_stderr(list(values))
+    if mean > 0.1 and (stderr is None or stderr < 0.0005):
+        return round(mean, 3), None
+    return spread(values)
+
+
 def means_of(result: Result) -> str:
     """Return a sentence on the errors in a table, nothing for a single run."""
     n_seeds = result.config["n_seeds"]

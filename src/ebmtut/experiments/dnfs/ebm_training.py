@@ -293,7 +293,7 @@ def learning_job(
 
 
 def draw_joint(result: Result) -> Figure:
-    """Draw data, energy and flow, one density per line."""
+    """Draw data, energy and flow, one density per row."""
     return planes.draw_pictures(
         {
             density: {

@@ -16,7 +16,7 @@ from ebmtut import flows
 from ebmtut.energies import LatticeIsing
 from ebmtut.exact import torus_log_partition
 from ebmtut.experiments.dnfs import lattices
-from ebmtut.experiments.dnfs.captions import spread, table_of
+from ebmtut.experiments.dnfs.captions import spread, spread_of_ess, table_of
 from ebmtut.paths import AnnealingPath
 from ebmtut.plotting import COLORS
 from ebmtut.random import make_generator
@@ -56,7 +56,7 @@ def quality_table(
     rows = _rows_of(result, column)
     rows = {m: rows[m] for m in methods or rows}
     # Samples of SMC depend on each other, so that their ESS does not compare.
-    ess = [None if m.startswith("SMC") else spread(rows[m]["ESS"]) for m in rows]
+    ess = [None if m.startswith("SMC") else spread_of_ess(rows[m]["ESS"]) for m in rows]
     table: dict[str, list[Cell]] = {
         "method": [*(SHOWN.get(m, m) for m in rows), "exact"],
         "ESS": [*ess, 1.0],
@@ -69,10 +69,11 @@ def quality_table(
     ):
         table[head] = [*(spread(cell[key]) for cell in rows.values()), value]
     kinds = ["" if method in lattices.LEARNED else "null" for method in rows]
+    words = "Rows in italics are baselines or exact." if "null" in kinds else ""
     return Table(
         table,
-        caption=f"{column}: log Z is {exact['log Z']:.3f}. "
-        "Standard errors over runs, where there are several.",
+        caption=f"{column}: log Z is {exact['log Z']:.3f}. Standard errors over runs, "
+        f"where there are several. {words}".rstrip(),
         kinds=[*kinds, "exact"],
         digits=4,
     )
@@ -99,7 +100,8 @@ def simulations_table(result: Result, column: str, *, thinning: bool) -> Table:
         ("error of log Z", "log Z error", 0.0),
         ("weighted energy", "weighted energy", round(exact, 2)),
     ):
-        table[head] = [*(spread(cell[key + kind]) for kind in kinds.values()), value]
+        printed = spread_of_ess if key == "ESS" else spread
+        table[head] = [*(printed(cell[key + kind]) for kind in kinds.values()), value]
     return Table(
         table,
         caption=f"{column}. Standard errors over {len(cell['ESS'])} trained flows.",
@@ -248,7 +250,7 @@ def draw_scaling(result: Result) -> Figure:
         excess = [100 * energy for _, energy in found.values()]
         axes[1].plot(list(found), excess, style, **how)
     sides = sorted({side for *_, found in curves for side in found})
-    titles = "effective fraction", "energy too high by [%]"
+    titles = "ESS", "energy too high by [%]"
     for ax, title in zip(axes, titles, strict=True):
         ax.set(title=title, xlabel="sites per side", xscale="log")
         ax.set_xticks(sides, [str(side) for side in sides])

@@ -17,7 +17,7 @@ from ebmtut import flows
 from ebmtut.checks import Count, OneOf, checked
 from ebmtut.energies import LatticeIsing, lattice_coloring
 from ebmtut.exact import lattice_log_partition
-from ebmtut.experiments.dnfs.captions import grid, spread
+from ebmtut.experiments.dnfs.captions import grid, spread, spread_of_ess
 from ebmtut.experiments.dnfs.lattices import LatticeConfig, new_network
 from ebmtut.experiments.experiment import Experiment
 from ebmtut.experiments.jobs import Outcome
@@ -184,12 +184,11 @@ def short_table(result: Result) -> Table:
     return Table(
         {
             "network": list(table),
-            "ESS, path weights": _spread(table, "ESS", 3)[:n],
+            "ESS, path weights": [spread_of_ess(c["ESS"]) for c in table.values()],
             "log Z error": _spread(table, "log Z error", 4)[:n],
             "steps": [int(cell["steps"][0]) for cell in table.values()],
             "CPU s": [round(s) for s in seconds],
         },
-        digits=2,
     )
 
 
