@@ -35,7 +35,15 @@ from ebmtut.metrics import rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg, ising_gibbs, run_chain
 from ebmtut.states import enumerate_states
-from studies.comparison.shared import SEEDS, Grid, command_line, padded, store, tuned
+from studies.comparison.shared import (
+    SEEDS,
+    TUNING_SEED,
+    Grid,
+    command_line,
+    padded,
+    store,
+    tuned,
+)
 
 BATCH = 128
 #: Negatives of energy discrepancy, sweeps of PMP, GWG moves of a chain.
@@ -131,15 +139,20 @@ def bit_evaluations(n_sites: int, chain: float) -> dict[str, float]:
     return found | {"CD": 6 + chain, "PCD": 6 + chain, "PMP": math.nan}
 
 
+@cache
+def spins(side: int, sigma: float, n_data: int, seed: int) -> Tensor:
+    """Sample a lattice once for all methods."""
+    source = make_generator(500 + seed)
+    return ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+
+
 def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
     """Couplings of an Ising lattice from 2,000 samples; the error is their RMSE."""
     truth = sigma * lattice_adjacency(side).float()
     pairs = torch.triu_indices(side**2, side**2, 1)
 
-    @cache
     def data(seed: int) -> Callable[[torch.Generator], Tensor]:
-        source = make_generator(500 + seed)
-        x = ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+        x = spins(side, sigma, n_data, seed)
         return lambda g: x[torch.randint(n_data, (BATCH,), generator=g)]
 
     def error(model: Ising) -> float:
@@ -280,6 +293,8 @@ def study(name: str, n_jobs: int = 1, **store_options: Any) -> None:
     began = time.time()
     problem = PROBLEMS[name]()
     one = partial(tune_and_run, name)
+    for seed in (*SEEDS, TUNING_SEED):
+        problem.data(seed)  # once, before there are more processes
     if n_jobs == 1:
         found = dict(zip(problem.methods, map(one, problem.methods), strict=True))
     else:  # a method's seconds are those of its process
