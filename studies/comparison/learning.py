@@ -10,8 +10,10 @@ import copy
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,15 @@ from ebmtut.metrics import rmse
 from ebmtut.random import make_generator
 from ebmtut.samplers import gwg, ising_gibbs, run_chain
 from ebmtut.states import enumerate_states
-from studies.comparison.shared import SEEDS, Grid, command_line, padded, store, tuned
+from studies.comparison.shared import (
+    SEEDS,
+    TUNING_SEED,
+    Grid,
+    command_line,
+    padded,
+    store,
+    tuned,
+)
 
 BATCH = 128
 #: Negatives of energy discrepancy, sweeps of PMP, GWG moves of a chain.
@@ -61,7 +71,6 @@ class Problem:
     baseline: float
     measure: str
     budget: float = 3.0
-    ema: float = 0.995
 
 
 def discrepancy(noise: str, eps: float = 0.1) -> Loss:
@@ -130,14 +139,20 @@ def bit_evaluations(n_sites: int, chain: float) -> dict[str, float]:
     return found | {"CD": 6 + chain, "PCD": 6 + chain, "PMP": math.nan}
 
 
+@cache
+def spins(side: int, sigma: float, n_data: int, seed: int) -> Tensor:
+    """Sample a lattice once for all methods."""
+    source = make_generator(500 + seed)
+    return ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+
+
 def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
     """Couplings of an Ising lattice from 2,000 samples; the error is their RMSE."""
     truth = sigma * lattice_adjacency(side).float()
     pairs = torch.triu_indices(side**2, side**2, 1)
 
     def data(seed: int) -> Callable[[torch.Generator], Tensor]:
-        source = make_generator(500 + seed)
-        x = ising_samples(side, sigma, n_data, n_sweeps=2000, generator=source)
+        x = spins(side, sigma, n_data, seed)
         return lambda g: x[torch.randint(n_data, (BATCH,), generator=g)]
 
     def error(model: Ising) -> float:
@@ -145,8 +160,9 @@ def couplings(sigma: float, side: int = 10, n_data: int = 2000) -> Problem:
         return rmse(found, truth[pairs[0], pairs[1]])
 
     zero = torch.zeros(side**2, side**2)
-    methods = bit_methods((4e-3, 1.6e-2))
-    methods["PMP"] = (partial(contrast, "PMP"), {"rate": (4e-3, 1.6e-2)})
+    rates = (1e-3, 4e-3, 1.6e-2)
+    methods = bit_methods(rates)
+    methods["PMP"] = (partial(contrast, "PMP"), {"rate": rates})
     return Problem(
         lambda method, g: Ising(zero, learnable=True),
         data,
@@ -191,14 +207,13 @@ def sixteen_bits(name: str, n_bits: int = 8) -> Problem:
     bits = states.double()
     independent = bits @ means.log() + (1 - bits) @ (1 - means).log()
     return Problem(
-        lambda method, g: MLPEnergy(2 * n_bits, 64, 3, generator=g),
+        lambda method, g: MLPEnergy(2 * n_bits, 32, 3, generator=g),
         lambda seed: sample,
         error,
-        bit_methods((2e-3, 8e-3)),
+        bit_methods((1.6e-2, 3.2e-2, 6.4e-2)),
         bit_evaluations(2 * n_bits, 3.0 * N_MOVES),
         kl(independent),
         "KL to the data [nats]",
-        ema=0.998,
     )
 
 
@@ -211,9 +226,16 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 
 
 def curve(
-    problem: Problem, method: str, options: dict[str, Any], seed: int
+    problem: Problem,
+    method: str,
+    options: dict[str, Any],
+    seed: int,
+    fractions: tuple[float, ...] = FRACTIONS,
 ) -> np.ndarray:
-    """Error of the averaged weights at fractions of the budget; less if it diverges."""
+    """Errors at fractions of the budget, infinite after a divergence.
+
+    What is evaluated is the mean of the weights over the last fifth of the seconds.
+    """
     make, _ = problem.methods[method]
     options = dict(options)
     rate, loss = options.pop("rate"), make(**options)
@@ -223,8 +245,8 @@ def curve(
     # Compiles what is compiled, before the clock starts.
     make(**options)(copy.deepcopy(model), batch(generator), generator).backward()
     adam = torch.optim.Adam(model.parameters(), lr=rate)
-    rows, seconds, n_steps = [], 0.0, 0
-    while len(rows) < len(FRACTIONS):
+    rows, seconds, n_steps, n_kept = [], 0.0, 0, 0
+    while len(rows) < len(fractions):
         since = time.process_time()
         try:
             value = loss(model, batch(generator), generator)
@@ -236,34 +258,51 @@ def curve(
         value.backward()
         adam.step()
         n_steps += 1
-        keep = min(problem.ema, 1 - 1 / n_steps)
-        with torch.no_grad():
-            for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
-                old.lerp_(new, 1 - keep)
         seconds += time.process_time() - since
-        if seconds >= FRACTIONS[len(rows)] * problem.budget:
+        goal = fractions[len(rows)] * problem.budget
+        if seconds < 0.8 * goal:
+            continue
+        n_kept += 1
+        for old, new in zip(averaged.parameters(), model.parameters(), strict=True):
+            old.data.lerp_(new.data, 1 / n_kept)
+        if seconds >= goal:
             spent = n_steps * problem.evaluations[method] * BATCH
             rows.append([n_steps, seconds, spent, problem.error(averaged)])
-    while len(rows) < len(FRACTIONS):
+            n_kept = 0
+    while len(rows) < len(fractions):
         rows.append([n_steps, seconds, math.nan, math.inf])
     return np.array(rows)
 
 
-def study(name: str, **store_options: Any) -> None:
-    """Tune and run every method on one problem, and store the curves."""
+def tune_and_run(name: str, method: str) -> tuple[dict[str, Any], np.ndarray]:
+    """Tune a method on one problem, and run it with three other seeds."""
+    problem = PROBLEMS[name]()
+    options, tried = tuned(
+        lambda o, s: curve(problem, method, o, s, FRACTIONS[-2:]),
+        problem.methods[method][1],
+        COLUMNS.index("error"),
+        "rate",
+    )
+    runs = padded([curve(problem, method, options, seed) for seed in SEEDS])
+    print(name, method, options, runs[:, -1, [0, -1]].tolist(), flush=True)
+    return {"options": options, "tried": tried}, runs
+
+
+def study(name: str, n_jobs: int = 1, **store_options: Any) -> None:
+    """Run every method on one problem, each in one process, and store the curves."""
     began = time.time()
     problem = PROBLEMS[name]()
-    column = COLUMNS.index("error")
-    arrays, table = {}, {}
-    for method, (_, grid) in problem.methods.items():
-        options, tried = tuned(
-            lambda o, s, m=method: curve(problem, m, o, s), grid, column
-        )
-        runs = [curve(problem, method, options, seed) for seed in SEEDS]
-        arrays[method] = padded(runs)
-        table[method] = {"options": options, "tried": tried}
-        last = arrays[method][:, -1]
-        print(name, method, options, last[:, [0, column]].tolist(), flush=True)
+    one = partial(tune_and_run, name)
+    for seed in (*SEEDS, TUNING_SEED):
+        problem.data(seed)  # once, before there are more processes
+    if n_jobs == 1:
+        found = dict(zip(problem.methods, map(one, problem.methods), strict=True))
+    else:  # a method's seconds are those of its process
+        with ProcessPoolExecutor(n_jobs, get_context("fork")) as pool:
+            done = pool.map(one, problem.methods)
+            found = dict(zip(problem.methods, done, strict=True))
+    table = {method: told for method, (told, _) in found.items()}
+    arrays = {method: runs for method, (_, runs) in found.items()}
     scalars = {"methods": table, "columns": COLUMNS, "shown": "error"}
     scalars |= {"references": {"baseline": {"error": problem.baseline}}}
     scalars |= {"measure": problem.measure}
@@ -272,4 +311,4 @@ def study(name: str, **store_options: Any) -> None:
 
 
 if __name__ == "__main__":
-    command_line(__doc__, PROBLEMS, study)
+    command_line(__doc__, PROBLEMS, partial(study, n_jobs=2))

@@ -21,7 +21,6 @@ from ebmtut import flows
 from ebmtut.energies import (
     BoltzmannMachine,
     Energy,
-    Ising,
     LatticeIsing,
     PairwiseGraph,
     lattice_adjacency,
@@ -32,6 +31,7 @@ from ebmtut.exact import (
     torus_correlations,
     torus_log_partition,
 )
+from ebmtut.experiments.comparison import spin_glass
 from ebmtut.experiments.dnfs.lattices import (
     CRITICAL,
     EnergyDistribution,
@@ -154,10 +154,8 @@ def enumerated(model: BoltzmannMachine, n_levels: int = 4000) -> Problem:
 
 
 def glass(n: int = 18, strength: float = 3.0) -> Problem:
-    """Dense spin glass, couplings N(0, strength^2 / n) for each pair of spins."""
-    coupling = strength * torch.randn(n, n, generator=make_generator(7)) / n**0.5
-    coupling = coupling.triu(1)
-    return enumerated(BoltzmannMachine.from_ising(Ising((coupling + coupling.T) / 2)))
+    """Dense spin glass, enumerated."""
+    return enumerated(spin_glass(n, strength))
 
 
 PROBLEMS: dict[str, Callable[[], Problem]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,23 +29,39 @@ def settings(grid: Grid) -> Iterator[dict[str, Any]]:
 
 
 def tuned(
-    run: Callable[[dict[str, Any], int], np.ndarray], grid: Grid, column: int
+    run: Callable[[dict[str, Any], int], np.ndarray],
+    grid: Grid,
+    column: int,
+    beyond: str = "",
 ) -> tuple[dict[str, Any], list[tuple[dict[str, Any], float | None]]]:
     """Choose the setting with the lowest last error on the seed for tuning.
 
     The rule is the same for all methods: one run of each setting at the whole budget;
-    the mean logarithm of the errors at the last two points decides.
+    the mean logarithm of the errors at the last two points decides. Where the best
+    value of the option ``beyond`` is the lowest or the highest, the next value by the
+    factor of the grid is tried, until it is neither.
     """
-    tried = list(settings(grid))
-    if len(tried) == 1:
-        return tried[0], []
-    scores = []
-    for options in tried:
-        errors = run(options, TUNING_SEED)[-2:, column]
-        bad = not np.isfinite(errors).all()
-        scores.append(float("inf") if bad else float(np.log(errors + 1e-12).mean()))
-    told = [score if np.isfinite(score) else None for score in scores]
-    return tried[int(np.argmin(scores))], list(zip(tried, told, strict=True))
+    waiting = list(settings(grid))
+    if len(waiting) == 1:
+        return waiting[0], []
+    tried: list[tuple[dict[str, Any], float | None]] = []
+    best, options = math.inf, waiting[0]
+    while waiting:
+        for asked in waiting:
+            errors = run(asked, TUNING_SEED)[-2:, column]
+            score = float(np.log(errors + 1e-12).mean())
+            tried.append((asked, score if math.isfinite(score) else None))
+            if score < best:
+                best, options = score, asked
+        waiting = []
+        if beyond and math.isfinite(best):
+            values = sorted({asked[beyond] for asked, _ in tried})
+            factor = grid[beyond][1] / grid[beyond][0]
+            edge = {values[0]: 1 / factor, values[-1]: factor}
+            if options[beyond] in edge:
+                further = options[beyond] * edge[options[beyond]]
+                waiting = [{**options, beyond: float(f"{further:.3g}")}]
+    return options, tried
 
 
 def padded(runs: Sequence[np.ndarray]) -> np.ndarray:

@@ -19,7 +19,7 @@ METHODS = [
     | {"points": {"seconds": POINTS[n]}}
     for n in POINTS
 ]
-PROBLEM = {"name": "p", "measure": "error", "lines": {"exact": 0.05}}
+PROBLEM = {"name": "p", "measure": "its error is {}", "lines": {"exact": 0.05}}
 PROBLEM["methods"] = METHODS
 ASK = """
 import(process.argv[1]).then((js) => {

@@ -1,4 +1,4 @@
-// Error over cost: choose a problem, a cost and a filter; a line names the best method.
+// Error over cost: choose a problem, a cost and a filter; a sentence names the best method.
 
 import { blank, follow, frame, INK, minus, SIZE } from "./frame.js";
 import { chosen, ranges, ranked } from "./comparison_curves.js";
@@ -33,7 +33,6 @@ function draw(canvas, problem, { cost, asks, budget }) {
     context.lineTo(BOX.right, down(level));
     context.stroke();
   }
-  context.lineWidth = 4;
   for (const method of chosen(problem, cost, asks)) {
     const points = method.points[cost];
     context.strokeStyle = context.fillStyle = method.color;
@@ -47,7 +46,12 @@ function draw(canvas, problem, { cost, asks, budget }) {
     context.setLineDash(method.dashed ? [14, 8] : []);
     context.beginPath();
     for (const [v, mean] of points) context.lineTo(across(v), down(mean));
+    context.lineWidth = 4;
     context.stroke();
+    if (points.length > 1) continue;
+    context.beginPath();
+    context.arc(across(points[0][0]), down(points[0][1]), 7, 0, 7);
+    context.fill();
   }
   context.setLineDash([]);
   context.fillStyle = INK;
@@ -106,13 +110,16 @@ function render({ model: state, el }) {
     filter.show(asks);
     const now = { cost, asks, budget };
     const { at, found } = ranked(problem, cost, asks, budget);
-    budgetSlider.show(budget, at.toPrecision(2), "at cost");
+    budgetSlider.show(budget, cost === "seconds" ? at.toPrecision(2)
+      : String(Number(at.toPrecision(2))), "at cost");
     draw(plot, problem, now);
     legend(names, problem, now, found);
+    const price = cost === "seconds" ? `${at.toPrecision(2)} CPU seconds`
+      : `${Number(at.toPrecision(2)).toLocaleString("en")} energy evaluations`;
     line.textContent = minus(found.length
-      ? `Lowest at ${at.toPrecision(2)} ${cost}: ${found[0].name}, `
-        + `${problem.measure} ${found[0].error.toPrecision(2)}.`
-      : `No method of this choice has a run as short as ${at.toPrecision(2)} ${cost}.`);
+      ? `At ${price} ${found[0].name} is best: `
+        + `${problem.measure.replace("{}", found[0].error.toPrecision(2))}.`
+      : `No method of this choice has a run as short as ${price}.`);
     plot.setAttribute("aria-label", line.textContent);
     names.setAttribute("aria-label", found.map(({ name: who, error }) =>
       `${who} ${error.toPrecision(2)}`).join(", "));

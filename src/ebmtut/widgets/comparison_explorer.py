@@ -55,7 +55,8 @@ def comparison_explorer(
     Parameters
     ----------
     curves
-        A dictionary for each problem: "name", "measure", "lines" (levels by name) and
+        A dictionary for each problem: "name", "measure" (words with {} for an error of
+        the best method), "lines" (levels by name) and
         "methods", each with "name", "color", "dashed", "asks" (keys of ``filters``)
         and "points", by cost rows of cost, mean, lowest and highest error.
     filters
