@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from numba.core.event import Event, EventStatus
 
-from ebmtut import _compilation, _compiled
+from ebmtut import _compilation, _compiled, _digests
 from ebmtut._compilation import _is_read, _Teller
 
 PROGRAM = """
@@ -70,7 +70,7 @@ def test_a_change_in_another_file_is_compiled(tmp_path):
     package = tmp_path / "ebmtut"
     package.mkdir()
     (package / "__init__.py").touch()
-    for module in (_compiled, _compilation):
+    for module in (_compiled, _compilation, _digests):
         source = Path(module.__file__)
         (package / source.name).write_bytes(source.read_bytes())
     (package / "caller.py").write_text(CALLER)

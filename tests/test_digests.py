@@ -2,7 +2,7 @@
 
 import hashlib
 
-from ebmtut.digests import files_digest, json_digest, sha256_of, text_digest
+from ebmtut._digests import files_digest, json_digest, sha256_of, text_digest
 
 
 def test_of_texts_values_and_files(tmp_path):

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from ebmtut import results
+from ebmtut._digests import json_digest
 from ebmtut.checks import InputError
-from ebmtut.digests import json_digest
 from ebmtut.experiments.facts import facts, get_fact, papers
 from ebmtut.experiments.registry import SCALES, available, page_of
 from ebmtut.experiments.verdicts import Verdict, claim, compare, to_json

@@ -29,8 +29,8 @@ def _floor(what: str, parts: str) -> Floor:
 FLOORS = (
     _floor(
         "plain helpers",
-        "_allocator _compilation _compiled _gpu _progress checks tensor_checks "
-        "importance deadlines random _layers states schedules noise",
+        "_digests _allocator _compilation _compiled _gpu _progress checks "
+        "tensor_checks importance deadlines random _layers states schedules noise",
     ),
     _floor("what an energy is made of", "energies neighbors paths"),
     _floor(

@@ -11,7 +11,7 @@ import numba
 import torch
 
 from ebmtut._compilation import tell_of_compilation
-from ebmtut.digests import files_digest
+from ebmtut._digests import files_digest
 
 __all__ = ["compiled", "in_threads", "inlined", "sweep_in_threads"]
 

@@ -78,7 +78,7 @@ def test_steps_of_energy_discrepancy_stand_beside_the_notebook(name):
     }
     assert fast.pop("official, float32") == 1
     # What the page says: ahead in bfloat16 at the same work, and further with less.
-    assert 2 < fast["ours, bfloat16"] < fast["ours, bfloat16, 4 backward"]
+    assert 2 < fast["ebmtut, bfloat16"] < fast["ebmtut, bfloat16, 4 backward"]
 
 
 def test_steps_are_the_same_at_every_size():

@@ -18,7 +18,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ebmtut.digests import json_digest
+from ebmtut._digests import json_digest
 from ebmtut.checks import InputError
 from ebmtut.ledger.listing import rows
 from ebmtut.results import (

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from ebmtut._digests import sha256_of
 from ebmtut.checks import InputError, check_type
-from ebmtut.digests import sha256_of
 
 __all__ = ["DataUnavailable", "RemoteFile", "cache_folder", "fetch", "sha256_of"]
 

@@ -22,8 +22,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ebmtut import __version__
+from ebmtut._digests import text_digest
 from ebmtut.checks import InputError
-from ebmtut.digests import text_digest
 from ebmtut.results import to_json
 
 

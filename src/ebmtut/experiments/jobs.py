@@ -29,9 +29,9 @@ import torch
 from joblib.parallel import get_active_backend
 from tqdm import tqdm
 
+from ebmtut._digests import json_digest
 from ebmtut.checks import Count, DivergenceError, InputError, checked
 from ebmtut.deadlines import OutOfTime, deadline, out_of_time
-from ebmtut.digests import json_digest
 from ebmtut.experiments.identity import code_digest
 from ebmtut.results import git_commit, to_json
 from ebmtut.results.checkpoints import load_checkpoint, save_checkpoint

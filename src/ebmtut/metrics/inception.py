@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ebmtut._digests import sha256_of
 from ebmtut.checks import Count, InputError, check_type, checked
-from ebmtut.digests import sha256_of
 from ebmtut.metrics.frechet import frechet_distance
 from ebmtut.tensor_checks import check_device, check_floats, check_within
 

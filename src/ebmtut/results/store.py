@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ebmtut.digests import json_digest
+from ebmtut._digests import json_digest
 from ebmtut.checks import check_type, InputError, check_choice
 from ebmtut.results.atomic import replace_folder
 from ebmtut.results.provenance import Provenance

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ebmtut
-from ebmtut.digests import files_digest, sha256_of, text_digest
+from ebmtut._digests import files_digest, sha256_of, text_digest
 from ebmtut.results.provenance import versions
 from ebmtut.sweeps.one_run import swept
 

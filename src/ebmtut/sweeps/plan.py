@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ebmtut._digests import json_digest
 from ebmtut.checks import Count, InputError, Natural, check_choice, checked
-from ebmtut.digests import json_digest
 
 __all__ = ["Parameter", "Plan", "make_plan", "notebook_parameters"]
 

@@ -145,9 +145,9 @@ def _landscape(axes: Any, state: _State) -> str:
 
 def _discrepancy(axes: Any, state: _State) -> str:
     """Draw data and model over eight states, and training with all negatives."""
-    data = torch.tensor(state["data"], dtype=torch.float64)
+    data = torch.tensor(state["data"], dtype=torch.float64, device="cpu")
     channel = bernoulli_channel(3, state["eps"])
-    u = torch.zeros(8, dtype=torch.float64, requires_grad=True)
+    u = torch.zeros(8, dtype=torch.float64, device="cpu", requires_grad=True)
     divergences = []
     for step in range(201):
         model = torch.softmax(-u.detach(), 0)
@@ -242,7 +242,8 @@ def _two_starts(ax: Any, state: _State) -> str:
     ones = enumerate_states(4).sum(1).long()
 
     def by_ones(p: torch.Tensor) -> np.ndarray:
-        found: np.ndarray = torch.zeros(5, dtype=p.dtype).index_add(0, ones, p).numpy()
+        counts = torch.zeros(5, dtype=p.dtype, device="cpu").index_add(0, ones, p)
+        found: np.ndarray = counts.numpy()
         return found
 
     target = BoltzmannMachine(*_FOUR.to_bits(2.0))  # coupling 0.5
@@ -287,12 +288,16 @@ def _messages(ax: Any, state: _State) -> str:
     noise = np.frombuffer(state["noise"], np.float32).reshape(-1, state["stride"])[
         :, :n
     ]
-    unaries = model.bias.detach() + torch.tensor(noise, dtype=torch.float64)
+    unaries = model.bias.detach() + torch.tensor(
+        noise, dtype=torch.float64, device="cpu"
+    )
     keep = {"damping": state["damping"], "init": state["init"]}
     found = max_product_reference(model, unaries, state["n_sweeps"], **keep).x
     states = enumerate_states(n).double()
     exact = torch.softmax(-model(states), 0).detach()
-    number = (found.double() @ 2.0 ** torch.arange(n - 1, -1, -1).double()).long()
+    number = (
+        found.double() @ 2.0 ** torch.arange(n - 1, -1, -1, device="cpu").double()
+    ).long()
     counts = torch.bincount(number, minlength=2**n) / len(found)
     ax.bar(range(2**n), exact.numpy(), 0.84, color="#c4c4c4", label="Boltzmann")
     ax.plot(range(2**n), counts.numpy(), "o", color=_BLUE, label="decoded")

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ebmtut import data as loaders
 from ebmtut import energies, losses, metrics, samplers
+from ebmtut._digests import json_digest
 from ebmtut.checks import (
     Count,
     DivergenceError,
@@ -30,7 +31,6 @@ from ebmtut.checks import (
     check_counts,
     checked,
 )
-from ebmtut.digests import json_digest
 from ebmtut.experiments.identity import code_digest
 from ebmtut.experiments.verdicts import Verdict, claim, mean_and_stderr
 from ebmtut.noise import NoiseLevels, ddpm_noise, geometric_noise, linear_noise
