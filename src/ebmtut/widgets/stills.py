@@ -235,6 +235,20 @@ _FOUR = SmallGraph(
 )
 
 
+def _transport(ax: Any, state: _State) -> str:
+    """Draw the two distributions that mass is moved between."""
+    for name, color in (("p", _BLUE), ("q", _RED)):
+        mass = np.array(state[name])
+        x = (np.arange(len(mass)) + 0.5) / len(mass)
+        ax.plot(x, mass / mass.sum(), color=color, label=name)
+    ax.set(xlabel="point of the line", ylabel="mass", ylim=(0, None))
+    ax.legend()
+    return (
+        f"The distributions p and q on {len(state['p'])} points of a line, between "
+        "which mass is moved."
+    )
+
+
 def _two_starts(ax: Any, state: _State) -> str:
     """Draw the number of ones by messages from two initialisations and the target."""
     half = logistic((2500, 4), generator=make_generator(1), dtype=torch.float64)
@@ -320,6 +334,7 @@ _STILLS: Mapping[str, Callable[[Any, _State], str]] = {
     "ParticleExplorer": _particles,
     "PriceExplorer": _prices,
     "RecoveryExplorer": _recovery,
+    "TransportExplorer": _transport,
     "TwoStartsExplorer": _two_starts,
 }
 _TWO_PANELS = ("DiscrepancyExplorer", "FeatureExplorer", "LandscapeExplorer")
