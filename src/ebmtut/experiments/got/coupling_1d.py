@@ -339,8 +339,9 @@ def draw_plan(ax: Axes, result: Result, name: str, color: str) -> None:
     """Show a coupling in its colour, and the exact one as fine dots."""
     shades = LinearSegmentedColormap.from_list("", ["white", color])
     coupling = result.arrays[name]
-    line = {"origin": "lower", "extent": (0, 1, 0, 1)}
-    ax.imshow(coupling, cmap=shades, vmin=0, vmax=200, **line)
+    ax.imshow(
+        coupling, cmap=shades, vmin=0, vmax=200, origin="lower", extent=(0, 1, 0, 1)
+    )
     y, x = ((k + 0.5) / len(coupling) for k in np.nonzero(result.arrays["exact"]))
     ax.plot(x, y, ",", color=COLORS["exact"], alpha=0.5)
     ax.set(xticks=[0, 1], yticks=[0, 1])
