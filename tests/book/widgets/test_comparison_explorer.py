@@ -18,7 +18,7 @@ def test_the_filter_leaves_the_methods_that_meet_it(visit: Visit) -> None:
     line = widget.locator(".ex-note")
     assert visit.wrong() == []
     widget.locator(".ex-range").fill("0.4")
-    assert "At 2.5 CPU seconds B is best: its error is 0.40." == line.inner_text()
+    assert line.inner_text() == "At 2.5 CPU seconds B is best: its error is 0.40."
     widget.locator("select").nth(2).select_option("x")
     assert line.inner_text().startswith("At 2.5 CPU seconds A is best: ")
     assert visit.wrong() == []
