@@ -86,6 +86,8 @@ def test_other_parameters(
         stored = nbformat.reads(content, as_version=4)
         now = nbformat.read(copy, as_version=4)
         if "seed" in table[name][0]:
+            for cell in stored.cells:  # the least difference counts
+                cell.metadata.pop("ebmtut", None)
             assert compare_notebooks(stored, now, read_sanitize_file()), (
                 f"{name} prints the same numbers with another seed"
             )
