@@ -25,18 +25,6 @@ def mirror_step(
 ) -> Float[Tensor, "*batch n_entries"]:
     """Entropic mirror descent, x exp(-s gradient) normalised (Beck and Teboulle, 2003).
 
-    Parameters
-    ----------
-    x, gradient
-        Points of the simplex, of which an entry at zero stays there, and gradients.
-    step_size
-        s, one number or one per row.
-
-    References
-    ----------
-    Beck and Teboulle, Mirror descent and nonlinear projected subgradient
-    methods for convex optimization, 2003.
-
     Examples
     --------
     >>> import torch
@@ -64,13 +52,7 @@ class AcceleratedDescent(NamedTuple):
 
 
 def accelerated_start(x: Float[Tensor, "batch n_entries"]) -> AcceleratedDescent:
-    """Begin at points of the simplex.
-
-    Parameters
-    ----------
-    x
-        Where to start.
-    """
+    """Begin at points of the simplex."""
     return AcceleratedDescent(x.clone(), x.clone(), torch.zeros_like(x[:, :1]))
 
 
@@ -92,13 +74,6 @@ def accelerated_step(
 
     A row restarts (k = 0, z = x) where the new point lies uphill of the gradient, which
     shows that the momentum overshoots.
-
-    Parameters
-    ----------
-    state, gradient
-        Where the descent is, and the gradient at ``state.x``.
-    step_size, averaging
-        s > 0, and r >= 3.
 
     References
     ----------
