@@ -25,20 +25,7 @@ def energy_over_base(
 ) -> Tensor:
     """Return the energies of the last layer over a base, in the weights' dtype.
 
-    Also under autocast: bfloat16 has eight bits, which would round energies of order
-    ten to 0.06.
-
-    Parameters
-    ----------
-    last
-        One output.
-    features
-        What it reads, (batch, n_features), or (batch, n_features, height, width),
-        of which it reads the mean over the pixels.
-    x
-        The states, (batch, n_sites).
-    base_logits
-        Of the base, (n_sites,), if there is one.
+    Also under autocast, where bfloat16 would round energies of order ten to 0.06.
     """
     with torch.autocast(x.device.type, enabled=False):
         features = features.to(last.weight.dtype)

@@ -35,9 +35,8 @@ compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 def runs_by_tables(net: nn.Sequential, x: Tensor) -> bool:
     """Whether `silu_tower` may stand for the layers at states ``x``.
 
-    It knows no gradient in the states and no transform of functions; hooks of the
-    layers would go unheard. Its passes run in one thread, torch's in all: with two
-    threads a step was the faster by torch's own.
+    It knows no gradient in the states, no transform of functions and no hooks, and runs
+    in one thread.
     """
     return (
         not torch.compiler.is_compiling()
@@ -73,15 +72,7 @@ def _is_ordinary(layer: nn.Module, place: int) -> bool:
 def silu_tower(
     net: nn.Sequential, x: Float[Tensor, "batch n_sites"]
 ) -> Float[Tensor, " batch"]:
-    """Return what the layers make of states, where `runs_by_tables` allows.
-
-    Parameters
-    ----------
-    net
-        Linear layers with SiLU between them, the last of one output.
-    x
-        States.
-    """
+    """Return the output of linear layers with SiLU, where `runs_by_tables` allows."""
     parameters = [p for layer in net for p in layer.parameters()]
     if not torch.is_grad_enabled():
         return _forward(x, parameters)[0]
@@ -92,15 +83,7 @@ def silu_tower(
 def plain_tower(
     x: Float[Tensor, "batch n_sites"], *parameters: Float[Tensor, "..."]
 ) -> Float[Tensor, " batch"]:
-    """Return the same by torch's own operations.
-
-    Parameters
-    ----------
-    x
-        States.
-    *parameters
-        Weight and bias of each layer.
-    """
+    """Return the same by torch's own operations."""
     *hidden, weight, bias = parameters
     with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
         for w, b in zip(hidden[::2], hidden[1::2], strict=True):
