@@ -32,30 +32,11 @@ class GraphWeights(nn.Module, ABC):
 
     @abstractmethod
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
-        """Return the network of some graphs.
-
-        Parameters
-        ----------
-        graphs
-            They must hold the states' order (`GraphBatch.by_graph`).
-
-        Raises
-        ------
-        InputError
-            If they are no `GraphBatch`.
-        """
+        """Return the network of some graphs."""
 
 
 class NetworkOnGraphs(nn.Module, ABC):
-    """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`.
-
-    Parameters
-    ----------
-    weights
-        Shared by all graphs.
-    graphs
-        The graphs.
-    """
+    """G of every vertex's flip, zero at padded sites; see `GraphWeights.on`."""
 
     def __init__(self, weights: GraphWeights, graphs: GraphBatch) -> None:
         super().__init__()
@@ -80,8 +61,6 @@ class NetworkOnGraphs(nn.Module, ABC):
         ----------
         x
             Bits, graph by graph.
-        t
-            Times, the same for all states of a graph.
         """
         check_shape("x", x, (None, self.n_sites))
         score: Tensor = self.weights.readout(self.hollow(x, t)).squeeze(2)
@@ -94,17 +73,10 @@ class GraphFlowNetwork(GraphWeights):
 
     Parameters
     ----------
-    width
-        Hidden features of a vertex and of a message.
-    n_rounds
-        Rounds in which vertices learn about the graph itself, not its states.
+    width, n_rounds
+        Features of a vertex and of a message; rounds that do not see its state.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -131,13 +103,7 @@ class GraphFlowNetwork(GraphWeights):
         self.readout = linear(width, 1, generator)
 
     def on(self, graphs: GraphBatch) -> NetworkOnGraphs:
-        """Return the network of some graphs.
-
-        Parameters
-        ----------
-        graphs
-            They must hold the states' order (`GraphBatch.by_graph`).
-        """
+        """Return the network of some graphs."""
         return _MessagesOnGraphs(self, graphs)
 
     def places(

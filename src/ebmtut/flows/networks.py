@@ -35,10 +35,8 @@ class TimeFeatures(nn.Module):
 
     Parameters
     ----------
-    width
-        Features.
-    n_waves
-        Frequencies pi/2, pi, 3 pi/2 and so on.
+    width, n_waves
+        Features, and frequencies pi/2, pi, 3 pi/2 and so on.
     generator
         Source of the weights; None takes a fresh one of seed 0.
     """
@@ -77,17 +75,10 @@ class HollowNetwork(nn.Module, ABC):
     ----------
     n_sites
         Sites of a state.
-    n_states
-        States of a site, at least 2.
-    width
-        Hidden features a site.
+    n_states, width
+        States of a site, and hidden features.
     generator
         Source of the weights; None takes a fresh one of seed 0.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the generator none.
     """
 
     @checked
@@ -118,20 +109,8 @@ class HollowNetwork(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
     ) -> Tensor:
-        """G of every neighbour.
-
-        Parameters
-        ----------
-        x
-            States 0, ..., n_states - 1.
-        t
-            Times.
-
-        Returns
-        -------
-        flux
-            (batch, n_sites) for bits, of the flips; else
-            (batch, n_sites, n_states), zero at the current state.
+        """G of every neighbour: (batch, n_sites) of flips, or (batch, n_sites,
+        n_states), zero at the current state.
         """
         check_shape("x", x, (None, self.n_sites))
         features = self.hollow(x, t)
@@ -203,8 +182,8 @@ class HollowMLP(HollowNetwork):
 class HollowAttention(HollowNetwork):
     """leAttn: one attention over all other sites, of scores k(x_s) . q(x_s).
 
-    The score of a site depends on that site alone, as in the paper's Appendix
-    B.2, so that all sites share one set of weights but for their own.
+    The score of a site depends on that site alone (Appendix B.2), so that all sites
+    share weights but for their own.
 
     Parameters
     ----------
@@ -252,7 +231,7 @@ class HollowAttention(HollowNetwork):
 class HollowConvolution(HollowNetwork):
     """leConv: a window without its centre, the same everywhere on a lattice.
 
-    After it come layers that act on every site by itself, which keep it hollow.
+    After it come layers that act on every site by itself.
 
     Parameters
     ----------
@@ -320,21 +299,13 @@ def window_offsets(
 
     Parameters
     ----------
-    side
-        Sites a side of the lattice, at least 3.
-    window
-        Sites a side of the window, 2 to `side`; None is the whole lattice.
+    side, window
+        Sites a side of the lattice, and of the window, which may be the whole lattice.
 
     Returns
     -------
     offsets
-        Sites, int64, shape (side**2, window**2 - 1); column k stands at the
-        same place relative to every site.
-
-    Raises
-    ------
-    InputError
-        If a size is out of range.
+        Sites, int64, (side**2, window**2 - 1); a column is at the same relative place.
     """
     window = side if window is None else window
     check_range("window", window, low=2, high=side, integer=True)

@@ -52,23 +52,16 @@ class Rollout(NamedTuple):
 
     Attributes
     ----------
-    x
-        Last states, ``(n, n_sites)``.
-    log_weights
-        Integral of xi_t along the path, ``(n,)``: the path log-weights.
-    chain_log_weights
-        Discrete-time log-weights, ``(n,)``; minus infinity where the reversed
-        chain cannot make a step.
-    states
-        All states, ``(n_steps + 1, n, n_sites)``, and
-    xi
-        xi_t there, ``(n_steps + 1, n)``, where ``keep_states``.
-    n_jumps
-        Sites that changed, mean over the states, without the kernel's changes.
-    n_overflows
-        Steps whose rates were too large for a probability.
-    n_clipped
-        Log-ratios that the flow clipped.
+    x, n_jumps
+        Last states, ``(n, n_sites)``; sites that changed, mean over the states.
+    log_weights, chain_log_weights
+        Integrals of xi_t, and discrete-time log-weights, -inf where the reversed chain
+        cannot step.
+    states, xi
+        All states, ``(n_steps + 1, n, n_sites)``, and xi_t there, where
+        ``keep_states``.
+    n_overflows, n_clipped
+        Steps whose rates were too large for a probability; clipped log-ratios.
     """
 
     x: Tensor
@@ -84,20 +77,12 @@ class Rollout(NamedTuple):
 def gibbs_kernel(path: AnnealingPath, colors: Tensor) -> Kernel:
     """One Gibbs sweep by colour class at time t of a path.
 
-    Sites of more than two states are sampled from their conditional distributions, the
-    softmax of the log-ratios.
+    Sites of more than two states are sampled from the softmax of the log-ratios.
 
     Parameters
     ----------
-    path
-        The kernel leaves its distribution at time t invariant.
     colors
-        Integer colour of each site, ``(n_sites,)``; sites of one colour must
-        not interact, see :func:`ebmtut.energies.lattice_coloring`.
-
-    Returns
-    -------
-    kernel
+        Colour of each site; sites of one colour must not interact (`lattice_coloring`).
     """
     check_shape("colors", colors, (path.n_sites,))
     classes = [colors == color for color in torch.unique(colors)]
@@ -124,16 +109,8 @@ def dmala_kernel(path: AnnealingPath, step_size: float, n_steps: Count = 1) -> K
 
     Parameters
     ----------
-    path
-        The kernel leaves its distribution at time t invariant.
-    step_size
-        alpha of Zhang et al. (2022).
-    n_steps
-        Steps per call.
-
-    Returns
-    -------
-    kernel
+    step_size, n_steps
+        alpha of Zhang et al. (2022), and steps per call.
     """
     check_range("n_states of the path", path.n_states, low=2, high=2)
 
@@ -163,20 +140,13 @@ def simulate(
 
     Parameters
     ----------
-    flow
-        What to simulate.
-    n
-        Number of chains.
-    n_steps
-        Steps, each one evaluation of the network; two for chain weights.
-    generator
-        Source of all randomness.
+    n, n_steps
+        Chains; steps, each one evaluation of the network, two for chain weights.
     method
-        "euler": at most one site jumps per step (the paper's Equation 2);
-        "tau_leaping": every site may jump, independently of the others.
+        "euler": at most one site jumps per step (Equation 2); "tau_leaping": every site
+        may.
     quadrature
-        "trapezoid", or the "left" sum of xi, which is biased by
-        -(E_1[d log p_1] - E_0[d log p_0]) / (2 n_steps) for a perfect flow.
+        "trapezoid", or the "left" sum of xi, which has an error of first order.
     refine
         Kernel applied after every step at its time.
     chain_weights
@@ -186,14 +156,8 @@ def simulate(
     start
         States at t = 0 instead of samples of p_0.
 
-    Returns
-    -------
-    rollout
-
     Raises
     ------
-    InputError
-        If a number is out of range or a choice unknown.
     DivergenceError
         If xi_t is not finite somewhere; names the step and the largest ratio.
 
@@ -258,13 +222,7 @@ def simulate(
 
 
 class WatchedFlow:
-    """A flow whose terms are watched; no evaluation waits for a GPU.
-
-    Parameters
-    ----------
-    flow
-        Which.
-    """
+    """A flow whose terms are watched; no evaluation waits for a GPU."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -289,11 +247,6 @@ class WatchedFlow:
 
     def check(self, n_steps: int | None = None) -> None:
         """Raise an error that names the first time of a value that is not finite.
-
-        Parameters
-        ----------
-        n_steps
-            Number of equal time steps; with None times count evaluations.
 
         Raises
         ------
