@@ -77,16 +77,7 @@ class _Asking(nn.Module):
 
 
 class Turns:
-    """All losses, each of which goes on until it asks for energies.
-
-    Parameters
-    ----------
-    losses
-        One for each model.
-    stream
-        Of a GPU, that all of them go through; None for the default one. A thread does
-        not know that of the thread that started it.
-    """
+    """All losses, each of which goes on until it asks for energies."""
 
     def __init__(
         self, losses: Sequence[Loss], stream: torch.cuda.Stream | None = None

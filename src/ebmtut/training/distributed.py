@@ -34,12 +34,10 @@ class Process(NamedTuple):
 
     Attributes
     ----------
-    rank
-        From 0; give each its own seed, ``make_generator(seed + rank)``.
-    n_processes
-        Of them all.
+    rank, n_processes
+        From 0; seed with ``make_generator(seed + rank)``. And how many there are.
     device
-        For this one: the GPU of its place on this machine, or the CPU.
+        The GPU of its place on this machine, or the CPU.
     """
 
     rank: int
@@ -71,13 +69,7 @@ def alone() -> bool:
 
 
 def own_file(path: Path) -> Path:
-    """Return the file of this process: its random numbers are its own.
-
-    Parameters
-    ----------
-    path
-        That of the first process, and of one that is alone.
-    """
+    """Return the file of this process: its random numbers are its own."""
     if alone() or distributed.get_rank() == 0:
         return path
     return path.with_name(f"{path.name}.{distributed.get_rank()}")
@@ -98,15 +90,7 @@ class _Objective(nn.Module):
 def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the loss of a batch, (x, generator=generator) -> scalar, of an energy.
 
-    All processes get the weights and buffers of the first. The gradients that
-    ``backward`` leaves are their means over the processes.
-
-    Parameters
-    ----------
-    energy
-        Its weights are changed in place; the same of them must matter in every step.
-    loss
-        ``loss(energy, x, generator=generator) -> scalar``.
+    All processes get the weights of the first; gradients are means over the processes.
     """
     objective = _Objective(energy, loss)
     if alone():
@@ -117,15 +101,7 @@ def joined(energy: nn.Module, loss: Callable[..., Tensor]) -> Callable[..., Tens
 
 
 def worst_of_all(state: int, device: torch.device) -> int:
-    """Return the largest state of any process, so that all stop together.
-
-    Parameters
-    ----------
-    state
-        Of this process.
-    device
-        Where its messages come from.
-    """
+    """Return the largest state of any process, so that all stop together."""
     if alone():
         return state
     told = torch.tensor(state, device=device)
