@@ -34,12 +34,8 @@ class VectorState(NamedTuple):
 
     Attributes
     ----------
-    x
-        (batch, ...).
-    energy
-        (batch,).
-    gradient
-        Like ``x``.
+    x, energy, gradient
+        Of shapes (batch, ...), (batch,), and as ``x``.
     """
 
     x: Tensor
@@ -72,16 +68,11 @@ def langevin(
 
     Parameters
     ----------
-    energy
-        Differentiable.
     step_size
-        delta, positive; a tensor has one for each chain.
+        delta, one for all or for each chain.
 
     Raises
     ------
-    InputError
-        If a step size is not positive; by ``init``, if the states or their
-        energies are not finite, or there is not one step size for each chain.
     DivergenceError
         By ``step``, if an energy or a state is no longer finite.
 
@@ -100,16 +91,6 @@ def langevin(
 
 def mala(energy: EnergyFunction, step_size: float | Float[Tensor, " batch"]) -> Sampler:
     """Metropolis-adjusted Langevin dynamics: exact at any step size.
-
-    Parameters
-    ----------
-    energy, step_size
-        As for `langevin`.
-
-    Raises
-    ------
-    InputError
-        As for `langevin`.
 
     Examples
     --------

@@ -70,7 +70,8 @@ def metropolis_log_acceptance(
     log_forward: Float[Tensor, "*shape"],
     log_backward: Float[Tensor, "*shape"],
 ) -> Float[Tensor, "*shape"]:
-    """Log-probability of accepting a proposal y made at x.
+    """Log-probability min(0, log_ratio + log_backward - log_forward) of accepting y at
+    x.
 
     Parameters
     ----------
@@ -78,11 +79,6 @@ def metropolis_log_acceptance(
         log p(y) - log p(x), exact.
     log_forward, log_backward
         log q(y | x) and log q(x | y).
-
-    Returns
-    -------
-    log_acceptance
-        min(0, log_ratio + log_backward - log_forward).
     """
     return (log_ratio + log_backward - log_forward).clamp(max=0)
 
