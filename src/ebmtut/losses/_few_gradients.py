@@ -51,12 +51,10 @@ def resampled(
     Float[Tensor, "*shape batch 1"],
     Int[Tensor, "*shape batch n_draws"],
 ]:
-    """Draw negatives in proportion to their responsibilities.
+    """Resample negatives in proportion to their responsibilities, systematically.
 
-    Returns the losses, the sums of the responsibilities, and which negatives were
-    drawn. All models use the same random numbers. Systematic resampling: one uniform
-    number per row, evenly spaced points, so that each negative is drawn
-    (n_backward * responsibility / sum) times on average.
+    Returns the losses, the sums of the responsibilities, and the indices. All models
+    use the same random numbers.
     """
     values = stabilized_log_mean_exp(difference, ratio)
     responsibility = (difference - values[..., None]).exp() / difference.shape[-1]
