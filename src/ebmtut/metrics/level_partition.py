@@ -59,8 +59,7 @@ class LevelPartition(NamedTuple):
     Attributes
     ----------
     levels
-        log Z of each level: a stochastic lower bound, and its standard error; that
-        of a single run as far as the samples of the levels are independent.
+        log Z of each level: a stochastic lower bound, and its standard error.
     effective
         Effective sample size of each ratio, as a fraction.
     """
@@ -75,27 +74,12 @@ def bits_per_dimension(
 ) -> Estimate:
     """Bits per coordinate: mean of minus log2 density, in the units of the states.
 
-    In units that are u times as large the value is lower by log2(u). With a lower bound
-    of log Z in place of log Z the value is too low, in the energy's favour.
+    With a lower bound of log Z the value is too low, in the energy's favour.
 
     Parameters
     ----------
-    energies
-        Of held-out states: minus log density, up to the constant.
-    n_dims
-        Coordinates of a state.
-    log_partition
-        log Z; None where the energies are normalised.
-
-    Returns
-    -------
-    estimate
-        With the standard error of the mean and that of log Z together.
-
-    Raises
-    ------
-    InputError
-        If there is no energy, or one is not finite.
+    energies, log_partition
+        Of held-out states, up to log Z; None where the energies are normalised.
     """
     check_floats("energies", energies, (None,))
     check_range("len(energies)", len(energies), low=1, integer=True)
@@ -117,16 +101,8 @@ def log_partition_chain(
 
     Parameters
     ----------
-    energy
-        Of levels 0 to T - 1.
     samples
-        ``samples[t]`` of level t, T + 1 of them, as `progressive_samples` gives
-        them; the last are white noise, the first are not used.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two levels or samples, or they are not finite.
+        ``samples[t]`` of level t, T + 1 of them, as `progressive_samples` gives them.
     """
     check_type("samples", samples, Tensor)
     check_range("number of levels", len(samples), low=2, integer=True)
@@ -172,24 +148,8 @@ def log_partition_particles(
 
     Parameters
     ----------
-    energy
-        Of levels 0 to T - 1.
-    noise
-        The forward chain.
-    n_dims
-        Length of a state.
-    generator
-        Source of randomness.
-    n_particles, n_starts
-        Of a run; of a particle, M.
-    n_runs
-        Independent runs, of whose Z the mean is taken; their spread is the
-        standard error.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two runs or particles, or a count is below 1.
+    n_particles, n_starts, n_runs
+        Of a run; of a particle; independent runs, whose spread is the error.
     """
     check_generator(generator)
     sizes = (n_particles, n_starts, n_dims)
