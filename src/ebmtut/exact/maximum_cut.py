@@ -33,21 +33,8 @@ _TINY = 1e-9  # a sparse matrix would take an edge of price 0 for no edge
 def maximum_cuts(graphs: GraphBatch, *, time_limit: Positive = 300) -> Optima:
     """Partitions of the vertices with the most edges between the two sides.
 
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    time_limit
-        Most seconds a graph.
-
-    Returns
-    -------
-    optima
-
     Raises
     ------
-    InputError
-        If the time is not positive.
     OptimumUnproved
         If the time was up; the message names the graph.
     """
@@ -128,8 +115,8 @@ class _Search:
     def separate(self, relaxed: np.ndarray) -> bool:
         """Add the most violated odd cycle through every vertex; True if there is one.
 
-        It is a shortest path from a vertex to its copy in the doubled graph, where an
-        edge stays on its side at the price x and changes it at 1 - x.
+        A shortest path from a vertex to its copy in the doubled graph, where an edge
+        costs x, or 1 - x to change sides.
         """
         n = self.n
         stay = np.clip(relaxed, _TINY, 1)
