@@ -31,14 +31,10 @@ class Deconvolution:
 
     Attributes
     ----------
-    locations
-        S, bits.
-    features
-        W, bits.
-    location_beliefs
-        Log-odds; a location is 1 where they are positive.
-    feature_beliefs
-        The same of the features.
+    locations, features
+        S and W, bits.
+    location_beliefs, feature_beliefs
+        Log-odds; an entry is 1 where they are positive.
     changes
         Largest change of a feature's belief in each sweep.
     """
@@ -59,25 +55,7 @@ def binary_convolution(
     locations: Float[Tensor, "n_images n_features rows columns"],
     features: Float[Tensor, "n_features feature_rows feature_columns"],
 ) -> Float[Tensor, "n_images height width"]:
-    """Place features at locations; where any of them is black, the image is.
-
-    Parameters
-    ----------
-    locations
-        Bits.
-    features
-        Bits.
-
-    Returns
-    -------
-    images
-        Bits; rows + feature_rows - 1 high, columns + feature_columns - 1 wide.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not fit, or an entry is not floating or not finite.
-    """
+    """Place features at locations; an image is black where any of them is."""
     locations = check_floats("locations", locations, (None,) * 4)
     features = check_floats("features", features, (locations.shape[1], None, None))
     counts = conv_transpose2d(locations, features[:, None].to(locations))

@@ -37,12 +37,9 @@ class Relaxation:
     Attributes
     ----------
     x
-        Bits: 1 where the relaxed value is above
-        one half, so that an undecided site is 0.
-    relaxed
-        The solution p in [0, 1].
-    bound
-        Its value, an upper bound on the best score.
+        Bits: 1 where the relaxed value is above one half.
+    relaxed, bound
+        The solution p in [0, 1], and its value, an upper bound on the best score.
     """
 
     x: Float[Tensor, "n_samples n_sites"]
@@ -65,27 +62,20 @@ def relax(
 ) -> Relaxation:
     """Solve the linear programming relaxation of a pairwise model.
 
-    With p_i for x_i = 1, q_ij for both and b the unaries, the compact form
-    maximises w . q + b . p under q_ij <= p_i, q_ij <= p_j,
-    p_i + p_j - 1 <= q_ij and 0 <= q, p <= 1 (Lazaro-Gredilla, Dedieu and
-    George, 2021, Appendix D; the Ising model and the RBM are both lists of
-    pairs). The standard form has a variable for each of the four states of a
-    pair and two for each site.
+    With p_i for x_i = 1, q_ij for both and b the unaries, the compact form maximises w
+    . q + b . p under q_ij <= p_i, q_ij <= p_j, p_i + p_j - 1 <= q_ij and 0 <= q, p <= 1
+    (Lazaro-Gredilla, Dedieu and George, 2021, Appendix D). The standard form has a
+    variable for each of the four states of a pair and two for each site.
 
     Parameters
     ----------
-    model
-        Its weights are used, its biases are not.
     unaries
-        What stands in for the biases, for example biases and noise.
+        In place of the biases, for example biases and noise.
     form
         "compact" or "standard"; both have the same optima.
 
     Raises
     ------
-    InputError
-        If the model is no pairwise model, the shape does not fit, or an entry
-        is not floating or not finite.
     RuntimeError
         If the solver gives up.
 
@@ -128,23 +118,8 @@ def perturb_and_map_lp(
 
     Parameters
     ----------
-    model
-        A pairwise model.
     n_samples
-        Number of perturbations; every one costs a linear program.
-    generator
-        Source of the logistic noise, on the device of the model's parameters,
-        where the samples will lie.
-
-    Returns
-    -------
-    relaxation
-        Samples in ``x``; see `Relaxation` for how fractions are rounded.
-
-    Raises
-    ------
-    InputError
-        As `relax`, and if ``n_samples`` is less than 1.
+        Each costs a linear program.
     """
     terms = nonzero_pairs(model)
     shape = (n_samples, len(terms.bias))

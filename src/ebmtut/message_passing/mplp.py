@@ -30,14 +30,10 @@ class MPLP:
 
     Attributes
     ----------
-    x
-        Bits: 1 where the belief is positive.
-    beliefs
-        Log-odds. Zero, up to the tolerance, where the bound does not decide.
-    bound
-        Upper bound on the best score.
-    n_sweeps
-        Sweeps that each sample took.
+    x, beliefs
+        Bits, and log-odds: zero, up to the tolerance, where the bound does not decide.
+    bound, n_sweeps
+        Upper bound on the best score, and sweeps that each sample took.
     converged
         Whether all messages changed by less than the tolerance.
     """
@@ -58,32 +54,17 @@ def mplp(
 ) -> MPLP:
     """Look for the most likely state by MPLP.
 
-    The score is the sum of w x_i x_j over pairs, plus unaries . x.
-    With a_i the belief of i without the message of the pair, the pair sends
-    i the message (max(0, a_j + w) - max(0, a_j) - a_i) / 2, and j its mirror
-    image (Globerson and Jaakkola, 2007, edge updates). Pairs take turns in a
-    fixed order.
+    The score is the sum of w x_i x_j over pairs, plus unaries . x. With a_i the belief
+    of i without the message of the pair, the pair sends i the message (max(0, a_j + w)
+    - max(0, a_j) - a_i) / 2, and j its mirror image (Globerson and Jaakkola, 2007), in
+    a fixed order.
 
     Parameters
     ----------
-    model
-        Its weights are used, its biases are not.
     unaries
-        What stands in for the biases, for example biases and noise.
-    tolerance
-        A sample is done when a sweep changes no message by more.
-    max_sweeps
-        A sample is given up after so many.
-
-    Raises
-    ------
-    InputError
-        If the model is no pairwise model, shapes do not fit, an entry is not
-        floating or not finite, or a number is out of range.
-
-    See Also
-    --------
-    mplp_reference : the same in plain torch.
+        In place of the biases, for example biases and noise.
+    tolerance, max_sweeps
+        A sample is done when no message changes by more, or after so many sweeps.
 
     Examples
     --------
@@ -124,11 +105,7 @@ def mplp_reference(
     tolerance: float = 1e-6,
     max_sweeps: int = 10_000,
 ) -> MPLP:
-    """Do what `mplp` does in plain torch, on the CPU, all samples at once.
-
-    Takes, returns and raises the same, but sweeps every sample as often as the
-    slowest takes.
-    """
+    """Do what `mplp` does in plain torch, on the CPU, all samples at once."""
     terms, bias = _checked(model, unaries, tolerance, max_sweeps)
     to_first = bias.new_zeros(len(bias), len(terms.weight))
     to_second = torch.zeros_like(to_first)
