@@ -35,12 +35,8 @@ class RemoteFile:
 
     Attributes
     ----------
-    name
-        Where it lies below a data folder, such as ``"mnist/labels.gz"``.
-    urls
-        Where it is published; tried in order.
-    sha256
-        Hash of its content, in lower-case hexadecimal digits.
+    name, urls, sha256
+        Its place below a data folder, where it is published, and its hash.
     """
 
     name: str
@@ -68,26 +64,16 @@ def fetch(
 
     Parameters
     ----------
-    file
-        Which one.
     data_dir
         A folder of files at hand, in place of ``EBMTUT_DATA``.
     offline
-        Whether to leave the network alone; by default if the variable
-        ``EBMTUT_OFFLINE`` is set to anything but 0.
-
-    Returns
-    -------
-    path
-        A file whose content has the right hash.
+        Not to use the network; by default if ``EBMTUT_OFFLINE`` is set to anything but
+        0.
 
     Raises
     ------
     DataUnavailable
-        If it is not at hand and cannot be downloaded, or the cache folder
-        cannot be used; the message says where to put it.
-    InputError
-        If the file at hand, or what the network sent, is not the right one.
+        If it is not at hand and cannot be downloaded; the message says where to put it.
     """
     check_type("file", file, RemoteFile)
     if offline is None:

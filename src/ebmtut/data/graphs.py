@@ -33,32 +33,15 @@ def random_graphs(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> GraphBatch:
-    """Draw random graphs whose sizes are uniform between two bounds.
+    """Sample random graphs whose sizes are uniform between two bounds.
 
     Parameters
     ----------
     family
-        One of "erdos-renyi", "barabasi-albert".
-        Every edge with probability 0.15, or vertices that come one by one and
-        attach to 4 others in proportion to their degrees.
-    n_graphs
-        How many.
+        "erdos-renyi", every edge with probability 0.15, or "barabasi-albert", each
+        vertex attached to 4 others.
     n_low, n_high
         Least and most vertices; above 4 for Barabasi-Albert.
-    generator
-        Source of sizes and of one seed a graph.
-    dtype
-        Dtype of the adjacency.
-
-    Returns
-    -------
-    graph_batch
-        Padded to `n_high` sites at most.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, the family unknown, or NetworkX missing.
     """
     check_choice("family", family, tuple(GRAPH_FAMILIES))
     least = 5 if family == "barabasi-albert" else 1
