@@ -15,11 +15,8 @@ class CollapseExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    theta
-        Curvature at first. This and the others follow the reader, and the page
-        follows them.
-    rate
-        Of the updates.
+    theta, rate
+        Curvature at first, and rate of the updates; they follow the reader.
     loss
         "plain" or "clipped".
     """
