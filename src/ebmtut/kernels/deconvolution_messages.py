@@ -20,11 +20,10 @@ def deconvolution_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Send all messages ``len(changes)`` times, in the dtype of ``pixels``.
 
-    pixels (height, width, n_images) are the log-odds of the pixels, s_unaries
-    (n_features, rows, columns, n_images), w_unaries (n_features, feature_rows,
-    feature_columns). Updated in place: to_s and to_w, (n_features, rows, columns,
-    feature_rows, feature_columns, n_images), the messages; s_beliefs and w_beliefs,
-    like the unaries. changes takes the largest change of a belief of W in each
+    pixels (height, width, n_images), s_unaries (n_features, rows, columns, n_images),
+    w_unaries (n_features, feature_rows, feature_columns). Updated in place: the
+    messages to_s and to_w, (n_features, rows, columns, feature_rows, feature_columns,
+    n_images), and beliefs. changes takes the largest change of a belief of W in each
     sweep.
     """
     n_images = pixels.shape[2]

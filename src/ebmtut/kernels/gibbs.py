@@ -22,9 +22,8 @@ def gibbs_by_kernel(
 ) -> Float[Tensor, "batch n_sites"] | None:
     """Sweep chains, which the generator seeds; the same distribution as the reference.
 
-    The plain references are `ebmtut.samplers.ising_gibbs_reference` and, for a graph,
-    `ebmtut.samplers.color_gibbs`. Returns None where no kernel runs on the device of
-    ``x``, and draws nothing then.
+    The plain references are `ebmtut.samplers.ising_gibbs_reference` and `color_gibbs`.
+    Returns None, and samples nothing, where no kernel runs on the device of ``x``.
     """
     task = (x, n_sweeps)
     if runs_triton(x) and not isinstance(model, Ising):

@@ -105,13 +105,11 @@ def gibbs_iterations(  # type: ignore[no-untyped-def]
 ):
     """Advance the problems begin, ..., end - 1 of a batch in place.
 
-    g (B, m1) is where each starts; before (B, m1)
-    receives the g that the last L was made of. U is (B, m1). Problem b's
-    columns of positive mass are columns[offsets[b] : offsets[b + 1]], and h,
-    L and inverse_q are flat along them. cost_t (m2, m1) is M transposed.
-    temperatures (n, 2); theta (n, len(columns) + B m1) holds the
-    exponentials, those of h first; one is 1, of g's dtype. Where p is zero,
-    inverse_p is infinite and g -inf.
+    U (B, m1); before (B, m1) receives the g that the last L was made of. Problem b's
+    columns of positive mass are columns[offsets[b] : offsets[b + 1]]; h, L and
+    inverse_q are flat along them. cost_t (m2, m1); temperatures (n, 2); theta (n,
+    len(columns) + B m1), those of h first. Where p is zero, inverse_p is infinite and g
+    -inf.
     """
     n_rows = g.shape[1]
     for b in range(begin, end):

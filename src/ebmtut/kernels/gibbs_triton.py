@@ -223,12 +223,11 @@ def word_sweep(  # type: ignore[no-untyped-def]
     POOLED: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Redraw a part of the words of one group of lattices, class after class.
+    """Resample a part of the words of one group of lattices, class after class.
 
-    color is the class of the first step.
-    words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits
-    (4 CALLS, 5). More than one class in a launch needs one program a group: it waits
-    for its own threads after each.
+    words (n_groups, n_words), neighbor (4, n_words), starts (n_classes + 1), digits (4
+    CALLS, 5). More than one class in a launch needs one program a group: it waits for
+    its own threads after each.
     """
     group = tl.program_id(0)
     words += group.to(tl.int64) * n_words
@@ -401,13 +400,11 @@ def class_sweep(  # type: ignore[no-untyped-def]
     SITES: tl.constexpr,
     CHAINS: tl.constexpr,
 ):
-    """Redraw a part of the sites in some chains, colour after colour.
+    """Resample a part of the sites in some chains, colour after colour.
 
-    color is that of the first step.
     states (n_sites, n_chains). Entries start[i] to start[i + 1] of neighbor and weight
-    belong to site i; of some sites of one colour the last has most. starts
-    (n_classes + 1). More than one colour in a launch needs one program for all sites:
-    it waits for its own threads after each.
+    belong to site i; of some sites of one colour the last has most. starts (n_classes +
+    1). More than one colour in a launch needs one program for all sites.
     """
     chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)
     four = tl.program_id(0) * (CHAINS // 4) + tl.arange(0, CHAINS // 4)

@@ -27,22 +27,12 @@ class ClassPlan(NamedTuple):
 
     Attributes
     ----------
-    order
-        Sites in the order of the places.
-    start
-        Where the list of each place begins, and the end.
-    neighbor
-        The places of neighbours, one list after another.
-    first
-        Where each colour begins, and the end.
-    starts
-        The same, on the device.
-    edge
-        The edge to each neighbour.
-    weight
-        Those of these edges.
-    bias
-        Of each place.
+    order, start, neighbor
+        Sites in the order of places; where a list begins; places of neighbours.
+    first, starts
+        Where each colour begins, and the end; the same, on the device.
+    edge, weight, bias
+        The edge to each neighbour, weights, and the bias of each place.
     """
 
     order: Int[Tensor, " n_sites"]

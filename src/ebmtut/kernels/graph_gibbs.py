@@ -98,10 +98,9 @@ def _settle(field, draws, states, at):  # type: ignore[no-untyped-def]
 def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep 64 chains a group over all sites, in the order given.
 
-    x (n_groups, n_sites, LANES), 0 or 1 in bytes, a quarter of what floats would take
-    of the cache, and streams (n_groups, STREAMS, 4), the states of the random numbers,
-    are updated in place. The neighbours of site i, and the weights of the edges to
-    them, are entries start[i] to start[i + 1]; indices are uint32.
+    x (n_groups, n_sites, LANES) in bytes and streams (n_groups, STREAMS, 4) are updated
+    in place. Neighbours of site i and their weights are entries start[i] to start[i +
+    1]; indices are uint32.
     """
     zero = np.float32(0)
     n_lanes, one, two = np.uint64(x.shape[2]), np.uint64(1), np.uint64(2)
@@ -138,10 +137,10 @@ def chain_sweeps(x, order, start, neighbor, weight, bias, streams, n_sweeps):  #
 def site_sweeps(x, start, neighbor, weight, bias, streams, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep chains over blocks of 64 sites, none of which is another's neighbour.
 
-    x (n_chains, n_blocks * LANES), 0 or 1, block by block, and streams (n_chains,
-    STREAMS, 4), the states of the random numbers, are updated in place. Rows
-    start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong to block
-    b: each holds one more neighbour of its sites, of weight 0 where there is none.
+    x (n_chains, n_blocks * LANES) and streams (n_chains, STREAMS, 4) are updated in
+    place. Rows start[b] to start[b + 1] of neighbor and weight, (n_rows, LANES), belong
+    to block b, each with one more neighbour of its sites, of weight 0 where there is
+    none.
     """
     n_lanes = np.uint64(weight.shape[1])
     work = np.empty(5 * STREAMS, dtype=np.uint64)

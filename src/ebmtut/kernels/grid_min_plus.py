@@ -31,9 +31,8 @@ def smaller(a, b):  # type: ignore[no-untyped-def]
 def axis_min_plus(values, cost, out):  # type: ignore[no-untyped-def]
     """out[a, i, b] = min over k of values[a, k, b] + cost[i, k].
 
-    values (n_outer, n, n_inner) and out of the same shape are contiguous;
-    cost is padded with infinities to an even number of rows and a multiple
-    of four columns.
+    values (n_outer, n, n_inner) is contiguous; cost is padded with infinities to an
+    even number of rows and a multiple of four columns.
     """
     n_outer, n, n_inner = values.shape
     n_rows, n_columns = cost.shape

@@ -41,8 +41,8 @@ compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 def _weigh(x, field, weight, bits, blocks):  # type: ignore[no-untyped-def]
     """Fill the weights exp((1 - 2x) field / 2) and their sums by block.
 
-    ``bits`` is ``weight`` seen as int32 or int64: the exponential is a polynomial, and
-    a power of two that is added to the exponent's bits. Vectors, not calls.
+    ``bits`` is ``weight`` as integers: the exponential is a polynomial times a power of
+    two.
     """
     if weight.itemsize == 8:
         for i in range(weight.size):
@@ -90,10 +90,9 @@ def _sum_blocks(weight, blocks):  # type: ignore[no-untyped-def]
 def gwg_steps(x, coupling, bias, streams, n_steps, bits):  # type: ignore[no-untyped-def]
     """Make ``n_steps`` single-site moves of every chain; return how many were taken.
 
-    ``x`` (n_chains, n) of 0 and 1 and ``streams`` (n_chains, 4), the states of the
-    random numbers, are updated in place; P is proportional to exp(x'Wx/2 + b'x) with
-    W = ``coupling``, symmetric, of zero diagonal. ``bits`` (2, n) is room for the
-    weights, int32 or int64 as all other numbers are float32 or float64.
+    ``x`` (n_chains, n) and ``streams`` (n_chains, 4) are updated in place; P is
+    proportional to exp(x'Wx/2 + b'x) with W = ``coupling``, symmetric, of zero
+    diagonal. ``bits`` (2, n) is room for the weights.
     """
     n_chains, n = x.shape
     n_blocks = -(-n // _BLOCK)

@@ -78,10 +78,9 @@ def _counts(lattice, neighbor, block):  # type: ignore[no-untyped-def]
 
 @inlined
 def _compare(stream, counts, digits, level, value, unsettled):  # type: ignore[no-untyped-def]
-    """Draw a bit for each spin and compare it with its probability's digit.
+    """Compare a random bit for each spin with its probability's digit.
 
-    The value is the last digit of an open spin: the digit that a bit differs from
-    says which of the two is less.
+    The value is the last digit of an open spin, which says which of the two is less.
     """
     draw, s0, s1, s2, s3 = xoshiro_next(stream[0], stream[1], stream[2], stream[3])
     digit = digits[level, 0] ^ (counts[0] & digits[level, 1])
@@ -186,11 +185,9 @@ def lattice_sweeps(  # type: ignore[no-untyped-def]
 ):
     """Sweep lattices of packed spins, each site with four neighbours.
 
-    words (n_lattices, n_words) and streams (n_lattices, 4, LANES), the states of
-    the random numbers, are updated in place. target to first_source are a Plan's
-    arrays. thresholds is threshold_bits of P(1 | 0, ..., 4 neighbours 1). row_side is
-    the side where words are rows, whose neighbours within a row are found by shifting,
-    else 0.
+    words (n_lattices, n_words) and streams (n_lattices, 4, LANES) are updated in place.
+    target to first_source are a Plan's arrays. thresholds is threshold_bits of P(1 | 0,
+    ..., 4 neighbours 1). row_side is the side where words are rows, else 0.
     """
     digits = thresholds.copy()
     digits[:, 1:] ^= thresholds[:, :-1]

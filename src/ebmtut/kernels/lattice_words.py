@@ -60,18 +60,14 @@ class WordPlan(NamedTuple):
 
     Attributes
     ----------
-    by_chains
-        Whether a word holds 32 chains, rather than 32 sites of one.
-    order
-        Sites, or places of a piece, in the order of the words.
+    by_chains, order
+        Whether a word holds 32 chains or 32 sites; sites, or places, in the order of
+        words.
     neighbor
-        The words that hold the neighbours' spins, four rows. A word of the third row
-        that is to be turned by a bit to the left, and one of the fourth to be turned
-        to the right, has 2^31 taken away.
-    first
-        Where each class begins, and the end.
-    starts
-        The same, on the device.
+        The words of the neighbours' spins, four rows. Where a word of the last two rows
+        is to be turned by a bit, 2^31 is taken away.
+    first, starts
+        Where each class begins, and the end; the same, on the device.
     n_pooled
         How many words settle their open spins together; 1 in small lattices.
     """
@@ -85,7 +81,7 @@ class WordPlan(NamedTuple):
 
 
 def plan_for(side: int, n_chains: int, device: torch.device) -> WordPlan:
-    """Plan for the packing that redraws fewer words.
+    """Plan for the packing that resamples fewer words.
 
     Pieces need an even length, lest neighbours share a colour: a side of 64 or more.
     """
@@ -156,9 +152,8 @@ def digits_of(
 ) -> Int[Tensor, "n_levels 5"]:
     """Binary digits of P(1 | 0, ..., 4 neighbours 1), (48, 5), for sums of words.
 
-    A row holds 0 or -1, the first digit as a word, then the differences of the five
-    digits. The digits of 32 spins are, up to multiples of 2^32, the first entry plus
-    each other one times the word of the spins with at least as many neighbours.
+    The first entry of a row plus each other one times the word of the spins with at
+    least as many neighbours gives the digits of 32 spins, up to multiples of 2^32.
     """
     n_up = torch.arange(5, dtype=torch.float64, device="cpu")
     chance = torch.sigmoid(4 * sigma * (2 * n_up - 4) + 2 * bias)

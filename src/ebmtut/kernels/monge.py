@@ -41,10 +41,8 @@ class Monge(NamedTuple):
 
     Attributes
     ----------
-    cost, cost_t
-        (m1, n) and (n, m1).
-    size
-        The largest absolute cost.
+    cost, cost_t, size
+        (m1, n) and (n, m1), and the largest absolute cost.
     margin
         By how much M_rc' + M_r'c exceeds M_rc + M_r'c' at least.
     """

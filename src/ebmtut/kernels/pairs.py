@@ -15,7 +15,7 @@ def edges_to_sweep(
 ) -> PairTerms | None:
     """Pairs to sweep one by one as a graph's edges; None if better as a matrix.
 
-    ``keep_all``: of a matrix, those of weight zero have messages that are asked for.
+    ``keep_all``: messages of weight zero are asked for, too.
     """
     if isinstance(model, PairwiseGraph):
         return terms

@@ -128,19 +128,10 @@ class Tiles(NamedTuple):
 
     Attributes
     ----------
-    half
-        Half weights, zero where there is no pair.
-    slots
-        Where in `half` each pair lies.
-    row, column
-        A tile's blocks of places.
-    row_slot, column_slot
-        Where its rows, and where its columns, are told what they hear: no two
-        tiles tell a place by the same slot, and none by slot 0.
-    sites
-        The place of each site of the model.
-    n_places, n_slots
-        How many there are.
+    half, slots
+        Half weights, zero where there is no pair, and where each pair lies.
+    row, column, row_slot, column_slot
+        A tile's blocks of places, and slots where they are told what they hear.
     """
 
     half: Tensor
@@ -287,10 +278,8 @@ def tile_sweep(  # type: ignore[no-untyped-def]
     """Renew the messages of one tile of one chain, and tell their sums.
 
     numbers are the parts of a message that are kept and new. half (n_tiles, BLOCK,
-    BLOCK); out, from rows to columns, and back (n_chains, n_tiles, BLOCK, BLOCK) are
-    updated in place. beliefs (n_chains, n_places); heard (n_chains, n_slots,
-    n_places) takes what the places hear of this tile. Without RENEW it takes what
-    they heard last, and beliefs are not read.
+    BLOCK); out and back (n_chains, n_tiles, BLOCK, BLOCK) are updated in place. heard
+    (n_chains, n_slots, n_places) takes the sums. Without RENEW beliefs are not read.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
     chain = (tl.program_id(0) // n_tiles).to(tl.int64)
@@ -440,12 +429,11 @@ def site_sweep(  # type: ignore[no-untyped-def]
 ):
     """Renew all that some sites say in some chains, sweep after sweep.
 
-    numbers as above. Entries start[i] to start[i + 1], at most width, are what site
-    i says; answer is the entry that comes back. half (n_entries,), unaries and
-    beliefs (n_sites, n_chains), before and after (n_entries, n_chains), which change
-    places from step to step. Where a program is ALONE with one chain, chains come
-    before sites and entries, and it may do more than one step: it waits for its own
-    threads after each. Step n_sweeps notes the beliefs.
+    Entries start[i] to start[i + 1], at most width, are what site i says; answer is the
+    entry that comes back. unaries and beliefs (n_sites, n_chains), before and after
+    (n_entries, n_chains) change places from step to step. Where a program is ALONE with
+    one chain, chains come before sites, and it may do more than one step. Step n_sweeps
+    notes the beliefs.
     """
     keep, new = tl.load(numbers), tl.load(numbers + 1)
     chain = tl.program_id(0) * CHAINS + tl.arange(0, CHAINS)

@@ -22,17 +22,8 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 def philox(
     seed: int, counters: tuple[Tensor | int, ...], n_rounds: int = ROUNDS
 ) -> tuple[Int[Tensor, "*shape"], ...]:
-    """Return four words, 0 to 2^32 - 1, for each set of four counters.
-
-    Parameters
-    ----------
-    seed
-        Two words of key, the lower first.
-    counters
-        Four: numbers, or int64 tensors of one shape, 0 to 2^32 - 1; the first is a
-        tensor.
-    n_rounds
-        Rounds of mixing.
+    """Return four words, 0 to 2^32 - 1, of a two-word key, for each set of four
+    counters.
     """
     c0, c1, c2, c3 = counters
     k0, k1 = seed & WORD, seed >> 32 & WORD

@@ -61,15 +61,11 @@ class Slacks(NamedTuple):
 
     Attributes
     ----------
-    x
-        (n_rows,), and
-    low
-        (n_columns,), the potential and its minima that the slacks are for.
-    slack
-        (n_tiles, n_blocks): of each 32 columns, block by block of rows, infinite
-        where there are no rows.
-    hints
-        (n_tiles,), the block that is looked at first.
+    x, low
+        (n_rows,) and (n_columns,), the potential and minima that the slacks are for.
+    slack, hints
+        (n_tiles, n_blocks), infinite where there are no rows; the block to look at
+        first.
     """
 
     x: NDArray[np.floating]
@@ -83,19 +79,16 @@ class Pruning(NamedTuple):
 
     Attributes
     ----------
-    cost, cost_t
-        (m1, n) and (n, m1), of the n columns that have mass.
-    columns
-        0, ..., n - 1.
+    cost, cost_t, columns
+        (m1, n) and (n, m1), of the columns 0, ..., n - 1 that have mass.
     size
         The largest finite cost.
     to_columns, to_rows
         The slacks of -L, minima over rows of cost, and of U, over those of cost_t.
     control
-        Four numbers: the iterations over the whole cost that are left before slacks
-        are computed; how many these will be the next time if the slacks spare little;
-        the least fraction of tiles that had to be evaluated with these slacks, -1
-        before the first; the sum of what was evaluated beyond this fraction.
+        The iterations left before slacks are computed; how many the next time if they
+        spare little; the least fraction of tiles evaluated with these slacks, or -1;
+        the sum beyond it.
     """
 
     cost: NDArray[np.floating]
@@ -145,9 +138,8 @@ def _slacks_for(cost: NDArray[np.floating]) -> Slacks:
 def _extremum(comparison: str):  # type: ignore[no-untyped-def]
     """Make the larger or smaller of two numbers, neither of them NaN.
 
-    LLVM turns a loop that keeps the largest into vector instructions only
-    where told that no NaN occurs and that the sign of zero does not matter,
-    which numba's own max cannot say.
+    LLVM vectorises such a loop only where told that no NaN occurs and that the sign of
+    zero does not matter.
     """
 
     @intrinsic
@@ -294,7 +286,7 @@ def walks(control):  # type: ignore[no-untyped-def]
 def note_looks(control, share):  # type: ignore[no-untyped-def]
     """Whether slacks are to be worked out now, after an iteration.
 
-    control is a `Pruning`'s; share: of the tiles, those that were looked at.
+    share: of the tiles, those that were looked at.
     """
     if control[_WHOLE] > 0:
         control[_WHOLE] -= 1
