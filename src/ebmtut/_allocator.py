@@ -23,9 +23,8 @@ _SAID_BY_THE_USER = (
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process keep up to a gibibyte of what it frees, where glibc is.
-
-    Does nothing if the environment has said how memory is to be kept.
+    """Let glibc keep up to a gibibyte of freed memory, unless the environment says
+    how.
     """
     if any(name in os.environ for name in _SAID_BY_THE_USER):
         return
