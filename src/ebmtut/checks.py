@@ -1,9 +1,8 @@
 """Validate arguments, with one-line messages that name the value and what is allowed.
 
-A signature or a field declares what is allowed, ``n_steps: Count`` or
-``shrink: Annotated[int, Range(1, 28)]``, and `checked` validates every call. The
-functions are for conditions that depend on more than one value. The checks of tensors
-are in `ebmtut.tensor_checks`; this module does not import torch.
+A signature or a field declares what is allowed, ``n_steps: Count``, and `checked`
+validates every call; the functions are for conditions on several values. The checks of
+tensors are in `ebmtut.tensor_checks`; this module does not import torch.
 """
 
 import difflib

@@ -1,8 +1,7 @@
 """Files from the network: found at hand, or fetched, checked and kept.
 
-A file is looked for in the folder ``data_dir`` or, if none is given, in the
-one that the variable ``EBMTUT_DATA`` names; then in the cache
-(``EBMTUT_CACHE``, else the platform's cache folder); then it is downloaded.
+A file is looked for in ``data_dir``, else in the folder that ``EBMTUT_DATA`` names;
+then in the cache (``EBMTUT_CACHE``, else the platform's); then it is downloaded.
 Whatever is returned has the SHA-256 that was asked for.
 """
 

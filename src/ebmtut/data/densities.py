@@ -1,19 +1,9 @@
-r"""Seven two-dimensional densities, and the 32-bit data that is made of them.
+"""Seven two-dimensional densities, and the 32-bit data that is made of them.
 
-The densities are those of the literature on discrete energy-based models:
-three mixtures in closed form (``8gaussians``, ``circles``, ``checkerboard``),
-three curves with noise (``2spirals``, ``moons``, ``swissroll``) and a sheared
-mixture (``pinwheel``).  A point becomes 32 bits by :func:`gray_encode`, which
-cuts the plane into square cells of side ``1 / density_scale(name)``.
-
-Because all cells have the same area, the entropy of the 32-bit distribution is
-known: it is ``h + 2 ln(scale)`` with ``h`` the differential entropy of the density,
-up to a discretisation error below 1e-6 at 16 bits per coordinate.  No model can
-have a lower expected negative log-likelihood.
-
-The samples are independent.  The literature's samplers stratify instead: every
-spiral, circle or arm gets the same number of points, and angles lie on an even grid.
-The distribution of a single point is the same.
+A point becomes 32 bits by :func:`gray_encode`, which cuts the plane into square cells
+of side ``1 / density_scale(name)``. All cells have the same area, so that the entropy
+of the 32-bit distribution is ``h + 2 ln(scale)`` with ``h`` the differential entropy,
+up to 1e-6. The samples are independent, where the literature's samplers stratify.
 """
 
 import math

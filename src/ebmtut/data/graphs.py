@@ -1,7 +1,6 @@
-"""Random graphs by seed, the instances of combinatorial problems.
+"""Random graphs by seed, the instances of combinatorial problems, by NetworkX.
 
-The graphs are sampled by NetworkX, whose generators are the field's reference, in the
-sizes of Ou et al. (2025, Appendix E.3). The paper does not print the edge densities.
+The sizes are those of Ou et al. (2025, Appendix E.3), who do not print edge densities.
 With the densities chosen here the mean optimum agrees with the paper's on all but the
 smallest Erdős-Rényi graphs, where it is larger by 0.8.
 """

@@ -1,14 +1,9 @@
 """Linear layers with SiLU between them, in bfloat16 on a processor, by tables.
 
-A processor with units for bfloat16 spends most of a step outside the matrix products:
-on the SiLU and its slope, on casts, on sums of gradients. There are only 65536 numbers
-in bfloat16, so the SiLU and its slope are two tables, and the entries that are used
-most fit the level-1 cache. One pass looks up a layer's slope, multiplies, and sums the
-bias's gradient; the last layer, of one output, is computed in the last SiLU's pass.
-
-The values of the hidden units are those of torch under autocast, bit for bit. The last
-layer sums in single precision in another order, and the backward pass has one rounding
-fewer.
+There are only 65536 numbers in bfloat16: the SiLU and its slope are two tables, looked
+up in one pass with the sums of gradients. The hidden units are those of torch under
+autocast, bit for bit; the last layer sums in single precision in another order, and the
+backward pass has one rounding fewer.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,7 @@
 """Log partition functions of the periodic Ising lattice.
 
-Two independent ways: powers of the transfer matrix, with a field, for narrow
-lattices; Kaufman's closed form, without one, for every size. Onsager's
-integral is their limit. The coupling K of an edge counts it once, so that
-K = 2 sigma.
+Powers of the transfer matrix, with a field, for narrow lattices; Kaufman's closed form,
+without one, for every size. An edge's coupling K counts it once, so that K = 2 sigma.
 """
 
 import math

@@ -1,10 +1,8 @@
 """Largest cuts, with a proof, by branch and cut over the odd cycles.
 
-A cut meets every cycle an even number of times. The linear program over the edges
-is given the inequalities of the odd cycles that it violates until there are none
-(Barahona and Mahjoub, "On the cut polytope", 1986). On sparse graphs of a hundred
-vertices its bound is then nearly tight, and a few branchings prove the optimum, in a
-second or two; an integer program over the vertices is far slower.
+A cut meets every cycle an even number of times. The linear program over the edges is
+given the inequalities of the odd cycles that it violates until there are none (Barahona
+and Mahjoub, 1986); a few branchings then prove the optimum of sparse graphs.
 """
 
 from __future__ import annotations

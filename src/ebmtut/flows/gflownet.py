@@ -1,10 +1,8 @@
 """GFlowNets on bits: states are filled in site by site, in an order that is learned.
 
-A partial state has some sites blank. The forward policy picks a blank site and a
-bit for it, the backward policy a site to blank again; with both trained to
-trajectory balance, the last state is a sample of p(x) proportional to exp(-E(x))
-(Malkin et al., "Trajectory balance", 2022; Zhang et al., "Generative flow networks
-for discrete probabilistic modeling", 2022).
+The forward policy picks a blank site and a bit for it, the backward policy a site to
+blank again; with both trained to trajectory balance, the last state is a sample of p(x)
+proportional to exp(-E(x)) (Malkin et al., 2022; Zhang et al., 2022).
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""A GFlowNet on independent sets: vertices are added and never removed.
+"""A GFlowNet on independent sets, the neural baseline of Ou et al. (2025, Table 1).
 
-Zhang et al., "Let the flows tell" (2023), is the neural baseline of Ou et al. (2025,
-Table 1). A state is an independent set, and a move adds a vertex that has no chosen
-neighbour. A trajectory ends where no such vertex is left, so that every last state is a
-maximal independent set, whatever the policy. With a uniform backward policy every
-maximal set of k vertices has k! equally likely trajectories, and if
-
-    Z P_F(trajectory) = exp(k / T) / k!
-
-for all of them, the policy samples maximal sets in proportion to exp(k / T).
+Zhang et al., "Let the flows tell" (2023): a move adds a vertex that has no chosen
+neighbour, until none is left. With Z P_F(trajectory) = exp(k / T) / k! for all
+trajectories to k vertices, maximal sets are sampled in proportion to exp(k / T).
 """
 
 from typing import NamedTuple

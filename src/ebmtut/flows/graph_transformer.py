@@ -1,10 +1,8 @@
 """leGF: the locally equivariant transformer over graphs, with Graphormer's biases.
 
-The network is described by Ou et al. (2025, Appendix D.4). Vertices are in the order of
-their names. Two streams read them forwards and backwards. A learned number that depends
-on the number of edges between two vertices is added to every attention score (Ying et
-al., 2021), and the degree of a vertex is embedded. For each vertex, a last attention
-reads the features that the two streams have of the vertices before and behind it.
+Ou et al. (2025, Appendix D.4). Two streams read the vertices forwards and backwards. A
+learned number for each distance is added to every attention score (Ying et al., 2021),
+degrees are embedded, and a last attention reads both streams for each vertex.
 """
 
 import math

@@ -1,10 +1,8 @@
 """One flow for many graphs: a locally equivariant network that passes messages.
 
-Ou et al. (2025, Appendix D.4) condition a transformer on the graph. This network is
-lighter. A vertex receives a message from each neighbour, about the neighbour's spin and
-the sum of the spins around the neighbour, *without the receiving vertex*. So no message
-depends on the state of the vertex that receives it; two ordinary rounds of message
-passing would violate this.
+Lighter than the transformer of Ou et al. (2025, Appendix D.4). A neighbour's message is
+about its spin and the spins around it *without the receiving vertex*, so that no
+message depends on the receiver's state, as two ordinary rounds of messages would.
 """
 
 from __future__ import annotations

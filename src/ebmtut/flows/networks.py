@@ -1,10 +1,8 @@
 """Locally equivariant networks by hollow ones: leMLP, leAttn, leConv.
 
-A hollow network's output at site i depends on all sites but i. Then
-G(tau, i | x) = (omega_tau - omega_{x_i}) . H(x)_i is odd under the exchange of
-x and its neighbour (Ou, Zhang and Li 2025, Proposition 2). Depth has to stand
-before or after the one layer that mixes sites: two of them in a row bring x_i
-back to site i by way of its neighbours.
+If a hollow network's output at site i depends on all sites but i, then
+G(tau, i | x) = (omega_tau - omega_{x_i}) . H(x)_i is odd under the exchange of x and
+its neighbour (Ou, Zhang and Li 2025, Proposition 2). Only one layer may mix sites.
 """
 
 import math

@@ -1,16 +1,9 @@
 """Simulation of a flow in discrete time steps, with its weights.
 
-A simulation returns two different kinds of log-weights. *Path weights*, the paper's,
-integrate xi_t along the simulated states. They are exact for the chain in continuous
-time, and do not contain the error of the time steps. *Discrete-time weights* compare
-the probability of each step with that of its reversal. Their mean is Z_1 / Z_0 for
-Euler steps that do not overflow, however few the steps are. For tau-leaping the mean is
-at most Z_1 / Z_0: the reversed chain may flip two sites at once that one-way rates
-cannot flip together, an error of first order in the step. The exact simulation has a
-third kind of weights, see `ebmtut.flows.thinning`.
-
-Rates that are NaN do not show in the states, since no number is below NaN and so no
-site jumps; a simulation checks for them itself.
+*Path weights*, the paper's, integrate xi_t along the simulated states: exact for
+continuous time. *Discrete-time weights* compare the probability of each step with that
+of its reversal. Their mean is Z_1 / Z_0 for Euler steps that do not overflow; for
+tau-leaping it is at most that, since reversed one-way rates may flip two sites at once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """leTF: the locally equivariant transformer, over a hollow one.
 
-Two streams read the sites from left to right and from right to left. Inputs
-are shifted by one, a start token first, so that causal attention may look at
-its own place without seeing the site's state; a last attention reads both
-streams, masked in the same way by minus infinity before the softmax.
+Two streams read the sites from left to right and from right to left, with inputs that
+are shifted by one, so that causal attention does not see the site's own state; a last
+attention reads both streams, masked likewise.
 """
 
 import math

@@ -1,10 +1,8 @@
 """Compiled max-product sweeps of binary deconvolution.
 
-Images are the innermost axis of every array, so that each line below is one
-vector instruction over images. The OR of a pixel needs only the sum of the
-positive messages and the two largest of its inputs: a first pass over all
-ANDs gathers these, a second sends the messages back. What the first pass
-computed is cheaper to compute again than to keep.
+Images are the innermost axis of every array, so that each line is one vector
+instruction. The OR of a pixel needs only the sum of the positive messages and the two
+largest of its inputs: a first pass gathers these, a second sends the messages back.
 """
 
 import numpy as np

@@ -1,18 +1,9 @@
 """Gibbs-OT compiled: a batch of chains with one cost, over what carries mass.
 
-The reference is :class:`ebmtut.transport.gibbs_ot.PlainChain`, which is what a
-reader is shown. Here both half steps of an iteration share one walk through
-the cost: as soon as L_j is known, so is h_j, and row j of the transposed cost
-is still in the level-1 cache when U needs it. Four rows at a time spare
-loads and stores of g and U.
-
-A single large problem is seldom walked through whole: `ebmtut.kernels.tiles` tells
-which parts of its cost can hold an extreme, and where the cost is of Monge, as on a
-line, `ebmtut.kernels.monge` finds the extremes between their neighbours'.
-
-``one`` is 1, but the compiler does not know it: x - one * m becomes a fused
-instruction, which rounds as a difference does and leaves the units that subtract
-to the maxima, which need them, too.
+The reference is :class:`ebmtut.transport.gibbs_ot.PlainChain`. Both half steps share
+one walk through the cost, in which L_j gives h_j and so row j's part in U; a single
+large problem evaluates only what `tiles` or `monge` leave. ``one`` is 1, unknown to the
+compiler: x - one * m becomes a fused instruction, which rounds as a difference does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Gibbs sweeps of sparse graphs by counted random numbers, in plain torch.
 
 What the GPU's kernel does. Sites are sorted by colour, those of one colour by their
-number of neighbours, so that the last of a block has the longest list. Chains lie
-innermost, and all sites of a colour are redrawn at once. Fields are single precision,
-uniform numbers have 23 bits: a probability below 6e-8 counts as zero. Four chains share
-a call of Philox, which returns four words.
+number of neighbours. Four chains share a call of Philox. Fields are single precision,
+uniform numbers have 23 bits: a probability below 6e-8 counts as zero.
 """
 
 from __future__ import annotations

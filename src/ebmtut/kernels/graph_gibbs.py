@@ -1,10 +1,8 @@
-"""Compiled Gibbs sweeps of Boltzmann machines on sparse graphs.
+"""Compiled Gibbs sweeps of Boltzmann machines on sparse graphs, in single precision.
 
-There are two kernels, which sample the same distribution. ``chain_sweeps`` redraws one
-site of 64 chains at once, so that a site's neighbours are read side by side;
-``site_sweeps`` serves few chains, and redraws 64 sites of one colour at once. Fields
-and uniform numbers have single precision: a probability has an error of about 1e-7, and
-one below 3e-8 counts as zero.
+``chain_sweeps`` resamples one site of 64 chains at once, so that a site's neighbours
+are read side by side; ``site_sweeps`` serves few chains, and resamples 64 sites of one
+colour at once. A probability below 3e-8 counts as zero.
 """
 
 import numpy as np

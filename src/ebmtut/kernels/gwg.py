@@ -1,13 +1,9 @@
 """Compiled Gibbs-with-gradients on Boltzmann machines: plain arrays, in place.
 
-With the square root as balancing function, site i is proposed with the weight
-exp(d_i / 2), d_i = log p(x flipped at i) - log p(x), and accepted with the ratio
-of the sums of all weights before and after: a step costs one pass over a row of
-the weights and n exponentials.
-
-In single precision a rounding, of which each kind of processor has its own, decides
-now and then which site is proposed: a chain then goes another way, and what is learned
-by few chains, too. In double precision that is a thousand million times as rare.
+Site i is proposed with the weight exp(d_i / 2), d_i = log p(x flipped at i) - log p(x),
+and accepted with the ratio of the sums of all weights before and after: a step costs
+one pass over a row of the weights and n exponentials. In single precision a rounding,
+which depends on the processor, decides now and then which site is proposed.
 """
 
 from functools import partial

@@ -1,16 +1,9 @@
-"""Compiled Gibbs sweeps of Ising models on a square lattice.
+"""Compiled Gibbs sweeps of Ising models on a square lattice: multispin code.
 
-Multispin code: the 512 spins of a block, eight words side by side (`_lanes`), are
-redrawn together. A spin becomes 1 where a uniform number, drawn bit by bit from the
-most significant down, falls below its probability; the comparison is settled at the
-first bit that differs. After seven bits four of the 512 are open, and settling them
-takes three or four more. So what is open in sixteen blocks is pooled, as if it were one
-block: each spin keeps its place in the words, and one whose place another has taken
-waits for the next pool. A bit drawn for a pool serves one spin, so that spins are
-independent.
-
-There are eight streams of random numbers for 64 chains or a chain of rows: results do
-not depend on how the work is split among threads.
+The 512 spins of a block are resampled together. A spin becomes 1 where a uniform
+number, made bit by bit, falls below its probability; what is still open after a few
+bits is pooled over sixteen blocks, each spin in its own place. Eight streams of random
+numbers for 64 chains or a chain of rows: results do not depend on the threads.
 """
 
 import numpy as np

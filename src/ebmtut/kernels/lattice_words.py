@@ -1,21 +1,15 @@
 """Multispin Gibbs sweeps of square lattices by counted random numbers, in plain torch.
 
-The GPU's kernel does the same, bit for bit. A word holds 32 spins that are redrawn at
-once: of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces of
-equal length. In the second case bit b of word (r, k) is the site of row r and column
-b width + k, and the neighbour beyond the end of a piece is in the word at the other
-end, rotated by one bit. Words are sorted by colour, so that words which are redrawn
-together are adjacent.
+The GPU's kernel does the same, bit for bit. A word holds 32 spins that are resampled at
+once: of 32 chains at one site, or of one chain, whose rows are cut into 32 pieces. In
+the second case bit b of word (r, k) is the site of row r and column b width + k. Words
+are sorted by colour.
 
-A spin is redrawn as follows. Uniform random bits are compared with the binary digits
-of its probability, from the most significant on; the spin becomes the digit at the
-first place where the random bit is 1. This is digit k with probability 2^-k, so that
-the spin is 1 with exactly the probability that 48 digits represent. Each spin has 8
-random bits of its own, which leave one spin in 256 undecided. Those are decided in
-rounds: among a few words that are 32 places apart, the first that has an undecided
-lane takes that lane of one further word of random bits, until all lanes are decided. No
-two spins use the same random bit, and which spin is given a bit depends on other bits
-only, so that the distribution is exact.
+Uniform random bits are compared with the binary digits of a spin's probability; the
+spin becomes the digit at the first place where the random bit is 1. After 8 bits of
+each spin's own, rounds decide the rest: among a few words 32 places apart, the first
+with an undecided lane takes that lane of one further random word. No two spins use the
+same random bit, so that the distribution is exact, of 48 digits.
 """
 
 from __future__ import annotations

@@ -1,23 +1,13 @@
 """Compiled max-product sweeps of pairwise models, on the CPU, in threads.
 
-The reference is `ebmtut.message_passing.max_product_reference`, which is what a
-reader is shown.
-
-With h = w / 2 and d the damping, messages N are kept as
-
-    S = (N - h) / c,    c = (1 - d) sgn(h),
-
-for then an update needs no sign, no half and no product with 1 - d::
+The reference is `ebmtut.message_passing.max_product_reference`. With h = w / 2 and d
+the damping, messages N are kept as S = (N - h) / c, c = (1 - d) sgn(h), for then::
 
     q = belief - c S_back                 all that the sender hears but this, + h
     S <- d S + min(max(q, -|h|), |h|),
 
-as max(0, q + h) - max(0, q - h) - h = sgn(h) min(max(q, -|h|), |h|). Both ways
-share c and |h|. They lie at the same place, ``out`` from a row's site to a
-column's and ``back``, so that nothing is read across, and the sums of the next
-sweep are collected in the same pass. Matrices go chain by chain: one chain's
-messages stay in the cache for all sweeps. On sparse graphs the chains are
-innermost.
+as max(0, q + h) - max(0, q - h) - h = sgn(h) min(max(q, -|h|), |h|). Matrices go chain
+by chain, whose messages stay in the cache; on sparse graphs chains are innermost.
 """
 
 from __future__ import annotations

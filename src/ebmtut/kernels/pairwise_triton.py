@@ -1,38 +1,11 @@
 """Max-product sweeps of pairwise models on the GPU, in Triton.
 
-The reference is `ebmtut.message_passing.max_product_reference`, which is what a
-reader is shown. Messages N are kept as N - h, for half weights h: what a site
-hears is their sum, and what it says its belief less the answer, clipped at |h|.
-
-Matrices, dense or of an RBM, are cut into square tiles; the messages of a tile, both
-ways, lie together in one piece of memory. A program renews one tile of one chain. What
-sites hear is left as one number a tile and site, and added up after the sweep, with
-the unaries, by one sum of torch's: no atomic addition, so the same start gives the
-same bits. On graphs a program renews what some sites say, and reads the messages
-before it, of another array.
-
-What bounds them, for P pairs, C chains and messages of 4 bytes. A sweep of a matrix
-reads and writes both messages of a pair and reads its weight, 20 P C bytes, and takes
-42 instructions a pair (counted in the machine code for an H100, not measured). For
-n = 900 and C = 100 that is 0.8 GB: 0.25 ms at 3.35 TB/s, an H100's data sheet, while
-instructions take 0.06 ms. So chains go in groups whose messages stay in the level-2
-cache, all sweeps of one before the next: here 8 chains, and always some 3800 tiles,
-which fill a GPU. The bound is then that cache's rate: at twice the memory's, 10
-microseconds for a sweep of a group, in which the processor must launch a kernel and a
-sum. A large graph reads a message twice, one of them across, and writes it once: 24 P C
-bytes, and 25 instructions for each message of 12 bytes.
-
-A small graph is swept by one program a chain, all sweeps in one launch: after each it
-waits for its own threads alone (a barrier, after which they see what others have
-stored), and its messages stay in its level-1 cache. A message takes 50 instructions
-and a site 150, of which a multiprocessor issues 128 a clock: 0.5 microseconds a sweep
-of 25 x 25 sites, 4 of 48 x 48, if the threads never wait; a launch takes about 10.
-
-Messages and sums are of float64 where the unaries are, else of float32, and equal the
-reference up to that rounding; in bf16's 8 bits sums of many would lose the small ones.
-
-Run under Triton's interpreter only, and compiled for an H100: no rate on a GPU is
-claimed.
+The reference is `ebmtut.message_passing.max_product_reference`. Messages N are kept as
+N - h, for half weights h: a site says its belief less the answer, clipped at |h|.
+Matrices are cut into square tiles, swept in groups of chains whose messages stay in the
+level-2 cache; the sums need no atomic addition, so that the same call gives the same
+bits. A small graph is swept by one program a chain, all sweeps in one launch.
+Run under Triton's interpreter only: no rate on a GPU is claimed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Random numbers by counting: what the GPU's kernels draw, in plain torch.
+"""Random numbers by counting: what the GPU's kernels use, in plain torch.
 
-Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011, "Parallel random numbers: as easy as
-1, 2, 3") maps four counters and a key to four words. No state is carried along: where
-and when a number is drawn says what it is, so any number of programs draw at once, and
-plain torch draws the same. With seven rounds it passes all of its authors' tests.
+Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011) maps four counters and a key to four
+words. No state is carried along, so that any number of programs run at once; with seven
+rounds it passes all of its authors' tests.
 """
 
 from __future__ import annotations

@@ -1,18 +1,10 @@
 """Which parts of the cost can hold an extreme: exact pruning for Gibbs-OT.
 
-U_i = min_j (M_ij + h_j) and -L_j = min_i (M_ij - g_i) are attained where the
-constraint g_i - h_j <= M_ij is nearly tight, and from one iteration to the next
-those places hardly move. So the cost is cut into tiles of four rows and 32 columns.
-For potentials of an earlier iteration each tile keeps its slack, the least
-M_ij - G_i + H_j. Since then no row's x = -g or h has fallen by more than some a, so
-that no pair of the tile brings its column's minimum below (H or -G) + slack - a: a tile
-for which all its columns know something as low already is passed over. What is
-looked at gives the same numbers as a look at all, to the last bit.
-
-When potentials have moved so far that much is looked at in vain, slacks are worked
-out anew; where even new ones spare little, the whole cost is walked for a while.
-On a line nine tiles in ten and more are passed over; where neighbours in the order
-of the points are no neighbours in space, none may be.
+Each tile of four rows and 32 columns keeps its slack, the least M_ij - G_i + H_j for
+potentials of an earlier iteration. Since then no row's x = -g or h has fallen by more
+than some a, so that no pair brings its column's minimum below (H or -G) + slack - a: a
+tile whose columns all know less already is left out. Results are equal to the last bit.
+Slacks are renewed, or the whole cost is walked, where they spare little.
 """
 
 from __future__ import annotations

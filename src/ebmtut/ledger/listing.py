@@ -1,12 +1,9 @@
 """The state of every figure and table, from the facts and the stored results.
 
-A row is `stored` where a result lies in the results folder, `same run` at paper scale
-where the stored full run has the paper's own setting, `live` where a notebook computes
-it at quick scale, `can run` where no notebook is at hand, as outside a checkout, but
-the experiment is; else `not run`. A method that was run only in a short study beside
-the experiments is not comparable, and says so. Verdicts are computed here from the
-evidence in the stored result; a verdict that the result itself contains is not read.
-Nothing here imports torch.
+A row is `stored`, `same run` at paper scale where the stored full run has the paper's
+setting, `live` where a notebook computes it at quick scale, `can run` where only the
+experiment is at hand, else `not run`. Verdicts are computed here from the evidence in
+the stored results. Nothing here imports torch.
 """
 
 from collections import Counter

@@ -1,9 +1,7 @@
 """The gradient of energy discrepancy through a few of the negatives.
 
-The gradient weighs each negative by its responsibility
-r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k))), and most of these are
-nearly zero. Negatives drawn in proportion to them give an unbiased gradient at a
-fraction of the cost.
+Most responsibilities r_j = exp(U(x) - U(x'_j)) / (w + sum_k exp(U(x) - U(x'_k))) are
+nearly zero; negatives sampled in proportion to them give an unbiased gradient.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-r"""Recovery likelihood: learn to undo one step of noise at a time.
+"""Recovery likelihood: learn to undo one step of noise at a time.
 
-The negative log-likelihood of :math:`x_t` given :math:`x_{t+1}` has the gradient of
-the mean energy of data minus the mean energy of samples of the conditional
-distribution, which short chains approximate; the quadratic term of :math:`x_{t+1}`
-has no parameter (Gao et al., "Learning energy-based models by diffusion recovery
-likelihood", ICLR 2021, Section 3).
+The gradient is that of the mean energy of data minus the mean energy of samples of the
+conditional distribution of :math:`x_t` given :math:`x_{t+1}`, which short chains
+approximate (Gao et al., ICLR 2021, Section 3).
 """
 
 from typing import NamedTuple

@@ -1,10 +1,8 @@
 """Binary deconvolution: which shapes, placed where, make these images?
 
 An image is the OR of binary features placed at some locations,
-X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both
-unknown (Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). Every image
-has its own S, all share W, and permuting the features changes nothing: the
-posterior has many equal modes.
+X[n, p] = OR over f, i of S[n, f, p - i] AND W[f, i], with S and W both unknown
+(Lazaro-Gredilla, Dedieu and George, 2021, Section 5.6). All images share W.
 """
 
 import math

@@ -1,11 +1,8 @@
 """Max-product messages of logical factors: AND of two variables, OR of many.
 
-A message about a bit is one number, the log-odds n = log m(1) - log m(0). The
-parents of a factor are its inputs, and its child is their AND or their OR. A
-message from the factor to a bit leaves out the message that this bit sent
-(Lazaro-Gredilla, Dedieu and George, 2021, Appendix C.3).
-The cost is linear in the number of variables, though the factor's table has an
-entry for every configuration of them.
+A message about a bit is its log-odds n = log m(1) - log m(0). The parents of a factor
+are its inputs, and its child is their AND or OR. A message to a bit leaves out the one
+that this bit sent (Lazaro-Gredilla, Dedieu and George, 2021, Appendix C.3).
 """
 
 import torch

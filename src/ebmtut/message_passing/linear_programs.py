@@ -1,10 +1,8 @@
 """Perturb-and-MAP by linear programming: the relaxation, and where it is loose.
 
-The MAP state of a pairwise model is a vertex of a polytope that has too many faces to
-enumerate. Its relaxation keeps the faces that involve one pair: every pair has its own
-distribution, and the distributions of pairs that share a site have the same marginal at
-that site. If the solution is integral, it is the MAP state; where it is not integral,
-its values are at best one half.
+The relaxation keeps the faces of the polytope that involve one pair: pairs that share a
+site have the same marginal there. If the solution is integral, it is the MAP state;
+where it is not, its values are at best one half.
 """
 
 import math

@@ -1,10 +1,8 @@
 """MPLP: message passing that descends a bound on the best score.
 
-Globerson and Jaakkola (2007) "fixed" max-product: visit one pair after the
-other, set its two messages to the best values given all others, and an upper
-bound on the maximum falls at every step. It always converges, to what the
-linear programming relaxation would say, too; for models whose relaxation is
-loose that is not much.
+Globerson and Jaakkola (2007): one pair after the other takes the best values of its two
+messages given all others, and an upper bound on the maximum falls at every step. It
+converges to what the linear programming relaxation would say.
 """
 
 from dataclasses import dataclass

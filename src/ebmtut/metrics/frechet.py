@@ -3,11 +3,8 @@ r"""Distance between samples and data, in the features of a network that is name
 .. math:: d^2 = \lVert \mu_1 - \mu_2 \rVert^2
    + \operatorname{tr}\bigl(C_1 + C_2 - 2 (C_1^{1/2} C_2 C_1^{1/2})^{1/2}\bigr)
 
-is the squared Wasserstein distance between two Gaussians (Dowson and Landau, 1982).
-The literature's FID is this number in the features of one Inception network
-(Heusel et al., 2017). In the features of another network it is another number, and
-numbers of different networks cannot be compared. A distance can be compared with those
-of baselines in the same features: held-out data, a Gaussian fit, independent pixels.
+is the squared Wasserstein distance between two Gaussians (Dowson and Landau, 1982), in
+Inception's features the FID. Numbers of different networks cannot be compared.
 """
 
 from typing import NamedTuple

@@ -1,9 +1,7 @@
 """Partition function and exact sampling of models over two Gray-coded coordinates.
 
-The 2**32 states of such a model are too many to sum over, but those of its leading
-bits are not. A histogram over 256 x 256 coarse cells is a proposal so close to the
-model that 2e5 samples give log Z to a few thousandths, and rejection gives independent
-samples without a Markov chain.
+A histogram over 256 x 256 coarse cells is a proposal so close to the model that 2e5
+samples give log Z to a few thousandths, and rejection gives independent samples.
 """
 
 import math

@@ -1,9 +1,7 @@
 """FID and the inception score: the literature's numbers, in Inception's features.
 
-A thin bridge to torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``),
-whose network gives the features of the original TensorFlow one to machine precision.
-Both numbers are computed from these features by `ebmtut.metrics.frechet_distance` and
-`ebmtut.metrics.class_score`, and equal the library's. The weights (91 MB) are not
+Torch-fidelity (Obukhov et al., 2020; ``pip install 'ebmtut[fid]'``) gives the features
+of the original TensorFlow network to machine precision. The weights (91 MB) are not
 downloaded; the caller names their file.
 """
 

@@ -6,24 +6,16 @@ level to the next below,
 .. math:: \log\frac{Z_t}{Z_{t+1}} = \log E_{x \sim p_{t+1}}\left[
    e^{-E(x, t) + E(x, t + 1)}\right],
 
-is estimated from samples of the level above. The estimate of a ratio is unbiased, so
-that the estimate of its logarithm is a stochastic lower bound. The bound converges to
-the true value with the number of samples (Gao et al., 2021, Appendix A.6; Grosse et
-al., 2016) if the samples have the distribution of the level.
-
-Samples of chains do not have exactly this distribution: the levels are learned one by
-one, and one step of noise does not transform the distribution of level t into exactly
-that of level t + 1. Particles with weights do not need this agreement (sequential Monte
-Carlo: Del Moral, Doucet and Jasra, 2006). Each particle estimates the mass of the
-conditional distribution of :math:`x_t` given its :math:`x_{t+1}` from M Gaussian
-proposals, :math:`x^m \sim N(a\, x_{t+1}, \sigma^2)`,
+a stochastic lower bound if the samples have the distribution of the level (Gao et al.,
+2021, Appendix A.6). Weighted particles do not need this (Del Moral, Doucet and Jasra,
+2006): each estimates, from M Gaussian proposals :math:`x^m \sim N(a\, x_{t+1},
+\sigma^2)`,
 
 .. math:: w = \frac{1}{M} \sum_m e^{-E(x^m, t) + |x^m|^2 / 2} \Big/
    e^{-E(x_{t+1}, t + 1) + |x_{t+1}|^2 / 2},
 
 the mean of w estimates :math:`Z_t / Z_{t+1}`, and the particles of level t are
-resampled among all proposals by their weights. The product of the ratios is an unbiased
-estimate of :math:`Z_t` whatever the energies are.
+resampled among all proposals by their weights. The product is unbiased for Z.
 """
 
 import math

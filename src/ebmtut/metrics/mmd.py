@@ -1,14 +1,9 @@
-r"""Maximum mean discrepancy between samples of binary states.
+r"""Squared maximum mean discrepancy between samples of binary states.
 
 .. math:: \mathrm{MMD}^2 = E\,k(x, x') + E\,k(y, y') - 2\,E\,k(x, y)
 
-Two kernels are in use, and their values do not compare: energy discrepancy
-and its baselines use ``exp(-0.1 * Hamming distance)`` (code of Zhang et al.
-2022), perturb-and-max-product ``exp(-Hamming distance / n_sites)``.
-Numbers of the density literature are U-statistics in units of 1e-4; those of
-perturb-and-max-product are natural logarithms of V-statistics.
-
-Every function here returns the *squared* discrepancy.
+Energy discrepancy uses U-statistics of ``exp(-0.1 * Hamming distance)`` (code of Zhang
+et al. 2022), perturb-and-max-product V-statistics of ``exp(-distance / n_sites)``.
 """
 
 from typing import Annotated

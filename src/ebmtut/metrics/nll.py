@@ -1,13 +1,9 @@
 r"""Negative log-likelihood of an unnormalised model, and its partition function.
 
-For samples z of a proposal q,
+.. math:: \log Z = \log E_q\left[ e^{-E(z)} / q(z) \right]
 
-.. math:: \log Z = \log E_q\left[ e^{-E(z)} / q(z) \right],
-
-estimated by the log-mean-exp of the log weights -E(z) - log q(z).  The
-estimate of Z is unbiased, so that of log Z is biased downwards (by half its
-squared standard error, to first order), and a model's NLL looks too good where
-the proposal misses mass: report the effective sample size beside it.
+is estimated from samples z of a proposal q. The estimate of Z is unbiased, that of log
+Z too low: report the effective sample size, which is small where q misses mass.
 """
 
 import math

@@ -1,11 +1,9 @@
 """What a sampler is, and the loop that runs one.
 
-A sampler is a pair of pure functions. ``init(x)`` turns a batch of bits, or of
-real vectors, into a state, and refuses what its kernel cannot move;
-``step(state, generator=...)`` returns the next state and what happened on
-the way. Nothing is stored elsewhere: the same state and
-the same generator give the same step. A state keeps what the energy said
-about ``x``, so whoever changes the energy's parameters calls ``init`` again.
+A sampler is a pair of pure functions: ``init(x)`` turns a batch of bits or real vectors
+into a state, and ``step(state, generator=...)`` returns the next state and what
+happened. A state keeps what the energy said about ``x``, so whoever changes the
+energy's parameters calls ``init`` again.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
 """Discrete Langevin: flip every bit independently, guided by one gradient.
 
-The Langevin proposal's density, restricted to bits, factorises over sites
-(Zhang, Liu and Liu, "A Langevin-like sampler for discrete distributions",
-ICML 2022). With an acceptance test it is DMALA; without one it is DULA,
-which is faster and biased.
+The Langevin proposal, restricted to bits, factorises over sites (Zhang, Liu and Liu,
+ICML 2022). With an acceptance test it is DMALA; without one it is DULA, which is faster
+and biased.
 """
 
 from functools import partial

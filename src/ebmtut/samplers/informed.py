@@ -1,10 +1,8 @@
 """Locally informed Metropolis-Hastings: propose the flips that p likes.
 
-A proposal q(i | x) ∝ g(p(flip_i x) / p(x)) with g(t) = t g(1/t) is nearly
-reversible by itself (Zanella, 2020); an acceptance test mends the rest.
-Gibbs-with-gradients (Grathwohl et al., "Oops I took a gradient: scalable
-sampling for discrete distributions", ICML 2021) reads all the ratios off
-one gradient.
+A proposal q(i | x) ∝ g(p(flip_i x) / p(x)) with g(t) = t g(1/t) is nearly reversible
+(Zanella, 2020); an acceptance test mends the rest. Gibbs-with-gradients (Grathwohl et
+al., ICML 2021) reads all the ratios off one gradient.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,8 @@
 """Langevin dynamics on real vectors, with and without an acceptance test.
 
-A step of size delta moves every chain by half delta squared down the gradient of
-the energy and by noise of standard deviation delta (Gao et al., 2021, Equation 4).
-Unadjusted, it is biased by its step; the Metropolis test of MALA (Roberts and
-Tweedie, 1996) removes the bias, and keeps chains from running off where the
-energy is steep.
+A step of size delta moves every chain by half delta squared down the energy's gradient
+and by noise of standard deviation delta (Gao et al., 2021, Equation 4). The Metropolis
+test of MALA (Roberts and Tweedie, 1996) removes the bias of the step.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,8 @@
 """A step of training that a GPU replays: a CUDA graph.
 
-A small network's step is some hundred short kernels, and starting them one by one takes
-longer than running them. Recorded once, they are started together, without Python.
-**No GPU has run this**: the tests replay steps on a pretended one, which shows that a
-replay computes the same, and neither that CUDA records all of it nor what it spares.
-
-What a step may not do, since a recording could not do it again: wait for the GPU, copy
-numbers to it from the processor, or draw from a generator that the graph does not know.
+The many short kernels of a small network's step are started together, without Python.
+The step may not wait for the GPU, copy numbers to it, or use a generator that the graph
+does not know. **No GPU has run this**: the tests replay steps on a pretended one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """One training in several processes: equal weights, each process its own data.
 
 Started by ``torchrun --nproc-per-node N script.py``, inside ``with processes():``,
-`ebmtut.training.train` hands the loss to torch's ``DistributedDataParallel``, which
-averages its gradients over the processes. That class sees a network only through a
-``forward``, and our chains and losses call the energy in ways of their own: so what
-it wraps is the loss, as a module whose ``forward`` is the whole of a batch's work.
-Slopes that a chain asks of ``torch.autograd.grad`` on its way do not count there,
-since they are never added to a weight's ``grad``.
+`ebmtut.training.train` hands the loss, as a module whose ``forward`` is the whole of a
+batch's work, to torch's ``DistributedDataParallel``, which averages the gradients.
 """
 
 import os

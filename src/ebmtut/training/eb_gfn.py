@@ -1,10 +1,8 @@
-"""EB-GFN: an energy and a GFlowNet that learn together.
+"""EB-GFN: an energy and a GFlowNet that learn together (Zhang et al., 2022).
 
-Zhang et al., "Generative flow networks for discrete probabilistic modeling" (2022).
-The GFlowNet is fitted to the energy by trajectory balance, on trajectories that it
-samples itself and on backward trajectories from data. The energy is trained by
-contrastive divergence: from each data point the GFlowNet proposes another state, which
-a Metropolis-Hastings step accepts or rejects.
+The GFlowNet is fitted to the energy by trajectory balance, on its own trajectories and
+on backward trajectories from data. The energy is trained by contrastive divergence: the
+GFlowNet proposes another state, which a Metropolis-Hastings step accepts or rejects.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One training loop for every energy in the book.
 
-Averaged weights, gradient clipping, bfloat16 where the hardware has units
-for it, checkpoints that continue bit for bit, and a stop with a message
-when the loss diverges. Under ``torchrun`` several processes train together
-(`ebmtut.training.distributed`).
+Averaged weights, gradient clipping, bfloat16 where the hardware has units for it,
+checkpoints that continue bit for bit, and an error when the loss diverges. Under
+``torchrun`` several processes train together (`ebmtut.training.distributed`).
 """
 
 from __future__ import annotations

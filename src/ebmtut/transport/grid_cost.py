@@ -1,14 +1,11 @@
 """Costs on a pixel grid that separate by axis: no matrix of all pairs.
 
-The squared Euclidean distance of two pixels is a cost of their rows plus a
-cost of their columns, M[(i, j), (k, l)] = R[i, k] + C[j, l], so that
+With M[(i, j), (k, l)] = R[i, k] + C[j, l] the c-transform
 
-    min over (k, l) of h[k, l] + M[(i, j), (k, l)]
-        = min over k of (R[i, k] + min over l of (C[j, l] + h[k, l])),
+    min over k of (R[i, k] + min over l of (C[j, l] + h[k, l]))
 
-the c-transform, in O(m^1.5) instead of O(m^2) operations and O(m) memory for an image
-of m pixels. A batch is fastest where the instances lie innermost in memory; every
-function here returns such tensors, of shape (batch, height, width) all the same.
+takes O(m^1.5) operations and O(m) memory for an image of m pixels. Functions return
+batches of shape (batch, height, width) whose instances lie innermost in memory.
 """
 
 from __future__ import annotations

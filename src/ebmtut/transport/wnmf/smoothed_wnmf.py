@@ -1,9 +1,8 @@
 """Smoothed Wasserstein NMF (Rolet, Cuturi and Peyré, 2016), a baseline.
 
-The transport cost is regularised by an entropy, and so are the memberships and the
-components. For either of the two given the other, the dual problem is smooth and has
-no constraints, and is solved by L-BFGS. If the cost separates by axis, its Gibbs kernel
-is a product of two small matrices.
+The transport cost is regularised by an entropy, and so are memberships and components.
+For either of the two given the other, the dual problem is smooth and has no
+constraints, and is solved by L-BFGS.
 """
 
 from __future__ import annotations
