@@ -13,8 +13,6 @@ from threading import Timer
 from numba.core import event
 from tqdm import tqdm
 
-__all__ = ["tell_of_compilation"]
-
 #: Seconds of compiling, in all kernels together, before a user hears of it.
 _PATIENCE = 1.0
 

@@ -13,8 +13,6 @@ import torch
 from ebmtut._compilation import tell_of_compilation
 from ebmtut._digests import files_digest
 
-__all__ = ["compiled", "in_threads", "inlined", "sweep_in_threads"]
-
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile without the GIL, keeping the machine code on disk if possible."""

@@ -11,8 +11,6 @@ from importlib.util import find_spec
 
 from torch import Tensor
 
-__all__ = ["runs_triton"]
-
 
 def runs_triton(x: Tensor) -> bool:
     """Whether a tensor lies on a GPU, and Triton is there to compile for it."""

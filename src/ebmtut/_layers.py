@@ -14,15 +14,6 @@ from torch.nn.utils import parametrize
 from ebmtut.checks import check_type
 from ebmtut.random import check_generator, make_generator
 
-__all__ = [
-    "bounded",
-    "conv",
-    "embedding",
-    "linear",
-    "normal_weights",
-    "source_of_weights",
-]
-
 
 def source_of_weights(
     generator: torch.Generator | None, *, anywhere: bool = False

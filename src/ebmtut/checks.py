@@ -51,7 +51,9 @@ __all__ = [
 class InputError(ValueError):
     """An argument is not valid.
 
-    The message is one line that names the argument, its value and what is allowed.
+    The message is one line that names the argument, its value and what is allowed. All
+    of the package raises it for an argument that its signature or description does not
+    allow, before any work, so that docstrings list other errors only.
     """
 
 

@@ -16,9 +16,7 @@ class OutOfTime(Exception):
 
 @contextmanager
 def deadline(moment: float | None) -> Iterator[None]:
-    """Give what runs inside a moment at which to stop, in seconds of
-    ``time.time()``.
-    """
+    """Give what runs inside a moment, of ``time.time()``, at which to stop."""
     before = _moment.set(moment)
     try:
         yield

@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from ebmtut.checks import InputError
 from ebmtut.tensor_checks import check_shape
 
-__all__ = ["check_weights_dtype", "energy_over_base", "logits_of_base", "over_base"]
-
 
 def logits_of_base(base_probs: Tensor | None, n_sites: int) -> Tensor | None:
     """Return the logits of a Bernoulli base, or None where there is none."""

@@ -21,8 +21,6 @@ from torch.nn import functional
 from ebmtut._compiled import compiled as _compiled
 from ebmtut._compiled import inlined
 
-__all__ = ["plain_tower", "runs_by_tables", "silu_tower"]
-
 # Sums over units may be reordered, which their vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 

@@ -4,8 +4,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["symmetric_part"]
-
 
 def symmetric_part(
     raw: Float[Tensor, "*shape n_sites n_sites"],

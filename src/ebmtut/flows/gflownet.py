@@ -133,6 +133,8 @@ def forward_trajectories(
 ) -> Trajectories:
     """Sample trajectories from the blank state to bits, differentiably.
 
+    Returns the new states, and whether each chain accepted its proposal.
+
     Parameters
     ----------
     explore
@@ -175,11 +177,6 @@ def back_and_forth(
 
     where the trajectory tau leads from the partial state to x and tau' from there to
     x'. The step leaves exp(-E) invariant whatever the policies are.
-
-    Returns
-    -------
-    states, accepted
-        The chains, and whether each accepted its proposal.
     """
     _check_ends(policy, x)
     check_range("n_sites", n_sites, low=1, high=policy.n_sites, integer=True)

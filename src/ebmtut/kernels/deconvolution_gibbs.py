@@ -4,8 +4,6 @@ import numpy as np
 
 from ebmtut._compiled import compiled
 
-__all__ = ["deconvolution_sweep"]
-
 
 @compiled
 def deconvolution_sweep(s, w, counts, score, s_logit, w_logit, s_uniform, w_uniform):  # type: ignore[no-untyped-def]

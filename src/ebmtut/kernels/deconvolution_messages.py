@@ -9,8 +9,6 @@ import numpy as np
 
 from ebmtut._compiled import compiled
 
-__all__ = ["deconvolution_sweeps"]
-
 
 @compiled
 def deconvolution_sweeps(  # type: ignore[no-untyped-def]

@@ -13,8 +13,6 @@ from ebmtut._compiled import compiled, sweep_in_threads
 from ebmtut.energies import Ising
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["REFRESH", "dense_gibbs", "dense_sweeps", "logit_parts"]
-
 REFRESH = 32  # sweeps between two sums of the fields from scratch
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from ebmtut._compiled import compiled as _compiled
 
-__all__ = ["STREAMS", "exponential_minus", "exponentials"]
-
 _LANES = 128
 #: Shape of the random streams' state.
 STREAMS = (4, _LANES)

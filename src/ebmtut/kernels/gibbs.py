@@ -11,8 +11,6 @@ from ebmtut.energies import Ising, LatticeIsing, PairwiseGraph
 from ebmtut.kernels import dense_gibbs, graph_gibbs, lattice_gibbs
 from ebmtut.random import spawn_seed
 
-__all__ = ["gibbs_by_kernel"]
-
 
 def gibbs_by_kernel(
     model: Ising | LatticeIsing | PairwiseGraph,

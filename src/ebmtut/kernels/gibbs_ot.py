@@ -29,8 +29,6 @@ from ebmtut.kernels.tiles import (
     walks,
 )
 
-__all__ = ["CompiledChain"]
-
 compiled = partial(_compiled, fastmath={"contract"})
 
 

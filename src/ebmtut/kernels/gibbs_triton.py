@@ -34,8 +34,6 @@ from ebmtut.kernels.lattice_words import (
 )
 from ebmtut.kernels.philox import ROUNDS
 
-__all__ = ["class_sweeps", "graph_gibbs", "lattice_gibbs", "word_sweeps"]
-
 # Warps of a program that sweeps a whole lattice or graph by itself.
 _WARPS = 8
 # A graph of at most so many sites is swept by one program for each few chains; in a

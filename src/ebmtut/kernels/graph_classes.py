@@ -17,8 +17,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ebmtut.energies import PairwiseGraph
 from ebmtut.kernels.philox import philox
 
-__all__ = ["ClassPlan", "classes_of", "plain_class_sweeps"]
-
 
 class ClassPlan(NamedTuple):
     """A graph with its sites sorted by colour.

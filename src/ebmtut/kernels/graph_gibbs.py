@@ -15,8 +15,6 @@ from ebmtut._compiled import compiled, inlined, sweep_in_threads
 from ebmtut.energies import PairwiseGraph
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["LANES", "STREAMS", "chain_sweeps", "graph_gibbs", "site_sweeps"]
-
 LANES = 64  # sites or chains that are redrawn side by side
 STREAMS = 32  # of random numbers; each draw gives two uniform numbers of 24 bits
 

@@ -14,8 +14,6 @@ from torch import Tensor
 from ebmtut._compiled import compiled
 from ebmtut._gpu import runs_triton
 
-__all__ = ["axis_min_plus", "grid_least_sums"]
-
 # Lanes of one tile: a line of 64 pixels and its lanes fill the level-1 cache, and
 # 200 or 400 images waste few.
 _LANES = 112

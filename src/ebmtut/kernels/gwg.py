@@ -19,8 +19,6 @@ from ebmtut.energies import BoltzmannMachine
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 from ebmtut.random import spawn_seed
 
-__all__ = ["REFRESH", "gwg_by_kernel", "gwg_steps"]
-
 _BLOCK = 32  # sites whose weights are summed together, to find a site faster
 REFRESH = 4096  # steps between two sums of the fields from scratch
 # exp(r) for |r| <= ln(2) / 2, minimax in float32; in float64 Taylor's series, whose

@@ -18,8 +18,6 @@ from ebmtut.kernels import multispin
 from ebmtut.kernels.lanes import LANES, any_set, load, spread, store
 from ebmtut.kernels.xoshiro import xoshiro_next, xoshiro_states
 
-__all__ = ["FIRST", "GROUP", "lane_streams", "lattice_gibbs", "lattice_sweeps"]
-
 GROUP = 16  # blocks whose open spins are pooled
 FIRST = 7  # digits drawn for a block; the others are drawn for pools
 _NONE = np.uint64(0)

@@ -26,17 +26,6 @@ from ebmtut.energies import lattice_coloring
 from ebmtut.kernels.multispin import PROBABILITY_BITS, threshold_bits
 from ebmtut.kernels.philox import WORD, philox
 
-__all__ = [
-    "CALLS",
-    "OWN_CALLS",
-    "WordPlan",
-    "digits_of",
-    "pack",
-    "plain_word_sweeps",
-    "plan_for",
-    "unpack",
-]
-
 BITS = 32
 DIGITS_A_CALL = 4  # philox returns four words
 CALLS = PROBABILITY_BITS // DIGITS_A_CALL

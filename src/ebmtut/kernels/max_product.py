@@ -9,8 +9,6 @@ from torch import Tensor
 from ebmtut._gpu import runs_triton
 from ebmtut.kernels.pairwise_messages import compiled_sweeps
 
-__all__ = ["sweeps_for"]
-
 
 def sweeps_for(unaries: Tensor) -> Callable[..., tuple[Tensor, Tensor | None]] | None:
     """Return the function that sweeps on the device of the unaries, None for none.

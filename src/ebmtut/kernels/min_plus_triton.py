@@ -13,8 +13,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["least_sums_over"]
-
 # The largest tile that a program finds, of m and of i; float64 takes half as many i.
 _M, _I = 32, 64
 

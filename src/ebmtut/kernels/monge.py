@@ -19,8 +19,6 @@ from torch import Tensor
 from ebmtut._compiled import compiled as _compiled
 from ebmtut.kernels.tiles import HEIGHT, WIDTH, lower, smaller
 
-__all__ = ["Monge", "monge_minima", "monge_of"]
-
 _SMALLEST = 2**12  # pairs: below it a look at all takes no longer
 _SPARE = 16.0  # roundings of the largest cost that the margin must exceed
 _ONE, _TWO = np.uint64(1), np.uint64(2)

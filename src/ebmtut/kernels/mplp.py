@@ -4,8 +4,6 @@ import numpy as np
 
 from ebmtut._compiled import compiled
 
-__all__ = ["mplp_sweeps"]
-
 
 @compiled
 def mplp_sweeps(  # type: ignore[no-untyped-def]

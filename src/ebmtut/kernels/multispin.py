@@ -15,18 +15,6 @@ from ebmtut._compiled import compiled
 from ebmtut.energies import lattice_coloring
 from ebmtut.kernels.lanes import LANES
 
-__all__ = [
-    "PROBABILITY_BITS",
-    "Plan",
-    "chain_plan",
-    "pack_chains",
-    "pack_rows",
-    "row_plan",
-    "threshold_bits",
-    "unpack_chains",
-    "unpack_rows",
-]
-
 PROBABILITY_BITS = 48
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 
-__all__ = ["edges_to_sweep"]
-
 # With fewer non-zero pairs than this part, a matrix is swept as a graph.
 _SPARSE = 0.25
 

@@ -27,8 +27,6 @@ from ebmtut._compiled import in_threads
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
 
-__all__ = ["compiled_sweeps"]
-
 # Sums in any order: the only freedom that vectors need.
 compiled = partial(_compiled, fastmath={"reassoc", "contract", "nsz"})
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from ebmtut.energies import RBM, BoltzmannMachine, PairTerms, PairwiseGraph
 from ebmtut.kernels.pairs import edges_to_sweep
 
-__all__ = ["SMALL", "triton_sweeps"]
-
 # Sites a side of a tile: 32 x 32 pairs keep a thread's registers busy, none spilt.
 _BLOCK = 32
 # A graph of at most so many messages a chain, that is 128 kB of float32 in two arrays,

@@ -10,8 +10,6 @@ from __future__ import annotations
 from jaxtyping import Int
 from torch import Tensor
 
-__all__ = ["ROUNDS", "WORD", "philox"]
-
 ROUNDS = 7
 WORD = 2**32 - 1  # all bits of a word
 _ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57

@@ -21,19 +21,6 @@ from torch import Tensor
 
 from ebmtut._compiled import compiled as _compiled
 
-__all__ = [
-    "HEIGHT",
-    "WIDTH",
-    "larger",
-    "lower",
-    "note_looks",
-    "pruning_for",
-    "renew_slacks",
-    "smaller",
-    "tile_minima",
-    "walks",
-]
-
 HEIGHT = 4  # rows of a tile
 WIDTH = 32  # its columns
 GROUP = 8  # tiles, one below the other, that are kept or left out together

@@ -187,6 +187,8 @@ def persistent_match_moments(
 ) -> tuple[BoltzmannMachine, State]:
     """Learn as :func:`match_moments` does, with samples that go on.
 
+    Returns the model, and the state of the samples.
+
     Parameters
     ----------
     x, n_steps, learning_rate, penalty, variables, on_step, progress, label
@@ -199,11 +201,6 @@ def persistent_match_moments(
         Makes what counts the steps. ``partial(ResumableLoop, file, identity,
         generator=...)`` can be stopped; ``state`` must then be a named tuple of tensors
         and numbers.
-
-    Returns
-    -------
-    model, state
-        What was learned, and where the samples are.
     """
     mean, second = bit_moments(x)
     n_sites = x.shape[1]

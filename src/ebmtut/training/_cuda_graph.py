@@ -16,8 +16,6 @@ import torch
 from ebmtut.checks import InputError
 from ebmtut.training.distributed import alone
 
-__all__ = ["CapturedStep", "check_capturable", "own_stream"]
-
 T = TypeVar("T")
 
 # As they are: the optimiser makes its state, libraries their workspaces.

@@ -14,8 +14,6 @@ from ebmtut.training._stack import Stack
 from ebmtut.training._turns import Turns
 from ebmtut.training.loop import TrainConfig, autocast_of
 
-__all__ = ["EnsembleStep", "Told"]
-
 
 @dataclass(frozen=True)
 class Told:

@@ -15,8 +15,6 @@ from ebmtut.tensor_checks import PostponedChecks, check_shape, postponed_checks
 from ebmtut.training._cuda_graph import CapturedStep
 from ebmtut.training.distributed import worst_of_all
 
-__all__ = ["Found", "RecordedStep", "TrainStep"]
-
 
 class Found(NamedTuple):
     """What a step has found, not read yet: loss, gradient's norm, flags of checks."""

@@ -22,8 +22,6 @@ from ebmtut.checks import DivergenceError
 from ebmtut.training._stack import Stack
 from ebmtut.training.loop import Loss
 
-__all__ = ["Turns"]
-
 
 class _Ended(Exception):
     """The loss is not wanted any more."""

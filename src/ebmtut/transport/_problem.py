@@ -11,15 +11,6 @@ from torch import Tensor
 from ebmtut.checks import InputError, check_positive, shown
 from ebmtut.tensor_checks import check_finite
 
-__all__ = [
-    "as_temperatures",
-    "check_masses",
-    "check_potential",
-    "check_problem",
-    "check_temperature",
-    "weighted_sum",
-]
-
 
 def check_problem(p: Tensor, q: Tensor, cost: Tensor, *, batched: bool = True) -> None:
     """Require masses (..., m1), (..., m2) and a cost (m1, m2) that admits a plan."""

@@ -57,17 +57,14 @@ def gibbs_ot_iteration(
 ]:
     """One iteration: h given g (Eq. 12), then g given h (Eq. 13).
 
+    Returns the new g and h, and their limits U and L.
+
     Parameters
     ----------
     g, p, q, cost
         The chain and the problem; points without mass get g = -inf or h = +inf.
     temperature, theta_h, theta_g
         T of the two half steps, and exponentials of mean 1.
-
-    Returns
-    -------
-    g, h, upper, lower
-        The new coordinates, and their limits U and L.
     """
     L = (g[..., :, None] - cost).amax(-2)
     h = torch.where(q > 0, L + theta_h * temperature[0] / q, torch.inf)
