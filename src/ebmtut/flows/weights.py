@@ -77,6 +77,10 @@ def independence_metropolis(
 ) -> Tensor:
     """Run Metropolis-Hastings whose proposals are the samples in their order.
 
+    A proposal is accepted with probability min(1, w' / w) (Hastings 1970), which leaves
+    the target invariant if the weights have the mean Z_1 / Z_0 over paths. The paper
+    leaves this correction to future work.
+
     Returns
     -------
     states
