@@ -72,7 +72,6 @@ def channel_classes(log_q: Float[Tensor, "n_all n_channel"]) -> Int[Tensor, " n_
     Two states that reach a common y are in one class, and so are chains of such pairs.
     The second variation of ED, E[Var(h(x)|y)] (Lemma 2), vanishes where h is constant
     on every class: the minimiser is -log p plus one free constant per class.
-    Labels are 0, 1, ..., all 0 where the minimiser is unique up to a constant.
 
     Returns
     -------
