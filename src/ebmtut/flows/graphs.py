@@ -2,7 +2,7 @@
 
 Lighter than the transformer of Ou et al. (2025, Appendix D.4). A neighbour's message is
 about its spin and the spins around it *without the receiving vertex*, so that no
-message depends on the receiver's state, as two ordinary rounds of messages would.
+message depends on the receiver's state; after two ordinary rounds one would.
 """
 
 from __future__ import annotations

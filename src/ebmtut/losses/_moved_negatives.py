@@ -24,7 +24,7 @@ def energy_differences(
     """Return U(x) - U(x'_j) + log weight, and which negatives differ from x.
 
     One call evaluates the energies. On a processor the negatives that equal the data
-    point are left out, since their difference is zero, where these are many.
+    point, whose difference is zero, are left out where there are many of them.
     """
     batch = len(x)
     moved = has_moved(x, negatives.x)

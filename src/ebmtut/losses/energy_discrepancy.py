@@ -46,7 +46,8 @@ def energy_discrepancy_loss(
     x, perturbation
         Data, bits, and where the negative samples x'_j come from.
     n_negatives
-        M, negative samples per data point; `Grid` may return another number.
+        M, negative samples per data point; `Grid` may return another number, and keeps
+        w / M.
     stabilizer
         w >= 0 bounds the loss below by log(w / M); the plain estimator, w = 0, can
         diverge.

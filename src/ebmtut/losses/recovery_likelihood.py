@@ -117,8 +117,8 @@ class RecoveryLikelihood:
     regulariser, largest_gap, trusted_gap
         As for `recovery_likelihood_loss`.
     weighted
-        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or all
-        weights.
+        Whether rows count sigma_1 / sigma_{t+1}, as in the paper's code; or the
+        weight of every level.
     target_acceptance
         None keeps the step sizes. Otherwise each level's step size follows its
         acceptance rate, so that chains keep moving where an energy grows steep.

@@ -3,7 +3,7 @@ r"""Negative log-likelihood of an unnormalised model, and its partition function
 .. math:: \log Z = \log E_q\left[ e^{-E(z)} / q(z) \right]
 
 is estimated from samples z of a proposal q. The estimate of Z is unbiased, that of log
-Z too low: report the effective sample size, which is small where q misses mass.
+Z too low, above all where q misses mass: report the effective sample size beside it.
 """
 
 import math

@@ -51,8 +51,8 @@ def draw_samples(
 ) -> Float[Tensor, "n_samples n_sites"]:
     """Run as many chains as samples are asked for and return where they end.
 
-    The samples are independent; whether the chains have mixed, another `start` or more
-    sweeps tell.
+    The samples are independent. Another `start` or more sweeps tell whether the chains
+    have mixed.
 
     Parameters
     ----------

@@ -61,9 +61,7 @@ def ising_gibbs_reference(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "batch n_sites"]:
-    """Run the sweeps of :func:`ising_gibbs` in plain torch: same distribution, other
-    numbers.
-    """
+    """Run :func:`ising_gibbs` in plain torch, with other random numbers."""
     _check(energy, x, n_sweeps)
     if isinstance(energy, LatticeIsing):
         colors = lattice_coloring(energy.side).to(x.device)

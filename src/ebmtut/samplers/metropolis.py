@@ -70,8 +70,9 @@ def metropolis_log_acceptance(
     log_forward: Float[Tensor, "*shape"],
     log_backward: Float[Tensor, "*shape"],
 ) -> Float[Tensor, "*shape"]:
-    """Log-probability min(0, log_ratio + log_backward - log_forward) of accepting y at
-    x.
+    """Log-probability of accepting y, proposed at x.
+
+    It is min(0, log_ratio + log_backward - log_forward).
 
     Parameters
     ----------
