@@ -139,9 +139,8 @@ def ddpm_noise(n_levels: Annotated[int, Range(2, 500)] = 6) -> NoiseLevels:
     r"""Cut the 1000 steps of denoising diffusion into few, as the paper's code does.
 
     The variances of Ho et al. (2020) rise from 1e-4 to 0.02. Level t < T is the state
-    after step ``1 + t * (1000
-    (2 (T - 1)))`` of them; the code makes the last level unconditional, a last sigma of
-    1.
+    after step ``1 + t * (1000 // (2 (T - 1)))`` of them; the code makes the last level
+    unconditional, a last sigma of 1.
     """
     keep = (
         torch.linspace(1e-4, 2e-2, 1000, dtype=torch.float64, device="cpu")

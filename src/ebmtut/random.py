@@ -177,9 +177,7 @@ def gumbel(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Sample the standard Gumbel distribution, P(G <= g) = exp(-exp(-g)); always
-    finite.
-    """
+    """Sample the standard Gumbel distribution, exp(-exp(-g)); always finite."""
     e = exponential(shape, generator=generator, dtype=_wide(dtype), device=device)
     return e.log_().neg_().to(dtype)
 
@@ -191,9 +189,7 @@ def logistic(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> Float[Tensor, "..."]:
-    """Sample the standard logistic distribution, the difference of two Gumbels; always
-    finite.
-    """
+    """Sample the difference of two standard Gumbels; always finite."""
     u = _uniform(shape, generator, dtype, device)
     # u may be exactly 0, where the quantile function is infinite.
     return torch.logit(u, eps=torch.finfo(u.dtype).eps / 2).to(dtype)

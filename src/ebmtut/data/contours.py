@@ -67,8 +67,7 @@ def contours(
     Returns
     -------
     around
-        Bits, with ``rows = height
-        shrink + 2``.
+        Bits, with ``rows = height // shrink + 2``.
     """
     check_shape("images", images, (None, None, None))
     check_range("shrink", shrink, high=min(images.shape[1:]))

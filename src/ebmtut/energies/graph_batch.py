@@ -183,9 +183,7 @@ class GraphBatch:
     def by_graph(
         self, x: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "n_graphs n_copies n_sites"]:
-        """Split states into as many of the first graph, as many of the second, and so
-        on.
-        """
+        """Split states, as many of each graph in turn, by graph."""
         check_states("x", x, self.n_sites)
         if len(x) % len(self):
             raise InputError(
@@ -203,7 +201,5 @@ class GraphBatch:
     def neighbor_sums(
         self, values: Float[Tensor, "batch n_sites"]
     ) -> Float[Tensor, "batch n_sites"]:
-        """Sum a value over every vertex's neighbours, A times it, ordered as in
-        `by_graph`.
-        """
+        """Sum a value over every vertex's neighbours, A times it."""
         return (self.by_graph(values) @ self.adjacency.to(values)).flatten(0, 1)

@@ -93,9 +93,7 @@ class MLPEnergy(Energy):
         }
 
     def forward(self, x: Float[Tensor, "batch n_sites"]) -> Float[Tensor, " batch"]:
-        """Energies of the network and its base, of the weights' dtype, also under
-        autocast.
-        """
+        """Energies in the weights' dtype, also under autocast."""
         check_states("x", x, self.n_sites)
         check_weights_dtype(x, self.weights_dtype)
         if runs_by_tables(self.net, x):

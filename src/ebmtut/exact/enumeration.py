@@ -34,8 +34,7 @@ def exact_probabilities(
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
 ) -> Float64[Tensor, " n_all"]:
-    """Log-probabilities of all states, in the order of `enumerate_states`;
-    differentiable.
+    """Log-probabilities of all states, as in `enumerate_states`; differentiable.
 
     Parameters
     ----------

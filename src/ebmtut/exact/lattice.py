@@ -30,8 +30,7 @@ _MAX_K = 100.0
 
 @checked
 def lattice_log_partition(side: int, sigma: Number, bias: float = 0.0) -> float:
-    """Log partition function of `LatticeIsing(side, sigma, bias)`, for sides from 3 to
-    16.
+    """Log partition function of `LatticeIsing(side, sigma, bias)`, side at most 16.
 
     Examples
     --------

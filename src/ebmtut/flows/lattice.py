@@ -68,9 +68,7 @@ class OddLatticeNetwork(nn.Module):
         self.gate = linear(n_hidden, width, generator)
 
     def _entries(self, index: Tensor) -> Tensor | None:
-        """Row of the kernel with which site j enters the features of site i; the last
-        is 0.
-        """
+        """Row of the kernel with which site j enters features of i; the last is 0."""
         if self.side >= _FOURIER_FROM:
             return None
         entry = torch.full((self.n_sites, self.n_sites), index.shape[1], device="cpu")

@@ -107,9 +107,7 @@ class HollowNetwork(nn.Module, ABC):
     def forward(
         self, x: Float[Tensor, "batch n_sites"], t: Float[Tensor, " batch"]
     ) -> Tensor:
-        """G of every neighbour: (batch, n_sites) of flips, or (batch, n_sites,
-        n_states), zero at the current state.
-        """
+        """G of every flip, or of all (..., n_states), zero at the current one."""
         check_shape("x", x, (None, self.n_sites))
         features = self.hollow(x, t)
         if self.n_states == 2:

@@ -68,9 +68,7 @@ class CausalBlock(nn.Module):
 def split_heads(
     parts: Float[Tensor, "... n_sites n_features"], n_parts: int, n_heads: int
 ) -> Float[Tensor, "..."]:
-    """Take queries, keys and values apart, and each into heads, (n_parts, ..., n_heads,
-    n_sites, features of a head).
-    """
+    """Split into (n_parts, ..., n_heads, n_sites, features of a head)."""
     apart = parts.unflatten(-1, (n_parts, n_heads, -1))
     return apart.movedim(-3, 0).transpose(-3, -2)
 

@@ -19,9 +19,7 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 def philox(
     seed: int, counters: tuple[Tensor | int, ...], n_rounds: int = ROUNDS
 ) -> tuple[Int[Tensor, "*shape"], ...]:
-    """Return four words, 0 to 2^32 - 1, of a two-word key, for each set of four
-    counters.
-    """
+    """Return four words of 32 bits for each set of four counters."""
     c0, c1, c2, c3 = counters
     k0, k1 = seed & WORD, seed >> 32 & WORD
     for _ in range(n_rounds):

@@ -420,9 +420,7 @@ def _line(
 
 
 def tally(found: Sequence[Line]) -> dict[Kind, Counter[str]]:
-    """Count lines by kind and verdict, without numbers that the paper does not
-    print.
-    """
+    """Count lines by kind and verdict, without numbers that no paper prints."""
     counted: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
     for line in found:
         is_printed = line.kind in ("own method", "other method")

@@ -79,9 +79,7 @@ def inception_features(
 
 
 def fid(data: InceptionFeatures, samples: InceptionFeatures) -> float:
-    """Frechet inception distance (Heusel et al., 2017) of features, usually 50,000 of
-    each.
-    """
+    """Frechet inception distance of features (Heusel et al., 2017: 50,000 of each)."""
     for name, value in (("data", data), ("samples", samples)):
         check_type(name, value, InceptionFeatures)
     return frechet_distance(data.pooled, samples.pooled)

@@ -115,9 +115,7 @@ def part_rows(figure: Figure) -> None:
 
 
 def plain_log(axis: XAxis | YAxis) -> None:
-    """Label a logarithmic axis of a decade or two with 10, 20, 50 and not with
-    powers.
-    """
+    """Label a logarithmic axis of a decade or two with 10, 20, 50, not with powers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:g}")

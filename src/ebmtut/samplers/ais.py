@@ -54,7 +54,7 @@ def annealed_importance_sampling(
     n, n_steps
         Chains; times after the start, with one call of the kernel at each.
     resample_below
-        Fraction of effective samples below which states are resampled (SMC); 0 never does.
+        Fraction of effective samples below which states are resampled (SMC); 0: never.
     start
         States at t = 0 instead of samples of p_0.
 

@@ -217,9 +217,7 @@ class AdaptedChain:
 def follow_acceptance(
     step_sizes: Tensor, error: Tensor, level: Tensor, noise: NoiseLevels
 ) -> None:
-    """Lengthen the steps of levels that accept too much, shorten the others', in
-    place.
-    """
+    """Lengthen the steps of levels that accept too much, in place, or shorten them."""
     totals = torch.zeros(2, noise.n_levels, dtype=torch.float64, device="cpu")
     totals.index_add_(1, level, torch.stack([error, torch.ones_like(error)]))
     mean = totals[0] / totals[1].clamp(min=1)
@@ -228,9 +226,7 @@ def follow_acceptance(
 
 
 def averaged_normals(draw: Draw) -> Draw:
-    """Means of two standard normals in a row: variance 1/2, neighbours' covariance
-    1/4.
-    """
+    """Means of two successive normals: variance 1/2, covariance 1/4 of neighbours."""
     last: Tensor | None = None
 
     def mean_of_two(like: Tensor) -> Tensor:

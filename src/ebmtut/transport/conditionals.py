@@ -24,8 +24,7 @@ def largest_of_exponentials(
     weights: Float[Tensor, " n_points"],
     temperature: float | Float[Tensor, ""],
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch n_points"]]:
-    """Distribution of max_k (z_k - theta_k T / w_k), theta standard exponential (Eq.
-    19).
+    """Distribution of max_k (z_k - theta_k T / w_k), theta exponential (Eq. 19).
 
     Between two neighbouring z its distribution function is an exponential (Lemma B.1).
 

@@ -75,9 +75,7 @@ def grid_cost(
 def instances_innermost(
     images: Float[Tensor, "batch height width"],
 ) -> Float[Tensor, "batch height width"]:
-    """Lay a batch out with one pixel's instances adjacent, strides (1, width * batch,
-    batch).
-    """
+    """Lay a batch out with one pixel's instances adjacent."""
     return images.permute(1, 2, 0).contiguous().permute(2, 0, 1)
 
 

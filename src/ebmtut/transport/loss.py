@@ -118,8 +118,7 @@ def gibbs_ot_oracle(
 
 @checked
 def sinkhorn_oracle(regularization: Positive, n_iterations: Count) -> Oracle:
-    """Make an oracle of Sinkhorn's iteration, in the log domain, that continues
-    likewise.
+    """Make an oracle of Sinkhorn's iteration, likewise, in the log domain.
 
     Parameters
     ----------

@@ -74,8 +74,7 @@ def relative_gap(
     *,
     temperature: float | None = None,
 ) -> float:
-    """Certified relative error (upper - lower) / abs(upper), of a plan and the dual
-    value.
+    """Certified relative error of a feasible plan, (upper - lower) / abs(upper).
 
     Returns
     -------

@@ -55,9 +55,7 @@ class WarmChains:
         *,
         generator: torch.Generator,
     ) -> Float[Tensor, "batch m1"]:
-        """Continue the chains at temperatures T^(1), ..., T^(2N); the next call
-        overwrites U.
-        """
+        """Continue at T^(1), ..., T^(2N); the next call overwrites U."""
         chain = self._chain
         check_masses("p", p)
         if p.shape != chain.p.shape or p.dtype != chain.p.dtype:
