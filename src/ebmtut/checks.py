@@ -52,8 +52,8 @@ class InputError(ValueError):
     """An argument is not valid.
 
     The message is one line that names the argument, its value and what is allowed. All
-    of the package raises it for an argument that its signature or description does not
-    allow, before any work, so that docstrings list other errors only.
+    functions but the innermost formulas raise it, before any work, for an argument that
+    their signature or description does not allow; docstrings list the other errors.
     """
 
 
