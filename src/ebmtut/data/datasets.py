@@ -34,8 +34,12 @@ class RemoteFile:
 
     Attributes
     ----------
-    name, urls, sha256
-        Its place below a data folder, where it is published, and its hash.
+    name
+        Its place below a data folder.
+    urls
+        Where it is published.
+    sha256
+        Hash of its content.
     """
 
     name: str

@@ -28,8 +28,12 @@ class ShapeImages:
 
     Attributes
     ----------
-    images, locations, features
-        Bits X, S and W; ``height = width = grid + 4``.
+    images
+        X, bits; ``height = width = grid + 4``.
+    locations
+        S, bits.
+    features
+        W, bits.
     """
 
     images: Float[Tensor, "n_images height width"]

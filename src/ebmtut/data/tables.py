@@ -41,8 +41,10 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    separator, decimal
-        Between two cells, a blank for any number of them; before the decimals.
+    separator
+        Between two cells; a blank stands for any number of them.
+    decimal
+        What stands before the decimals.
     rows
         Number of the line, from 1, and its cells.
     """

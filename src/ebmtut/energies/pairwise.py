@@ -35,8 +35,10 @@ class PairTerms:
     ----------
     ends
         Makes `first` and `second` when asked for, which takes long for a large matrix.
-    weight, bias
-        w of each pair, and b.
+    weight
+        w of each pair.
+    bias
+        b.
     """
 
     ends: Callable[[], tuple[Int[Tensor, " n_pairs"], Int[Tensor, " n_pairs"]]]
@@ -72,8 +74,12 @@ class NeighborLists:
 
     Attributes
     ----------
-    start, neighbor, weight
-        Where each list begins and the last ends; neighbours, and w of the edge to each.
+    start
+        Where each site's list begins, and the last ends.
+    neighbor
+        Neighbours, list after list.
+    weight
+        w of the edge to each.
     """
 
     start: Int[Tensor, " n_starts"]

@@ -44,12 +44,18 @@ class WideResNetConfig:
         Pixels a side.
     n_blocks
         N, residual blocks at each resolution.
-    multipliers, channels
-        Channels at each resolution, in units of those of the first convolution.
-    n_colors, n_levels
-        Colours of a pixel; T.
-    beta1, batch_size
-        Of Adam, and of the training.
+    multipliers
+        Channels at each resolution, in units of `channels`.
+    channels
+        Of the first convolution.
+    n_colors
+        Colours of a pixel.
+    n_levels
+        T.
+    beta1
+        Of Adam.
+    batch_size
+        Of the training.
     """
 
     side: int

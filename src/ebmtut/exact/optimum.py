@@ -34,8 +34,10 @@ class Optima(NamedTuple):
 
     Attributes
     ----------
-    value, x
-        Vertices of the set, or edges of the cut, and bits that reach it.
+    value
+        Vertices of the set, or edges of the cut.
+    x
+        Bits that reach it; zero at padded sites.
     """
 
     value: Float[Tensor, " n_graphs"]

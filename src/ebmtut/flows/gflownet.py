@@ -52,8 +52,10 @@ class Trajectories(NamedTuple):
     ----------
     x
         Last states, bits.
-    log_forward, log_backward
-        Of the whole trajectory under each policy; backward given its end.
+    log_forward
+        Log-probability of the trajectory under the forward policy.
+    log_backward
+        Under the backward policy, given its end.
     """
 
     x: Float[Tensor, "batch n_sites"]

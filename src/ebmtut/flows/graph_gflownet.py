@@ -44,8 +44,10 @@ class SetWays(NamedTuple):
     ----------
     x
         Last states: bits, graph by graph.
-    log_forward, log_backward
-        Under the policy, and the uniform backward one: -log k! for k vertices.
+    log_forward
+        Log-probability under the policy.
+    log_backward
+        Under the uniform backward policy, -log k! for k vertices.
     """
 
     x: Float[Tensor, "batch n_sites"]

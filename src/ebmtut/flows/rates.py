@@ -23,9 +23,10 @@ class FlowTerms(NamedTuple):
 
     Attributes
     ----------
-    outward, inward
-        R_t(y, x) to all neighbours y, and R_t(x, y) p_t(y) / p_t(x) of the reversed
-        process.
+    outward
+        Rates R_t(y, x) to all neighbours y.
+    inward
+        Rates R_t(x, y) p_t(y) / p_t(x) of the reversed process.
     derivative
         Time derivative of the unnormalised log-probability, ``(batch,)``.
     """
@@ -50,8 +51,10 @@ class RatioInfo(NamedTuple):
 
     Attributes
     ----------
-    n_ratios, n_clipped
-        Numbers of log-ratios, and of clipped ones.
+    n_ratios
+        Number of log-ratios.
+    n_clipped
+        Number of clipped ones; a tensor, so that no GPU is waited for.
     largest
         The largest log-ratio before clipping.
     """

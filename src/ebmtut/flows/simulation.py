@@ -45,16 +45,22 @@ class Rollout(NamedTuple):
 
     Attributes
     ----------
-    x, n_jumps
-        Last states, ``(n, n_sites)``; sites that changed, mean over the states.
-    log_weights, chain_log_weights
-        Integrals of xi_t, and discrete-time log-weights, -inf where the reversed chain
-        cannot step.
-    states, xi
-        All states, ``(n_steps + 1, n, n_sites)``, and xi_t there, where
-        ``keep_states``.
-    n_overflows, n_clipped
-        Steps whose rates were too large for a probability; clipped log-ratios.
+    x
+        Last states, ``(n, n_sites)``.
+    n_jumps
+        Sites that changed, mean over the states, without the kernel's changes.
+    log_weights
+        Integrals of xi_t along the path.
+    chain_log_weights
+        Discrete-time log-weights, -inf where the reversed chain cannot step.
+    states
+        All states, ``(n_steps + 1, n, n_sites)``, where ``keep_states``.
+    xi
+        xi_t there, ``(n_steps + 1, n)``.
+    n_overflows
+        Steps whose rates were too large for a probability.
+    n_clipped
+        Log-ratios that the flow clipped.
     """
 
     x: Tensor

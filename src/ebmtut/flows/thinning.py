@@ -27,10 +27,14 @@ class ExactRollout(NamedTuple):
     ----------
     x
         Last states, ``(n, n_sites)``.
-    log_weights, path_log_weights
-        Log-weights of the exact simulation, and the integral of xi_t along it.
-    n_candidates, n_jumps
-        Evaluations of the network, and jumps, means over the states.
+    log_weights
+        Log-weights of the exact simulation.
+    path_log_weights
+        Integral of xi_t along the states, by the trapezoid.
+    n_candidates
+        Evaluations of the network, mean over the states.
+    n_jumps
+        Jumps, mean over the states.
     n_exceeded
         Candidates whose rate was above the bound; must be 0 for exactness.
     """

@@ -26,8 +26,10 @@ class LogPartition(NamedTuple):
 
     Attributes
     ----------
-    estimate, standard_error
-        log Z_0 plus the log of the mean weight, and its error by the delta method.
+    estimate
+        log Z_0 plus the log of the mean weight.
+    standard_error
+        Of the estimate, by the delta method.
     lower_bound
         log Z_0 plus the mean log-weight: below log Z in expectation.
     """

@@ -331,14 +331,24 @@ class Line:
 
     Attributes
     ----------
-    fact, kind, name
-        Its figure or table, one of `KINDS`, and what is measured.
-    published, spread
-        The paper's number and its standard deviation; None where it prints none.
-    verdict, scale
+    fact
+        The figure or table that it belongs to.
+    kind
+        One of `KINDS`.
+    name
+        What is measured.
+    published
+        The paper's number; None where it prints none.
+    spread
+        Its standard deviation.
+    verdict
         Of a stored run; None where the number was not run.
-    superseded, quoted
-        Whether a larger stored run has it, and whether the book has no code for it.
+    scale
+        Of that run.
+    superseded
+        Whether a larger stored run has the same number.
+    quoted
+        Whether the book has no code for the method.
     study
         The stored study that has the number, where no run of the experiment has it.
     """

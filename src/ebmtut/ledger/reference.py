@@ -28,8 +28,12 @@ class Reference:
     ----------
     kind
         "null" for a baseline, "exact" for the truth.
-    values, stderr, size
-        A number for each column, their standard errors, and samples of an estimate.
+    values
+        A number for each column of the table.
+    stderr
+        Their standard errors, if estimated.
+    size
+        Samples that an estimate uses.
     """
 
     kind: Literal["null", "exact"]

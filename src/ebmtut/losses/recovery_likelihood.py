@@ -94,9 +94,10 @@ class Chains(NamedTuple):
 
     Attributes
     ----------
-    data, samples
-        States of the forward chain, and short chains' samples given the states one
-        level up.
+    data
+        States of the forward chain.
+    samples
+        Short chains' samples, given the same states one level up.
     """
 
     data: Tensor
@@ -129,8 +130,10 @@ class RecoveryLikelihood:
 
     Attributes
     ----------
-    step_sizes, usual_gap
-        Present step sizes, and the running mean of median gaps; changed in place.
+    step_sizes
+        Of all levels, changed in place.
+    usual_gap
+        Running mean of the batches' median gaps, changed in place.
     last
         The `Chains` of the last batch; None before the first.
     """

@@ -29,8 +29,10 @@ class Deconvolution:
 
     Attributes
     ----------
-    locations, features
-        S and W, bits.
+    locations
+        S, bits.
+    features
+        W, bits.
     location_beliefs, feature_beliefs
         Log-odds; an entry is 1 where they are positive.
     changes

@@ -36,8 +36,10 @@ class Relaxation:
     ----------
     x
         Bits: 1 where the relaxed value is above one half.
-    relaxed, bound
-        The solution p in [0, 1], and its value, an upper bound on the best score.
+    relaxed
+        The solution p in [0, 1].
+    bound
+        Its value, an upper bound on the best score.
     """
 
     x: Float[Tensor, "n_samples n_sites"]

@@ -24,8 +24,12 @@ class LogPartitionBound:
 
     Attributes
     ----------
-    value, stderr, scores
-        Mean of the perturbed scores, its standard error, and the scores.
+    value
+        Mean of the perturbed scores.
+    stderr
+        Its standard error; NaN for a single perturbation.
+    scores
+        Perturbed scores.
     """
 
     value: float

@@ -67,8 +67,10 @@ class MaxProductResult:
 
     Attributes
     ----------
-    x, beliefs
-        Decoded bits, belief > 0, and log-odds of the max-marginals.
+    x
+        Decoded bits, belief > 0.
+    beliefs
+        Log-odds of the max-marginals, as max-product sees them.
     messages
         Log-odds in the order of ``model.pair_terms()``: first to second site, then
         back.

@@ -28,10 +28,14 @@ class MPLP:
 
     Attributes
     ----------
-    x, beliefs
-        Bits, and log-odds: zero, up to the tolerance, where the bound does not decide.
-    bound, n_sweeps
-        Upper bound on the best score, and sweeps that each sample took.
+    x
+        Bits: 1 where the belief is positive.
+    beliefs
+        Log-odds: zero, up to the tolerance, where the bound does not decide.
+    bound
+        Upper bound on the best score.
+    n_sweeps
+        Sweeps that each sample took.
     converged
         Whether all messages changed by less than the tolerance.
     """

@@ -33,8 +33,10 @@ class PersistentState(NamedTuple):
 
     Attributes
     ----------
-    x, normals
-        Bits, and the noise before it is made logistic: standard normal.
+    x
+        Bits.
+    normals
+        The noise before it is made logistic: standard normal.
     messages
         As in `MaxProductResult`.
     """

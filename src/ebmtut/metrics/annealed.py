@@ -85,8 +85,10 @@ class LogPartitions(NamedTuple):
 
     Attributes
     ----------
-    importance, annealed
-        Estimates by importance sampling and by annealing.
+    importance
+        By importance sampling.
+    annealed
+        By annealing.
     share
         Effective sample size of the importance sampling, as a fraction.
     exact

@@ -26,16 +26,20 @@ class Provenance:
 
     Attributes
     ----------
-    command, parameters
-        Without folders of the machine; asked for besides the configuration.
+    command
+        The command line, without folders of the machine.
+    parameters
+        What was asked for besides the configuration.
     commit
         With ``-dirty`` if the package differs from it, or ``"unknown"``.
     device
         What computed it, such as ``"cpu (AMD EPYC 9R14, 1 thread)"``.
     versions
         Of Python and of the packages that the numbers depend on.
-    started, duration_s
-        Start, UTC, ISO 8601, and seconds from start to end.
+    started
+        Start, UTC, ISO 8601.
+    duration_s
+        Seconds from start to end.
     jobs_s
         Summed over processes and interrupted runs; 0 where nobody counted.
     """

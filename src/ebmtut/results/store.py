@@ -46,10 +46,14 @@ class Result:
 
     Attributes
     ----------
-    id, scale
-        Row of the ledger, and ``"quick"``, ``"full"`` or ``"paper"``.
-    config, scalars
-        JSON-able: the configuration, numbers and small tables.
+    id
+        Row of the ledger, such as ``"ed/ising-heatmaps"``.
+    scale
+        ``"quick"``, ``"full"`` or ``"paper"``.
+    config
+        The configuration, JSON-able.
+    scalars
+        Numbers and small tables, JSON-able.
     arrays
         Whatever is larger.
     """

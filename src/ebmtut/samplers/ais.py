@@ -20,8 +20,10 @@ class AnnealedSamples(NamedTuple):
 
     Attributes
     ----------
-    x, log_weights
-        Last states, ``(n, n_sites)``, and their log-weights, of mean weight Z_1 / Z_0.
+    x
+        Last states, ``(n, n_sites)``.
+    log_weights
+        Their log-weights, of mean weight Z_1 / Z_0, ``(n,)``.
     n_resampled
         How often states were resampled by their weights.
     """

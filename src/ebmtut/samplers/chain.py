@@ -66,8 +66,10 @@ class ChainResult(NamedTuple):
 
     Attributes
     ----------
-    x_final, kept
-        The chains' last states, and those that thinning kept.
+    x_final
+        The chains' last states.
+    kept
+        The states that thinning kept.
     info
         Each field of the steps' info, averaged over chains and steps after burn-in.
     """

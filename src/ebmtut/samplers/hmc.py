@@ -79,8 +79,10 @@ class AdaptedStep(NamedTuple):
 
     Attributes
     ----------
-    step_size, acceptance
-        The step size, and the mean acceptance rate with it.
+    step_size
+        The step size.
+    acceptance
+        Mean acceptance rate with it.
     """
 
     step_size: float

@@ -32,8 +32,12 @@ class VectorState(NamedTuple):
 
     Attributes
     ----------
-    x, energy, gradient
-        Of shapes (batch, ...), (batch,), and as ``x``.
+    x
+        (batch, ...).
+    energy
+        (batch,).
+    gradient
+        Like ``x``.
     """
 
     x: Tensor

@@ -33,8 +33,12 @@ class Parameter:
 
     Attributes
     ----------
-    name, kind, help
-        Its name, its annotated type (or the type of the default), its comment.
+    name
+        Its name.
+    kind
+        Its annotated type, or the type of the default.
+    help
+        Its comment.
     """
 
     name: str
@@ -49,8 +53,10 @@ class Plan:
 
     Attributes
     ----------
-    varied, runs
-        Parameters that differ between runs; those of each run, by its folder's name.
+    varied
+        Names of the parameters that differ between runs.
+    runs
+        The parameters of each run, by the name of its folder.
     """
 
     notebook: Path

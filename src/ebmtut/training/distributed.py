@@ -30,8 +30,10 @@ class Process(NamedTuple):
 
     Attributes
     ----------
-    rank, n_processes
-        From 0; seed with ``make_generator(seed + rank)``. And how many there are.
+    rank
+        From 0; give each its own seed, ``make_generator(seed + rank)``.
+    n_processes
+        Of them all.
     device
         The GPU of its place on this machine, or the CPU.
     """

@@ -82,8 +82,10 @@ class EBGFNTraining(NamedTuple):
     ----------
     energy
         A copy of the energy with averaged weights.
-    accepted, cpu_seconds
-        Fraction of accepted proposals at every step; of the whole training.
+    accepted
+        Fraction of accepted proposals, at every step of the energy.
+    cpu_seconds
+        Of the whole training.
     """
 
     energy: nn.Module

@@ -90,8 +90,12 @@ class FlowTraining:
     slope_spread
         (n_drawn, 2), mean over times of the standard deviation of xi_t in each rollout,
         and of the time derivative alone.
-    n_clipped, n_ratios, max_log_ratio
-        Clipped log-ratios in all batches, all of them, and the largest.
+    n_clipped
+        Clipped log-ratios in all batches.
+    n_ratios
+        Log-ratios in all batches.
+    max_log_ratio
+        The largest one met.
     cpu_seconds
         Of all goes of a run that was resumed, as far as they were kept.
     """

@@ -80,10 +80,14 @@ class GraphFlowTraining(NamedTuple):
 
     Attributes
     ----------
-    weights, losses
-        Averaged weights; the loss of every step.
-    cpu_seconds, max_log_ratio
-        Of all runs of the program; the largest log-ratio met.
+    weights
+        Averaged.
+    losses
+        Loss of every step.
+    cpu_seconds
+        Of the whole training.
+    max_log_ratio
+        The largest log-ratio met.
     """
 
     weights: GraphWeights

@@ -124,8 +124,10 @@ class TrainResult:
 
     Attributes
     ----------
-    energy, losses
-        A copy of the energy with averaged weights; the loss of every step.
+    energy
+        A copy of the energy with averaged weights.
+    losses
+        Loss of every step.
     """
 
     energy: nn.Module

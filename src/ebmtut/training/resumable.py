@@ -59,8 +59,10 @@ class ResumableLoop:
 
     Attributes
     ----------
-    seconds, taken
-        CPU time and steps so far, of all stretches and all runs of the program.
+    seconds
+        CPU time so far, over all resumptions.
+    taken
+        Steps so far, of all stretches.
     """
 
     @checked

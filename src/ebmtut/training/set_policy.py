@@ -31,8 +31,10 @@ class SetPolicyTraining(NamedTuple):
 
     Attributes
     ----------
-    policy, losses
-        Of averaged weights; the loss of every step.
+    policy
+        Of averaged weights.
+    losses
+        Loss of every step.
     """
 
     policy: SetPolicy

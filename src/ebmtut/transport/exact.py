@@ -25,8 +25,10 @@ class ExactOT(NamedTuple):
 
     Attributes
     ----------
-    value, plan
-        W(p, q) and Z.
+    value
+        W(p, q).
+    plan
+        Z.
     g, h
         Potentials, g_i - h_j <= M_ij for all i and j.
     """

@@ -192,9 +192,10 @@ class GibbsOTTrace(NamedTuple):
 
     Attributes
     ----------
-    iterations, V
-        Which were recorded, from 1, and V(z^(2t)), at equilibrium an upper bound on
-        average.
+    iterations
+        After which iterations, the first being 1.
+    V
+        V(z^(2t)), at equilibrium an upper bound on average.
     dual
         The feasible dual value, a lower bound.
     """
@@ -211,8 +212,10 @@ class GibbsOTResult(NamedTuple):
     ----------
     state
         Give it to the next call for a warm start.
-    U, L
-        The gradient of the loss in p, and minus the one in q.
+    U
+        The gradient of the loss in p.
+    L
+        Minus the gradient in q.
     trace
         Where asked for.
     """

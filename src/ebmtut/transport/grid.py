@@ -22,8 +22,10 @@ class GridDuals(NamedTuple):
 
     Attributes
     ----------
-    U, L
-        The gradient of the loss in p, and minus the one in q.
+    U
+        The gradient of the loss in p.
+    L
+        Minus the gradient in q.
     """
 
     U: Float[Tensor, "batch height width"]

@@ -123,8 +123,10 @@ class Martingale(NamedTuple):
 
     Attributes
     ----------
-    V, r
-        V(z^n), n = 1, ..., 2 N, and r^n of Eq. 23: V less its expected changes.
+    V
+        V(z^n), n = 1, ..., 2 N.
+    r
+        r^n of Eq. 23: V less its expected changes.
     bound
         The temperature bound at z^n.
     """
@@ -186,8 +188,10 @@ class BoundedRun(NamedTuple):
     ----------
     result
         Of the last iteration.
-    temperatures, bounds
-        T of each iteration, and the bound at the end of each block.
+    temperatures
+        T of each iteration.
+    bounds
+        The bound at the end of each block.
     """
 
     result: GibbsOTResult

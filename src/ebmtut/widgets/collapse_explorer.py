@@ -15,8 +15,10 @@ class CollapseExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    theta, rate
-        Curvature at first, and rate of the updates; they follow the reader.
+    theta
+        Curvature at first. All attributes follow the reader.
+    rate
+        Of the updates.
     loss
         "plain" or "clipped".
     """

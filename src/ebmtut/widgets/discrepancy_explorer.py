@@ -26,8 +26,10 @@ class DiscrepancyExplorer(anywidget.AnyWidget):
     eps
         Flip probability of the noise. All attributes down to ``step`` follow the
         reader.
-    n_negatives, stabilizer
-        M: 1, 2, 4, ..., 64, or 0 for infinitely many; w, 0 to 10.
+    n_negatives
+        M: 1, 2, 4, ..., 64, or 0 for infinitely many.
+    stabilizer
+        w, 0 to 10.
     step
         Training step at which the model is shown, at most 200.
     data

@@ -23,8 +23,12 @@ class FeatureExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    step, sweeps, names
-        Place of the number of sweeps that is shown; these numbers; the samplers.
+    step
+        Place of the number of sweeps that is shown.
+    sweeps
+        The numbers of sweeps.
+    names
+        The samplers.
     wrong
         Percentage of wrong pixels, by sampler and step.
     n_features, side

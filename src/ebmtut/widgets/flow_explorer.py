@@ -30,8 +30,10 @@ class TrainedFlow(NamedTuple):
 
     Attributes
     ----------
-    name, sigma
-        Entry in the list of lattices, and the coupling.
+    name
+        Entry in the list of lattices.
+    sigma
+        Coupling of the lattice.
     network
         Its window must be the whole lattice.
     """
@@ -53,8 +55,10 @@ class FlowExplorer(anywidget.AnyWidget):
         Which of the flows. All attributes down to ``step`` follow the reader.
     trained
         Whether the rates are the trained ones, or all zero.
-    seed, step
-        Seed of the page's random numbers, and time steps that are shown.
+    seed
+        Of the page's random numbers.
+    step
+        Time steps that are shown.
     flows
         Name, coupling and sizes, with the exact log Z and mean energy of every step.
     weights

@@ -50,8 +50,10 @@ class LandscapeExplorer(anywidget.AnyWidget):
         For each setting the KL to the data in nats, "diverged" or "not run".
     shown
         For each setting the position of its picture, -1 where there is none.
-    pixels, n_pixels
-        All pictures one after the other, the true density first; pixels per side.
+    pixels
+        All pictures one after the other, the true density first.
+    n_pixels
+        Pixels per side of a picture.
     colors
         Red, green and blue of the 256 levels.
     own

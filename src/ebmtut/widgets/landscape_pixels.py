@@ -66,8 +66,10 @@ class PackedLandscapes:
 
     Attributes
     ----------
-    choices, pictures
-        Hyperparameters and their values; uint8 (n_pixels, n_pixels), the truth first.
+    choices
+        Hyperparameters, outermost first, and their values.
+    pictures
+        uint8 (n_pixels, n_pixels); the true density first.
     shown
         For each setting its position in ``pictures``, -1 where there is none.
     notes

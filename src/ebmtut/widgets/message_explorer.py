@@ -36,10 +36,16 @@ class SmallGraph:
 
     Attributes
     ----------
-    name, positions
-        As the reader chooses it; its nodes, about inside [-1, 1] x [-1, 1].
-    edges, couplings, fields
-        Nodes that are coupled, one coupling an edge, one field a node.
+    name
+        As the reader chooses it.
+    positions
+        Where its nodes are drawn, about inside [-1, 1] x [-1, 1].
+    edges
+        Nodes that are coupled.
+    couplings
+        One an edge; each edge counts once.
+    fields
+        One a node.
     """
 
     name: str
@@ -127,17 +133,20 @@ class MessageExplorer(anywidget.AnyWidget):
         Place of the chosen graph. All attributes down to ``init`` follow the reader.
     couplings
         Of the chosen graph, in spins.
-    damping, n_sweeps
-        Part of the old message that is kept, 0 to 0.9; sweeps, 0 to 40.
+    damping
+        Part of the old message that is kept, 0 to 0.9.
+    n_sweeps
+        Sweeps of max-product, 0 to 40.
     sample
         The perturbation whose decoded states are shown.
     init
         "symmetric" or "zero", the initial messages.
     graphs
         What may be chosen, see `SmallGraph`.
-    noise, stride
-        Logistic perturbations, float32, ``stride`` per sample; small graphs use the
-        first.
+    noise
+        Logistic perturbations, float32, ``stride`` per sample.
+    stride
+        Perturbations per sample; smaller graphs use the first.
     """
 
     _esm = script("message_explorer.js")

@@ -29,16 +29,22 @@ class ParticleExplorer(anywidget.AnyWidget):
     ----------
     distribution
         "marginal" or "conditional". This and the next three follow the reader.
-    level, step_size, seen
-        t, size of the Langevin steps, and the state one level up.
+    level
+        t, from 0.
+    step_size
+        Of the Langevin steps.
+    seen
+        The state one level up.
     energies
         Of all levels at all grid cells, float32, row by row from the lowest.
     samples
         Particles at first: pairs of coordinates, float32.
     squares
         Regions whose masses are compared: x from, x to, y from, y to.
-    n_cells, extent
-        Cells per side of the grid; half of its side.
+    n_cells
+        Cells per side of the grid.
+    extent
+        Half of its side.
     sigmas
         Noise of the step above each level.
     """

@@ -31,8 +31,10 @@ class PriceExplorer(anywidget.AnyWidget):
     schedule
         "hot", "cold" or "cools". All attributes down to ``n_iterations`` follow the
         reader.
-    chain, n_iterations
-        Which of the random numbers are used, and how many iterations are shown.
+    chain
+        Which of the random numbers are used.
+    n_iterations
+        How many iterations are shown.
     x, y, p, q
         Places and masses of heaps and holes; the cost is the squared distance.
     noise

@@ -18,9 +18,12 @@ class RecoveryExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    sigma, seen, n_steps
-        Noise of the copy, in [0.15, 0.98]; the copy; Langevin steps. All follow the
-        reader.
+    sigma
+        Noise of the copy, in [0.15, 0.98]. All attributes follow the reader.
+    seen
+        The noisy copy.
+    n_steps
+        Langevin steps of each chain.
     """
 
     _esm = script("recovery_explorer.js")

@@ -16,8 +16,10 @@ class TwoSpinsExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    coupling, time
-        J, positive; time of the path, in [0, 1]. Time and rate follow the reader.
+    coupling
+        J, positive.
+    time
+        Time of the path, in [0, 1]. It and the rate follow the reader.
     rate
         Rate of each flip out of a state whose spins disagree, 0 to 1.5 J.
     """

@@ -16,8 +16,10 @@ class TwoStartsExplorer(anywidget.AnyWidget):
 
     Attributes
     ----------
-    theta, n_sweeps
-        Coupling of the perturbed model, in [0, 1], and sweeps; both follow the reader.
+    theta
+        Coupling of the perturbed model, in [0, 1]. Both follow the reader.
+    n_sweeps
+        Of max-product, 0 to 20.
     """
 
     _esm = script("two_starts_explorer.js")

@@ -40,8 +40,10 @@ class AcceleratedDescent(NamedTuple):
 
     Attributes
     ----------
-    x, z
-        Where the next gradient is taken, and the averaged dual trajectory's point.
+    x
+        Where the next gradient is taken.
+    z
+        The averaged dual trajectory's point.
     count
         Steps since the last restart.
     """

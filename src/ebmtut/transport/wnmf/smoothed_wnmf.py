@@ -27,8 +27,10 @@ class SmoothedWNMF(NamedTuple):
 
     Attributes
     ----------
-    dictionary, memberships
-        Components, each of mass 1, and beta, each row of mass 1.
+    dictionary
+        Components, each of mass 1.
+    memberships
+        beta, each row of mass 1.
     objectives
         The dual value of the memberships' problem after each round.
     duals

@@ -97,8 +97,10 @@ class WNMFState:
         Epochs done.
     mean
         Means of the model since it was last replaced by them, see `average_every`.
-    value, n_passes
-        Mean of V(z) in the last epoch, and its iterations.
+    value
+        Mean of V(z) in the last epoch.
+    n_passes
+        Iterations that the last epoch took.
     """
 
     dictionary: Float[Tensor, "n_components height width"]
