@@ -13,13 +13,13 @@ from ebmtut.checks import Count, InputError, check_choice, check_range, checked
 from ebmtut.energies import GraphBatch
 from ebmtut.random import check_generator
 
-__all__ = ["GRAPH_FAMILIES", "GRAPH_SIZES", "random_graphs"]
+__all__ = ["GRAPH_SIZES", "random_graphs"]
 
 #: Least and most vertices of a graph, by the name of the size.
 GRAPH_SIZES = {"16-20": (16, 20), "32-40": (32, 40), "64-75": (64, 75)}
 
 #: What can be drawn: the density parameter of each family.
-GRAPH_FAMILIES = {"erdos-renyi": 0.15, "barabasi-albert": 4}
+_FAMILIES = {"erdos-renyi": 0.15, "barabasi-albert": 4}
 
 
 @checked
@@ -42,7 +42,7 @@ def random_graphs(
     n_low, n_high
         Least and most vertices; above 4 for Barabasi-Albert.
     """
-    check_choice("family", family, tuple(GRAPH_FAMILIES))
+    check_choice("family", family, tuple(_FAMILIES))
     least = 5 if family == "barabasi-albert" else 1
     check_range("n_low", n_low, low=least, integer=True)
     check_range("n_high", n_high, low=n_low, integer=True)
@@ -62,8 +62,8 @@ def random_graphs(
     graphs = []
     for n, seed in zip(sizes.tolist(), seeds.tolist(), strict=True):
         if family == "erdos-renyi":
-            graph = nx.fast_gnp_random_graph(n, GRAPH_FAMILIES[family], seed=seed)
+            graph = nx.fast_gnp_random_graph(n, _FAMILIES[family], seed=seed)
         else:
-            graph = nx.barabasi_albert_graph(n, GRAPH_FAMILIES[family], seed=seed)
+            graph = nx.barabasi_albert_graph(n, _FAMILIES[family], seed=seed)
         graphs.append((n, list(graph.edges)))
     return GraphBatch.from_edges(graphs, dtype=dtype)

@@ -43,7 +43,6 @@ __all__ = [
     "draw_rbm",
     "learn_rbm",
     "random_rbm",
-    "sweeps_of_chain",
 ]
 
 #: Where samples of the model come from, by the name that figures give it. Chains
@@ -124,7 +123,7 @@ def learn_rbm(
     model = random_rbm(n_hidden, x.shape[1], generator=generator)
     kind = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
     optim = kind(model.parameters(), lr=learning_rate)
-    k = sweeps_of_chain(method)
+    k = _sweeps_of_chain(method)
     held = {}
     if method.startswith("PCD-"):
         held["chains"] = _coins(n_chains, x.shape[1], generator)
@@ -246,11 +245,11 @@ def random_rbm(
 
 def check_rbm_method(name: str, method: str, *others: str) -> None:
     """Require one of `RBM_METHODS`, "PCD-k", "CD-k" or another that is named."""
-    if sweeps_of_chain(method) is None:
+    if _sweeps_of_chain(method) is None:
         check_choice(name, method, (*RBM_METHODS, *others))
 
 
-def sweeps_of_chain(method: str) -> int | None:
+def _sweeps_of_chain(method: str) -> int | None:
     """Return the k of "PCD-k" and of "CD-k", None for others."""
     found = re.fullmatch(r"P?CD-([1-9]\d*)", str(method))
     return int(found[1]) if found else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from ebmtut.checks import check_type, shown, InputError
 
-__all__ = ["is_array", "to_json", "to_npz"]
+__all__ = ["to_json", "to_npz"]
 
 
 def is_array(value: Any) -> bool:

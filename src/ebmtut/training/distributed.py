@@ -19,7 +19,6 @@ __all__ = [
     "Process",
     "alone",
     "joined",
-    "own_file",
     "processes",
     "worst_of_all",
 ]

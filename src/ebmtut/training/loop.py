@@ -50,10 +50,7 @@ __all__ = [
     "Loss",
     "TrainConfig",
     "TrainResult",
-    "autocast_of",
     "bfloat16_is_fast",
-    "diverged",
-    "set_learning_rate",
     "train",
 ]
 
