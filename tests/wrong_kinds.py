@@ -36,9 +36,9 @@ FREE = {
 }
 #: Innermost formulas and steps, which trust their callers.
 INNERMOST = """
-    accelerated_start and_to_child and_to_parents autocast_of average_weights
+    accelerated_start and_to_child and_to_parents average_weights
     bernoulli bfloat16_is_fast binarize categorical chain_value channel_classes
-    contrastive_potential descend diverged dmala_kernel draw_conditional
+    contrastive_potential descend dmala_kernel draw_conditional
     estimate_log_mean_exp feasible_plan flip_sites free_vertices gibbs_kernel
     gibbs_ot_iteration gwg_log_proposal holds_names hop_distances
     instances_innermost kolmogorov_residual kolmogorov_variance_loss
@@ -46,7 +46,7 @@ INNERMOST = """
     log_partition_slope logistic_from_normal marginal_error
     metropolis_log_acceptance min_plus_reference mirror_step mixtures normal
     number_in one_way_rates or_to_child or_to_parents polar replace_file
-    reversible_rates set_learning_rate sha256_of smoothed_conjugate
+    reversible_rates sha256_of smoothed_conjugate
     spins_to_bits systematic_resampling trajectory_balance_loss wnmf_temperature
 """
 SKIPPED = (
